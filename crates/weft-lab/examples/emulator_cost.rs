@@ -1,4 +1,6 @@
-//! What the emulator costs: one iperf3 TCP flow (cubic) over each of three links of 50, 75 and 100 Mbit/s at the same time.
+//! Measures the cost of the emulator with one iperf3 TCP flow (cubic) over each of three links.
+//!
+//! The flows run at the same time. The links have 50, 75 and 100 Mbit/s.
 //!
 //!     cargo run --release -p weft-lab --example emulator_cost [SECONDS]
 

@@ -1,8 +1,11 @@
-//! Whether `weft_er` obeys, on this machine's kernel: one connection over 100 Mbit/s, 50 ms each way, granted by destination.
+//! Checks that `weft_er` obeys its grants on this machine's kernel.
+//!
+//! One connection runs over 100 Mbit/s with 50 ms in each direction. Its rate is granted by destination.
 //!
 //!     cargo run --release -p weft-lab --example obedience
 //!
-//! Told for each case: what is offered to the link and what of it is dropped, from the moment on at which something changes.
+//! For each case the program prints the load offered to the link and the fraction that the link drops, from
+//! the change on.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,15 +22,18 @@ const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const LINK_MBPS: u64 = 100;
 const DELAY: Duration = Duration::from_millis(50);
 const RTT_S: f64 = 0.1;
-/// A bandwidth-delay product.
+/// Queue of the link in bytes: one bandwidth-delay product.
 const QUEUE_BYTES: u64 = 1_250_000;
+/// Interval at which the program renews a grant.
 const RENEWED_EVERY: Duration = Duration::from_millis(20);
+/// Length of a step, over which the link's counters are compared.
 const STEP: Duration = Duration::from_millis(10);
-/// Until the change; from then on it is looked at.
+/// Time until the change. The program measures from then on.
 const SETTLED: Duration = Duration::from_secs(4);
+/// Time after the change during which the program measures.
 const WATCHED: Duration = Duration::from_secs(6);
 
-/// What is granted before and after, and what the link then carries.
+/// The grants before and after the change, and the link's rate after it.
 struct Case {
     name: &'static str,
     granted_mbps: [u64; 2],
@@ -41,7 +47,7 @@ const CASES: [Case; 3] = [
     Case { name: "the grant is not renewed, the link halves", granted_mbps: [96, 96], link_mbps: 50, renews: false },
 ];
 
-/// Offered to the link and dropped by it in one step.
+/// The packets offered to the link and dropped by it in one step.
 #[derive(Clone, Copy)]
 struct Step {
     at_s: f64,
@@ -119,14 +125,14 @@ fn grant(congestion: &Congestion, mbps: u64) -> io::Result<()> {
 
 fn monotonic_ns() -> io::Result<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
+    // SAFETY: The kernel writes one timespec.
     match unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) } {
         0 => Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// One connection; what the link saw of it after the change, step by step.
+/// Runs one connection. Returns the link's counters after the change, step by step.
 fn run(home: &Node, hub: &Node, emulator: &Emulator, change: impl Fn() -> io::Result<()>) -> io::Result<Vec<Step>> {
     let mut server = hub.command("iperf3");
     server.args(["-s", "-1"]).stdout(Stdio::null());
@@ -168,7 +174,9 @@ fn by_round_trip(steps: &[Step], of: impl Fn(&Step) -> f64) -> String {
     sums.collect::<Vec<_>>().join(" ")
 }
 
-/// Seconds until a tenth of a second's mean is within 5 % above the grant, and stays.
+/// Returns the time until the rate stays below 1.05 times the grant, in seconds.
+///
+/// The rate is a mean over 0.1 s.
 fn obeyed_after(steps: &[Step], granted_mbps: u64) -> f64 {
     let over = |trip: &[Step]| {
         let from = trip.first().map_or(0.0, |s| s.at_s - STEP.as_secs_f64());
@@ -184,7 +192,7 @@ fn obeyed_after(steps: &[Step], granted_mbps: u64) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// The longest time, in seconds, in which each tenth of a second dropped more than 30 %.
+/// Returns the longest time in which each window of 0.1 s dropped more than 30 %, in seconds.
 fn longest_loss_s(steps: &[Step]) -> f64 {
     let (mut longest, mut since) = (0.0f64, None);
     for trip in steps.windows(10) {

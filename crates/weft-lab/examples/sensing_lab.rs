@@ -1,7 +1,11 @@
-//! Two nodes sense an emulated link on a real kernel while others use it: the second table of `docs/sensing.md`.
+//! Two nodes sense an emulated link on a real kernel while other traffic uses it.
 //!
-//! `cargo run --release -p weft-lab --example sensing_lab -- target/release/weft`, as root, on a machine that does nothing else: half an hour.
-//! With numbers of rows after that, only these.
+//! The program makes the second table of `docs/sensing.md`. Run it as root on an otherwise idle machine. It
+//! takes half an hour.
+//!
+//! `cargo run --release -p weft-lab --example sensing_lab -- target/release/weft`
+//!
+//! Arguments after the program's path select rows by their numbers.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -20,26 +24,26 @@ const HUB: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const DELAY: Duration = Duration::from_millis(10);
 const WARM_UP_S: usize = 18;
 const COUNTED_S: usize = 60;
-/// What is asked of an estimate.
+/// Relative errors for which the program counts the estimates within them.
 const WITHIN: [f64; 2] = [0.15, 0.2];
-/// What an estimate speaks of.
+/// Time over which the true value is averaged for comparison, in seconds.
 const WINDOW_S: usize = 10;
-/// IPv4 and UDP.
+/// Length of IPv4 and UDP headers, in bytes.
 const HEADERS: usize = 28;
 
 #[derive(Clone, Copy)]
 enum Cross {
     Nothing,
-    /// iperf3's UDP, which it paces evenly.
+    /// UDP of iperf3, which it paces evenly.
     Iperf,
-    /// At random times.
+    /// Packets at random times.
     Poisson,
 }
 
 struct Mix {
     mbps: u64,
     load: f64,
-    /// IP bytes of a packet of others.
+    /// IP bytes of a packet of the other traffic.
     bytes: usize,
     cross: Cross,
 }
@@ -71,7 +75,7 @@ const MIXES: [Mix; 20] = [
     mix(50, 0.6, 1400, Cross::Iperf),
 ];
 
-/// What was told, and what the emulator counted of others, in one second.
+/// The estimates, and the emulator's counts of the other traffic, in one second.
 struct Second {
     capacity_bps: Option<f64>,
     available_bps: Option<f64>,
@@ -79,13 +83,13 @@ struct Second {
     own_bytes: u64,
 }
 
-/// How far a mix was off: medians, of what is true.
+/// Errors of a mix: medians, relative to the true values.
 struct Found {
     truth_bps: f64,
     told_bps: f64,
     available_off: f64,
     capacity_off: f64,
-    /// Of the capacity.
+    /// Sensing traffic as a fraction of the capacity.
     own_share: f64,
     late: Duration,
 }
@@ -101,7 +105,7 @@ fn main() -> Result<(), Failure> {
     println!(
         "| link and what crosses it | A | told | A off | C off | own | emulator late, p99 |\n|---|---|---|---|---|---|---|"
     );
-    // One at a time: an emulator that never sleeps takes a processor.
+    // Run one row at a time, because an emulator that never sleeps takes a whole processor.
     for row in rows {
         let Some(mix) = row.checked_sub(1).and_then(|at| MIXES.get(at)) else { continue };
         let found = sense(row, mix, Path::new(&binary))?;
@@ -200,7 +204,7 @@ fn start(binary: &Path, directory: &Path, home: &Node, hub: &Node) -> Result<[Pr
     Ok(daemons)
 }
 
-/// The path from home, as `weft sense` tells it.
+/// Returns the path from home, as `weft sense` reports it.
 fn told(binary: &Path, directory: &Path) -> Result<serde_json::Value, Failure> {
     let output =
         Command::new(binary).args(["sense", "--json", "--control"]).arg(directory.join("home.sock")).output()?;
@@ -208,7 +212,7 @@ fn told(binary: &Path, directory: &Path) -> Result<serde_json::Value, Failure> {
     Ok(status.pointer("/peers/0/paths/0").cloned().unwrap_or_default())
 }
 
-/// What ends the traffic of others when it is dropped.
+/// The other traffic. Dropping it ends the traffic.
 #[derive(Default)]
 struct Others {
     _programs: Vec<Process>,
@@ -250,7 +254,7 @@ fn cross(row: usize, mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failu
         }
         Cross::Poisson => {
             let socket = home.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
-            // Somebody listens, or the kernel answers.
+            // Without a listener the kernel would answer with ICMP errors.
             let sink = hub.run(|| UdpSocket::bind((HUB, 9)))??;
             let (is_over, mean) = (others.is_over.clone(), mix.bytes as f64 * 8.0 / bps);
             let rng = Rng::new(row as u64);
@@ -260,13 +264,15 @@ fn cross(row: usize, mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failu
     Ok(others)
 }
 
-/// `_sink` is kept as long as packets are sent to it; it reads none, so that nothing more is to do for the machine.
+/// Sends packets at random times.
+///
+/// `_sink` stays open and never reads, which costs the machine the least.
 fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, mut rng: Rng, is_over: &AtomicBool, _sink: UdpSocket) {
     let (packet, mut due) = (vec![0; payload], Instant::now());
     while !is_over.load(Ordering::Relaxed) {
         due += Duration::from_secs_f64(-mean_s * (1.0 - rng.unit()).ln());
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // A full buffer loses a packet; the emulator counts what it sends.
+        // A full buffer loses a packet. The emulator counts the packets that are sent.
         let _ = socket.send_to(&packet, (HUB, 9));
     }
 }
@@ -275,7 +281,7 @@ fn found(mix: &Mix, seconds: &[Second], late: Duration) -> Found {
     let capacity = mix.mbps as f64 * 1e6;
     let (mut available_off, mut capacity_off, mut own) = (Vec::new(), Vec::new(), 0.0);
     let (mut truths, mut told) = (Vec::new(), Vec::new());
-    // A train is known about a second after it began.
+    // The result of a train is available about a second after the train began.
     for at in WARM_UP_S..seconds.len() {
         let (from, to) = (&seconds[at - WINDOW_S - 1], &seconds[at - 1]);
         let all = (to.transmitted_bytes - from.transmitted_bytes) as f64;

@@ -1,9 +1,11 @@
-//! One TCP flow through weft, through wireguard-go and without a tunnel, over a veth pair; then what other benches found.
+//! One TCP flow over a veth pair: through weft, through wireguard-go and without a tunnel.
 //!
-//!     cargo run --release -p weft-lab --example tunnel_bench -- [--json] [--weft PROGRAM] [--turns N] [--seconds N] [--conditions N]
-//!         [--only NAME] [--criterion DIRECTORY] [--state FILE] [--scale FILE]
+//! The output also contains the results of other benches.
 //!
-//! With `--relays` instead: along a row of nodes, weft over relays beside wireguard-go from node to node.
+//!     cargo run --release -p weft-lab --example tunnel_bench -- [--json] [--weft PROGRAM] [--turns N]
+//!         [--seconds N] [--conditions N] [--only NAME] [--criterion DIRECTORY] [--state FILE] [--scale FILE]
+//!
+//! With `--relays` the flow runs along a row of nodes: weft over relays, and wireguard-go from node to node.
 
 use serde::Serialize;
 use std::error::Error;
@@ -16,7 +18,9 @@ use weft_lab::{
 
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What a group of micro-benchmarks measures: the beginning of its name, and the station of a packet's way.
+/// Beginning of a micro-benchmark group's name, and the station that the group measures.
+///
+/// A station is a step in a packet's processing.
 const STAGES: [(&str, &str); 6] = [
     ("flow lookup", "classify"),
     ("enqueue and dequeue", "queue"),
@@ -40,29 +44,29 @@ struct Arguments {
     scale: Option<PathBuf>,
 }
 
-/// One micro-benchmark.
+/// The result of one micro-benchmark.
 #[derive(Serialize)]
 struct Stage {
     stage: &'static str,
     name: String,
-    /// Median time of one pass in nanoseconds.
+    /// Median time of one pass, in ns.
     ns: f64,
 }
 
-/// What something keeps in memory.
+/// The memory that one object uses.
 #[derive(Serialize)]
 struct State {
     name: String,
     bytes: f64,
 }
 
-/// A figure of very many VPNs.
+/// A figure of a node with very many VPNs.
 #[derive(Serialize)]
 struct Scale {
     name: String,
     value: f64,
     unit: String,
-    /// What it may be at most.
+    /// Largest accepted value of the figure, in its unit.
     at_most: Option<f64>,
 }
 
@@ -143,7 +147,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     Ok(read)
 }
 
-/// The newest results of criterion under `directory`, in the order of a packet's way.
+/// Returns criterion's newest results under `directory`, in the order of a packet's processing.
 fn stages(directory: &Path) -> Result<Vec<Stage>, Box<dyn Error>> {
     let mut found = Vec::new();
     collect_stages(directory, &mut found)?;
@@ -164,7 +168,7 @@ fn collect_stages(directory: &Path, found: &mut Vec<Stage>) -> Result<(), Box<dy
     Ok(())
 }
 
-/// The result in a directory of criterion's; none if it belongs to no station.
+/// Returns the result in one of criterion's directories. `None` if it belongs to no station.
 fn stage(directory: &Path) -> Result<Option<Stage>, Box<dyn Error>> {
     let read = |file: &str| -> Result<serde_json::Value, Box<dyn Error>> {
         Ok(serde_json::from_slice(&fs::read(directory.join(file))?)?)
@@ -177,7 +181,7 @@ fn stage(directory: &Path) -> Result<Option<Stage>, Box<dyn Error>> {
     Ok(stage.map(|stage| Stage { stage, name: name.to_owned(), ns }))
 }
 
-/// Lines of a name, a tab and a number of bytes.
+/// Reads lines that contain a name, a tab and a number of bytes.
 fn state(file: &Path) -> Result<Vec<State>, Box<dyn Error>> {
     let text = fs::read_to_string(file)?;
     let entry = |line: &str| {
@@ -187,7 +191,7 @@ fn state(file: &Path) -> Result<Vec<State>, Box<dyn Error>> {
     text.lines().map(entry).collect()
 }
 
-/// Lines of a name, a value, a unit and a bound or nothing, tabs between.
+/// Reads lines that contain a name, a value, a unit and an optional bound, separated by tabs.
 fn scale(file: &Path) -> Result<Vec<Scale>, Box<dyn Error>> {
     let text = fs::read_to_string(file)?;
     let figure = |line: &str| {

@@ -1,16 +1,18 @@
+//! The errors of the lab.
+
 use std::fmt;
 use std::io;
 
-/// Why the lab could not do what was asked.
+/// An error of the lab.
 #[derive(Debug)]
 pub enum LabError {
-    /// The system refused something, or a program failed.
+    /// The system refused an operation, or a program failed.
     Io(io::Error),
-    /// A program that this variant needs is not there or does not start; the other variants can go on.
+    /// A program that this variant needs is missing or does not start. Other variants can run.
     Missing(String),
-    /// The scenario asks for what the lab cannot do, or the options name what the scenario has not.
+    /// The scenario asks for a feature that the lab lacks, or an option names something unknown.
     Scenario(String),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
 }
 

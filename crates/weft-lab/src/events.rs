@@ -1,4 +1,4 @@
-//! The timed events of a run: carries them out, then says what each did.
+//! Carries out the timed events of a run, and measures the effect of each.
 
 use crate::LabError;
 use crate::apps::probe::Arrivals;
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
 use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, ShareChange, Traces};
 
-/// Time between two looks at the paths' states.
+/// Interval between two reads of the paths' states.
 const POLL: Duration = Duration::from_millis(50);
-/// How long after a change for the worse the paths' states are watched.
+/// Time after a change for the worse during which the paths' states are watched.
 const WATCH: Duration = Duration::from_secs(5);
 
-/// What the events may touch and look at.
+/// The parts of a run that events change or observe.
 pub(crate) struct Stage<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    /// As [`crate::lane::Lane::weft`].
+    /// The control sockets, as in [`crate::lane::Lane::weft`].
     pub weft: &'a [[WeftControl; 2]],
-    /// Per `probe` flow.
+    /// The arrivals of each `probe` flow, by the flow's name.
     pub arrivals: &'a BTreeMap<String, Arrivals>,
     pub epoch: Instant,
 }
@@ -35,15 +35,15 @@ pub(crate) struct Stage<'a> {
 pub(crate) struct Happened {
     event: Event,
     at: Duration,
-    /// Position of the link.
+    /// Position of the event's link in the scenario.
     link: Option<usize>,
     restored_at: Option<Duration>,
-    /// The state of the link's paths when it happened.
+    /// The states of the link's paths when the event happened.
     before: Severities,
     demoted_after: Option<Duration>,
 }
 
-/// A change in time order: the n-th event, or its end.
+/// A change in time order: the beginning of an event, or its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Duration,
@@ -51,7 +51,7 @@ struct Due {
     is_end: bool,
 }
 
-/// Carries out all events; returns when the last has happened.
+/// Carries out all events. Returns after the last one.
 pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
     let events = &stage.scenario.events;
     let starts = events.iter().enumerate().map(|(event, e)| Reverse(Due { at: e.at, event, is_end: false }));
@@ -89,7 +89,9 @@ fn worsens(action: &Action) -> bool {
     matches!(action, Action::Cut | Action::Loss(_))
 }
 
-/// Waits until `until` of the run; meanwhile looks whether weft demotes the path of the event in `watch`.
+/// Waits until `until` of the run.
+///
+/// Meanwhile checks whether weft demotes the path of the event in `watch`.
 fn wait(
     stage: &Stage,
     until: Duration,
@@ -114,7 +116,7 @@ fn wait(
     interrupt::sleep_until(stage.epoch + until)
 }
 
-/// How bad weft takes each path of a link to be, from 0 (good) on, by the path's number.
+/// The severity of each path's state on a link, by the path's number. Severity 0 is good.
 type Severities = BTreeMap<u8, usize>;
 
 fn severities(stage: &Stage, link: Option<usize>) -> Severities {
@@ -126,7 +128,7 @@ fn severities(stage: &Stage, link: Option<usize>) -> Severities {
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
-/// Whether one of a link's paths is worse than it was: only the one in use sees what the link loses.
+/// True if any of a link's paths is worse than before. Only the path in use sees the link's losses.
 fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
@@ -150,7 +152,7 @@ fn directions(directions: Directions) -> Vec<Direction> {
 
 fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Weights(weights) = &event.action {
-        // Weights mean something to weft only; other variants go on as they are.
+        // Only weft has weights. Other variants continue unchanged.
         return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
     }
     if let Action::Share(change) = &event.action {
@@ -165,7 +167,7 @@ fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), La
     Ok(())
 }
 
-/// Both ends get it, so that it holds both ways.
+/// Changes a VPN's share at both ends, so that it applies in both directions.
 fn set_share(stage: &Stage, change: &ShareChange) -> Result<(), LabError> {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return Ok(()) };
     let own = if stage.weft.len() > 1 { stage.weft.get(change.vpn) } else { stage.weft.first() };
@@ -187,7 +189,7 @@ fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabErro
     Ok(())
 }
 
-/// Sets the link to what the scenario says, with `change` on top.
+/// Sets a link to the scenario's description, with `change` applied to it.
 fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result<(), LabError> {
     let Some(described) = stage.scenario.links.get(link) else { return Ok(()) };
     for direction in directions(which) {
@@ -204,7 +206,7 @@ fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result
     Ok(())
 }
 
-/// What the events did, told from the probes' arrivals and the links' bytes.
+/// Returns the effect of each event, measured from the probes' arrivals and the links' bytes.
 pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
     let arrivals = stage.arrivals.values().next().map(Arrivals::all);
@@ -225,7 +227,7 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
         .collect()
 }
 
-/// Time from the restoration of a cut link until it carried its former share of the bytes again.
+/// Returns the time from the end of a cut until the link carried its former share again.
 fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
     let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
     carried.share_back(done.link?, direction, done.at, restored, end)

@@ -1,4 +1,4 @@
-//! Ctrl-C: a flag that every long wait looks at, so that the lab is taken down in order.
+//! Handles Ctrl-C. Every long wait checks a flag, so that the lab shuts down in order.
 
 use crate::LabError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,22 +12,22 @@ extern "C" fn note(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Has SIGINT and SIGTERM end a run early instead of the process at once.
+/// Makes SIGINT and SIGTERM end a run early. The process itself continues.
 pub(crate) fn watch() {
     let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the handler only stores to an atomic.
+    // SAFETY: The handler only stores to an atomic.
     unsafe {
         libc::signal(libc::SIGINT, handler);
         libc::signal(libc::SIGTERM, handler);
     }
 }
 
-/// An error once Ctrl-C was pressed.
+/// Returns an error after the user pressed Ctrl-C.
 pub(crate) fn check() -> Result<(), LabError> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }
 
-/// Sleeps until `deadline`, less if interrupted.
+/// Sleeps until `deadline`, or shorter if interrupted.
 pub(crate) fn sleep_until(deadline: Instant) -> Result<(), LabError> {
     loop {
         check()?;

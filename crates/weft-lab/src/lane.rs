@@ -1,4 +1,6 @@
-//! A lane: what one set of flows goes through, whatever the variant.
+//! A lane: the network between the two nodes that one set of flows uses.
+//!
+//! Every variant makes lanes of the same type.
 
 use crate::net::Node;
 use crate::variants::{Daemon, WeftControl};
@@ -7,30 +9,32 @@ use std::process::Command;
 use std::time::Duration;
 use weft_scenario::Flow;
 
-/// A way from the first node to the second.
+/// A way to send packets from the first node to the second.
 pub(crate) struct Lane {
-    /// The variant's name in the results.
+    /// The lane's name in the results.
     pub name: String,
-    /// The only link used, by its position, where it is one.
+    /// Position of the lane's link, if the lane has only one.
     pub link: Option<usize>,
-    /// The first node's address on this way.
+    /// The first node's address in this lane.
     pub home: Ipv4Addr,
-    /// The second node's address on this way.
+    /// The second node's address in this lane.
     pub hub: Ipv4Addr,
-    /// Whether TCP applications are to use MPTCP sockets.
+    /// True if TCP applications must use MPTCP sockets.
     pub mptcp: bool,
-    /// How long OpenVPN's client took to connect, where there is one.
+    /// Time that OpenVPN's client took to connect, if there is one.
     pub setup: Option<Duration>,
-    /// Both nodes' addresses in each VPN, by its position; nothing where all flows share one network.
+    /// Both nodes' addresses in each VPN, by its position. Empty if all flows share one network.
     pub vpns: Vec<[Ipv4Addr; 2]>,
-    /// Pairs of running wefts to ask and to tell, that of the first node first; several pairs have a VPN each.
+    /// The control sockets of pairs of daemons, first node first.
+    ///
+    /// With several pairs, each pair has one VPN.
     pub weft: Vec<[WeftControl; 2]>,
-    /// The programs that make the way; they end with it.
+    /// The lane's programs. They end when the lane is dropped.
     pub daemons: Vec<Daemon>,
 }
 
 impl Lane {
-    /// A way without a tunnel.
+    /// Returns a lane without a tunnel.
     pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
         Lane {
             name,
@@ -45,13 +49,13 @@ impl Lane {
         }
     }
 
-    /// Both nodes' addresses for a flow, the first node's first.
+    /// Returns both nodes' addresses for a flow, the first node's first.
     pub fn addresses(&self, flow: &Flow) -> [Ipv4Addr; 2] {
         let vpn = flow.vpn.and_then(|position| self.vpns.get(position));
         vpn.copied().unwrap_or([self.home, self.hub])
     }
 
-    /// A command for a TCP application on `node`.
+    /// Returns a command for a TCP application on `node`.
     pub fn tcp_command(&self, node: &Node, program: &str) -> Command {
         if !self.mptcp {
             return node.command(program);

@@ -1,8 +1,9 @@
-//! The lab: network namespaces, a link emulator, real applications; it starts the real program and compares it with others.
+//! The lab: it runs the real program in network namespaces and compares it with others.
 //!
-//! [`run`] plays a [`weft_scenario::Scenario`], [`sweep`] many of them, [`run_network`] a [`weft_scenario::Network`].
-//! [`tunnel_bench`] measures how fast the tunnel is where the link is not the limit, [`failover`] how long traffic stops when a link
-//! falls silent, beside OSPF.
+//! A link emulator joins the namespaces, and real applications make the traffic. [`run`] plays a
+//! [`weft_scenario::Scenario`], [`sweep`] plays many of them, and [`run_network`] plays a
+//! [`weft_scenario::Network`]. [`tunnel_bench`] measures the tunnel's speed where the link is not the limit.
+//! [`failover`] measures how long traffic stops when a link fails silently, beside OSPF.
 
 pub mod emulator;
 pub mod net;

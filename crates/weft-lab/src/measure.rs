@@ -1,4 +1,4 @@
-//! One run of one variant: build the world, run the flows and events, collect what was measured.
+//! Runs one variant once: builds the world, runs flows and events, and collects the measurements.
 
 use crate::LabError;
 use crate::apps::probe::Arrivals;
@@ -25,27 +25,27 @@ use weft_tcp_er::congestion::{self, Congestion};
 const LEAD: Duration = Duration::from_millis(700);
 const FIRST_PORT: u16 = 5_201;
 
-/// What is the same in all runs.
+/// The inputs that all runs share.
 pub(crate) struct Bench<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
     pub options: &'a RunOptions,
 }
 
-/// What one lane of a run gave.
+/// The measurements of one lane in one run.
 pub(crate) struct LaneRun {
-    /// The variant's name in the results.
+    /// The lane's name in the results.
     pub name: String,
-    /// The only link's position, where it was one.
+    /// Position of the lane's link, if it had only one.
     pub link: Option<usize>,
     pub run: VariantRun,
     pub series: Vec<Series>,
-    /// Whether the emulator kept up, so that the run may be reported.
+    /// True if the emulator kept up, so that the run may be reported.
     pub is_sound: bool,
 }
 
 impl Bench<'_> {
-    /// The direction the bulk goes, which the bound is about.
+    /// Returns the direction of the bulk flows, to which the bound applies.
     pub fn direction(&self) -> FlowDirection {
         bulk_direction(self.scenario)
     }
@@ -54,12 +54,15 @@ impl Bench<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// Whether a flow's data goes in the direction of the bound.
+    /// True if a flow's data travels in the direction of the bound.
     fn is_bounded(&self, result: &FlowResult) -> bool {
         self.scenario.flows.iter().any(|flow| flow.name == result.name && flow.direction == self.direction())
     }
 
-    /// Runs `variant` once. `best` is the position of the best single link; `tick` is told the time into the run.
+    /// Runs `variant` once.
+    ///
+    /// `best` is the position of the best single link. The function calls `tick` with the time since the run
+    /// began.
     pub fn run(
         &self,
         variant: &Variant,
@@ -98,7 +101,7 @@ impl Bench<'_> {
         let (reports, happened, links, entries) = thread::scope(|scope| {
             let clock = scope.spawn(|| {
                 interrupt::sleep_until(schedule.epoch)?;
-                // All variants meet the same opportunities and outages at the same time of the run.
+                // All variants must meet the same opportunities and outages at the same time of the run.
                 emulator.restart()?;
                 sampler::sample(&emulator, schedule.epoch, window.clone(), &over, tick)
             });
@@ -111,7 +114,7 @@ impl Bench<'_> {
             let entries = shown.join().unwrap_or(Err(LabError::Interrupted));
             Ok::<_, LabError>((reports?, happened?, links?, entries?))
         })?;
-        // Ctrl-C reaches the applications too: what they say then looks like a result.
+        // Ctrl-C also reaches the applications, and their last output would look like a result.
         interrupt::check()?;
         let judged = events::judge(&stage, &happened, &links.carried);
         let each = lanes.iter().zip(reports).zip(&arrivals).zip(&entries);
@@ -129,7 +132,7 @@ impl Bench<'_> {
         probes.map(|flow| (flow.name.clone(), Arrivals::default())).collect()
     }
 
-    /// Runs every flow in every lane, all at once; the reports per lane.
+    /// Runs every flow in every lane at the same time. Returns the reports of each lane.
     fn run_flows(
         &self,
         world: &World,
@@ -195,7 +198,7 @@ impl Bench<'_> {
         LaneRun { name: lane.name.clone(), link: lane.link, run, series, is_sound: links.is_sound() }
     }
 
-    /// What the VPNs got, told from what their flows got.
+    /// Adds the results of the VPNs, computed from the results of their flows.
     fn add_vpns(&self, lane: &mut LaneRun, entries: &Entries) {
         let name = |vpn: usize| self.scenario.vpns.get(vpn).map_or("", |vpn| vpn.name.as_str());
         let vpns = vpn_results(self.scenario, &lane.run.flows, |vpn, way| entries.end(name(vpn), way));
@@ -204,7 +207,10 @@ impl Bench<'_> {
         lane.series.extend(vpn_series(self.scenario, &lane.series));
     }
 
-    /// How much older than an omniscient sender's the newest probe was, at the 95th percentile; only where a trace drives a link.
+    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
+    ///
+    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
+    /// links.
     fn beyond_omniscient(&self, flow: &str, arrivals: &Arrivals) -> Option<f64> {
         let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
@@ -216,14 +222,16 @@ impl Bench<'_> {
     }
 }
 
-/// The congestion control that is not the kernel's own, where a flow wants it; it lasts as long as what is returned.
+/// Loads the explicit-rate congestion control into the kernel if a flow needs it.
+///
+/// The kernel keeps it until the returned value is dropped.
 fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
     let wants = scenario.flows.iter().any(|flow| flow.congestion == congestion::NAME);
     let missing = |why| LabError::Missing(format!("{}: {why}", congestion::NAME));
     wants.then(Congestion::load).transpose().map_err(missing)
 }
 
-/// A flow whose application failed counts as nothing carried; the run goes on.
+/// Turns an application's failure into a result with no goodput, so that the run continues.
 fn survive(place: &Place, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {

@@ -1,18 +1,20 @@
+//! The options of a run of the lab.
+
 use std::path::PathBuf;
 
-/// How to run a scenario or a sweep.
+/// The options of a scenario or a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Where time series (CSV) and pictures (SVG) go; nowhere if none.
+    /// Directory for time series (CSV) and pictures (SVG). `None` writes no files.
     pub out: Option<PathBuf>,
-    /// Only these variants, by name; all of the scenario's if empty.
+    /// Names of the variants to run. An empty list selects all variants of the scenario.
     pub variants: Vec<String>,
-    /// Runs of each variant; as the scenario says if none.
+    /// Number of runs of each variant. `None` selects the scenario's number.
     pub repeat: Option<u32>,
-    /// A directory with Mahimahi traces; a trace that is not found there is made by our own generator.
+    /// Directory with Mahimahi traces. The lab generates a trace that is not in it.
     pub traces: Option<PathBuf>,
-    /// The `weft` program; variants that need it are skipped if none.
+    /// The `weft` program. Without it, variants that need it are skipped.
     pub weft_binary: Option<PathBuf>,
-    /// Whether to show progress on standard error.
+    /// True to show progress on standard error.
     pub progress: bool,
 }

@@ -3,14 +3,14 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// A bar over the seconds of all runs.
+/// A progress bar over the seconds of all runs.
 pub(crate) struct Progress {
     bar: ProgressBar,
     run_s: u64,
 }
 
 impl Progress {
-    /// For `runs` runs of `length` each; invisible unless `shown`.
+    /// Returns a bar for `runs` runs of `length` each. It is invisible unless `shown`.
     pub fn new(shown: bool, runs: usize, length: Duration) -> Progress {
         let run_s = length.as_secs().max(1);
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -21,18 +21,18 @@ impl Progress {
         Progress { bar, run_s }
     }
 
-    /// The run with this number (from 0) begins.
+    /// Moves the bar to the beginning of a run. Runs are numbered from 0.
     pub fn begin(&self, number: usize, what: String) {
         self.bar.set_message(what);
         self.bar.set_position(self.run_s * number as u64);
     }
 
-    /// Time into the run with this number.
+    /// Moves the bar to the time `into` of a run.
     pub fn tick(&self, number: usize, into: Duration) {
         self.bar.set_position(self.run_s * number as u64 + into.as_secs().min(self.run_s));
     }
 
-    /// A line above the bar.
+    /// Prints a line above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }

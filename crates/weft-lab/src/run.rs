@@ -1,4 +1,4 @@
-//! A whole scenario: every variant, every repeat, in turn, and the result.
+//! Runs a whole scenario: every variant and every repeat, one after another. Collects the result.
 
 use crate::LabError;
 use crate::measure::{Bench, LaneRun};
@@ -10,18 +10,20 @@ use std::time::Duration;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{RunResult, RunSeries, SCHEMA, Scenario, Skipped, Variant, VariantResult};
 
-/// How often a run in which the emulator was late is made again.
+/// Number of times that a run with a late emulator is repeated.
 const LATE_REPEATS: u32 = 2;
 
-/// Runs a scenario on this machine's kernel: real namespaces, real applications.
+/// Runs a scenario on this machine's kernel, with real namespaces and applications.
 ///
-/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+/// If this process is not root, call the function before the process starts a thread (see
+/// [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// When the lab cannot be built, a scenario asks for what is not there, or the user interrupts. A variant that cannot be run, because its program is not
-/// installed or did not start, is no error: it is listed in [`RunResult::skipped`] with the reason.
+/// Returns an error if the lab cannot be built or if the user interrupts. Also fails if the scenario or the
+/// options name something that does not exist. A variant whose program is not installed or did not start is
+/// no error. [`RunResult::skipped`] lists it with the reason.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabError> {
-    // Before the progress display starts the first thread.
+    // This must precede the progress display, which starts the first thread.
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -71,16 +73,16 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
 struct Campaign<'a> {
     bench: &'a Bench<'a>,
     progress: Progress,
-    /// Per name in the results.
+    /// The lanes, by their names in the results.
     runs: BTreeMap<String, Vec<LaneRun>>,
-    /// Names in the order they first came, with the variant they belong to.
+    /// Names of lanes in the order of their first run, with the variant of each.
     order: Vec<(String, String)>,
     skipped: Vec<Skipped>,
     done: usize,
 }
 
 impl Campaign<'_> {
-    /// Runs one variant once, again if the emulator was late.
+    /// Runs one variant once, and again if the emulator was late.
     fn step(&mut self, variant: &Variant, repeat: u32, repeats: u32) -> Result<(), LabError> {
         let number = self.done;
         self.done += 1;
@@ -123,7 +125,7 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// The position of the best single link: by what was measured, or else by its rate.
+    /// Returns the position of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let measured = self.runs.iter().filter(|(name, _)| name.starts_with("link:"));
         let best = measured.max_by(|(_, a), (_, b)| median_goodput(a).total_cmp(&median_goodput(b)));
@@ -148,7 +150,7 @@ fn median_goodput(lanes: &[LaneRun]) -> f64 {
     weft_scenario::median(lanes.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0)
 }
 
-/// One measured result: the variant it belongs to, and its figures.
+/// One measured result: the variant's name, and its figures.
 type Measured = (String, VariantResult);
 
 fn measured_results(

@@ -1,4 +1,4 @@
-//! Looks at the emulator all through a run: time series per link, statistics after the warm-up.
+//! Samples the emulator during a run: time series of each link, and statistics after the warm-up.
 
 use crate::LabError;
 use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
@@ -9,18 +9,20 @@ use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
 use weft_scenario::measure::{Carried, LengthSummary, STEP};
 
-/// A run whose p99.9 lateness is above this is repeated.
+/// Largest p99.9 lateness of the emulator. A run above it is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
 const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down", Direction::Backward)];
 
-/// What a run did to the links.
+/// The traffic on the links during a run.
 pub(crate) struct LinksReport {
     pub carried: Carried,
-    /// Of the time that counts.
+    /// Statistics of the time after the warm-up.
     pub snapshot: Snapshot,
 }
 
-/// Samples until `over`; the statistics are those of `window`. `tick` is told the time into the run.
+/// Samples until `over`.
+///
+/// The statistics cover `window`. Calls `tick` with the time since the run began.
 pub(crate) fn sample(
     emulator: &EmulatorHandle,
     epoch: Instant,
@@ -66,7 +68,7 @@ fn delivered(link: &LinkStats) -> [u64; 2] {
 }
 
 impl LinksReport {
-    /// One result per link and direction.
+    /// Returns one result for each link and direction.
     pub fn results<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<LinkResult> {
         let both = names
             .into_iter()
@@ -91,12 +93,14 @@ impl LinksReport {
         .collect()
     }
 
-    /// The emulator's p99.9 lateness in milliseconds.
+    /// Returns the emulator's p99.9 lateness, in ms.
     pub fn lateness_ms(&self) -> f64 {
         self.snapshot.lateness.p999.as_secs_f64() * 1e3
     }
 
-    /// Whether the emulator kept up: few packets late, none dropped by the kernel before the emulator saw it.
+    /// True if the emulator kept up.
+    ///
+    /// Few packets were late, and the kernel dropped none before the emulator read it.
     pub fn is_sound(&self) -> bool {
         let dropped: u64 = self.snapshot.links.iter().flat_map(|link| link.device_drops).sum();
         self.snapshot.lateness.p999 <= LATENESS_BOUND && dropped == 0

@@ -1,4 +1,4 @@
-//! A directory for keys, configurations and sockets of one run.
+//! A directory for the keys, configurations and sockets of one run.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PREFIX: &str = "weft-lab-";
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A private directory that is removed when dropped.
+/// A private directory. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -34,14 +34,14 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what killed labs left: directories whose process is gone.
+/// Removes directories that killed labs left behind, whose process no longer exists.
 pub(crate) fn remove_stale() {
     for directory in stale(&std::env::temp_dir(), PREFIX) {
         let _ = fs::remove_dir_all(directory);
     }
 }
 
-/// What is in `directory` and named `prefix`, then the id of a process that is gone.
+/// Returns the entries of `directory` named `prefix` plus the id of an ended process.
 pub(crate) fn stale(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

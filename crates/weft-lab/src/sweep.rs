@@ -6,10 +6,12 @@ use crate::run::run;
 use std::fs;
 use weft_scenario::{SCHEMA, Sweep, SweepResult};
 
-/// Runs every mix of a sweep and judges it. Progress is told on standard error, one line a mix, if wanted.
+/// Runs every mix of a sweep and judges it.
+///
+/// With progress enabled, it prints one line for each mix to standard error.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns an error if [`run`] does.
 pub fn sweep(sweep: &Sweep, options: &RunOptions) -> Result<SweepResult, LabError> {
     let sweep = Sweep { repeats: options.repeat.unwrap_or(sweep.repeats), ..sweep.clone() };
     let of_mix = RunOptions { repeat: None, ..options.clone() };

@@ -1,4 +1,4 @@
-//! The ways into the tunnel of all VPNs, as the daemons show them.
+//! The state of all VPNs' ingress queues, as the daemons report it.
 
 use crate::LabError;
 use crate::interrupt;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::EntryEnd;
 use weft_scenario::{FlowDirection, Scenario};
 
-/// What a lane's two daemons showed when counting began, and at the end.
+/// The reports of a lane's two daemons when counting began, and at the end.
 #[derive(Default)]
 pub(crate) struct Entries {
     before: [Vec<VpnState>; 2],
     after: [Vec<VpnState>; 2],
 }
 
-/// Asks the daemons of all lanes at both ends of the time that counts.
+/// Queries the daemons of all lanes at the beginning and at the end of `window`.
 pub(crate) fn watch(
     scenario: &Scenario,
     lanes: &[Lane],
@@ -33,7 +33,7 @@ pub(crate) fn watch(
     Ok(before.into_iter().zip(after).map(|(before, after)| Entries { before, after }).collect())
 }
 
-/// What the daemons of both nodes show, home first; nothing where there are none.
+/// Returns the reports of both nodes' daemons, home first. They are empty if there are no daemons.
 fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {
@@ -45,7 +45,9 @@ fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
 }
 
 impl Entries {
-    /// How a VPN's way in stood at the end, and what became of packets in the time that counts.
+    /// Returns the state of a VPN's ingress queue at the end.
+    ///
+    /// It includes the packets lost and dropped since counting began.
     pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
         let of = |shown: &[Vec<VpnState>; 2]| {
             let [home, hub] = shown;
@@ -62,7 +64,8 @@ impl Entries {
             window_bytes: control.as_ref().map(|control| control.window_bytes as f64),
             rtt_ms: control.as_ref().map(|control| control.rtt_us as f64 / 1e3),
             accumulation_bytes: control.as_ref().map(|control| control.accumulation_bytes as f64),
-            // A unit taken for lost may come after all, also after counting began.
+            // A unit that was declared lost may arrive after counting began, so the difference can be
+            // negative.
             lost: f64::from(lost as i32),
             dropped: dropped as f64,
         }

@@ -1,4 +1,4 @@
-//! Two nodes and the emulated links between them: a scenario come to life.
+//! Two nodes and the emulated links between them, built from a scenario.
 
 use crate::LabError;
 use crate::emulator::{Capacity, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_scenario::{self as scenario, Link, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
-/// The emulator's description of one direction.
+/// Returns the emulator's description of one direction.
 pub(crate) fn emulated(
     spec: &scenario::DirectionSpec,
     base_rtt: Duration,
@@ -34,20 +34,20 @@ pub(crate) fn emulated(
     })
 }
 
-/// One link's place in the world.
+/// The addresses of one link.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldLink {
-    /// Its name, and its interface's in both nodes.
+    /// The link's name, and its interface's name in both nodes.
     pub name: String,
-    /// The first node's address on it.
+    /// The first node's address on the link.
     pub home: Ipv4Addr,
-    /// The second node's address on it.
+    /// The second node's address on the link.
     pub hub: Ipv4Addr,
 }
 
 /// Two nodes joined by emulated links.
 pub(crate) struct World {
-    /// What it was built from.
+    /// The scenario from which it was built.
     pub scenario: Scenario,
     emulator: Emulator,
     pub home: Node,

@@ -1,4 +1,7 @@
-//! The lab's ground on the real kernel: namespaces, links, and nothing left behind. Needs root; skipped with a reason otherwise.
+//! The lab's namespaces and links on the real kernel.
+//!
+//! Checks rates, delays and losses, and that nothing is left behind. The tests need root. Otherwise they are
+//! skipped with a reason.
 
 use std::ffi::c_int;
 use std::io::{self, BufRead, BufReader};
@@ -17,11 +20,14 @@ use weft_units::Rate;
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const PORT: u16 = 9000;
-/// IP bytes of a full packet, and what is in it besides IPv4 and UDP headers.
+/// IP bytes of a full packet.
 const PACKET: usize = 1500;
+/// UDP payload of a full packet, without IPv4 and UDP headers, in bytes.
 const PAYLOAD: usize = PACKET - 28;
 
-/// Two nodes and one link, forward from home to hub. Only one at a time: the measurements want the machine for themselves.
+/// Two nodes and one link, forward from home to hub.
+///
+/// Only one exists at a time, because a measurement needs the whole machine.
 struct Ground {
     home: Node,
     hub: Node,
@@ -48,7 +54,7 @@ fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec
     let lab = lab()?;
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
     for node in [&home, &hub] {
-        // No multicast listener reports among the packets that are counted.
+        // IPv6 off: multicast listener reports would be among the counted packets.
         let _ = node.sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     }
     let link = LinkSpec { ends: [end(&home, HOME, None), end(&hub, HUB, None)], mtu: PACKET as u16, forward, backward };
@@ -56,7 +62,7 @@ fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec
     Some(Ground { home, hub, emulator, _alone: alone })
 }
 
-/// What a stream of numbered UDP packets met: when each was sent, and when the kernel took it in, if it came.
+/// A stream of numbered UDP packets: when each was sent, and when it arrived, if it did.
 struct Stream {
     sent: Vec<SystemTime>,
     came: Vec<Option<SystemTime>>,
@@ -67,7 +73,7 @@ impl Stream {
         self.came.iter().flatten().copied().collect()
     }
 
-    /// IP bits per second between the first and the last arrival.
+    /// Returns the rate between the first and the last arrival, as IP bits per second.
     fn rate_bps(&self) -> f64 {
         let arrivals = self.arrivals();
         let time = arrivals.last().unwrap().duration_since(*arrivals.first().unwrap()).unwrap();
@@ -82,29 +88,32 @@ impl Stream {
     }
 }
 
-/// Has the kernel note when each packet comes, and hold all packets of a stream: the reading thread may be late.
+/// Makes the kernel timestamp each packet and buffer the whole stream.
+///
+/// The reading thread may be late.
 fn note_arrivals(receiver: &UdpSocket) {
     let set = |option, value: c_int| {
         let (fd, length) = (receiver.as_raw_fd(), size_of::<c_int>() as libc::socklen_t);
-        // SAFETY: the kernel reads one integer, which outlives the call.
+        // SAFETY: The kernel reads one integer, which outlives the call.
         unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), length) }
     };
     assert_eq!((set(libc::SO_RCVBUFFORCE, 16 << 20), set(libc::SO_TIMESTAMPNS, 1)), (0, 0));
 }
 
-/// Reads a packet and when the kernel took it in.
+/// Reads a packet. Returns the time at which the kernel received it.
 fn receive(receiver: &UdpSocket, packet: &mut [u8]) -> io::Result<SystemTime> {
     let (mut part, mut control) =
         (libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() }, [0u64; 8]);
-    // SAFETY: all zeros is a message header without parts.
+    // SAFETY: All zeros is a valid message header without parts.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
-    // SAFETY: the header describes `packet` and `control`, which outlive the call.
+    // SAFETY: The header describes `packet` and `control`, which outlive the call.
     if unsafe { libc::recvmsg(receiver.as_raw_fd(), &raw mut message, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel filled in the header, and the time is the only ancillary data that was asked for.
+    // SAFETY: The kernel filled in the header, and the timestamp is the only ancillary data that the socket
+    // requested.
     let time =
         unsafe { libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&raw const message)).cast::<libc::timespec>().read_unaligned() };
     Ok(SystemTime::UNIX_EPOCH + Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
@@ -138,7 +147,9 @@ fn stream(from: &Node, to: &Node, address: Ipv4Addr, count: usize, burst: usize,
     Stream { sent, came: collector.join().unwrap() }
 }
 
-/// Measures again while the machine was too busy for the emulator to be on time; gives up without a verdict.
+/// Repeats a measurement while the machine is too busy for the emulator to be on time.
+///
+/// Returns `None` after five attempts, so that the test ends without a verdict.
 fn on_time<R>(ground: &Ground, mut measure: impl FnMut() -> R) -> Option<(R, Snapshot)> {
     for _ in 0..5 {
         ground.emulator.handle().mark().unwrap();
@@ -158,7 +169,7 @@ fn limited(rate: Rate) -> DirectionSpec {
 
 fn check_rate(backend: Backend) {
     let Some(g) = ground_with(backend, limited(Rate::from_mbps(50)), DirectionSpec::default()) else { return };
-    // 100 Mbit/s offered for 0.6 s.
+    // The sender offers 100 Mbit/s for 0.6 s.
     let measured = on_time(&g, || stream(&g.home, &g.hub, HUB, 5_000, 25, Duration::from_millis(3)));
     let Some((stream, snapshot)) = measured else { return };
     let link = snapshot.links[0].forward;
@@ -166,7 +177,7 @@ fn check_rate(backend: Backend) {
     assert_eq!(link.sent_packets, stream.arrivals().len() as u64);
     assert_eq!(link.sent_packets + link.dropped_packets, 5_000);
     assert!(link.dropped_packets > 1_000, "{link:?}");
-    // A queue of 1 MB holds 666 packets, the one in transmission included.
+    // A queue of 1 MB holds 666 packets, including the packet in transmission.
     assert!(link.queue_delay.max.abs_diff(Duration::from_millis(160)) < Duration::from_millis(3), "{link:?}");
 }
 
@@ -186,7 +197,8 @@ fn interfaces_vanish_with_the_emulator() {
         let Some(g) = ground_with(backend, DirectionSpec::default(), DirectionSpec::default()) else { return };
         assert!(g.home.ip("link show dev wan").is_ok());
         drop(g.emulator);
-        // A child that another test starts just now holds a copy of the device until it runs its program.
+        // A child process that another test forks at this moment holds a copy of the device until it runs its
+        // program.
         let until = Instant::now() + Duration::from_secs(2);
         while g.home.ip("link show dev wan").is_ok() {
             assert!(Instant::now() < until, "{backend:?}");
@@ -255,7 +267,7 @@ fn a_trace_is_used_to_the_last_opportunity() {
     let trace = Trace::synthetic_lte(3, Rate::from_mbps(20), Duration::from_secs(2));
     let spec = DirectionSpec { capacity: Capacity::Trace(trace), queue_bytes: 150_000, ..DirectionSpec::default() };
     let Some(g) = ground(spec, DirectionSpec::default()) else { return };
-    // 60 Mbit/s offered for 1 s keep the queue full while the emulator is watched.
+    // An offered rate of 60 Mbit/s for 1 s keeps the queue full while the emulator is watched.
     let measured = on_time(&g, || {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| {
@@ -307,7 +319,7 @@ fn ipv6_crosses_and_programs_run_in_their_node() {
     assert_eq!((output.status.code(), &*output.stdout, &*output.stderr), (Some(3), &b"said\n"[..], &b"cried\n"[..]));
 }
 
-/// How many processes have `text` in their command line.
+/// Returns the number of processes with `text` in their command line.
 fn processes_with(text: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -315,7 +327,7 @@ fn processes_with(text: &str) -> usize {
         .count()
 }
 
-/// How many processes are in the network namespace `netns`, written as /proc does.
+/// Returns the number of processes in the network namespace `netns`, written as in /proc.
 fn processes_in(netns: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter(|p| std::fs::read_link(p.path().join("ns/net")).is_ok_and(|n| n == Path::new(netns))).count()
@@ -329,7 +341,7 @@ fn eventually(condition: impl Fn() -> bool) -> bool {
     condition()
 }
 
-/// Starts a shell with a child of its own in the node; `mark` appears in the child's command line.
+/// Starts a shell with a child of its own in the node. `mark` appears in the child's command line.
 fn start_family(node: &Node, mark: &str) -> weft_lab::net::Process {
     let mut shell = node.command("sh");
     shell.arg("-c").arg(format!("sleep {mark} & wait"));
@@ -353,7 +365,7 @@ fn dropping_the_lab_ends_grandchildren_too() {
     assert_eq!(processes_in(netns.to_str().unwrap()), 0);
 }
 
-/// Not a test: the lab that the next one kills.
+/// Not a test: the lab that the next test kills.
 #[test]
 #[ignore = "run by killed_lab_leaves_nothing_behind"]
 fn victim() {

@@ -1,10 +1,12 @@
-//! A small network on the real kernel: routes, sockets, events. Needs root or user namespaces; skipped with a reason otherwise.
+//! A small network on the real kernel: routes, sockets and events.
+//!
+//! The tests need root or user namespaces. Otherwise they are skipped with a reason.
 
 use weft_lab::net::Lab;
 use weft_lab::{LabError, RunOptions, run_network};
 use weft_scenario::{Network, RunResult};
 
-/// Two hosts, and two ways between them of which the first is the static one.
+/// Two hosts with two routes between them. The static route is the first one.
 const NETWORK: &str = r#"
 name = "two-ways"
 duration = "5 s"
@@ -66,11 +68,11 @@ fn hosts_talk_over_routers_and_a_cut_is_silence() {
     assert!(probe.longest_gap_ms.is_some_and(|ms| (900.0..3_000.0).contains(&ms)), "{probe:#?}");
     let [cut, quiet] = &variant.disturbances[..] else { panic!("{variant:#?}") };
     assert_eq!((cut.what.as_str(), cut.at_s, cut.lasted_s), ("cut, r0", 3.0, 1.0));
-    // What the link held when it was cut is lost; what had crossed it may still arrive.
+    // The packets in the link at the cut are lost. The packets that had crossed it may still arrive.
     assert!(cut.flows[0].goodput_bps < 0.4e6 && quiet.flows[0].goodput_bps > 1e6, "{cut:#?} {quiet:#?}");
     let carried = |name: &str| variant.links.iter().filter(|link| link.name == name).map(|link| link.sent_bytes).sum();
     let [used, spare]: [f64; 2] = ["a-r0", "a-r1"].map(carried);
-    // The kernel itself may say a word there.
+    // The kernel may send a few packets of its own on the spare link.
     assert!(used > 100_000.0 && spare < 1_000.0, "{used} {spare}");
 }
 

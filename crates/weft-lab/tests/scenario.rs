@@ -1,5 +1,7 @@
-//! A whole scenario on the real kernel with real applications. Needs root or user namespaces, and iperf3; skipped with a reason
-//! otherwise. Nothing here depends on how fast the machine is.
+//! A whole scenario on the real kernel with real applications.
+//!
+//! The tests need root or user namespaces, and iperf3. Otherwise they are skipped with a reason. They do not
+//! depend on the machine's speed.
 
 use std::fs;
 use weft_lab::net::Lab;

@@ -1,5 +1,7 @@
-//! The lab as an ordinary user: in a user namespace, with packet sockets where `/dev/net/tun` is closed to us. Run by root, it
-//! first becomes `nobody`. Skipped with a reason where the kernel does not let ordinary users create namespaces.
+//! The lab as an ordinary user in a user namespace.
+//!
+//! It uses packet sockets if `/dev/net/tun` is not accessible. If root runs the test, it first becomes
+//! `nobody`. It is skipped with a reason if the kernel does not let ordinary users create namespaces.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::CommandExt;
@@ -12,7 +14,7 @@ const NOBODY: u32 = 65_534;
 const DELAY: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
-    // SAFETY: reads the process's credentials only.
+    // SAFETY: The call only reads the process's credentials.
     if unsafe { libc::geteuid() } == 0 {
         let this = std::env::current_exe().unwrap();
         return match Command::new(this).uid(NOBODY).gid(NOBODY).current_dir("/").status() {

@@ -1,4 +1,4 @@
-//! Curves in panels, one below the other: time series, and the figures of a reproduction.
+//! Draws curves in panels, one below the other: time series, and the figures of a reproduction.
 
 use crate::style::{
     Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
@@ -11,40 +11,46 @@ use std::{fs, io};
 use weft_scenario::Series;
 
 const PANEL_HEIGHT: u32 = 260;
-/// The column beside a panel that names its curves, the line before a name, and the distance from name to name.
+/// Width of the column beside a panel that names its curves, in pixels.
 const LEGEND_WIDTH: u32 = 190;
+/// Length of the line before a name in the legend, in pixels.
 const LEGEND_LINE: i32 = 20;
+/// Distance from name to name in the legend, in pixels.
 const LEGEND_STEP: i32 = 18;
 const PANEL_TOP: i32 = 28;
-/// Of the room of a category, what its bars take.
+/// Fraction of a category's width that its bars take.
 const BARS: f64 = 0.7;
 
-/// One panel.
+/// One panel of a picture.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
-    /// What is shown, with its unit.
+    /// The quantity on the vertical axis, with its unit.
     pub title: String,
-    /// What runs to the right, with its unit.
+    /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// The names of the places 0, 1, …, whose values are bars; none where values lie on a scale.
+    /// Names of the positions 0, 1, …, whose values are bars.
+    ///
+    /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
-    /// The curves; the first six have colours of their own.
+    /// The curves. The first six have separate colours.
     pub curves: Vec<Curve>,
 }
 
-/// One curve.
+/// One curve of a panel.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The curve's name in the legend.
     pub name: String,
-    /// Its points, from left to right.
+    /// The curve's points, from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Half the width of each point's confidence interval; none if empty.
+    /// Half the width of each point's confidence interval. Empty if there are no intervals.
     pub half_widths: Vec<f64>,
 }
 
 impl Chart {
-    /// A panel of time series in the same unit, divided by `scale`: 1e6 for bit/s titled "Mbit/s".
+    /// Returns a panel of time series with the same unit, divided by `scale`.
+    ///
+    /// A scale of 1e6 turns bit/s into Mbit/s.
     pub fn of_series<'a>(title: &str, series: impl IntoIterator<Item = &'a Series>, scale: f64) -> Chart {
         let curve = |series: &Series| Curve {
             name: series.name.clone(),
@@ -55,13 +61,13 @@ impl Chart {
         Chart { title: title.into(), x_label: "seconds".into(), curves, ..Chart::default() }
     }
 
-    /// Whether all values are whole: they count something.
+    /// True if all values are whole numbers, as counts are.
     fn counts(&self) -> bool {
         let whole = |(_, y): &(f64, f64)| y.fract() == 0.0 || !y.is_finite();
         self.curves.iter().all(|curve| curve.half_widths.is_empty() && curve.points.iter().all(whole))
     }
 
-    /// Whether the points stand at whole numbers: of paths, of VPNs, of relays.
+    /// True if all points are at whole numbers on the horizontal axis, such as numbers of paths.
     fn has_whole_x(&self) -> bool {
         self.curves.iter().flat_map(|curve| &curve.points).all(|(x, _)| x.fract() == 0.0 || !x.is_finite())
     }
@@ -70,12 +76,12 @@ impl Chart {
         match self.categories.len() {
             0 if self.has_whole_x() => whole_labels(&self.x_range()),
             0 => 10,
-            // Halves stand between them, unlabelled.
+            // The positions halfway between categories have no label.
             categories => 2 * categories,
         }
     }
 
-    /// What stands below the axis at `x`.
+    /// Returns the label below the axis at `x`.
     fn label(&self, x: f64) -> String {
         if !self.categories.is_empty() {
             let category = (x.fract() == 0.0 && x >= 0.0).then(|| self.categories.get(x as usize)).flatten();
@@ -87,7 +93,9 @@ impl Chart {
         }
     }
 
-    /// Where the bar of a point at `x` of the curve with this number begins and ends: those of one place stand side by side.
+    /// Returns the beginning and end of the bar of a point at `x`.
+    ///
+    /// Bars of several curves stand side by side.
     fn bar(&self, curve: usize, x: f64) -> (f64, f64) {
         let width = BARS / self.curves.len().max(1) as f64;
         let start = x - BARS / 2.0 + curve as f64 * width;
@@ -102,7 +110,7 @@ impl Chart {
         widened(xs().fold(f64::INFINITY, f64::min)..xs().fold(f64::NEG_INFINITY, f64::max))
     }
 
-    /// From zero, or from the least if that is below.
+    /// Returns the vertical range. It begins at zero, or at the least value if that is negative.
     fn y_range(&self) -> Range<f64> {
         let ends = || self.curves.iter().flat_map(Curve::intervals).filter(|(_, low, high)| (high - low).is_finite());
         let least = ends().map(|(_, low, _)| low).fold(0.0, f64::min);
@@ -112,14 +120,14 @@ impl Chart {
 }
 
 impl Curve {
-    /// Each point's x, and the ends of its interval.
+    /// Returns the x of each point and the ends of its interval.
     fn intervals(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let widths = self.half_widths.iter().copied().chain(std::iter::repeat(0.0));
         self.points.iter().zip(widths).map(|((x, y), width)| (*x, y - width, y + width))
     }
 }
 
-/// As many labels as there are whole numbers, and ten at most: between them there is nothing to name.
+/// Returns the number of labels: one for each whole number in the range, but ten at most.
 fn whole_labels(range: &Range<f64>) -> usize {
     ((range.end - range.start) as usize + 1).min(10)
 }
@@ -128,7 +136,7 @@ fn middle_of((start, end): (f64, f64)) -> f64 {
     f64::midpoint(start, end)
 }
 
-/// An axis needs an extent, whatever there is to show.
+/// Returns a range that is not empty, as an axis needs one.
 fn widened(range: Range<f64>) -> Range<f64> {
     if range.end > range.start {
         range
@@ -142,7 +150,7 @@ fn widened(range: Range<f64>) -> Range<f64> {
 /// Draws charts into an SVG file, one below the other.
 ///
 /// # Errors
-/// When the file cannot be written; the error names it.
+/// Returns an error that names the file if it cannot be written.
 pub fn charts_picture(file: &Path, title: &str, subtitle: &str, charts: &[Chart]) -> io::Result<()> {
     picture(title, subtitle, charts).and_then(|svg| Ok(fs::write(file, svg)?)).map_err(|why| picture_error(file, &*why))
 }
@@ -217,7 +225,7 @@ fn paint_chart(area: &Area, chart: &Chart) -> Painted {
     Ok(())
 }
 
-/// The curves' names beside the panel, where they cover nothing.
+/// Draws the curves' names beside the panel, so that they cover no curve.
 fn paint_legend(area: &Area, chart: &Chart) -> Painted {
     for (number, (curve, colour)) in (0..).zip(chart.curves.iter().zip(STRONG)) {
         let y = PANEL_TOP + LEGEND_STEP / 2 + number * LEGEND_STEP;

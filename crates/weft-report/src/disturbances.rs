@@ -1,12 +1,14 @@
-//! What each disturbance left to each variant.
+//! Tables of the goodput that each variant kept during each disturbance.
 
 use crate::table::Table;
 use weft_scenario::{DisturbanceResult, RunResult, VariantResult};
 
-/// Above this a quotient says "so much more" and nothing else.
+/// Largest ratio that the table prints as a number. A larger one appears only as "more than" this.
 const MOST: f64 = 999.0;
 
-/// For each `[[flow]]` a table: disturbances down, variants across; beside each but the first how many times the first's it is.
+/// Returns a table for each `[[flow]]`: a row for each disturbance, a column for each variant.
+///
+/// Beside each variant but the first, the table shows the ratio to the first variant's goodput.
 pub(crate) fn disturbances_table(result: &RunResult) -> String {
     let with: Vec<&VariantResult> = result.variants.iter().filter(|v| !v.disturbances.is_empty()).collect();
     let Some(first) = with.first() else { return String::new() };

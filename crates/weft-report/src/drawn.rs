@@ -1,13 +1,13 @@
-//! A sweep over the whole class of links, as tables: by mix, and by class.
+//! Tables of a sweep over all classes of links: one by mix and one by class.
 
 use crate::table::{Table, number};
 use std::collections::BTreeMap;
 use weft_scenario::{DrawnMix, MixResult, SweepResult, median, percentile};
 
-/// How many links of a mix are named.
+/// Number of a mix's links that the table names.
 const NAMED_LINKS: usize = 2;
 
-/// One row a mix, then one row a class and kind of loss.
+/// Returns a table with a row for each mix, and one with a row for each class and kind of loss.
 pub(crate) fn drawn_table(result: &SweepResult) -> String {
     let mut table = Table::new([
         "seed: links (down/up, RTT, loss, class)",
@@ -49,13 +49,13 @@ pub(crate) fn drawn_table(result: &SweepResult) -> String {
     )
 }
 
-/// Why weft did not run, if it did not.
+/// Returns the reason why weft did not run, if it did not.
 fn why_not(mix: &MixResult) -> String {
     let skipped = mix.run.skipped.iter().find(|skipped| skipped.name == "weft");
     skipped.map_or(String::new(), |skipped| format!(" ({})", skipped.reason))
 }
 
-/// The first links of a mix, and how many more there are.
+/// Returns the first links of a mix, and the number of the others.
 fn links(mix: &MixResult) -> String {
     let named = mix.links.iter().take(NAMED_LINKS).cloned().collect::<Vec<_>>().join(", ");
     match mix.links.len().saturating_sub(NAMED_LINKS) {
@@ -64,7 +64,7 @@ fn links(mix: &MixResult) -> String {
     }
 }
 
-/// Medians and extremes of the mixes that have a link of a class, or with a kind of loss.
+/// Returns medians and extremes over the mixes with a link of a class or a kind of loss.
 fn class_table(mixes: &[MixResult]) -> String {
     let mut by_class: BTreeMap<&str, Vec<&MixResult>> = BTreeMap::new();
     for mix in mixes {

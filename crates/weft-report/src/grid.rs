@@ -1,10 +1,12 @@
-//! A grid's results: a row for each point, a column for each variant.
+//! A table of a grid's results: a row for each point, a column for each variant.
 
 use crate::table::Table;
 use std::collections::BTreeMap;
 use weft_scenario::{App, RunResult, Scenario};
 
-/// Goodput in Mbit/s at each point of the scenario's grid; of transfers, their mean time in milliseconds instead.
+/// Returns the goodput in Mbit/s at each point of the scenario's grid.
+///
+/// If all flows are transfers, the table shows their mean time in ms.
 pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
     let is_transfer = scenario.flows.iter().all(|flow| flow.app == App::Transfer);
     let of = |result: &RunResult| result.scenario.trim_start_matches(&scenario.name).trim().to_owned();

@@ -1,4 +1,4 @@
-//! Surfaces as coloured cells: what something is at each of two settings.
+//! Draws surfaces as coloured cells: a value for each pair of two settings.
 
 use crate::style::{Area, FAINT, INK, MARGIN, Painted, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text};
 use plotters::prelude::*;
@@ -6,17 +6,19 @@ use plotters::style::text_anchor::{HPos, VPos};
 use std::path::Path;
 use std::{fs, io};
 
-/// Maps stand side by side, so many in a line.
+/// Number of maps side by side in a line.
 const PER_LINE: usize = 2;
 const SCALE_WIDTH: i32 = 90;
 const MAP_WIDTH: i32 = (WIDTH as i32 - SCALE_WIDTH) / PER_LINE as i32;
 const CELL_HEIGHT: i32 = 44;
-/// Above the cells of a map is its title, below them its columns' names and what they are, and to their left the same of the rows.
+/// Height above the cells of a map in pixels, for its title.
 const TOP: i32 = 44;
+/// Height below the cells of a map in pixels, for the columns' names and their meaning.
 const BELOW: i32 = 56;
+/// Width to the left of the cells of a map in pixels, for the rows' names and their meaning.
 const LEFT: i32 = 76;
 const BAR_WIDTH: i32 = 16;
-/// Light for little, dark for much; told apart in grey, too.
+/// Colours from low to high values, from light to dark. They also differ in greyscale.
 const SCALE: [RGBColor; 5] = [
     RGBColor(247, 251, 255),
     RGBColor(174, 208, 232),
@@ -24,17 +26,17 @@ const SCALE: [RGBColor; 5] = [
     RGBColor(14, 88, 158),
     RGBColor(6, 34, 82),
 ];
-/// From this part of the scale on, dark cells want light letters.
+/// Position on the scale from which cells are so dark that their text must be light.
 const DARK: f64 = 0.5;
 
-/// One surface.
+/// One surface: a value for each pair of two settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HeatMap {
-    /// What is shown.
+    /// The title of the map.
     pub title: String,
-    /// What the columns are, with their unit.
+    /// The meaning of the columns, with its unit.
     pub x_label: String,
-    /// What the rows are, with their unit.
+    /// The meaning of the rows, with its unit.
     pub y_label: String,
     /// The columns' names, from left to right.
     pub columns: Vec<String>,
@@ -52,10 +54,12 @@ impl HeatMap {
     }
 }
 
-/// Draws maps into an SVG file, with one scale of colours for all of them that begins at zero; `unit` is that of all values.
+/// Draws maps into an SVG file. All maps share one colour scale, which begins at zero.
+///
+/// `unit` is the unit of all values.
 ///
 /// # Errors
-/// When the file cannot be written; the error names it.
+/// Returns an error that names the file if it cannot be written.
 pub fn heat_maps_picture(file: &Path, title: &str, subtitle: &str, unit: &str, maps: &[HeatMap]) -> io::Result<()> {
     picture(title, subtitle, unit, maps)
         .and_then(|svg| Ok(fs::write(file, svg)?))
@@ -108,7 +112,7 @@ fn paint_map(root: &Area, map: &HeatMap, most: f64, (left, top): (i32, i32)) -> 
     Ok(())
 }
 
-/// The colours and what they stand for, the most on top.
+/// Draws the colour scale with its values, the highest at the top.
 fn paint_scale(root: &Area, unit: &str, most: f64, (x, y): (i32, i32), height: i32) -> Painted {
     const MARKS: i32 = 4;
     for step in 0..height {
@@ -125,7 +129,7 @@ fn paint_scale(root: &Area, unit: &str, most: f64, (x, y): (i32, i32), height: i
     Ok(())
 }
 
-/// The colour of a part of the scale, 0 to 1.
+/// Returns the colour at a position on the scale, 0 to 1.
 fn colour(part: f64) -> RGBColor {
     let place = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let below = (place as usize).min(SCALE.len() - 2);
@@ -135,7 +139,7 @@ fn colour(part: f64) -> RGBColor {
     RGBColor(between(r, s), between(g, h), between(b, c))
 }
 
-/// With as many digits as a cell has room for.
+/// Formats a value with as many digits as fit into a cell.
 fn shown(value: f64) -> String {
     let digits = match value {
         value if value >= 99.95 => 0,

@@ -1,6 +1,8 @@
-//! What both worlds make of a result: tables and pictures for people, Parquet files for sweeps that run on many machines.
+//! Reports of results: tables and pictures for readers, and Parquet files for large sweeps.
 //!
-//! It knows results, and neither the lab nor the simulator. Same result, same bytes.
+//! Parts of a large sweep run on many machines. The lab and the simulator produce results of the same format.
+//! This crate reads that format only and never depends on either of them. The same result always gives the
+//! same bytes.
 #![forbid(unsafe_code)]
 
 mod charts;

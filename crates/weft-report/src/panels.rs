@@ -1,32 +1,34 @@
-//! The panels below the bars of a result: goodput over time, each ping, and what each link carries. Events are marked in all of them.
+//! Draws the panels below the bars of a result: goodput, pings, and traffic of links over time.
+//!
+//! All panels mark the events.
 
 use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, WIDTH, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use weft_scenario::{Action, Directions, Event, EventLink, Scenario, Series};
 
-/// Values of lines are means over this time,
+/// Time over which the values of a line are averaged, in seconds.
 const STEP_S: f64 = 1.0;
-/// and this near an event they are as they were measured.
+/// Distance from an event within which a line shows each measured value, in seconds.
 const NEAR_S: f64 = 2.0;
-/// The column beside a panel that names its lines.
+/// Width of the column beside a panel that names its lines, in pixels.
 const LEGEND_WIDTH: u32 = 150;
 const LEGEND_STEP: i32 = 18;
 const TOP: i32 = 40;
 const Y_LABELS: i32 = 56;
-/// Columns of a character of a mark's label, about.
+/// Approximate width of a character in a mark's label, in pixels.
 const CHARACTER: f64 = 5.6;
 const MARK: RGBColor = RGBColor(190, 60, 50);
 const WARMUP: RGBColor = RGBColor(244, 246, 247);
 
-/// A moment at which something happens, and what.
+/// A moment at which an event begins or ends, and its description.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mark {
     pub(crate) at_s: f64,
     pub(crate) what: String,
 }
 
-/// The moments at which events begin and end.
+/// Returns the moments at which events begin and end.
 pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     let mut marks = Vec::new();
     for event in &scenario.events {
@@ -59,7 +61,7 @@ fn what(event: &Event) -> String {
     format!("{link}{how}{direction}")
 }
 
-/// A line or a cloud of dots.
+/// A line or a set of dots.
 pub(crate) struct Trace {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
@@ -67,19 +69,19 @@ pub(crate) struct Trace {
     pub(crate) is_thin: bool,
 }
 
-/// What a panel shows.
+/// The content of a panel.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
     pub(crate) traces: Vec<Trace>,
-    /// Each value by itself, not a line through them.
+    /// True to draw each value as a dot, without a line.
     pub(crate) has_dots: bool,
-    /// A line across, where there is a bound.
+    /// Value of a horizontal line, if there is a bound.
     pub(crate) bound: Option<f64>,
     pub(crate) duration_s: f64,
     pub(crate) warmup_s: f64,
 }
 
-/// Means over [`STEP_S`], and near a mark each value.
+/// Returns means over [`STEP_S`], and each value near a mark.
 pub(crate) fn finer_near(series: &Series, marks: &[Mark]) -> Vec<(f64, f64)> {
     let is_near = |time: f64| marks.iter().any(|mark| (time - mark.at_s).abs() <= NEAR_S);
     let far = series.averaged(STEP_S).into_iter().filter(|(time, _)| !is_near(*time));
@@ -139,7 +141,7 @@ pub(crate) fn paint(area: &Area, panel: &Panel<'_>, marks: &[Mark]) -> Painted {
     Ok(())
 }
 
-/// The names of the marks above the panel: as many as have room there, and none past its edges.
+/// Draws the names of the marks above the panel, as far as they fit between its edges.
 fn name_marks(plot: &Area, duration_s: f64, marks: &[Mark]) -> Painted {
     let (left, right) = (f64::from(MARGIN + Y_LABELS), f64::from(WIDTH - LEGEND_WIDTH) - 12.0);
     for (x, label) in labels(marks, duration_s, left, right) {
@@ -174,7 +176,7 @@ fn name_traces(legend: &Area, panel: &Panel<'_>) -> Painted {
     Ok(())
 }
 
-/// The links of a scenario as traces, from what a run says of them in the direction that carries the load.
+/// Returns the traffic of a scenario's links as lines, in the direction that carries more.
 pub(crate) fn link_traces(scenario: &Scenario, series: &[Series], marks: &[Mark]) -> Vec<Trace> {
     let of = |direction: &str| -> Vec<Trace> {
         let links = scenario.links.iter().zip(STRONG.iter().cycle());

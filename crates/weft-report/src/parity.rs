@@ -1,46 +1,46 @@
-//! The same scenario in both worlds, figure by figure.
+//! Compares the results of one scenario in the lab and in the simulator, figure by figure.
 
 use crate::table::Table;
 use serde::Serialize;
 use weft_scenario::{LinkResult, RunResult, VariantResult};
 
-/// Two figures are the same within a tenth…
+/// Largest relative difference of two figures that count as equal.
 const SHARE: f64 = 0.1;
-/// …gaps also within so many milliseconds…
+/// Difference that gaps may always have, in ms.
 const GAP_MS: f64 = 10.0;
-/// …queues also within so many packets.
+/// Difference that queue lengths may always have, in packets.
 const QUEUE_PACKETS: f64 = 5.0;
 
-/// One figure in both worlds: medians over the runs.
+/// One figure in the lab and in the simulator: medians over the runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ParityRow {
     /// The scenario's name.
     pub scenario: String,
     /// The variant's name.
     pub variant: String,
-    /// What is compared, with its unit.
+    /// The name of the figure, with its unit.
     pub figure: String,
-    /// What the lab measured.
+    /// The lab's value of the figure.
     pub lab: f64,
-    /// What the simulator measured.
+    /// The simulator's value of the figure.
     pub sim: f64,
-    /// By how much they may differ whatever their size.
+    /// Difference that is always allowed, whatever the size of the figure.
     slack: f64,
 }
 
 impl ParityRow {
-    /// The simulator's figure over the lab's, less one.
+    /// Returns the relative difference: the simulator's value divided by the lab's, minus one.
     pub fn difference(&self) -> f64 {
         self.sim / self.lab - 1.0
     }
 
-    /// Whether both worlds say the same.
+    /// True if the two values count as equal.
     pub fn is_inside(&self) -> bool {
         (self.sim - self.lab).abs() <= (SHARE * self.lab.abs()).max(self.slack)
     }
 }
 
-/// Every figure that two results of one scenario share.
+/// Returns every figure that two results of one scenario share.
 pub fn parity(lab: &RunResult, sim: &RunResult) -> Vec<ParityRow> {
     let mut rows = Vec::new();
     for ours in &lab.variants {
@@ -68,7 +68,7 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
         figures.push((format!("{}: RTT p95 ms", flow.name), flow.rtt_ms_p95, 0.0));
         figures.push((format!("{}: one-way p95 ms", flow.name), flow.one_way_ms_p95, 0.0));
     }
-    // On a single link, where VPNs share one network, who gets what is TCP's luck.
+    // On a single link all VPNs share one network, so the division among them depends on chance in TCP.
     if !variant.vpns.is_empty() && variant.link.is_none() {
         figures.extend(vpn_figures(variant));
     }
@@ -78,7 +78,7 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     figures
 }
 
-/// What VPNs got, and the queues of links in the direction that carries more.
+/// Returns the VPNs' goodputs, and the queues of links in the direction that carries more.
 fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     let each = variant.vpns.iter();
     let mut figures: Vec<_> =
@@ -96,7 +96,7 @@ fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     figures
 }
 
-/// The comparison as a table.
+/// Returns the comparison as a table.
 pub fn parity_table(rows: &[ParityRow]) -> String {
     let mut table = Table::new(["scenario", "variant", "figure", "lab", "sim", "difference", "inside"]);
     for row in rows {

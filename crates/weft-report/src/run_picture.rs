@@ -1,4 +1,6 @@
-//! The picture of a result: a bar for each variant, and in the same colours goodput over time and each ping; each link's share.
+//! Draws the picture of a result: a bar for each variant, then panels in the same colours.
+//!
+//! The panels show goodput over time, each ping, and each link's traffic.
 
 use crate::panels::{self, Mark, Panel, Trace, finer_near, link_traces, marks};
 use crate::style::{
@@ -21,10 +23,12 @@ const MUTED: [RGBColor; 4] =
 
 type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
-/// Draws `result` into an SVG file; `series` holds one run's time series for each variant's name.
+/// Draws `result` into an SVG file.
+///
+/// `series` contains one run's time series for each variant's name.
 ///
 /// # Errors
-/// When the file cannot be written; the error names it.
+/// Returns an error that names the file if it cannot be written.
 pub fn run_picture(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> io::Result<()> {
     picture(scenario, result, series)
         .and_then(|svg| Ok(fs::write(file, svg)?))
@@ -49,11 +53,11 @@ fn picture(scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<St
     })
 }
 
-/// Muted colours for single links, strong ones for what uses them all.
+/// Returns the colours: muted ones for single links, strong ones for several links.
 fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
     let (mut strong, mut muted) = (STRONG.iter().cycle(), MUTED.iter().cycle());
     let mut colours: BTreeMap<String, RGBColor> = BTreeMap::new();
-    // weft comes first so that it has the same colour in every picture.
+    // weft gets its colour first, so that it has the same colour in every picture.
     let weft_first =
         result.variants.iter().filter(|v| v.name == "weft").chain(result.variants.iter().filter(|v| v.name != "weft"));
     for variant in weft_first {

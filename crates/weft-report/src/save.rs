@@ -1,4 +1,4 @@
-//! The files of a result.
+//! Writes the files of a result.
 
 use crate::run_picture;
 use std::collections::BTreeMap;
@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 use weft_scenario::{RunResult, RunSeries, Scenario, Series, write_csv};
 
-/// Writes a result into `directory`, which is made if need be: JSON, a picture, and the time series of each run as CSV; `runs` has
-/// them by the variant's name.
+/// Writes a result into `directory`, and creates the directory if necessary.
+///
+/// The files are the result as JSON, a picture, and the time series of each run as CSV. `runs` contains the
+/// series by the variant's name.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn save_run(
     directory: &Path,
     scenario: &Scenario,
@@ -31,12 +33,12 @@ pub fn save_run(
     run_picture(&picture_of(directory, scenario), scenario, result, &shown)
 }
 
-/// The file of a result's picture.
+/// Returns the path of a result's picture.
 pub fn picture_of(directory: &Path, scenario: &Scenario) -> PathBuf {
     directory.join(format!("{}.svg", scenario.name))
 }
 
-/// The run whose goodput is the median's, or next above it.
+/// Returns the run with the median goodput, or with the next higher one.
 fn middle(runs: &[RunSeries]) -> Option<&RunSeries> {
     let mut sorted: Vec<&RunSeries> = runs.iter().collect();
     sorted.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));

@@ -1,4 +1,4 @@
-//! What all pictures have in common.
+//! Sizes, colours and helpers that all pictures share.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -13,7 +13,7 @@ pub(crate) const MARGIN: i32 = 24;
 pub(crate) const INK: RGBColor = RGBColor(38, 50, 56);
 pub(crate) const FAINT: RGBColor = RGBColor(120, 134, 140);
 pub(crate) const GRID: RGBColor = RGBColor(228, 232, 234);
-/// Okabe and Ito's colours, which colour-blind people can tell apart.
+/// Colours of Okabe and Ito, which colour-blind readers can distinguish.
 pub(crate) const STRONG: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -30,14 +30,14 @@ pub(crate) fn text(size: i32, colour: &RGBColor, h: HPos, v: VPos) -> TextStyle<
     ("sans-serif", size).into_font().color(colour).pos(Pos::new(h, v))
 }
 
-/// The name of the picture and a line that explains it.
+/// Draws the title of the picture and a line that explains it.
 pub(crate) fn paint_title(area: &Area, title: &str, subtitle: &str) -> Painted {
     area.draw_text(title, &text(22, &INK, HPos::Left, VPos::Top), (MARGIN, 14))?;
     area.draw_text(subtitle, &text(13, &FAINT, HPos::Left, VPos::Top), (MARGIN, 40))?;
     Ok(())
 }
 
-/// The SVG of a picture on white that is `height` pixels high.
+/// Returns the SVG text of a picture on white that is `height` pixels high.
 pub(crate) fn svg(height: u32, paint: impl FnOnce(&Area) -> Painted) -> Result<String, Box<dyn std::error::Error>> {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -48,7 +48,7 @@ pub(crate) fn svg(height: u32, paint: impl FnOnce(&Area) -> Painted) -> Result<S
     Ok(svg)
 }
 
-/// An error that names the picture.
+/// Returns an error that names the picture.
 pub(crate) fn picture_error(file: &Path, why: &dyn std::error::Error) -> io::Error {
     io::Error::other(format!("{}: {why}", file.display()))
 }

@@ -1,11 +1,11 @@
-//! Tables for people.
+//! Formats results as text tables for readers.
 
 use crate::disturbances::disturbances_table;
 use crate::drawn::drawn_table;
 use std::fmt::Write;
 use weft_scenario::{FlowResult, LinkResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
 
-/// A table of text columns: the first left-aligned, the others right-aligned.
+/// A table of text columns. The first column is left-aligned, the others are right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -15,7 +15,7 @@ impl Table {
         Table::with_head(head)
     }
 
-    /// With as many columns as it turns out.
+    /// Returns a table with a number of columns that is known only at run time.
     pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
         Table { rows: vec![head.into_iter().map(String::from).collect()] }
     }
@@ -32,7 +32,7 @@ impl Table {
         let columns = self.rows.first().map_or(0, Vec::len);
         let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let width = |column: usize| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
-        // A column that says nothing is left out.
+        // A column without any content is left out.
         let is_used = |column: usize| column == 0 || self.rows.iter().skip(1).any(|row| !cell(row, column).is_empty());
         let used: Vec<usize> = (0..columns).filter(|column| is_used(*column)).collect();
         let mut text = String::new();
@@ -57,12 +57,12 @@ pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |v| format!("{v:.digits$}"))
 }
 
-/// The least of a figure over a variant's flows, or its greatest.
+/// Returns the greatest value of a figure over a variant's flows.
 fn over_flows(variant: &VariantResult, value: fn(&FlowResult) -> Option<f64>) -> Option<f64> {
     variant.flows.iter().filter_map(value).max_by(f64::total_cmp)
 }
 
-/// A scenario's result as a table.
+/// Returns a scenario's result as a table.
 pub fn run_table(result: &RunResult) -> String {
     let best =
         result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
@@ -134,7 +134,9 @@ pub fn run_table(result: &RunResult) -> String {
     text
 }
 
-/// Where there are VPNs between two nodes, the links' queues; of the two directions of a link the one that carries more.
+/// Returns a table of the links' queues, if there are VPNs between two nodes.
+///
+/// For each link it shows the direction that carries more.
 fn queues_table(result: &RunResult) -> String {
     let mut table =
         Table::new(["link", "utilisation", "queue packets mean", "p95", "most", "queue p95 ms", "dropped", "lost"]);
@@ -160,7 +162,9 @@ fn queues_table(result: &RunResult) -> String {
     if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// VPNs' loops; of two directions not the one that carries little but acknowledgements, less than a tenth of the other.
+/// Returns a table of the VPNs' loops.
+///
+/// It leaves out a direction that carries less than a tenth of the other, which is mostly acknowledgments.
 fn vpns_table(result: &RunResult) -> String {
     let mut table = Table::new([
         "VPN",
@@ -201,7 +205,9 @@ fn vpns_table(result: &RunResult) -> String {
     if is_empty { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// Each connection's goodput where several share the way, VPNs aside, which have their own table.
+/// Returns a table of each flow's goodput, if several flows share the path.
+///
+/// It is empty if there are VPNs, because VPNs have their own table.
 fn flows_table(result: &RunResult) -> String {
     let with_goodput = |variant: &VariantResult| variant.flows.iter().filter(|flow| flow.goodput_bps.is_some()).count();
     if result.variants.iter().any(|v| !v.vpns.is_empty()) || result.variants.iter().all(|v| with_goodput(v) < 2) {
@@ -234,7 +240,7 @@ fn events_table(result: &RunResult) -> String {
         "worst",
     ]);
     for variant in &result.variants {
-        // A change of a share is no fault, and without a probe there is nothing to tell of it.
+        // A change of a share is no fault, and without a probe there is no gap to show.
         for event in variant.events.iter().filter(|event| event.action != "share" || event.gap_ms_median.is_some()) {
             table.row([
                 format!("{}: {} {}", variant.name, event.action, event.direction),
@@ -252,12 +258,12 @@ fn events_table(result: &RunResult) -> String {
     if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// The links' rates, which are the first word of their descriptions.
+/// Returns the links' rates, which are the first word of the links' descriptions.
 fn rates(mix: &MixResult) -> String {
     mix.links.iter().filter_map(|link| link.split(' ').next()).collect::<Vec<_>>().join(" + ")
 }
 
-/// A sweep's result as a table.
+/// Returns a sweep's result as a table.
 pub fn sweep_table(result: &SweepResult) -> String {
     if result.mixes.iter().any(|mix| mix.drawn.is_some()) {
         return drawn_table(result);

@@ -1,6 +1,9 @@
-//! Paper 000's Figure 2 case, timed: goodput, packet-hops and packet-hops per second of one core.
+//! Runs and times the Figure 2 case of paper 000.
 //!
-//! `cargo run --release -p weft-world --example figure_2 [PATHS [DIFFERENCE_PERCENT [VARIANT [SEED [SECONDS]]]]]`
+//! It prints goodput, packet-hops, and packet-hops per second of one core.
+//!
+//! `cargo run --release -p weft-world --example figure_2 [PATHS [DIFFERENCE_PERCENT [VARIANT [SEED
+//! [SECONDS]]]]]`
 
 use std::time::{Duration, Instant};
 use weft_scenario::{Network, Traces};

@@ -1,6 +1,9 @@
-//! One flow and two flows over a bottleneck, beside what ns-2 gave for the same cases (`baselines/ns2/results.csv`).
+//! Compares one and two flows over a bottleneck with ns-2's results for the same cases.
 //!
-//! `cargo run --release -p weft-world --example ns2_cases [CASE [TCP]]` with CASE `single` or `two-flows`, TCP `newreno` …
+//! ns-2's results are in `baselines/ns2/results.csv`.
+//!
+//! `cargo run --release -p weft-world --example ns2_cases [CASE [TCP]]` with CASE `single` or `two-flows`,
+//! TCP `newreno` …
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +17,8 @@ fn main() {
     let (case, tcp) = (arguments.next(), arguments.next());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../baselines/ns2/results.csv");
     let text = std::fs::read_to_string(file).expect("ns-2's results");
-    // For each set of parameters but the seed: ns-2's goodputs, one list for each flow.
+    // ns-2's goodputs for each set of parameters without the seed: one list for each seed, with a value for
+    // each flow.
     let mut cases: BTreeMap<(String, String), Vec<Vec<f64>>> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -59,7 +63,7 @@ fn goodputs(parameters: &Parameters, seed: u64) -> Vec<f64> {
     let (recovery, congestion) = match get("tcp") {
         "newreno" => ("new-reno", "reno"),
         "sack" => ("sack", "reno"),
-        // TCP-Linux sees that a retransmission was lost, as RACK does and RFC 6675 does not.
+        // TCP-Linux detects the loss of a retransmission, as RACK does and RFC 6675 does not.
         "bic" => ("rack", "bic"),
         _ => ("rack", "cubic"),
     };

@@ -1,7 +1,8 @@
-//! Whole overlays in virtual time (see `weft_world::overlay` and `docs/overlay.md`), on all cores.
+//! Runs whole overlays in virtual time on all cores.
 //!
-//! `overlay churn SEEDS`, `overlay deaths SEEDS NODES DEATHS`, `overlay brownout SEEDS NODES SECONDS one-way|both-ways`,
-//! `overlay quiet SEEDS NODES HOURS LOSS JITTER_MS`, `overlay scale SEEDS NODES`; SEEDS are FIRST..END.
+//! See `weft_world::overlay` and `docs/overlay.md`. `overlay churn SEEDS`, `overlay deaths SEEDS NODES
+//! DEATHS`, `overlay brownout SEEDS NODES SECONDS one-way|both-ways`, `overlay quiet SEEDS NODES HOURS LOSS
+//! JITTER_MS`, `overlay scale SEEDS NODES`; SEEDS are FIRST..END.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -25,7 +26,9 @@ fn main() -> ExitCode {
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether all was as promised; none if the words are not understood.
+/// Runs a command.
+///
+/// Returns true if the overlay kept its promises, or `None` if the command is not valid.
 fn run(words: &[&str]) -> Option<bool> {
     match *words {
         ["churn", seeds] => Some(show_churn(range(seeds)?)),

@@ -1,8 +1,10 @@
-//! The swarm test (see `weft_world::swarm`).
+//! Runs the swarm test (see `weft_world::swarm`).
 //!
-//! `cargo run --release -p weft-world --example swarm -- --seeds 0..10000` runs many seeds on all cores and names those that fail;
-//! With `--features planted`, `--planted END` plants one fault after the other and says after how many of END seeds it is found.
-//! `--seed N` runs one and shows its network, with the faults it takes to fail; `--story N` tells all that happened, too.
+//! `cargo run --release -p weft-world --example swarm -- --seeds 0..10000` runs many seeds on all cores and
+//! prints those that fail. `--seed N` runs one seed and prints its network, with the faults that are
+//! necessary for its failure. `--story N` also prints a log of all events. With `--features planted`,
+//! `--planted END` plants one defect after the other, and prints after how many of END seeds the swarm finds
+//! it.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -78,7 +80,9 @@ fn run_all(seeds: Range<u64>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A table of the planted faults: after how many seeds each is found, and by which broken promise.
+/// Prints a table of the planted defects.
+///
+/// It gives the number of seeds until each is found, and the broken promise that shows it.
 #[cfg(feature = "planted")]
 fn find_planted(end: u64) -> ExitCode {
     use weft_units::planted::{Fault, plant};

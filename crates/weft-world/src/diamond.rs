@@ -1,4 +1,8 @@
-//! Two engines that reach each other over two relays, in virtual time: what a silent cut costs, and where the alternate comes from.
+//! Failover of two engines over two relays, in virtual time.
+//!
+//! The module builds four engines, joins them by four links and sends probes from one end to the other. It
+//! then cuts a link or a relay without a sign. It reports how long the cut interrupts the probes, and whether
+//! the sender had stored the alternate route before the cut. Everything random comes from the seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,53 +16,59 @@ use weft_wire::checksum::checksum;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 const NODES: usize = 4;
-/// The ends; 1 and 2 are the relays.
+/// The sending end, at which probes enter. Nodes 1 and 2 are the relays.
 const FROM: usize = 0;
+/// The receiving end, at which probes leave.
 const TO: usize = 3;
-/// Each link's ends. The two that lead over a relay are two apart.
+/// The two nodes at the ends of each link. Links of one relay are two positions apart.
 const LINKS: [[usize; 2]; 4] = [[FROM, 1], [FROM, 2], [1, TO], [2, TO]];
 const RATE: Rate = Rate::from_mbps(10);
 const DELAY: Duration = Duration::from_millis(5);
-/// A datagram is held back by up to this.
+/// Largest random delay that a link adds to a datagram.
 const JITTER: Duration = Duration::from_millis(1);
 const PORT: u16 = 51_900;
 const MTU: u16 = 1_500;
+/// Length of IPv4 and UDP headers around a datagram, in bytes.
 const OUTER_BYTES: u64 = 28;
-/// A probe leaves as often.
+/// Interval between two probes.
 const EVERY: Duration = Duration::from_millis(1);
 const PROBE_BYTES: usize = 100;
-/// When the network is whole, how long probes pass before the cut, and after it.
+/// Time from the start until probes begin. The session and the routes are then established.
 const READY: Duration = Duration::from_secs(3);
+/// Time for which probes pass before the cut.
 const BEFORE: Duration = Duration::from_secs(1);
+/// Time for which probes are watched after the cut.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// What falls silent, both ways and without a sign.
+/// The part of the network that fails silently in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SilentCut {
-    /// The sender's link toward the relay in use.
+    /// The link from the sender to the relay in use.
     NearLink,
-    /// The link behind that relay, which the sender cannot see.
+    /// The link from that relay to the far end. The sender has no interface on it.
     FarLink,
     /// The relay itself.
     Relay,
 }
 
-/// What came of a cut.
+/// Measurements of one cut.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Failover {
-    /// From the cut until the sender suspects the path.
+    /// Time from the cut until the sender suspects the path.
     pub detection: Duration,
-    /// From there until the first probe arrives by the alternate.
+    /// Time from the suspicion until the first probe arrives over the other relay.
     pub reroute: Duration,
-    /// The longest time without an arriving probe.
+    /// Longest interval between two probes that arrived.
     pub gap: Duration,
-    /// The path taken is the one that was named as next before the cut.
+    /// True if probes took the route that the sender listed as the next one before the cut.
     pub was_stored: bool,
-    /// Paths and sessions that came to be between the cut and the first probe by the alternate.
+    /// Paths and sessions opened between the cut and the first probe over the other relay.
     pub made_anew: usize,
 }
 
-/// Cuts what probes pass by once; everything random depends on `seed`. `None` where the probes found no other way.
+/// Cuts the route in use once and measures the failover.
+///
+/// Everything random depends on `seed`. Returns `None` if the probes found no other route.
 pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
     let mut diamond = Diamond::new(seed);
     diamond.run_until(Instant::ZERO + READY);
@@ -75,7 +85,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
             && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
     };
     let (_, suspected, _) = diamond.events.iter().find(is_suspected)?;
-    // What was under way behind the cut still comes.
+    // Datagrams that had passed the cut before it happened still arrive by the old relay, so skip them.
     let first = diamond.arrived.iter().find(|(at, relay_then)| at > suspected && *relay_then != relay)?;
     let arrivals = || diamond.arrived.iter().map(|(at, _)| *at).filter(|at| *at > cut_at.before(EVERY * 20));
     let made = |event: &&(usize, Instant, Event)| event.1 <= first.0 && matches!(event.2, Event::Established { .. });
@@ -88,7 +98,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
     })
 }
 
-/// The far end as the sender numbers its peers.
+/// The far end's number among the sender's peers.
 const LAST: PeerId = PeerId(2);
 
 struct Flight {
@@ -127,7 +137,7 @@ struct Diamond {
     serial: u64,
     rng: Rng,
     events: Vec<(usize, Instant, Event)>,
-    /// When probes arrived, and by the link of which relay the datagrams came.
+    /// Arrival time of each probe, and the relay over whose link its datagram arrived.
     arrived: Vec<(Instant, usize)>,
     next_probe: Instant,
 }
@@ -156,12 +166,15 @@ fn link_id(link: usize) -> LinkId {
     LinkId(link as u32 + 1)
 }
 
-/// The relay that a link leads over.
+/// Returns the relay at one end of a link.
 fn relay_of(link: usize) -> usize {
     1 + link % 2
 }
 
-/// What a node is configured to be: its neighbours are its peers, and the ends are each other's over both relays.
+/// Returns the configuration of a node.
+///
+/// A node's neighbours are its peers. Each end is also a peer of the other end. Only the sender has routes
+/// configured, one over each relay.
 fn config(node: usize) -> EngineConfig {
     let joins = |link: &[usize; 2], other: usize| link.contains(&node) && link.contains(&other);
     let peer = |other: usize| {
@@ -231,7 +244,7 @@ impl Diamond {
         }
     }
 
-    /// The relays that probes pass by now, and would pass by next.
+    /// Returns the relay that probes take now, and the relay that they would take next.
     fn ways(&self) -> Option<(usize, usize)> {
         let of = FlowPattern {
             destination: inner(TO).into(),
@@ -247,7 +260,7 @@ impl Diamond {
         Some((relay(&now.path.link_name)?, relay(&next.path.link_name)?))
     }
 
-    /// How many paths the sender has to the far end.
+    /// Returns the number of paths that the sender has to the far end.
     fn paths(&self) -> usize {
         let snapshot = self.engines.get(FROM).map(|engine| engine.snapshot(self.now));
         snapshot.and_then(|snapshot| snapshot.peers.get(usize::from(LAST.0)).map(|peer| peer.paths.len())).unwrap_or(0)
@@ -288,7 +301,7 @@ impl Diamond {
         }
     }
 
-    /// Lets every engine do what it has to do now.
+    /// Lets every engine handle its timers, send its datagrams and report its events.
     fn turn(&mut self) {
         let mut out = vec![0; 1 << 16];
         for node in 0..self.engines.len() {
@@ -307,7 +320,8 @@ impl Diamond {
         let Some(ends) = LINKS.get(link) else { return };
         let way = usize::from(ends[0] != from);
         let to = ends[1 - way];
-        // Each link tries each address; where it leads nowhere, what is sent is lost.
+        // An engine tries each address of a peer on each link. A datagram to an address that the link does
+        // not reach is lost.
         if transmit.destination != outer(link, to) {
             return;
         }
@@ -346,7 +360,7 @@ impl Diamond {
     }
 }
 
-/// A UDP packet to the far end, as a TUN device gives it.
+/// Returns a UDP packet to the far end, behind the virtio-net header of a TUN device.
 fn probe() -> Vec<u8> {
     let mut packet = vec![0; VNET_HEADER_LEN + PROBE_BYTES];
     let (source, destination) = (inner(FROM).octets(), inner(TO).octets());
@@ -374,8 +388,10 @@ mod tests {
         assert_ne!(first, of(2));
     }
 
-    /// Of 900 cuts the five that had taken longest: traffic had just changed sides, a late report had cleared the suspicion, or the
-    /// answer was the last that jitter allowed.
+    /// Checks that the five slowest of 900 cuts interrupt probes for at most 50 ms.
+    ///
+    /// In these cases traffic had just changed to the other relay, a late report had cleared the suspicion,
+    /// or the answer had the largest jitter.
     #[test]
     fn the_worst_moments_for_a_cut_cost_fifty_milliseconds_at_most() {
         let near = [98, 144, 273].map(|seed| (SilentCut::NearLink, seed));

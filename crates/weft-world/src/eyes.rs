@@ -1,4 +1,6 @@
-//! What a run leaves to look at beside its figures: captures of links, and the story of a flow's TCP.
+//! Optional records of a run: packet captures of links, and a trace of one flow's TCP sender.
+//!
+//! [`Eyes`] says what to record. `pair` and `network` share the functions that start and write these records.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,25 +10,27 @@ use weft_sim::record::{Capture, TcpTrace};
 use weft_sim::{FlowNo, LinkId, Node, Simulator};
 use weft_units::Duration;
 
-/// What to look at in a run.
+/// Selects the records of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Eyes {
-    /// Time between two samples of a network's time series.
+    /// Interval between two samples of a network's time series.
     pub interval: Duration,
-    /// Links to capture from, both directions.
+    /// Names of the links to capture from, in both directions.
     pub captured: Vec<String>,
-    /// The flow whose TCP is told.
+    /// Name of the flow whose TCP sender is traced.
     pub traced: Option<String>,
 }
 
 impl Default for Eyes {
-    /// A sample every 100 ms, no capture, no trace.
+    /// Returns a sample interval of 100 ms, no capture and no trace.
     fn default() -> Eyes {
         Eyes { interval: Duration::from_millis(100), captured: Vec::new(), traced: None }
     }
 }
 
-/// The position of `wanted` among `names`; `what` and `purpose` are words for the error.
+/// Returns the position of `wanted` in `names`.
+///
+/// The error message uses the words `what` and `purpose`.
 pub(crate) fn position<'a>(
     mut names: impl Iterator<Item = &'a str>,
     wanted: &str,
@@ -36,13 +40,15 @@ pub(crate) fn position<'a>(
     names.position(|name| name == wanted).ok_or_else(|| format!("there is no {what} `{wanted}` to {purpose}"))
 }
 
-/// The file `STEM.ENDING` in a directory.
+/// Creates the file `STEM.ENDING` in a directory.
 pub(crate) fn file(directory: &Path, stem: &str, ending: &str) -> Result<BufWriter<File>, String> {
     let path = directory.join(format!("{stem}.{ending}"));
     File::create(&path).map(BufWriter::new).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Captures both directions of the links that `eyes` names; `names` and `links` are those of the scenario, in its order.
+/// Starts a capture of both directions of the links that `eyes` names.
+///
+/// `names` and `links` are the scenario's links, in the order of the scenario.
 pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
     out: W,
     eyes: &Eyes,
@@ -59,7 +65,9 @@ pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
     Capture::start(out, simulator, &watched).map_err(|error| error.to_string())
 }
 
-/// Has a flow's TCP sender, if `host` has one, keep its story. Says whether it has.
+/// Makes a flow's TCP sender record its states.
+///
+/// Returns false if `host` has no TCP sender of that flow.
 pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
     match host.agent_mut(flow) {
         Some(Agent::TcpSource(source)) => {
@@ -70,7 +78,7 @@ pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
     }
 }
 
-/// Writes the story that was kept as CSV.
+/// Writes the recorded states of a flow's TCP sender as CSV.
 pub(crate) fn write_story<W: Write>(out: W, host: &Host, flow: FlowNo) -> io::Result<()> {
     let mut trace = TcpTrace::new(out)?;
     if let Some(Agent::TcpSource(source)) = host.agent(flow) {

@@ -1,4 +1,9 @@
-//! Scenarios in virtual time: the simulator's networks, and the engine's nodes over simulated links.
+//! Runs scenarios in virtual time.
+//!
+//! A scenario runs either as a network of the simulator or with real engines over simulated links. `network`
+//! runs whole networks, `pair` runs the lab's two-node scenarios, `overlay` and `swarm` test protocols with
+//! random faults, and `reproduce` repeats the papers' experiments. A result depends on the scenario and the
+//! seed only: never on a clock, the environment or the number of threads.
 #![forbid(unsafe_code)]
 
 mod diamond;
@@ -16,10 +21,10 @@ pub use side_by_side::side_by_side;
 
 use weft_units::Duration;
 
-/// Room for what a run does before its time begins, and after it has ended.
+/// Simulated time that a run needs before its scenario begins and after it ends.
 const LEAD_AND_DRAIN: Duration = Duration::from_secs(60);
 
-/// Whether a scenario of this duration ends before the simulator's time does.
+/// Returns an error if a scenario of this duration would outlast simulated time.
 fn check_duration(duration: Duration) -> Result<(), String> {
     let longest = weft_sim::LONGEST - LEAD_AND_DRAIN;
     if duration <= longest {

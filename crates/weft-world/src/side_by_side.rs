@@ -1,9 +1,11 @@
-//! Many runs at the same time.
+//! Runs many jobs in parallel.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does every job, `threads` at a time; the results are in the order of the jobs. `done` is told how many of how many jobs are over.
+/// Does every job, `threads` at a time. Returns the results in the order of the jobs.
+///
+/// The function calls `done` with the number of finished jobs and the number of all jobs.
 pub fn side_by_side<J: Sync, R: Send>(
     threads: usize,
     jobs: &[J],

@@ -1,4 +1,6 @@
-//! VPNs and loops in networks: shares by weight, queues at the edge, nothing lost track of.
+//! VPNs and loops in networks.
+//!
+//! Shares follow weights, queues stand at the edge, and loops survive lost markers.
 #![allow(missing_docs)]
 
 use weft_core::fair::index;
@@ -19,7 +21,7 @@ fn run_seed(network: &Network, variant: &NetworkVariant, seed: u64) -> NetworkRu
     run(network, variant, seed, &Traces::new()).unwrap()
 }
 
-/// The weighted fairness index of the loops that lead up, between two times in tenths of a second.
+/// Returns the weighted fairness index of the upward loops between two times, in units of 0.1 s.
 fn fairness(network: &Network, run: &NetworkRun, from: usize, to: usize) -> f64 {
     let up = || run.loops.iter().filter(|this| this.which.is_up);
     let rate = |by_tick: &[u32]| by_tick.iter().take(to).skip(from).map(|bytes| f64::from(*bytes)).sum::<f64>();
@@ -81,7 +83,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Markers and reports are lost as often as data: loops slow down, and no VPN stops.
+/// Checks that loops survive the loss of markers and reports: they slow down, and no VPN stops.
 #[test]
 fn loops_outlive_the_loss_of_markers_and_reports() {
     let mut network = fair_vpns();

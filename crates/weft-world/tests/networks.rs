@@ -1,4 +1,6 @@
-//! Networks of hosts and routers: what comes out is what the links can carry, and always the same.
+//! Networks of hosts and routers.
+//!
+//! Flows get what the links can carry, and the same seed always gives the same result.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
@@ -6,7 +8,7 @@ use weft_scenario::{Network, Traces};
 use weft_world::Eyes;
 use weft_world::network::{NetworkRun, run, run_with_eyes};
 
-/// Two hosts behind a bottleneck of 10 Mbit/s between two routers; the flows are to be added.
+/// Two hosts behind a bottleneck of 10 Mbit/s between two routers. Each test adds its flows.
 const DUMBBELL: &str = r#"
 name = "dumbbell"
 duration = "12 s"

@@ -1,4 +1,4 @@
-//! Small runs of what `examples/overlay.rs` runs large.
+//! Small runs of the experiments that `examples/overlay.rs` runs at a large scale.
 #![allow(missing_docs)]
 
 use weft_units::Duration;
@@ -20,7 +20,8 @@ fn disturbed_overlays_become_whole_again() {
 
 #[test]
 fn a_neighbour_that_the_nearest_cannot_reach_either_is_reached_over_others() {
-    // Neighbours on the ring that nobody next to them reached: three third nodes were not enough.
+    // In these seeds no node adjacent to the two ring neighbours reached them, and three relays were not
+    // enough.
     for outcome in [2948, 7166].map(churn::run) {
         assert_eq!(outcome.around.1, 0, "{outcome:?}");
     }
@@ -28,7 +29,9 @@ fn a_neighbour_that_the_nearest_cannot_reach_either_is_reached_over_others() {
 
 #[test]
 fn a_node_taken_for_dead_is_back_before_its_place_falls_vacant() {
-    // Nodes that still probed who took them for dead, and were not heard: the next try was up to eight seconds away.
+    // In these seeds nodes still probed peers that had declared them dead, and got no answer.
+    //
+    // The next attempt was up to eight seconds away.
     for outcome in [8960, 9350, 9721].map(churn::run) {
         assert_eq!(outcome.missing.0, 0, "{outcome:?}");
     }

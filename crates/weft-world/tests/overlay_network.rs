@@ -1,11 +1,13 @@
-//! Networks with engines on nodes: what a disturbance leaves to flows, with an overlay and without one.
+//! Networks with engines on nodes.
+//!
+//! The tests check the goodput that flows keep during a disturbance, with and without an overlay.
 #![allow(missing_docs)]
 
 use weft_scenario::{DisturbanceResult, Network, Traces, VariantRun};
 use weft_units::Rng;
 use weft_world::network::{NetworkRun, run};
 
-/// Two hosts, a link between them, and a slower way over a relay; events are to be added.
+/// Two hosts, a link between them, and a slower route over a relay. Each test adds its events.
 const DETOUR: &str = r#"
 name = "detour"
 duration = "30 s"
@@ -59,7 +61,7 @@ name = "weft"
 overlay = true
 "#;
 
-/// Two hosts with two relays between them and nothing else.
+/// Two hosts with two relays between them and no direct link.
 const DIAMOND: &str = r#"
 name = "diamond"
 duration = "160 s"
@@ -108,7 +110,7 @@ name = "weft"
 overlay = true
 "#;
 
-/// Two hosts and so many hops between them, each as fast as the others.
+/// Returns a scenario of two hosts with `hops` equally fast links in a row between them.
 fn chain(hops: usize) -> String {
     let places: Vec<String> = (0..=hops).map(|n| format!("n{n}")).collect();
     let node = |name: &String| format!("[[node]]\nname = \"{name}\"\n");
@@ -145,7 +147,7 @@ fn event(at_s: f64, link: &str, how: &str, for_s: f64) -> String {
     format!("[[event]]\nat = \"{at_s} s\"\nlink = \"{link}\"\n{how}\nfor = \"{for_s} s\"\n")
 }
 
-/// What all flows had in Mbit/s while this was so.
+/// Returns the goodput of all flows in Mbit/s while the disturbance `what` lasted.
 fn left_mbps(run: &VariantRun, what: &str) -> f64 {
     let found = run.disturbances.iter().find(|disturbance| disturbance.what == what);
     let found = found.unwrap_or_else(|| panic!("{what}: {:?}", run.disturbances));
@@ -169,7 +171,7 @@ fn a_cut_leaves_what_the_way_over_the_relay_carries() {
     assert_eq!(names, ["ftp", "http"]);
 
     for cut in ["cut, direct", "cut, direct up"] {
-        // What was on its way when the link fell silent still arrives.
+        // Packets that were on their way when the link fell silent still arrive.
         assert!(left_mbps(&fixed, cut) < 0.1, "{:?}", fixed.disturbances);
         assert!((2.4..4.0).contains(&left_mbps(&weft, cut)), "{:?}", weft.disturbances);
     }
@@ -196,7 +198,7 @@ fn repetitions_of_an_event_are_one_row() {
     assert!(left_mbps(&fixed, &lossy.what) < 0.5 * left_mbps(&fixed, ""), "{:?}", fixed.disturbances);
 }
 
-/// Cuts of a random link of the diamond, of random length, one at a time.
+/// Returns cuts of random links of the diamond, of random length, one at a time.
 fn random_cuts(count: u32, rng: &mut Rng) -> String {
     let cut = |number: u32| {
         let link = ["near-0", "near-1", "far-0", "far-1"][rng.below(4) as usize];
@@ -219,7 +221,7 @@ fn tcp_and_a_running_download_survive_a_hundred_cuts() {
     assert_eq!(weft.transfers[1].began.len(), 1, "the download began once");
     assert!(weft.run.flows.iter().all(|flow| flow.goodput_bps.unwrap() > 1e6), "{:?}", weft.run.flows);
     assert!(longest_gap_ms(&weft) < 1_000.0, "{:?}", weft.run.flows);
-    // The cuts are there: without the overlay each halts both.
+    // The cuts are effective: without the overlay each of them interrupts both flows.
     assert!(longest_gap_ms(&run_variant(&network, "static")) > 1_000.0);
 }
 

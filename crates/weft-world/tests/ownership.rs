@@ -1,4 +1,6 @@
-//! Who owns which prefix, in whole overlays in virtual time (see `weft_world::overlay::ownership` and `docs/overlay.md`).
+//! The directory of prefix owners in whole overlays.
+//!
+//! See `weft_world::overlay::ownership` and `docs/overlay.md`.
 #![allow(missing_docs)]
 
 use std::net::IpAddr;
@@ -18,7 +20,7 @@ fn lan(n: u32) -> IpAddr {
     address_in(prefixes(n)[1])
 }
 
-/// Without the default route, so that nobody owns what nobody owns.
+/// Returns an estate without the default route, so that some addresses have no owner.
 fn estate(seed: u64) -> Estate {
     let mut estate = Estate::new(seed, NODES);
     estate.world.own(0, &prefixes(0)[..2]);
@@ -96,7 +98,7 @@ fn others_answer_when_a_root_dies() {
 #[test]
 fn the_next_root_has_what_the_dead_one_had() {
     let mut estate = estate(5);
-    // One root after the other, faster than claims are made anew.
+    // Kill one root after the other, faster than owners renew their claims.
     for _ in 0..8 {
         let root = estate.root_for(lan(3), 3);
         if root != 3 {
@@ -126,7 +128,9 @@ fn a_network_that_fell_apart_knows_all_when_it_is_whole_again() {
     assert!(found.iter().all(|(f, _)| owner(&estate.world, f) == Some((f.node * 7 + 4) % NODES)), "{found:?}");
 }
 
-/// A root that lies to owners and to askers, for longer than a claim lives.
+/// Checks that a root that lies for longer than a claim lives hides no owner.
+///
+/// It lies to owners and to askers.
 #[test]
 fn a_lying_root_hides_no_owner() {
     for (seed, n, kind) in [

@@ -126,7 +126,7 @@ vpn = \"green\"
 rate = \"15 Mbit/s\"
 ";
 
-/// Both VPNs by the law, or without loops, in a queue of 100 packets.
+/// Returns two VPNs with this law, or without loops, each with a queue of 100 packets.
 fn with_vpns(control: Option<LoopConfig>) -> EngineSettings {
     let entry = Entry { queue: QueueKind::DropTail, limit_packets: 100, control, ..Entry::default() };
     let vpn =
@@ -205,7 +205,7 @@ fn the_receive_buffer_bounds_goodput() {
         format!("{text}[[variant]]\nname = \"narrow\"\nkind = \"link\"\ntcp = {{ receive-buffer = \"10 kB\" }}\n");
     let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
     let mbps = variant(&result, "narrow").goodput_bps / 1e6;
-    // 10 kB, in whole segments, every round trip of 10 ms.
+    // The buffer lets whole segments of 10 kB pass in every round trip of 10 ms.
     assert!((5.0..8.0).contains(&mbps), "{mbps}");
 }
 
@@ -245,7 +245,10 @@ fn a_grid_of_transfers_is_timed_from_connect_to_last_byte() {
     let ms = |cell: usize, name: &str| {
         cells[cell].flows[0].size_bytes as f64 * 8e3 / variant(&results[cell], name).goodput_bps
     };
-    // Two and a half round trips: connect, the window that fits a SYN, and the way of the rest. A buffer that grows takes two more.
+    // A transfer takes two and a half round trips: connect, the window that fits a SYN, and the delivery of
+    // the rest.
+    //
+    // A receive buffer that grows takes two round trips more.
     assert!((500.0..510.0).contains(&ms(0, "granted")), "{}", ms(0, "granted"));
     assert!((575.0..590.0).contains(&ms(1, "granted, 8 MB")), "{}", ms(1, "granted, 8 MB"));
     assert!((890.0..940.0).contains(&ms(1, "granted")), "{}", ms(1, "granted"));
@@ -295,8 +298,10 @@ fn an_explicit_rate_and_measured_weights_follow_the_paths() {
     assert!((0.8 * 20.0..20.0).contains(&mean(7.0, 10.0)), "{goodput:?}");
 }
 
-/// A sender that goes as fast as the paths are said to carry finds what they do, though they lose packets from the start: a path whose
-/// queue flickers while its rate is being doubled, and a long one where TCP alone would begin by AIMD.
+/// Checks that a sender at the rate of the paths fills paths that lose packets from the start.
+///
+/// One path has a queue that appears and disappears while its rate doubles. The other is so long that TCP
+/// alone would begin with AIMD.
 #[test]
 fn who_goes_as_fast_as_told_fills_a_path_that_loses() {
     for (delay_ms, loss, least_mbps) in [(5, 2, 70.0), (100, 5, 60.0)] {
@@ -322,7 +327,7 @@ fn impaired_links_have_the_same_bound_for_all_and_the_same_result_each_time() {
     let once = || simulate(&format!("{impaired}{BULK}"), &PairOptions { repeat: Some(1), ..PairOptions::default() });
     let result = once();
     assert!(result.skipped.is_empty(), "{:?}", result.skipped);
-    // 20 Mbit/s, and 2 and 10 Mbit/s by turns less the outages.
+    // The bound is 20 Mbit/s plus alternately 2 and 10 Mbit/s, minus the outages.
     assert!((24.0..26.5).contains(&(result.bound_bps / 1e6)), "{}", result.bound_bps);
     for found in &result.variants {
         assert!(found.goodput_bps > 2e6 && found.efficiency < 1.0, "{}: {}", found.name, found.efficiency);

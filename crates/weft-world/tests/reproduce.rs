@@ -1,4 +1,6 @@
-//! A quick subset of the reproduction: it runs, judges, is written down, and depends on nothing but its seeds.
+//! A quick subset of the reproduction.
+//!
+//! It runs, judges its rows and writes its document, and depends only on its seeds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_world::reproduce::{Effort, Progress, Reproduction, document, ids, reproduce};

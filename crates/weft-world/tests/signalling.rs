@@ -1,4 +1,4 @@
-//! Explicit rates in networks: what routers grant, what becomes of what they booked, and what senders and proxies make of it.
+//! Explicit rates in networks: rates that routers grant and book, and their effect on senders.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
@@ -42,7 +42,9 @@ fn what_nobody_speaks_of_is_forgotten() {
     }
 }
 
-/// 2 MB with 16 Mbit/s guaranteed, looked at after so long: transfers completed, and what routers have booked.
+/// Transfers 2 MB with 16 Mbit/s guaranteed.
+///
+/// Returns the number of completed transfers and the routers' booked rates after this time.
 fn booked_after_a_transfer(milliseconds: u64) -> (u64, Vec<u64>) {
     let mut network = scenario("paper-001-figure-2.toml");
     network.duration = Duration::from_millis(milliseconds);
@@ -57,14 +59,14 @@ fn booked_after_a_transfer(milliseconds: u64) -> (u64, Vec<u64>) {
 
 #[test]
 fn a_transfer_that_ends_releases_within_a_round_trip() {
-    // 62 ms for the handshake, half a second for the data at 32 Mbit/s.
+    // The handshake takes 62 ms, and the data half a second at 32 Mbit/s.
     let (_, during) = booked_after_a_transfer(400);
     assert_eq!(during, [16; 3]);
     let (completed, after) = booked_after_a_transfer(750);
     assert_eq!((completed, after), (1, vec![0; 3]));
 }
 
-/// Whether what each flow of a run was granted is within a part of what is fair.
+/// Asserts that each flow's granted rate is near its fair rate, within the fraction `within`.
 fn assert_near(run: &NetworkRun, fair: &[f64], within: f64, what: &str) {
     for (granted, fair) in run.granted_bps.iter().zip(fair) {
         let granted = granted.unwrap() as f64;
@@ -111,7 +113,7 @@ fn a_connection_begins_as_fast_as_an_overlay_grants_and_slowly_where_somebody_ta
     assert!((took(&deaf) / took(&slowly) - 1.0).abs() < 0.01, "{} and {} s", took(&deaf), took(&slowly));
 }
 
-/// 50 Mbit/s over 50 ms with 1 % lost, and a host at either side of it.
+/// A path of 50 Mbit/s and 50 ms with 1 % loss, and a proxy host at each side of it.
 const LOSSY: &str = r#"
 name = "lossy"
 duration = "20 s"

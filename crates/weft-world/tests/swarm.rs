@@ -1,4 +1,4 @@
-//! A few seeds of the swarm; `make check` runs ten thousand.
+//! A few seeds of the swarm. `make check` runs ten thousand.
 #![allow(missing_docs)]
 
 use weft_world::swarm::{run, search};
@@ -12,7 +12,9 @@ fn the_first_seeds_are_clean() {
     assert!(found.packets > 40 * 100, "so few packets prove little: {}", found.packets);
 }
 
-/// A second node with a member's key comes and goes; with other streams of these seeds, at other times and with other clocks.
+/// Checks that a second node with a member's key shuts no other node out.
+///
+/// This holds while it runs and after it ends. Its times and clocks differ between the seeds.
 #[test]
 fn a_second_node_with_its_key_shuts_nobody_out() {
     for seed in [14, 64, 148, 176] {

@@ -1,4 +1,6 @@
-//! A sweep run in parts and joined is the sweep run in one piece, byte for byte, on any number of threads.
+//! Checks that a sweep run in parts and joined equals the sweep run in one piece.
+//!
+//! The two must be equal byte for byte, on any number of threads.
 #![allow(missing_docs)]
 
 use weft_report::{AboutSweep, Shard, SweepFile};

@@ -1,4 +1,4 @@
-//! curl against a small HTTP server: transfers one after another.
+//! Runs curl against a small HTTP server. Transfers follow one another.
 
 use super::{FlowReport, Place, failed, need};
 use crate::LabError;
@@ -13,13 +13,13 @@ use weft_scenario::{FlowDirection, FlowResult, Series};
 const CHUNK: usize = 64 * 1024;
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
-/// The longest header line and the most of them a request may have.
+/// Largest total length of a request's header lines, in bytes.
 const HEADER_BYTES: u64 = 16 * 1024;
 
-/// One transfer, whole or cut off at the flow's stop.
+/// One transfer. It is incomplete if the flow's stop interrupted it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Transfer {
-    /// When it began, from the flow's start, in seconds.
+    /// Time at which the transfer began, counted from the flow's start, in seconds.
     start_s: f64,
     bytes: f64,
     seconds: f64,
@@ -87,7 +87,7 @@ fn serve(listener: &TcpListener, over: &AtomicBool) {
     thread::scope(|scope| {
         while !over.load(Ordering::Relaxed) {
             match listener.accept() {
-                // A client that breaks off ends its own connection only.
+                // A client that breaks off ends only its own connection.
                 Ok((stream, _)) => drop(scope.spawn(move || answer(&stream))),
                 Err(_) => thread::sleep(ACCEPT_PAUSE),
             }
@@ -95,7 +95,7 @@ fn serve(listener: &TcpListener, over: &AtomicBool) {
     });
 }
 
-/// Answers `GET /N` with N zero bytes, and swallows the body of a `PUT`.
+/// Answers `GET /N` with N zero bytes, and reads and discards the body of a `PUT`.
 fn answer(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(IO_TIMEOUT))?;

@@ -1,4 +1,6 @@
-//! iperf3: one bulk TCP connection, or datagrams at a constant rate; goodput from the receiver's side.
+//! Runs iperf3: one bulk TCP connection, or datagrams at a constant rate.
+//!
+//! The receiver measures goodput.
 
 use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
 use crate::LabError;
@@ -8,16 +10,16 @@ use std::process::Stdio;
 use std::time::Duration;
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
 
-/// Seconds between two of the receiver's reports.
+/// Interval between two reports of the receiver, in seconds.
 const INTERVAL_S: &str = "0.1";
-/// Shorter intervals are not shown.
+/// Shortest interval that the time series shows, in seconds.
 const LEAST_INTERVAL_S: f64 = 0.05;
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may take to report once the client has ended.
+/// Time that the server may take to report after the client has ended.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
-/// IPv4, UDP.
+/// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// A receiver's last interval may be this much short of the end.
+/// Time by which a receiver's last interval may end too early, in seconds.
 const END_SLACK_S: f64 = 0.2;
 
 #[derive(Deserialize, Default)]
@@ -64,7 +66,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
         client.args(["--fq-rate", &pacing.bps().to_string()]);
     }
     if let Some(bytes) = flow.receive_buffer_bytes {
-        // Of both ends, and the kernel doubles it, for its own books.
+        // `-w` sets the buffers of both ends. The kernel doubles the value to account for its own overhead.
         client.args(["-w", &bytes.to_string()]);
     }
     client.args(["--connect-timeout", "10000"]);
@@ -87,7 +89,9 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     Ok(report(place, &received.intervals, client_report.error.is_some()))
 }
 
-/// The options that make datagrams of the flow's size at its rate; iperf3 counts their payload.
+/// Returns the options for datagrams of the flow's size at its rate.
+///
+/// iperf3 counts their payload only.
 fn datagrams(flow: &Flow) -> [String; 4] {
     let payload_bytes = flow.packet_bytes - UDP_HEADERS_LEN;
     let rate_bps = f64::from(payload_bytes) * 8.0 / flow.interval.as_secs_f64();
@@ -105,12 +109,12 @@ fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
         tcp_resets: (place.flow.app != App::Cbr).then_some(if broke { 1.0 } else { 0.0 }),
         ..FlowResult::default()
     };
-    // What is left at the end is too short for a rate.
+    // The last interval may be too short for a rate.
     let points = intervals.iter().filter(|i| i.sum.end - i.sum.start > LEAST_INTERVAL_S).map(point).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
 }
 
-/// Bits per second received between `warmup_s` and `length_s`.
+/// Returns the rate received between `warmup_s` and `length_s`, in bit/s.
 fn goodput(intervals: &[Interval], warmup_s: f64, length_s: f64) -> f64 {
     let counted =
         || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);

@@ -1,4 +1,7 @@
-//! Real applications, and what they tell.
+//! Real applications and their measurements.
+//!
+//! Each flow of a scenario runs one application. The applications run in the nodes' namespaces, and return
+//! their figures and time series.
 
 mod http;
 mod iperf3;
@@ -18,42 +21,42 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_scenario::{App, Flow, FlowResult, Series};
 
-/// How long after its end an application may still finish.
+/// Time that an application may take to finish after its end.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// When a flow runs and from when on it counts.
+/// The times of a run that all flows share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     /// The beginning of the run.
     pub epoch: Instant,
-    /// Time from the beginning that does not count.
+    /// Length of the warm-up at the beginning, which the results do not count.
     pub warmup: Duration,
 }
 
-/// Where a flow runs.
+/// The nodes and addresses of a flow.
 pub(crate) struct Place<'a> {
     pub world: &'a World,
     pub lane: &'a Lane,
     pub flow: &'a Flow,
-    /// A TCP or UDP port of its own.
+    /// The flow's own TCP or UDP port.
     pub port: u16,
     pub schedule: Schedule,
 }
 
 impl Place<'_> {
-    /// The first node's address for the flow.
+    /// Returns the first node's address for the flow.
     fn home(&self) -> Ipv4Addr {
         let [home, _] = self.lane.addresses(self.flow);
         home
     }
 
-    /// The second node's address for the flow.
+    /// Returns the second node's address for the flow.
     fn hub(&self) -> Ipv4Addr {
         let [_, hub] = self.lane.addresses(self.flow);
         hub
     }
 
-    /// The part of the run, from the flow's own start, that does not count.
+    /// Returns the part of the warm-up that falls after the flow's own start.
     fn own_warmup(&self) -> Duration {
         self.schedule.warmup.saturating_sub(self.flow.start)
     }
@@ -71,15 +74,15 @@ impl Place<'_> {
     }
 }
 
-/// What a flow's application measured.
+/// The measurements of a flow's application.
 #[derive(Debug, Default)]
 pub(crate) struct FlowReport {
     pub result: FlowResult,
-    /// Payload per interval, or delay per packet, for the time series.
+    /// Payload of each interval, or delay of each packet, for the time series.
     pub series: Vec<Series>,
 }
 
-/// Runs the flow's application from its start to its stop.
+/// Runs the flow's application from the flow's start to its stop.
 pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowReport, LabError> {
     match place.flow.app {
         App::Iperf3 | App::Cbr => iperf3::run(place),
@@ -90,7 +93,7 @@ pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowRepor
     }
 }
 
-/// Whether `program` can be found.
+/// True if `program` is installed.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -98,7 +101,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
         .any(|d| d.join(program).is_file())
 }
 
-/// An error that names the Debian package if `program` is not there.
+/// Returns an error that names the Debian package if `program` is not installed.
 pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
     if is_installed(program) {
         Ok(())
@@ -107,7 +110,7 @@ pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
     }
 }
 
-/// The error for a program that ended badly: what it said.
+/// Returns the error for a program that failed, with the text that it printed.
 pub(crate) fn failed(program: &str, said: &[u8]) -> LabError {
     let said = String::from_utf8_lossy(said);
     LabError::Io(std::io::Error::other(format!("{program} failed: {}", said.trim())))

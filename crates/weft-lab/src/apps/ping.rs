@@ -1,4 +1,4 @@
-//! ping: the round-trip time of a sparse flow.
+//! Runs ping, which measures the round-trip time of a sparse flow.
 
 use super::{FlowReport, GRACE, Place, failed, need};
 use crate::LabError;
@@ -31,7 +31,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     Ok(report(place, &replies, count as u64))
 }
 
-/// Reads `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`.
+/// Parses a line such as `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`.
 fn parse_reply(line: &str) -> Option<Reply> {
     let field = |key: &str| line.split_whitespace().find_map(|word| word.strip_prefix(key));
     Some(Reply { sequence: field("icmp_seq=")?.parse().ok()?, rtt_ms: field("time=")?.parse().ok()? })

@@ -1,5 +1,7 @@
-//! A small UDP datagram every millisecond: the longest gap, one-way delays, losses. Both ends are threads of this process, so
-//! they share a clock and one-way delays are exact.
+//! Sends a small UDP datagram every millisecond.
+//!
+//! Measures the longest gap, one-way delays and losses. Sender and receiver are threads of this process. They
+//! share a clock, so one-way delays are exact.
 
 use super::{FlowReport, Place};
 use crate::LabError;
@@ -14,11 +16,11 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, probe_result};
 use weft_scenario::{FlowDirection, Series};
 
-/// How long after the last datagram was sent its arrival still counts.
+/// Time after the last datagram was sent during which arrivals still count.
 const DRAIN: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The arrivals so far, in the order of reception; events look at them while the flow runs.
+/// The arrivals so far, in the order of reception. Events read them while the flow runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
 
@@ -31,37 +33,39 @@ impl Arrivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Those received from `from` on, and the one before them.
+    /// Returns the arrivals from `from` on, and the one before them.
     pub fn since(&self, from: Duration) -> Vec<Arrival> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
         arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
     }
 
-    /// When the probe that arrived last was sent.
+    /// Returns the time at which the last arrived probe was sent.
     pub fn last_sent(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).last().map(|arrival| arrival.sent)
     }
 
-    /// The least one-way delay among the last `count` arrivals.
+    /// Returns the least one-way delay among the last `count` arrivals.
     pub fn recent_one_way(&self, count: usize) -> Option<Duration> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.iter().rev().take(count).map(|a| a.received.saturating_sub(a.sent)).min()
     }
 }
 
-/// From where to where probes go.
+/// The nodes and address of a stream of probes.
 pub(crate) struct Way<'a> {
     pub from: &'a Node,
     pub to: &'a Node,
-    /// The address of the second node.
+    /// The address of the receiving node.
     pub address: Ipv4Addr,
-    /// A UDP port of its own.
+    /// The stream's own UDP port.
     pub port: u16,
 }
 
 impl Way<'_> {
-    /// The sender's socket and the receiver's. The sender's is not connected: there may be no route yet.
+    /// Opens the sender's and the receiver's socket.
+    ///
+    /// The sender's socket is not connected, because there may be no route yet.
     fn sockets(&self) -> Result<[UdpSocket; 2], LabError> {
         let receiver = self.to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, self.port)))??;
         receiver.set_read_timeout(Some(READ_TIMEOUT))?;
@@ -69,7 +73,9 @@ impl Way<'_> {
         Ok([sender, receiver])
     }
 
-    /// Sends from `starts_at` until the next one `is_over`; returns how many.
+    /// Sends probes from `starts_at` until `is_over` returns true for the next one.
+    ///
+    /// Returns the number of probes.
     fn send(
         &self,
         socket: &UdpSocket,
@@ -89,7 +95,7 @@ impl Way<'_> {
             let sent_ns = epoch.elapsed().as_nanos() as u64;
             payload[..8].copy_from_slice(&sequence.to_be_bytes());
             payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
-            // A full buffer or an unreachable way is a lost probe, as it would be for a user.
+            // A full buffer or an unreachable destination counts as a lost probe, as it would for a user.
             let _ = socket.send_to(&payload, (self.address, self.port));
             sequence += 1;
             due += interval;
@@ -119,7 +125,9 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
     Ok(report(place, &arrivals.all(), sent))
 }
 
-/// Sends a probe each `interval` while `work` runs, which is given the arrivals; their times count from `epoch`.
+/// Sends a probe each `interval` while `work` runs.
+///
+/// `work` gets the arrivals, whose times count from `epoch`.
 pub(crate) fn while_probing<R>(
     way: &Way,
     epoch: Instant,
@@ -154,9 +162,9 @@ fn decode(payload: &[u8]) -> Option<(u64, Duration)> {
     Some((u64::from_be_bytes(*sequence), Duration::from_nanos(u64::from_be_bytes(*sent_ns))))
 }
 
-/// Without this the kernel may wake the sender 50 µs late.
+/// Sets the least timer slack. Otherwise the kernel may wake the sender 50 µs late.
 pub(crate) fn exact_timers() {
-    // SAFETY: PR_SET_TIMERSLACK takes one integer and concerns only the calling thread.
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and affects only the calling thread.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }

@@ -1,4 +1,6 @@
-//! Transfers one after another, each a connection of its own: from the call to connect until the receiver has the last byte.
+//! Runs transfers one after another, each on its own connection.
+//!
+//! A transfer lasts from the call of connect until the receiver has the last byte.
 
 use super::{FlowReport, Place};
 use crate::LabError;
@@ -13,15 +15,15 @@ use std::time::{Duration, Instant};
 use weft_scenario::{Flow, FlowDirection, FlowResult, Series};
 
 const CHUNK: usize = 64 * 1024;
-/// Nobody waits longer for a byte.
+/// Longest time that an end waits for a byte.
 const IO_TIMEOUT: Duration = Duration::from_secs(20);
-/// Between two transfers, so that none meets the queue of the one before.
+/// Pause between two transfers, so that a transfer does not meet the queue of the one before.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// One transfer that ended.
+/// One finished transfer: its beginning and its duration.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
-    /// When it began, from the flow's start, in seconds.
+    /// Time at which the transfer began, counted from the flow's start, in seconds.
     start_s: f64,
     seconds: f64,
 }
@@ -44,7 +46,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
             }
         });
         let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, to, *port))?);
-        // An empty connection ends the receiver.
+        // An empty connection tells the receiver to end.
         let _ = sender.run(|| TcpStream::connect((to, *port)));
         transfers
     })?;
@@ -74,21 +76,21 @@ fn transfer_until_stop(
 fn listen(flow: &Flow, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
     if let Some(bytes) = flow.receive_buffer_bytes {
-        // The kernel doubles it, for its own books.
+        // The kernel doubles the value to account for its own overhead.
         let bytes = i32::try_from(bytes / 2).unwrap_or(i32::MAX);
         set_option(listener.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes.to_ne_bytes())?;
     }
     Ok(listener)
 }
 
-/// Sends all of it; when the connection was asked for.
+/// Sends one transfer. Returns the time at which it called connect.
 fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
-    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    // SAFETY: The call takes no pointers. It makes a new descriptor that has no other owner.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made.
+    // SAFETY: The descriptor was just made and has no other owner.
     let mut stream = unsafe { TcpStream::from_raw_fd(socket) };
     stream.set_write_timeout(Some(IO_TIMEOUT))?;
     set_congestion(&stream, &flow.congestion)?;
@@ -113,24 +115,26 @@ fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
         sin_zero: [0; 8],
     };
     let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `address`, which outlives the call.
+    // SAFETY: The kernel reads `length` bytes of `address`, which outlives the call.
     let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel use the congestion control of this name.
+/// Selects the kernel's congestion control with this name for a socket.
 pub(crate) fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
     set_option(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
 }
 
 fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as `value` has, and it outlives the call.
+    // SAFETY: The kernel reads `value.len()` bytes of `value`, which outlives the call.
     let result =
         unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads to the end; how much it was, and when the last of it came.
+/// Reads to the end of the stream.
+///
+/// Returns the number of bytes, and the time at which the last one arrived.
 fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
     stream.set_read_timeout(Some(IO_TIMEOUT))?;
     let (mut chunk, mut all, mut last) = (vec![0; CHUNK], 0, Instant::now());
@@ -142,7 +146,9 @@ fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
     }
 }
 
-/// Goodput is that of the transfers that began after the warm-up, over their own time.
+/// Returns the flow's result.
+///
+/// Goodput counts the transfers that began after the warm-up, and divides their bytes by their own time.
 fn report(place: &Place, transfers: &[Transfer]) -> FlowReport {
     let (warmup_s, bits) = (place.own_warmup().as_secs_f64(), place.flow.size_bytes as f64 * 8.0);
     let counted = || transfers.iter().filter(|t| t.start_s >= warmup_s).map(|t| t.seconds);

@@ -1,3 +1,8 @@
+//! The emulator's ends of links: TUN devices or packet sockets, with the kernel's drop counters.
+//!
+//! This module creates the interfaces of a link in its two nodes and configures their addresses. All ends
+//! offer the same calls to receive and send a packet, whatever their backend.
+
 use super::packet::{self, PacketSocket, SocketDrops};
 use super::spec::{EndSpec, LinkSpec};
 use super::tun;
@@ -6,26 +11,31 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// There is no back-pressure, so the interface's queue must hold what comes between two looks.
+/// Length of the interface's transmit queue, in packets.
+///
+/// The node gets no back-pressure, so the queue must hold all packets that the node sends between two reads
+/// of the emulator.
 const TX_QUEUE_PACKETS: u32 = 4000;
 
-/// How the emulator gets at the packets of its nodes.
+/// The way in which the emulator exchanges packets with its nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
-    /// A TUN device in each node. The cheaper way; needs to open `/dev/net/tun`.
+    /// A TUN device in each node. It costs less and needs permission to open `/dev/net/tun`.
     Tun,
-    /// A veth pair to each node and a packet socket on the emulator's end. Works for ordinary users in a user namespace.
+    /// A veth pair to each node, with a packet socket on the emulator's end.
+    ///
+    /// It works for ordinary users in a user namespace.
     Packet,
 }
 
 impl Backend {
-    /// The best one this process may use.
+    /// Returns the best backend that this process may use.
     pub fn best() -> Backend {
         if tun::is_available() { Backend::Tun } else { Backend::Packet }
     }
 }
 
-/// The emulator's side of one end of a link.
+/// The emulator's access to one end of a link.
 #[derive(Debug)]
 pub(super) enum Device {
     Tun(File),
@@ -33,7 +43,9 @@ pub(super) enum Device {
 }
 
 impl Device {
-    /// The next packet the node sent, or [`io::ErrorKind::WouldBlock`].
+    /// Reads the next packet that the node sent.
+    ///
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is none.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Device::Tun(file) => file.read(buffer),
@@ -59,7 +71,7 @@ impl AsFd for Device {
     }
 }
 
-/// Reads how many packets of a node the kernel dropped because the emulator did not come for them.
+/// Counts the packets of a node that the kernel dropped because the emulator read too late.
 #[derive(Debug)]
 pub(super) enum DropCounter {
     Tun(tun::DropCounter),
@@ -75,7 +87,7 @@ impl DropCounter {
     }
 }
 
-/// The namespace of the emulator's ends of veth pairs. The pairs vanish when it is dropped.
+/// The namespace of the emulator's ends of veth pairs. Dropping it removes the pairs.
 #[derive(Debug)]
 pub(super) struct Wires {
     node: Node,
@@ -83,7 +95,7 @@ pub(super) struct Wires {
 }
 
 impl Drop for Wires {
-    /// The kernel would clear the namespace away too, but only some time later.
+    /// The kernel would also remove the namespace, but only some time later.
     fn drop(&mut self) {
         for number in 0..self.count {
             let _ = self.node.ip(&format!("link delete dev {}", packet::wire_name(number)));
@@ -93,7 +105,7 @@ impl Drop for Wires {
 
 /// Creates the interfaces of links.
 pub(super) struct Opener {
-    /// `None` with TUN devices.
+    /// The namespace of veth ends. `None` with TUN devices.
     wires: Option<Wires>,
 }
 
@@ -108,7 +120,7 @@ impl Opener {
         Ok(Opener { wires })
     }
 
-    /// Creates both interfaces of a link and brings them up; first end first.
+    /// Creates both interfaces of a link and brings them up. Returns the first end first.
     pub(super) fn open(&mut self, link: &LinkSpec) -> io::Result<[(Device, DropCounter); 2]> {
         let [first, second] = &link.ends;
         Ok([self.open_end(first, second, link.mtu)?, self.open_end(second, first, link.mtu)?])
@@ -137,7 +149,7 @@ impl Opener {
         Ok(opened)
     }
 
-    /// To be kept for as long as the devices are used.
+    /// Returns the namespace of veth ends. Keep it as long as the devices are in use.
     pub(super) fn into_wires(self) -> Option<Wires> {
         self.wires
     }
@@ -145,7 +157,7 @@ impl Opener {
 
 fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
     let (node, name) = (&end.node, &end.interface);
-    // Without a link-local address the kernel solicits no routers.
+    // Without a link-local address the kernel does not solicit routers.
     node.ip(&format!("link set dev {name} addrgenmode none mtu {mtu} txqueuelen {TX_QUEUE_PACKETS} up"))?;
     match (end.ipv4, peer.ipv4) {
         (Some(here), Some(there)) => node.add_address(name, &format!("{here} peer {there}"))?,

@@ -1,7 +1,8 @@
-//! One direction of a link in virtual time: no device, no clock.
+//! One direction of a link in virtual time, without a device or a clock.
 //!
-//! Drop-tail queue → serialiser or trace → random loss → delay line. The serialiser works in virtual time: when somebody looks,
-//! it catches up, so a packet's departure is exact however late the look is, and only deliveries need a wake-up.
+//! A packet passes a drop-tail queue, a serialiser or trace, random loss and a delay line. The serialiser
+//! works in virtual time and catches up at each call. A packet's departure time is thus exact, however late
+//! the call is, and only deliveries need a wake-up.
 
 use super::impaired::{Classified, Counts, ImpairedPipe};
 use super::spec::{Capacity, DirectionSpec};
@@ -30,32 +31,32 @@ enum Transmission {
     Trace(RunningTrace),
 }
 
-/// One direction of a link carrying packets of type `T`.
+/// One direction of a link that carries packets of type `T`.
 pub(super) struct Pipe<T> {
     spec: DirectionSpec,
-    /// The whole direction, where it is impaired: nothing else here carries packets then.
+    /// The whole direction if it is impaired. The other fields then carry no packets.
     impaired: Option<ImpairedPipe<T>>,
     transmission: Transmission,
     loss: Rng,
     jitter: Wander,
     queue: VecDeque<Waiting<T>>,
     queued_bytes: u64,
-    /// Bytes of the first waiting packet that are already transmitted.
+    /// Bytes of the first queued packet that are already transmitted.
     head_sent: u64,
-    /// Until when the serialiser has worked.
+    /// Time until which the serialiser has worked.
     served_until: Instant,
     line: VecDeque<Travelling<T>>,
-    /// When the packet before this one leaves the line.
+    /// Time at which the previous packet leaves the delay line.
     last_due: Instant,
     spent: Vec<T>,
     stats: DirectionStats,
     queue_delay: Times,
     queue_packets: Lengths,
-    /// From when on `capacity_bytes` has to be added up.
+    /// Time until which `capacity_bytes` is counted.
     counted_until: Instant,
 }
 
-/// Borrows what an impaired direction counts with, beside the direction itself.
+/// Borrows the counters of an impaired direction separately from the direction itself.
 macro_rules! counts {
     ($pipe:ident) => {
         &mut Counts {
@@ -68,7 +69,7 @@ macro_rules! counts {
 }
 
 impl<T: Classified> Pipe<T> {
-    /// An empty direction at time `now`. Losses and jitter depend on `rng` alone.
+    /// Returns an empty direction at time `now`. Losses and jitter depend on `rng` only.
     pub(super) fn new(spec: DirectionSpec, rng: &Rng, now: Instant) -> Pipe<T> {
         let mut pipe = Pipe {
             impaired: spec.impaired.as_deref().map(|impaired| ImpairedPipe::new(&spec, impaired, rng, now)),
@@ -101,7 +102,10 @@ impl<T: Classified> Pipe<T> {
         };
     }
 
-    /// Changes the direction's properties. What waits is transmitted the new way; what travels arrives as it would have.
+    /// Changes the direction's properties.
+    ///
+    /// Queued packets are transmitted with the new properties. Packets in the delay line arrive as before the
+    /// change.
     pub(super) fn set(&mut self, now: Instant, spec: DirectionSpec) {
         self.serve(now);
         self.count_capacity(now);
@@ -128,7 +132,7 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// The run begins: outages, swings, handovers, policers and traces start anew.
+    /// Begins a run: restarts outages, swings, handovers, policers and traces.
     pub(super) fn restart(&mut self, now: Instant) {
         self.count_capacity(now);
         if let Some(pipe) = &mut self.impaired {
@@ -141,7 +145,7 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Cuts the direction or joins it again; nothing else changes.
+    /// Cuts the direction or joins it again. Nothing else changes.
     pub(super) fn cut(&mut self, now: Instant, cut: bool) {
         let spec = DirectionSpec { cut, ..self.spec.clone() };
         self.set(now, spec);
@@ -154,7 +158,7 @@ impl<T: Classified> Pipe<T> {
         (self.queued_bytes, self.head_sent) = (0, 0);
     }
 
-    /// A packet of `bytes` comes from the sending node.
+    /// Takes a packet of `bytes` bytes from the sending node.
     pub(super) fn offer(&mut self, now: Instant, packet: T, bytes: u64) {
         self.stats.offered_packets += 1;
         self.stats.offered_bytes += bytes;
@@ -179,7 +183,7 @@ impl<T: Classified> Pipe<T> {
         self.queue.push_back(Waiting { packet, bytes, offered: now });
     }
 
-    /// Transmits what can be transmitted until `now`.
+    /// Transmits the packets that the direction can transmit until `now`.
     fn serve(&mut self, now: Instant) {
         if let Some(pipe) = &mut self.impaired {
             return pipe.advance(now, counts!(self));
@@ -211,7 +215,7 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Fills one opportunity of a trace with the packets at the head of the queue.
+    /// Fills one opportunity of a trace with packets from the head of the queue.
     fn use_opportunity(&mut self, at: Instant) {
         let mut room = OPPORTUNITY_BYTES;
         while let Some(head) = self.queue.front().filter(|_| room > 0) {
@@ -225,7 +229,9 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// The head of the queue has been transmitted at `at`: it is lost, or travels on.
+    /// Moves the head of the queue to the delay line, unless it is lost at random.
+    ///
+    /// It left the transmitter at `at`.
     fn depart(&mut self, at: Instant) {
         self.queue_packets.record(self.queue.len());
         let Some(Waiting { packet, bytes, offered }) = self.queue.pop_front() else { return };
@@ -248,7 +254,9 @@ impl<T: Classified> Pipe<T> {
         self.line.insert(place, Travelling { packet, bytes, due });
     }
 
-    /// Hands every packet due by `now` to `receive`, with its due time. `receive` says whether the node took it.
+    /// Hands every packet due by `now` to `receive`, with its due time.
+    ///
+    /// `receive` returns false if the node refused it.
     pub(super) fn deliver(&mut self, now: Instant, mut receive: impl FnMut(&T, Instant) -> bool) {
         self.serve(now);
         while let Some(arrived) = self.arrive(now) {
@@ -273,7 +281,9 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// When [`Pipe::deliver`] should be called next. It may find nothing yet, if jitter or loss said so.
+    /// Returns the time at which [`Pipe::deliver`] should be called next.
+    ///
+    /// The call may deliver nothing yet, because jitter or loss can delay or remove a packet.
     pub(super) fn next_due(&self) -> Option<Instant> {
         if let Some(pipe) = &self.impaired {
             return pipe.next_due();
@@ -292,12 +302,12 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Packets that are done with, whatever became of them, for their buffers' sake.
+    /// Returns all packets that were delivered, lost or dropped, for reuse of their buffers.
     pub(super) fn spent(&mut self) -> std::vec::Drain<'_, T> {
         self.spent.drain(..)
     }
 
-    /// Starts all statistics anew.
+    /// Restarts all statistics of the direction.
     pub(super) fn mark(&mut self, now: Instant) {
         self.serve(now);
         self.stats = DirectionStats { capacity_bytes: Some(0), ..DirectionStats::default() };
@@ -307,7 +317,7 @@ impl<T: Classified> Pipe<T> {
         self.counted_until = now;
     }
 
-    /// The statistics since the last mark.
+    /// Returns the statistics since the last mark.
     pub(super) fn stats(&mut self, now: Instant) -> DirectionStats {
         self.serve(now);
         self.count_capacity(now);

@@ -1,3 +1,7 @@
+//! The interface of a running emulator: start, changes, and statistics.
+//!
+//! A handle sends commands to the emulator's thread and waits for the answers. It never touches a packet.
+
 use super::device::{Backend, DropCounter, Opener, Wires};
 use super::run::{Command, Measured, Runner, Timing, WakeUp};
 use super::spec::{Direction, DirectionSpec, LinkSpec};
@@ -10,20 +14,22 @@ use weft_units::Duration;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a link did since the last mark.
+/// The statistics of a link since the last mark.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkStats {
     /// From the first end to the second.
     pub forward: DirectionStats,
     /// From the second end to the first.
     pub backward: DirectionStats,
-    /// Packets the kernel dropped at the interface of the first and of the second end because the emulator did not read fast
-    /// enough. They appear in no other count; a run with any should be repeated.
+    /// Packets that the kernel dropped at the interfaces of the first and second end.
+    ///
+    /// The kernel drops them if the emulator does not read fast enough. No other counter includes them.
+    /// Repeat a run in which this happens.
     pub device_drops: [u64; 2],
 }
 
 impl LinkStats {
-    /// The statistics of one direction.
+    /// Returns the statistics of one direction.
     pub fn direction(&self, direction: Direction) -> &DirectionStats {
         match direction {
             Direction::Forward => &self.forward,
@@ -32,22 +38,24 @@ impl LinkStats {
     }
 }
 
-/// What the emulator did since the last mark.
+/// The statistics of the emulator since the last mark.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Snapshot {
     /// Time since the mark.
     pub elapsed: Duration,
-    /// Processor time of the emulator's thread since the mark, including the kernel's work of delivering packets.
+    /// Processor time of the emulator's thread since the mark.
+    ///
+    /// It includes the kernel's work to deliver packets.
     pub cpu: Duration,
-    /// How much later than due packets were delivered.
+    /// Distribution of the time by which packets were delivered too late.
     pub lateness: Quantiles,
-    /// Whether the thread has real-time priority (SCHED_FIFO).
+    /// True if the thread has real-time priority (SCHED_FIFO).
     pub real_time: bool,
-    /// The links in the order given at the start.
+    /// The links, in the order given at the start.
     pub links: Vec<LinkStats>,
 }
 
-/// A running emulator. The links and their interfaces vanish when it is dropped.
+/// A running emulator. Dropping it removes the links and their interfaces.
 #[derive(Debug)]
 pub struct Emulator {
     handle: EmulatorHandle,
@@ -55,7 +63,9 @@ pub struct Emulator {
     _wires: Option<Wires>,
 }
 
-/// Changes and observes a running emulator; clones may go to other threads. A change takes effect within about 0.1 ms.
+/// Changes and observes a running emulator. Clones may move to other threads.
+///
+/// A change takes effect within about 0.1 ms.
 #[derive(Clone, Debug)]
 pub struct EmulatorHandle {
     commands: Sender<Command>,
@@ -63,7 +73,7 @@ pub struct EmulatorHandle {
     links: Arc<[LinkCounters]>,
 }
 
-/// The kernel's drop counters at both ends, and what they showed at the mark.
+/// The kernel's drop counters at both ends, and their values at the mark.
 #[derive(Debug)]
 struct LinkCounters {
     counters: [DropCounter; 2],
@@ -89,27 +99,29 @@ impl LinkCounters {
 }
 
 impl Emulator {
-    /// Creates the interfaces of all `links`, brings them up and starts to carry packets. Losses and jitter depend on `seed`,
-    /// the link's position and the direction alone. Uses [`Backend::best`].
+    /// Creates the interfaces of all `links`, brings them up and starts to carry packets.
+    ///
+    /// Losses and jitter depend only on `seed`, the link's position and the direction. The function uses
+    /// [`Backend::best`].
     ///
     /// # Errors
-    /// When an interface cannot be created or configured; the text names it.
+    /// Returns an error that names the interface if one cannot be created or configured.
     pub fn start(links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
         Emulator::start_with(Backend::best(), links, seed)
     }
 
-    /// As [`Emulator::start`], with a given backend.
+    /// Starts as [`Emulator::start`] does, with a given backend.
     ///
     /// # Errors
-    /// As [`Emulator::start`].
+    /// Returns an error if [`Emulator::start`] would.
     pub fn start_with(backend: Backend, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
         Emulator::start_timed(backend, Timing::default(), links, seed)
     }
 
-    /// As [`Emulator::start_with`], with a timing.
+    /// Starts as [`Emulator::start_with`] does, with a given timing.
     ///
     /// # Errors
-    /// As [`Emulator::start`].
+    /// Returns an error if [`Emulator::start`] would.
     pub fn start_timed(backend: Backend, timing: Timing, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
         let mut opener = Opener::new(backend, &links)?;
         let mut devices = Vec::with_capacity(links.len());
@@ -128,7 +140,7 @@ impl Emulator {
         Ok(Emulator { handle, thread: Some(thread), _wires: opener.into_wires() })
     }
 
-    /// A handle for changes and statistics.
+    /// Returns a handle for changes and statistics.
     pub fn handle(&self) -> EmulatorHandle {
         self.handle.clone()
     }
@@ -144,46 +156,49 @@ impl Drop for Emulator {
 }
 
 impl EmulatorHandle {
-    /// Replaces the properties of one direction of link number `link` (the position at the start, from 0).
+    /// Replaces the properties of one direction of link number `link`.
+    ///
+    /// Links are numbered from 0 in the order at the start.
     ///
     /// # Errors
-    /// When there is no such link, or the emulator has ended.
+    /// Returns an error if there is no such link or if the emulator has ended.
     pub fn set(&self, link: usize, direction: Direction, spec: DirectionSpec) -> io::Result<()> {
         self.known(link)?;
         self.send(Command::Set { link, direction, spec })
     }
 
-    /// Cuts the given directions of link number `link` (packets vanish, interfaces stay up), or joins them again.
-    /// [`Direction::BOTH`] is both.
+    /// Cuts directions of link number `link`, or joins them again.
+    ///
+    /// [`Direction::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
     ///
     /// # Errors
-    /// When there is no such link, or the emulator has ended.
+    /// Returns an error if there is no such link or if the emulator has ended.
     pub fn cut(&self, link: usize, directions: &[Direction], cut: bool) -> io::Result<()> {
         self.known(link)?;
         directions.iter().try_for_each(|&direction| self.send(Command::Cut { link, direction, cut }))
     }
 
-    /// Has a run begin: traces, and what happens to impaired links by the clock, start anew.
+    /// Begins a run: restarts traces and the timed changes of impaired links.
     ///
     /// # Errors
-    /// When the emulator has ended.
+    /// Returns an error if the emulator has ended.
     pub fn restart(&self) -> io::Result<()> {
         self.send(Command::Restart)
     }
 
-    /// Starts all statistics anew, so that a warm-up is left out.
+    /// Restarts all statistics, so that they exclude a warm-up.
     ///
     /// # Errors
-    /// When the emulator has ended, or an interface has vanished.
+    /// Returns an error if the emulator has ended or if an interface has vanished.
     pub fn mark(&self) -> io::Result<()> {
         self.links.iter().try_for_each(LinkCounters::mark)?;
         self.ask(Command::Mark)
     }
 
-    /// The statistics since the start or the last mark.
+    /// Returns the statistics since the start or the last mark.
     ///
     /// # Errors
-    /// When the emulator has ended, or an interface has vanished.
+    /// Returns an error if the emulator has ended or if an interface has vanished.
     pub fn snapshot(&self) -> io::Result<Snapshot> {
         let Measured { elapsed, cpu, lateness, real_time, links } = self.ask(Command::Snapshot)?;
         let links = links.into_iter().zip(self.links.iter()).map(|([forward, backward], counters)| {

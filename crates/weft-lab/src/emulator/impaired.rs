@@ -1,4 +1,6 @@
-//! An impaired direction: the channel that both worlds share, with the emulator's packets and counts.
+//! An impaired direction.
+//!
+//! It joins the channel model, which the simulator shares, with the emulator's packets and counters.
 
 use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};
@@ -6,20 +8,20 @@ use weft_scenario::channel::{self, About, Arrived, Cause, Channel, ChannelQueue,
 use weft_scenario::measure::Lengths;
 use weft_units::{FlowId, Instant, Rate, Rng};
 
-/// What an unlimited direction transmits at, so that it can be impaired.
+/// Rate at which an unlimited direction transmits, so that the channel model can impair it.
 const UNLIMITED: Rate = Rate::from_mbps(100_000);
-/// IP's number of UDP.
+/// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// What an impaired direction asks of a packet. Copies are duplicates.
+/// The properties of a packet that the channel model needs. Clones serve as duplicates.
 pub(super) trait Classified: Clone {
-    /// Whether it is UDP.
+    /// True if the packet is UDP.
     fn is_udp(&self) -> bool;
-    /// A number of its flow.
+    /// Returns a number that identifies the packet's flow.
     fn flow(&self) -> FlowId;
 }
 
-/// Where a direction counts.
+/// The counters of a direction.
 pub(super) struct Counts<'a, T> {
     pub stats: &'a mut DirectionStats,
     pub queue_delay: &'a mut Times,
@@ -47,7 +49,7 @@ impl<T> Counts<'_, T> {
     }
 }
 
-/// One impaired direction.
+/// One impaired direction of a link.
 pub(super) struct ImpairedPipe<T> {
     channel: Channel<T>,
 }
@@ -111,7 +113,7 @@ fn plain(spec: &DirectionSpec, impaired: &Impaired) -> Plain {
     Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
 }
 
-/// Whether an IP packet is UDP, and a hash of its addresses, protocol and ports.
+/// Returns true if an IP packet is UDP, and a hash of its addresses, protocol and ports.
 pub(super) fn classify(packet: &[u8]) -> (bool, FlowId) {
     let (protocol, addresses, ports) = match packet.first().map(|byte| byte >> 4) {
         Some(4) => {
@@ -122,7 +124,7 @@ pub(super) fn classify(packet: &[u8]) -> (bool, FlowId) {
         _ => (None, None, None),
     };
     let bytes = [addresses, ports].into_iter().flatten().flatten().chain(protocol);
-    // FNV-1a.
+    // The hash is FNV-1a.
     let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     (protocol == Some(&UDP), FlowId((hash ^ (hash >> 16)) as u16))
 }

@@ -1,7 +1,8 @@
-//! A user-space link emulator: one thread, each link a pair of interfaces in two nodes.
+//! A user-space link emulator.
 //!
-//! Nothing of the kernel's traffic control is used, so it behaves alike on every kernel. Check
-//! [`Snapshot::lateness`] after a run: with late tails (a busy machine) the run should be repeated, not reported.
+//! One thread carries packets, and each link is a pair of interfaces in two nodes. The emulator uses no
+//! traffic control of the kernel, so it behaves alike on every kernel. Check [`Snapshot::lateness`] after a
+//! run. Repeat a run with late tails, which a busy machine causes, and do not report it.
 
 mod device;
 mod direction;

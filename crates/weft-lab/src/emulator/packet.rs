@@ -1,5 +1,8 @@
-//! Where `/dev/net/tun` cannot be opened: the node gets one end of a veth pair, the emulator a packet socket on the other, in a
-//! namespace of its own. There is no ARP: the node's interface does without, and the emulator knows its address.
+//! The backend for machines where `/dev/net/tun` cannot be opened.
+//!
+//! The node gets one end of a veth pair. The emulator has a packet socket on the other end, in a separate
+//! namespace. There is no ARP: it is off on the node's interface, and the emulator has a fixed address for
+//! the node.
 
 use crate::net::{Node, context, sys};
 use std::ffi::{c_int, c_void};
@@ -7,11 +10,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Locally administered; two hosts on a wire of their own, so the same for every pair.
+/// MAC address of each node's end, locally administered.
+///
+/// Each pair is a separate wire, so all pairs use the same address.
 const NODE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Size of the packet socket's receive buffer, in bytes.
 const RECEIVE_BUFFER_BYTES: c_int = 16 << 20;
 
-/// Offloads that would let packets above the MTU, or without a checksum, reach the socket (`linux/ethtool.h`).
+/// Offloads to turn off (`linux/ethtool.h`).
+///
+/// They would pass packets above the MTU or without a checksum to the socket.
 const SET_OFFLOADS: [u32; 6] = [
     0x15, // ETHTOOL_SRXCSUM
     0x17, // ETHTOOL_STXCSUM
@@ -21,12 +29,12 @@ const SET_OFFLOADS: [u32; 6] = [
     0x2c, // ETHTOOL_SGRO
 ];
 
-/// The interface of the emulator's end of wire number `number`.
+/// Returns the name of the emulator's interface on wire number `number`.
 pub(super) fn wire_name(number: usize) -> String {
     format!("wire{number}")
 }
 
-/// The emulator's end of a wire to a node: IP packets without their Ethernet header.
+/// The emulator's end of a wire to a node. It carries IP packets without Ethernet headers.
 #[derive(Debug)]
 pub(super) struct PacketSocket {
     socket: OwnedFd,
@@ -34,7 +42,7 @@ pub(super) struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Creates interface `name` in `node` and its counterpart, number `number`, in `wires`.
+    /// Creates interface `name` in `node`, and the pair's other end, number `number`, in `wires`.
     pub(super) fn open(wires: &Node, number: usize, node: &Node, name: &str) -> io::Result<PacketSocket> {
         let outer = wire_name(number);
         wires.ip(&format!(
@@ -43,7 +51,7 @@ impl PacketSocket {
         ))?;
         node.ip(&format!("link set dev {name} arp off"))?;
         node.run(|| turn_offloads_off(name))?.map_err(|e| context(format_args!("offloads of {name} on {node}"), e))?;
-        // The longest IP packet: the node's side alone sets the MTU.
+        // The longest IP packet must fit, so that only the node's side sets the MTU.
         wires.ip(&format!("link set dev {outer} mtu 65535 addrgenmode none up"))?;
         wires
             .run(|| PacketSocket::bind(&outer))?
@@ -52,15 +60,16 @@ impl PacketSocket {
 
     fn bind(interface: &str) -> io::Result<PacketSocket> {
         let name = std::ffi::CString::new(interface)?;
-        // SAFETY: the name is a C string that outlives the call.
+        // SAFETY: The name is a C string that outlives the call.
         let interface = unsafe { libc::if_nametoindex(name.as_ptr()) } as c_int;
         if interface == 0 {
             return Err(io::Error::last_os_error());
         }
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointers. Protocol 0: nothing is received before the bind below.
+        // SAFETY: The call takes no pointers. With protocol 0 the socket receives nothing before the bind
+        // below.
         let fd = sys::check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: The descriptor is new and has no other owner.
         let socket = PacketSocket { socket: unsafe { OwnedFd::from_raw_fd(fd) }, interface };
         socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         if socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
@@ -74,7 +83,7 @@ impl PacketSocket {
 
     fn set_option(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
         let (pointer, length) = ((&raw const value).cast::<c_void>(), size_of::<c_int>() as libc::socklen_t);
-        // SAFETY: `pointer` is to an integer of `length` bytes that outlives the call.
+        // SAFETY: `pointer` points to an integer of `length` bytes that outlives the call.
         sys::check(unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, pointer, length) }).map(drop)
     }
 
@@ -91,9 +100,9 @@ impl PacketSocket {
         }
     }
 
-    /// The next packet the node sent.
+    /// Reads the next packet that the node sent.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
+        // SAFETY: The kernel writes at most `buffer.len()` bytes into `buffer`.
         let n = unsafe { libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
@@ -103,19 +112,19 @@ impl PacketSocket {
         let version = packet.first().map_or(0, |byte| byte >> 4);
         let address = self.address(if version == 6 { libc::ETH_P_IPV6 } else { libc::ETH_P_IP } as u16);
         let (data, length) = (packet.as_ptr().cast(), packet.len());
-        // SAFETY: `packet` and `address` are read for their lengths and outlive the call.
+        // SAFETY: The kernel reads `packet` and `address` within their lengths. Both outlive the call.
         let n = unsafe {
             libc::sendto(self.socket.as_raw_fd(), data, length, 0, (&raw const address).cast(), ADDRESS_LENGTH)
         };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The socket for epoll.
+    /// Returns the socket, for epoll.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.socket
     }
 
-    /// A counter of the packets that found the socket's buffer full.
+    /// Returns a counter of the packets that the kernel dropped at a full socket buffer.
     pub(super) fn drop_counter(&self) -> io::Result<SocketDrops> {
         Ok(SocketDrops { socket: self.socket.try_clone()?, total: AtomicU64::new(0) })
     }
@@ -123,7 +132,7 @@ impl PacketSocket {
 
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
 
-/// Adds up what the kernel reports and forgets (PACKET_STATISTICS).
+/// Sums the drop counts of PACKET_STATISTICS, which the kernel resets at each read.
 #[derive(Debug)]
 pub(super) struct SocketDrops {
     socket: OwnedFd,
@@ -132,11 +141,11 @@ pub(super) struct SocketDrops {
 
 impl SocketDrops {
     pub(super) fn read(&self) -> io::Result<u64> {
-        // struct tpacket_stats: packets, drops.
+        // The fields of struct tpacket_stats: packets, drops.
         let mut statistics = [0u32; 2];
         let mut length = size_of_val(&statistics) as libc::socklen_t;
         let (level, option, value) = (libc::SOL_PACKET, libc::PACKET_STATISTICS, (&raw mut statistics).cast());
-        // SAFETY: the kernel writes at most `length` bytes into `statistics`, which outlives the call.
+        // SAFETY: The kernel writes at most `length` bytes into `statistics`, which outlives the call.
         sys::check(unsafe { libc::getsockopt(self.socket.as_raw_fd(), level, option, value, &raw mut length) })?;
         let [_, drops] = statistics;
         Ok(self.total.fetch_add(drops.into(), Ordering::Relaxed) + u64::from(drops))
@@ -149,18 +158,18 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Turns the offloads of an interface of the calling thread's namespace off.
+/// Turns off the offloads of an interface in the calling thread's namespace.
 fn turn_offloads_off(interface: &str) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
     for command in SET_OFFLOADS {
         let mut value = EthtoolValue { command, data: 0 };
-        // SAFETY: an all-zero ifreq is valid: integers, byte arrays and pointers only.
+        // SAFETY: An all-zero ifreq is valid, because it contains only integers, byte arrays and pointers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: SIOCETHTOOL reads one ifreq and the value it points to; both outlive the call.
+        // SAFETY: SIOCETHTOOL reads one ifreq and the value that it points to. Both outlive the call.
         sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
     }
     Ok(())

@@ -1,3 +1,8 @@
+//! The emulator's thread.
+//!
+//! The thread reads packets from the devices, offers them to the directions of links, and delivers them when
+//! they are due. Between packets it carries out the commands of handles.
+
 use super::device::Device;
 use super::direction::Pipe;
 use super::impaired::{Classified, classify};
@@ -12,15 +17,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// The thread wakes at most this often: packets due meanwhile go together. The price is as much lateness.
+/// Least interval between two wake-ups of the thread.
+///
+/// Packets that are due in between are delivered together, and are up to this time late.
 const GRAIN: Duration = Duration::from_micros(75);
-/// With nothing to deliver, look again after this long.
+/// Time after which the thread wakes up if it has nothing to deliver.
 const IDLE: Duration = Duration::from_secs(1);
-/// Packets read from one device before the others get their turn.
+/// Number of packets that the thread reads from one device before it serves the others.
 const READ_BATCH: usize = 256;
+/// Token of the wake-up counter in epoll. All other tokens are numbers of devices.
 const WAKE_UP: u64 = u64::MAX;
 
-/// A wish to the emulator's thread.
+/// A command to the emulator's thread.
 pub(super) enum Command {
     Set { link: usize, direction: Direction, spec: DirectionSpec },
     Cut { link: usize, direction: Direction, cut: bool },
@@ -30,7 +38,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// What the emulator's thread knows since the last mark.
+/// The measurements of the emulator's thread since the last mark.
 pub(super) struct Measured {
     pub elapsed: Duration,
     pub cpu: Duration,
@@ -45,9 +53,9 @@ pub(super) struct WakeUp(File);
 
 impl WakeUp {
     pub(super) fn new() -> io::Result<WakeUp> {
-        // SAFETY: takes no pointers.
+        // SAFETY: The call takes no pointers.
         let fd = sys::check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: The descriptor is new and has no other owner.
         Ok(WakeUp(unsafe { File::from_raw_fd(fd) }))
     }
 
@@ -82,7 +90,7 @@ impl Classified for Packet {
     }
 }
 
-/// Buffers that are not in use, all of one size.
+/// Free buffers, all of one size.
 struct Pool {
     free: Vec<Packet>,
     buffer_bytes: usize,
@@ -100,7 +108,7 @@ struct Link {
     backward: Pipe<Packet>,
 }
 
-/// The emulator's thread.
+/// The state of the emulator's thread.
 pub(super) struct Runner {
     links: Vec<Link>,
     pool: Pool,
@@ -115,13 +123,13 @@ pub(super) struct Runner {
     timing: Timing,
 }
 
-/// How closely packets are delivered at their time.
+/// The precision with which packets are delivered at their time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Timing {
-    /// Within about a tenth of a millisecond, for little of a processor.
+    /// Within about 0.1 ms. It needs only a small part of a processor.
     #[default]
     Thrifty,
-    /// Within some microseconds. Takes a processor of its own: it never sleeps.
+    /// Within some microseconds. The thread never sleeps, so it needs a whole processor.
     Exact,
 }
 
@@ -134,9 +142,9 @@ impl Runner {
         wake_up: Arc<WakeUp>,
         timing: Timing,
     ) -> io::Result<Runner> {
-        // SAFETY: takes no pointers.
+        // SAFETY: The call takes no pointers.
         let fd = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: The descriptor is new and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         watch(&epoll, wake_up.0.as_fd(), WAKE_UP)?;
         let rng = Rng::new(seed);
@@ -187,14 +195,17 @@ impl Runner {
         since(self.origin)
     }
 
-    /// Waits for packets, commands or the next delivery, but at least until `earliest`. Returns how many of `ready` are.
+    /// Waits for packets, commands or the next delivery, but at least until `earliest`.
+    ///
+    /// Returns the number of entries of `ready` that the kernel filled.
     fn wait(&self, earliest: Instant, ready: &mut [libc::epoll_event]) -> io::Result<usize> {
         let next =
             self.links.iter().flat_map(|link| [link.forward.next_due(), link.backward.next_due()]).flatten().min();
         sleep_until(self.origin + earliest.since(Instant::ZERO));
         let idle = if self.timing == Timing::Exact { Duration::ZERO } else { IDLE };
         let timeout = timespec(next.map_or(idle, |due| due.since(self.now()).min(idle)));
-        // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask is given.
+        // SAFETY: `ready` and `timeout` outlive the call, the length is that of `ready`, and no signal mask
+        // is given.
         let count = unsafe {
             let (events, length) = (ready.as_mut_ptr(), ready.len());
             let no_mask = std::ptr::null::<libc::sigset_t>();
@@ -217,7 +228,7 @@ impl Runner {
         }
     }
 
-    /// Takes in what the node behind device number `device` sent.
+    /// Reads the packets that the node behind device number `device` sent.
     fn read(&mut self, device: u64) {
         let now = self.now();
         let Some(link) = self.links.get_mut((device / 2) as usize) else { return };
@@ -309,16 +320,20 @@ impl Runner {
 
 fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-    // SAFETY: both descriptors are open and `event` outlives the call.
+    // SAFETY: Both descriptors are open, and `event` outlives the call.
     sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })
         .map(drop)
 }
 
-/// Asks for exact timers and real-time priority for the calling thread; returns whether the priority was granted. Who never sleeps gets the
-/// least niceness instead: a real-time thread is stopped for a twentieth of each second then (`sched_rt_runtime_us`).
+/// Requests exact timers and real-time priority for the calling thread.
+///
+/// Returns true if the kernel granted the priority. With exact timing the thread gets the least niceness in
+/// place of real-time priority. The kernel stops a real-time thread that never sleeps for a twentieth of each
+/// second (`sched_rt_runtime_us`).
 fn prefer_this_thread(timing: Timing) -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: integer arguments, and one struct that outlives the call; all affect the calling thread only.
+    // SAFETY: The arguments are integers and one struct that outlives the call. All calls affect only this
+    // thread.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         if timing == Timing::Exact {
@@ -335,15 +350,15 @@ fn since(origin: Duration) -> Instant {
 
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = timespec(Duration::ZERO);
-    // SAFETY: the kernel writes one timespec, which outlives the call.
+    // SAFETY: The kernel writes one timespec, which outlives the call.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Sleeps until `time` of the monotonic clock.
+/// Sleeps until `time` on the monotonic clock.
 fn sleep_until(time: Duration) {
     let time = timespec(time);
-    // SAFETY: reads one timespec; no remainder is asked for.
+    // SAFETY: The kernel reads one timespec and returns no remainder.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, std::ptr::null_mut()) };
 }
 

@@ -1,3 +1,5 @@
+//! Descriptions of links: their ends, and the properties of each direction.
+
 use crate::net::Node;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -5,42 +7,50 @@ use weft_scenario::channel::Impaired;
 use weft_scenario::trace::Trace;
 use weft_units::{Duration, Rate};
 
-/// How fast one direction of a link can transmit.
+/// The rate at which one direction of a link transmits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Capacity {
-    /// At once.
+    /// The direction transmits at once.
     #[default]
     Unlimited,
-    /// At a constant rate, counting IP bytes.
+    /// The direction transmits at a constant rate, counted in IP bytes.
     Rate(Rate),
-    /// At a trace's opportunities; the trace starts when it is set and again whenever it is replaced by another.
+    /// The direction transmits at a trace's opportunities. A trace starts when it is set.
     Trace(Trace),
 }
 
-/// One direction of a link: drop-tail queue → transmission → random loss → delay.
+/// One direction of a link: a drop-tail queue, transmission, random loss, then delay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DirectionSpec {
-    /// How fast it transmits.
+    /// The rate of transmission.
     pub capacity: Capacity,
-    /// One-way propagation delay.
+    /// One-way propagation delay of this direction.
     pub delay: Duration,
-    /// What is added to the delay at most. The addition wanders over `0..=jitter`, from one value to the next in the time `jitter`,
-    /// slowly enough to keep packets in order.
+    /// Largest time that is added to the delay.
+    ///
+    /// The addition varies over `0..=jitter`. It moves from one value to the next in the time `jitter`, which
+    /// is slow enough to keep packets in order.
     pub jitter: Duration,
-    /// Whether each packet's jitter is drawn by itself, so that packets overtake each other.
+    /// True to draw each packet's jitter independently, so that packets overtake each other.
     pub reorder: bool,
-    /// The chance that a packet is lost after transmission, `0..=1`, independent of all others (Bernoulli).
+    /// Probability that a packet is lost after transmission, `0..=1`.
+    ///
+    /// It is independent for each packet (Bernoulli).
     pub loss: f64,
-    /// How many IP bytes may wait, the packet in transmission included. An idle link takes any packet.
+    /// Size of the queue in IP bytes, including the packet in transmission.
+    ///
+    /// An idle link takes any packet.
     pub queue_bytes: u64,
-    /// Whether everything vanishes without a sign. Setting it also empties the queue and the line.
+    /// True if all packets vanish without a sign.
+    ///
+    /// Setting it also empties the queue and the delay line.
     pub cut: bool,
-    /// What else is wrong with it. It never changes while the emulator runs.
+    /// Further impairments. They do not change while the emulator runs.
     pub impaired: Option<Arc<Impaired>>,
 }
 
 impl Default for DirectionSpec {
-    /// Unlimited, without delay or loss, with a queue of 1 MB.
+    /// Returns an unlimited direction without delay or loss, with a queue of 1 MB.
     fn default() -> DirectionSpec {
         DirectionSpec {
             capacity: Capacity::Unlimited,
@@ -55,29 +65,29 @@ impl Default for DirectionSpec {
     }
 }
 
-/// One end of a link: an interface the emulator creates in a node.
+/// One end of a link: an interface that the emulator creates in a node.
 #[derive(Clone, Debug)]
 pub struct EndSpec {
-    /// The namespace.
+    /// The node, which is a network namespace.
     pub node: Node,
-    /// The interface's name there, at most 15 bytes.
+    /// The interface's name in the node, at most 15 bytes.
     pub interface: String,
-    /// The end's IPv4 address. Where both ends have one, the link is point-to-point between them.
+    /// The end's IPv4 address. If both ends have one, the link is point-to-point between them.
     pub ipv4: Option<Ipv4Addr>,
-    /// The end's IPv6 address, as for IPv4.
+    /// The end's IPv6 address. If both ends have one, the link is point-to-point between them.
     pub ipv6: Option<Ipv6Addr>,
 }
 
 /// A link between two nodes.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
-    /// Its two ends; forward is from the first to the second.
+    /// The two ends of the link. Forward is from the first to the second.
     pub ends: [EndSpec; 2],
-    /// The MTU of both interfaces in bytes, 68 to 65,535; usually 1500.
+    /// The MTU of both interfaces in bytes, 68 to 65,535, usually 1500.
     pub mtu: u16,
-    /// From the first end to the second.
+    /// The direction from the first end to the second.
     pub forward: DirectionSpec,
-    /// From the second end to the first.
+    /// The direction from the second end to the first.
     pub backward: DirectionSpec,
 }
 
@@ -91,6 +101,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions of a link.
     pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
 }

@@ -1,3 +1,5 @@
+//! Statistics of links: counters, and distributions of times.
+
 use hdrhistogram::Histogram;
 use weft_scenario::measure::LengthSummary;
 use weft_units::Duration;
@@ -5,58 +7,60 @@ use weft_units::Duration;
 /// A distribution of times, exact to 1 %.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quantiles {
-    /// How many values there are; with none, all times are zero.
+    /// Number of values. If it is zero, all times are zero.
     pub count: u64,
-    /// Median.
+    /// Median of the times.
     pub p50: Duration,
-    /// 95th percentile.
+    /// 95th percentile of the times.
     pub p95: Duration,
-    /// 99th percentile.
+    /// 99th percentile of the times.
     pub p99: Duration,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the times.
     pub p999: Duration,
-    /// Largest value.
+    /// Largest of the times.
     pub max: Duration,
 }
 
-/// What one direction of a link did since the last mark.
+/// The statistics of one direction of a link since the last mark.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionStats {
-    /// Packets that came from the sending node.
+    /// Number of packets that arrived from the sending node.
     pub offered_packets: u64,
-    /// Their IP bytes.
+    /// IP bytes that arrived from the sending node.
     pub offered_bytes: u64,
-    /// Packets handed to the receiving node.
+    /// Number of packets handed to the receiving node.
     pub sent_packets: u64,
-    /// Their IP bytes.
+    /// IP bytes handed to the receiving node.
     pub sent_bytes: u64,
-    /// IP bytes that took up capacity: those sent later, those lost at random.
+    /// IP bytes that used capacity. They include packets that were later lost at random.
     pub transmitted_bytes: u64,
-    /// Packets lost at random, after they took up capacity.
+    /// Number of packets lost at random after they used capacity.
     pub lost_packets: u64,
-    /// Packets dropped because the queue was full.
+    /// Number of packets dropped because the queue was full.
     pub dropped_packets: u64,
-    /// Packets that vanished in a cut.
+    /// Number of packets that vanished in a cut.
     pub cut_packets: u64,
-    /// Packets the receiving node did not take (its interface was down).
+    /// Number of packets that the receiving node refused because its interface was down.
     pub refused_packets: u64,
-    /// IP bytes the link could have transmitted while it was not cut; `None` without a rate or trace at some time.
+    /// IP bytes that the link could have transmitted while it was not cut.
+    ///
+    /// `None` if the direction was unlimited at any time.
     pub capacity_bytes: Option<u64>,
-    /// From a packet's arrival until its last byte had left: queueing and transmission.
+    /// Time from a packet's arrival until its last byte left: queueing and transmission.
     pub queue_delay: Quantiles,
-    /// How many packets were in the queue when one left it.
+    /// Number of packets in the queue when a packet left it.
     pub queue_packets: LengthSummary,
 }
 
 impl DirectionStats {
-    /// The share of the capacity that was used; `None` where there was none to use.
+    /// Returns the used fraction of the capacity. `None` if there was no capacity to use.
     pub fn utilisation(&self) -> Option<f64> {
         let capacity = self.capacity_bytes.filter(|&bytes| bytes > 0)?;
         Some(self.transmitted_bytes as f64 / capacity as f64)
     }
 }
 
-/// Times from 1 µs to 60 s; larger ones count as 60 s.
+/// Records times from 1 µs to 60 s. Larger times count as 60 s.
 #[derive(Clone, Debug)]
 pub(super) struct Times(Option<Histogram<u64>>);
 

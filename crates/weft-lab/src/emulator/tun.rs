@@ -1,3 +1,5 @@
+//! TUN devices in nodes, and the kernel's counter of packets that they dropped.
+
 use crate::net::{Node, context, sys};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,7 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// Whether this process may open TUN devices.
+/// True if this process may open TUN devices.
 pub(super) fn is_available() -> bool {
     open_device().is_ok()
 }
@@ -20,11 +22,13 @@ fn open_device() -> io::Result<File> {
         .map_err(|e| context(DEVICE, e))
 }
 
-/// Creates a TUN device in `node`: one IP packet a read, no offload header. It vanishes when the file is closed.
+/// Creates a TUN device in `node`. Each read returns one IP packet without an offload header.
+///
+/// Closing the file removes the device.
 pub(super) fn open(node: &Node, name: &str) -> io::Result<File> {
     let opened = node.run(|| {
         let tun = open_device()?;
-        // SAFETY: an all-zero ifreq is valid: integers and byte arrays only.
+        // SAFETY: An all-zero ifreq is valid, because it contains only integers and byte arrays.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
@@ -37,7 +41,7 @@ pub(super) fn open(node: &Node, name: &str) -> io::Result<File> {
     opened.map_err(|e| context(format_args!("TUN device {name} on {node}"), e))
 }
 
-/// Reads how many packets the kernel dropped because an interface's transmit queue was full.
+/// Counts the packets that the kernel dropped because an interface's transmit queue was full.
 #[derive(Debug)]
 pub(super) struct DropCounter {
     table: File,
@@ -65,7 +69,7 @@ impl DropCounter {
     }
 }
 
-/// The "drop" column of the transmit half of `/proc/net/dev`.
+/// Reads the "drop" column in the transmit half of `/proc/net/dev`.
 fn transmit_drops(table: &str, interface: &str) -> Option<u64> {
     let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
     line.split_whitespace().nth(11)?.parse().ok()

@@ -1,4 +1,4 @@
-//! What is compared: names, timers, how many cuts each gets.
+//! The contenders of the comparison: their names, their timers, and their number of cuts.
 
 use super::diamond::Diamond;
 use super::ospf::Ospf;
@@ -9,34 +9,36 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-/// What carries packets over the diamond.
+/// A running network that carries packets over the diamond.
 pub(super) trait Network {
-    /// Where the probes go, at the last node.
+    /// Returns the destination of the probes, an address of the last node.
     fn far_end(&self) -> Ipv4Addr;
 
-    /// Whether it takes all links to be well.
+    /// True if the network considers all links good.
     fn is_whole(&self) -> Result<bool, LabError>;
 
-    /// Ends what runs at the last node, and starts it again.
+    /// Stops the program at the last node and starts it again.
     ///
     /// # Errors
-    /// When that is not built for it, or what runs there does not end or start.
+    /// Returns an error if the network does not support it, or if the program does not stop or start.
     fn restart_far_end(&mut self, _: &Diamond) -> Result<(), LabError> {
         Err(LabError::Scenario("only weft can be restarted".to_owned()))
     }
 }
 
-/// How OSPF finds that a neighbour is gone.
+/// The timers by which OSPF detects that a neighbour is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Timers {
-    /// Time between two hellos.
+    /// Interval between two hellos.
     pub hello: Duration,
-    /// A neighbour silent for so long is gone.
+    /// Time without a hello after which a neighbour counts as gone.
     pub dead: Duration,
     pub bfd: Option<Bfd>,
 }
 
-/// BFD beside OSPF (RFC 5880): a neighbour is gone after `multiplier` intervals without a packet.
+/// BFD beside OSPF (RFC 5880).
+///
+/// A neighbour counts as gone after `multiplier` intervals without a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bfd {
     pub multiplier: u32,
@@ -48,7 +50,10 @@ impl Timers {
         Timers { hello: Duration::from_secs(hello), dead: Duration::from_secs(dead), bfd: None }
     }
 
-    /// The lines of an interface's configuration; hellos of less than a second are a part of a dead interval of 1 s.
+    /// Returns the lines of an interface's configuration.
+    ///
+    /// If hellos are less than a second apart, the lines set a dead interval of 1 s and the number of hellos
+    /// in it.
     pub fn of_ospf(self) -> String {
         match self.hello.as_secs() {
             0 => {
@@ -67,22 +72,24 @@ impl fmt::Display for Timers {
     }
 }
 
-/// One of those compared.
+/// One contender of the comparison: weft, or OSPF with certain timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
     pub name: &'static str,
-    /// OSPF's; weft has none to set.
+    /// OSPF's timers. `None` for weft, which has none to set.
     pub timers: Option<Timers>,
-    /// Every so many cuts wanted it gets one.
+    /// Divisor of the number of cuts: the contender gets one of this many.
     pub one_cut_in: u32,
 }
 
-/// The name of what all others are compared with.
+/// The name of the contender that all others are compared with.
 pub(super) const WEFT: &str = "weft";
+/// BFD timers of the contender `ospf-bfd`: three intervals of 50 ms.
 const BFD: Bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
+/// OSPF timers of the contender `ospf-minimal-hello`: four hellos in a dead interval of 1 s.
 const MINIMAL: Timers = Timers { hello: Duration::from_millis(250), ..Timers::seconds(0, 1) };
 
-/// All of them. The slow ones get fewer cuts.
+/// All contenders. Slow ones get fewer cuts.
 pub(super) const CONTENDERS: [Contender; 5] = [
     Contender { name: WEFT, timers: None, one_cut_in: 1 },
     Contender { name: "ospf-bfd", timers: Some(Timers { bfd: Some(BFD), ..Timers::seconds(1, 4) }), one_cut_in: 1 },
@@ -92,18 +99,18 @@ pub(super) const CONTENDERS: [Contender; 5] = [
 ];
 
 impl Contender {
-    /// How many cuts it gets where `wanted` are wanted.
+    /// Returns the contender's number of cuts if the user wants `wanted` cuts.
     pub fn cuts(&self, wanted: u32) -> u32 {
         wanted.div_ceil(self.one_cut_in)
     }
 
-    /// Over how long a time the moments of the cuts are spread.
+    /// Returns the time span over which the moments of the cuts are spread.
     pub fn period(&self) -> Duration {
         const WEFT: Duration = Duration::from_secs(1);
         self.timers.map_or(WEFT, |timers| timers.hello)
     }
 
-    /// Its way of finding that a link is gone.
+    /// Returns a description of how the contender detects a failed link.
     pub fn detection(&self) -> String {
         self.timers.map_or("no timers to set".to_owned(), |timers| timers.to_string())
     }

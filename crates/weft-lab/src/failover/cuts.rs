@@ -1,4 +1,4 @@
-//! One contender: what it sends when nothing else is sent, then cut after cut under probes.
+//! Measures one contender: its own traffic on an idle network, then cut after cut under probes.
 
 use super::contender::{Contender, Network};
 use super::diamond::{Diamond, LINKS, link_name};
@@ -12,18 +12,20 @@ use weft_scenario::measure::longest_gap;
 
 const PORT: u16 = 5_201;
 const POLL: Duration = Duration::from_millis(10);
-/// Asking whether the network is whole starts programs.
+/// Interval between two checks that the network is whole. Each check starts programs.
 const ASK_EVERY: Duration = Duration::from_millis(250);
-/// Time for what has just begun to calm down.
+/// Time in which a network settles after a change.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a network may take to be whole, and traffic to move: more than the longest dead interval.
+/// Longest time that a network may take to become whole or to move traffic.
+///
+/// It exceeds the longest dead interval.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// What was sent so long after a cut has not come by the link that was cut.
+/// A probe that was sent this long after a cut and arrived did not use the link that was cut.
 const SURELY_AFTER: Duration = Duration::from_millis(10);
-/// Multiples of it fall evenly into a period, however many there are.
+/// Fraction whose multiples spread evenly over a period: the golden ratio minus one.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
-/// Measures one contender. What it did until something failed is kept.
+/// Measures one contender. If a cut fails, the result keeps the cuts before it.
 pub(super) fn measure(
     contender: &Contender,
     options: &FailoverOptions,
@@ -80,7 +82,7 @@ impl Stage<'_> {
                 pause(SETTLE)?;
             }
             pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;
-            // By turns the link at the first node, and the one that is out of its sight.
+            // Alternate between the link at the first node and the link that the first node cannot see.
             let [near, far] = self.diamond.routes()?.carrying;
             let link = if number % 2 == 0 { near } else { far };
             series.cuts.push(self.cut(link, probes)?);
@@ -88,7 +90,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Cuts a link until the probes have found another way, and joins it until the network is as before.
+    /// Cuts a link until probes arrive over another route, then joins it and waits for the network.
     fn cut(&self, link: usize, probes: &Arrivals) -> Result<Cut, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
@@ -123,7 +125,9 @@ fn pause(time: Duration) -> Result<(), LabError> {
     interrupt::sleep_until(Instant::now() + time)
 }
 
-/// Asks every so often until it is so, or else fails with `complaint`.
+/// Calls `is_so` every `every` until it returns true.
+///
+/// Returns an error with `complaint` after [`PATIENCE`].
 fn wait_until(
     complaint: &str,
     every: Duration,

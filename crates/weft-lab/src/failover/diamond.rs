@@ -1,4 +1,6 @@
-//! Four nodes in a diamond, and what its links carry: two routes of two links each from the first node to the last.
+//! Four nodes in a diamond, and the traffic on its links.
+//!
+//! Two routes of two links each lead from the first node to the last.
 
 use crate::LabError;
 use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
@@ -10,37 +12,37 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weft_units::Rate;
 
-/// What each link can carry each way.
+/// Rate of each link in each direction.
 pub(super) const RATE: Rate = Rate::from_mbps(10);
 /// One-way delay of each link.
 pub(super) const DELAY: Duration = Duration::from_millis(5);
-/// Round-trip time from end to end: two links each way.
+/// Round-trip time from end to end, over two links in each direction.
 pub(super) const RTT: Duration = Duration::from_millis(20);
-/// 50 ms at the rate.
+/// Queue of each link in bytes: 50 ms at the link's rate.
 const QUEUE_BYTES: u64 = 62_500;
 const MTU: u16 = 1500;
-/// How long the links are watched to see which of them carry the probes.
+/// Time for which the links are watched to find the ones that carry the probes.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// The first and the last node.
 pub(super) const ENDS: [usize; 2] = [0, 3];
-/// The links: their nodes, the one nearer to the first node first.
+/// The two nodes of each link. The node nearer to the first node comes first.
 pub(super) const LINKS: [[usize; 2]; 4] = [[0, 1], [0, 2], [1, 3], [2, 3]];
 /// The routes from the first node to the last, as positions of links.
 const ROUTES: [[usize; 2]; 2] = [[0, 2], [1, 3]];
 
-/// The name of a link, and of its interfaces.
+/// Returns the name of a link, which is also the name of its interfaces.
 pub(super) fn link_name(link: usize) -> String {
     LINKS.get(link).into_iter().flatten().filter_map(|node| NAMES.get(*node).copied()).collect()
 }
 
-/// The address of the nearer end of a link (0) or of the farther one (1).
+/// Returns the address of the nearer end of a link (0) or of the farther one (1).
 pub(super) fn link_address(link: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, end as u8 + 1)
 }
 
-/// The links of a node: position, and which end of it the node is.
+/// Returns the links of a node: the link's position, and the end of it at which the node is.
 pub(super) fn links_of(node: usize) -> impl Iterator<Item = (usize, usize)> {
     let all = LINKS.iter().enumerate();
     all.filter_map(move |(link, ends)| Some((link, ends.iter().position(|end| *end == node)?)))
@@ -77,23 +79,23 @@ impl Diamond {
         Ok(Diamond { emulator, nodes, scratch: Scratch::new()?, _lab: lab })
     }
 
-    /// A file in its scratch directory.
+    /// Returns the path of a file in the diamond's scratch directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// The first node and the last.
+    /// Returns the first and the last node.
     pub fn ends(&self) -> [&Node; 2] {
         let [first, _, _, last] = &self.nodes;
         [first, last]
     }
 
-    /// Cuts a link both ways without a sign (its interfaces stay up), or joins it again.
+    /// Cuts a link in both directions without a sign, or joins it again. Interfaces stay up.
     pub fn cut(&self, link: usize, cut: bool) -> Result<(), LabError> {
         Ok(self.emulator.handle().cut(link, &Direction::BOTH, cut)?)
     }
 
-    /// The links that carry the probes from the first node to the last, and those that do not.
+    /// Returns the links on which probes travel from the first node to the last, and the others.
     pub fn routes(&self) -> Result<Routes, LabError> {
         let seen = self.watch(LOOK)?;
         let packets = |route: &[usize; 2]| route.first().and_then(|link| seen.packets.get(*link)).copied();
@@ -102,7 +104,7 @@ impl Diamond {
         Ok(Routes { carrying, spare })
     }
 
-    /// What the links carry in `time` from now on.
+    /// Returns the traffic on the links during `time` from now on.
     pub fn watch(&self, time: Duration) -> Result<Seen, LabError> {
         let handle = self.emulator.handle();
         handle.mark()?;
@@ -120,26 +122,26 @@ impl Diamond {
     }
 }
 
-/// Which way the probes go.
+/// The route of the probes and the other route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Routes {
-    /// The links that carry them, in order.
+    /// The links that carry the probes, in order.
     pub carrying: [usize; 2],
-    /// The others.
+    /// The other links, in order.
     pub spare: [usize; 2],
 }
 
-/// What the links carried, by their positions.
+/// The traffic on the links, by their positions.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Seen {
-    /// Packets away from the first node.
+    /// Number of packets on each link away from the first node.
     packets: Vec<u64>,
-    /// IP bytes in bit/s, away from the first node and toward it.
+    /// Rate on each link in IP bytes, in bit/s: away from the first node, and toward it.
     bps: Vec<[f64; 2]>,
 }
 
 impl Seen {
-    /// The most that any of `links` carried in one direction, in bit/s.
+    /// Returns the highest rate that any of `links` carried in one direction, in bit/s.
     pub fn most_bps(&self, links: impl IntoIterator<Item = usize>) -> f64 {
         let directions = links.into_iter().filter_map(|link| self.bps.get(link)).flatten();
         directions.copied().fold(0.0, f64::max)

@@ -1,8 +1,10 @@
-//! Silent cuts on a diamond of four nodes: how long a stream of probes stops with weft, and with OSPF as it is set up today.
+//! Silent cuts on a diamond of four nodes.
 //!
-//! Each contender has four namespaces and four emulated links of its own, one after another. A cut takes away the link that carries
-//! the probes, both ways and without a sign: interfaces stay up. It lasts until the probes have found another way; before the next
-//! one the network is whole again.
+//! The comparison measures how long a stream of probes stops with weft, and with OSPF in today's usual
+//! settings. The contenders run one after another. Each has four namespaces and four emulated links of its
+//! own. A cut disables the link that carries the probes, in both directions and without a sign: interfaces
+//! stay up. A cut lasts until the probes arrive over another route. The network is whole again before the
+//! next cut.
 
 mod contender;
 mod cuts;
@@ -21,68 +23,76 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weft_scenario::{Skipped, median};
 
-/// How to run the comparison.
+/// The options of the comparison.
 #[derive(Clone, Debug)]
 pub struct FailoverOptions {
-    /// The `weft` program.
+    /// Path of the `weft` program.
     pub weft_binary: PathBuf,
-    /// Cuts for each contender; those with a dead interval of 4 s get half as many, those with 40 s a seventh.
+    /// Number of cuts for each contender.
+    ///
+    /// `ospf-hello-1` gets half as many, and `ospf-default` a seventh.
     pub repeat: u32,
-    /// How long what each sends by itself is counted, before its probes and under them. Hellos may be 10 s apart.
+    /// Time for which each contender's own traffic is counted, before its probes and with them.
+    ///
+    /// Hellos may be 10 s apart.
     pub count: Duration,
-    /// How often a probe leaves.
+    /// Interval between two probes.
     pub interval: Duration,
-    /// Whether the far end's daemon restarts before each cut. Only weft can be asked for then.
+    /// True to restart the far end's daemon before each cut. Only weft supports this.
     pub restart: bool,
-    /// Only these contenders, by name; all of them if empty.
+    /// Names of the contenders to run. An empty list selects all.
     pub only: Vec<String>,
 }
 
-/// One cut.
+/// One cut of a link, with the gaps that it caused.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cut {
-    /// The link, by the names of its nodes.
+    /// The link, named by its two nodes.
     pub link: String,
-    /// When, in seconds from the first probe.
+    /// Time of the cut in seconds, counted from the first probe.
     pub at_s: f64,
-    /// The longest time without an arriving probe, from the cut until the link was joined again.
+    /// Longest time without an arriving probe from the cut until the link was joined again, in ms.
     pub gap_ms: f64,
-    /// From joining the link until the network took all links to be well.
+    /// Time from joining the link until the network considered all links good, in seconds.
     pub whole_after_s: f64,
-    /// The longest time without an arriving probe in that time and the second after it.
+    /// Longest time without an arriving probe after the link was joined again, in ms.
+    ///
+    /// The time counts until 1 s after the network was whole.
     pub return_gap_ms: f64,
 }
 
-/// One contender's cuts.
+/// The cuts of one contender.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct CutSeries {
-    /// Its name.
+    /// The contender's name.
     pub name: String,
-    /// How it finds that a link is gone.
+    /// A description of how the contender detects a failed link.
     pub detection: String,
-    /// What it sends over the busiest link in one direction while nobody else sends, IP bytes in bit/s.
+    /// The contender's own traffic on the busiest link in one direction, in bit/s.
+    ///
+    /// It counts IP bytes while there are no probes.
     pub idle_bps: f64,
-    /// The same over the links in reserve while probes go over the others.
+    /// The contender's own traffic on the busiest spare link, while probes run, in bit/s.
     pub spare_bps: f64,
-    /// Its cuts in order.
+    /// The cuts, in order.
     pub cuts: Vec<Cut>,
-    /// Why it did not get all of its cuts.
+    /// The reason why the contender did not get all of its cuts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 impl CutSeries {
-    /// Median of the gaps in milliseconds.
+    /// Returns the median of the gaps, in ms.
     pub fn median_ms(&self) -> Option<f64> {
         median(self.cuts.iter().map(|cut| cut.gap_ms))
     }
 
-    /// The longest gap in milliseconds.
+    /// Returns the longest gap after a cut, in ms.
     pub fn worst_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.gap_ms).reduce(f64::max)
     }
 
-    /// The longest gap in milliseconds after a link was joined again.
+    /// Returns the longest gap after a link was joined again, in ms.
     pub fn worst_return_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.return_gap_ms).reduce(f64::max)
     }
@@ -91,31 +101,31 @@ impl CutSeries {
 /// The result of the comparison.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Failover {
-    /// Version of this form.
+    /// Version of this format.
     pub schema: u32,
-    /// Where it was measured.
+    /// The machine on which it was measured.
     pub machine: Machine,
-    /// What each link carries each way.
+    /// Rate of each link in each direction, in bit/s.
     pub link_bps: u64,
-    /// From end to end, two links each way.
+    /// Round-trip time from end to end, over two links in each direction, in ms.
     pub rtt_ms: f64,
-    /// From one probe to the next.
+    /// Interval between two probes, in ms.
     pub interval_ms: f64,
-    /// Whether the far end restarted before each cut.
+    /// True if the far end restarted before each cut.
     pub restart: bool,
-    /// Who was compared.
+    /// The contenders that were measured.
     pub series: Vec<CutSeries>,
-    /// Who was not, and why.
+    /// The contenders that were not measured, with the reasons.
     pub skipped: Vec<Skipped>,
 }
 
 impl Failover {
-    /// What weft is held to: no probe missing for longer than 50 ms, or 1.5 round trips where that is more.
+    /// Returns weft's bound on a gap, in ms: 50 ms or 1.5 round trips, whichever is longer.
     pub fn bound_ms(&self) -> f64 {
         (1.5 * self.rtt_ms).max(50.0)
     }
 
-    /// Whether weft, if it was measured, got all of its cuts and stayed within the bound.
+    /// True if weft completed all of its cuts within the bound, or was not measured.
     pub fn is_held(&self) -> bool {
         let is_within =
             |weft: &CutSeries| weft.failure.is_none() && weft.worst_ms().is_some_and(|worst| worst <= self.bound_ms());
@@ -123,13 +133,14 @@ impl Failover {
     }
 }
 
-/// Measures all of them; `tell` hears what is done next. Bounded in time; nothing is left behind.
+/// Measures all contenders, in a bounded time. Nothing is left behind.
 ///
-/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// When an option names nobody, the diamond cannot be built, or the user interrupts. A contender that is not installed or does not
-/// start is in [`Failover::skipped`].
+/// Returns an error if an option names no contender, if the diamond cannot be built, or if the user
+/// interrupts. [`Failover::skipped`] lists a contender that is not installed or does not start.
 pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result<Failover, LabError> {
     if let Some(unknown) = options.only.iter().find(|only| CONTENDERS.iter().all(|contender| contender.name != **only))
     {

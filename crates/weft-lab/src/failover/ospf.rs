@@ -1,4 +1,6 @@
-//! FRR's OSPF on the four nodes, with BFD where wanted: zebra, ospfd and bfdd for each, with sockets and files of their own.
+//! FRR's OSPF on the four nodes, with or without BFD.
+//!
+//! Each node runs its own zebra, ospfd and, if needed, bfdd, with separate sockets and files.
 
 use super::contender::{Network, Timers};
 use super::diamond::{Diamond, NAMES, link_name, links_of};
@@ -14,35 +16,37 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where Debian and most others have its daemons.
+/// Directory of FRR's daemons on Debian and most other systems.
 const PROGRAMS: &str = "/usr/lib/frr";
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Becomes a daemon to which the node's directory is `/var/run/frr`, and which leaves nothing in `/var/tmp`, where FRR makes a directory
-/// for each process.
+/// Shell command that starts a daemon with the node's directory as `/var/run/frr`.
+///
+/// It also mounts an empty `/var/tmp`, because FRR makes a directory there for each process and would leave
+/// it behind.
 const WRAP: &str = "chown -R frr:frr \"$0\" && mount -t tmpfs tmpfs /var/run && mkdir /var/run/frr &&
     mount --bind \"$0\" /var/run/frr && mount -t tmpfs tmpfs /var/tmp && exec \"$@\"";
 
-/// Running daemons.
+/// FRR's running daemons on the four nodes.
 pub(super) struct Ospf {
     nodes: Vec<Router>,
     has_bfd: bool,
     daemons: Vec<Daemon>,
 }
 
-/// What is needed to ask a node's daemons.
+/// The data needed to query a node's daemons.
 struct Router {
     node: Node,
     sockets: PathBuf,
     links: usize,
 }
 
-/// The address by which a node is known to all.
+/// Returns the loopback address of a node, to which all nodes have routes.
 fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 78, 0, node as u8 + 1)
 }
 
 impl Ospf {
-    /// Starts the daemons.
+    /// Starts FRR's daemons on all nodes.
     pub fn start(diamond: &Diamond, timers: Timers) -> Result<Ospf, LabError> {
         let has_bfd = timers.bfd.is_some();
         let programs: &[&'static str] = if has_bfd { &["zebra", "bfdd", "ospfd"] } else { &["zebra", "ospfd"] };
@@ -94,7 +98,7 @@ impl Network for Ospf {
 
 #[derive(Deserialize)]
 struct Neighbours {
-    /// By router id.
+    /// The neighbours, by router id.
     #[serde(default)]
     neighbors: BTreeMap<String, Vec<Neighbour>>,
 }
@@ -127,7 +131,9 @@ fn start(program: &'static str, node: &Node, sockets: &Path, configuration: &str
     Daemon::start(program, node, command, sockets.join(format!("{program}.log")))
 }
 
-/// ospfd's configuration of a node: one area, its links point-to-point and of equal cost, its own address as a stub.
+/// Returns ospfd's configuration of a node.
+///
+/// There is one area. Links are point-to-point and have equal cost, and the node's own address is a stub.
 fn configuration(node: usize, timers: Timers) -> String {
     let mut text = String::new();
     for (link, _) in links_of(node) {

@@ -1,10 +1,10 @@
-//! The comparison as a table for people, and its cuts as CSV.
+//! Formats the comparison as a table for readers, and its cuts as CSV.
 
 use super::contender::WEFT;
 use super::{CutSeries, Failover};
 use std::fmt::Write;
 
-/// The comparison as a table.
+/// Returns the comparison as a table.
 pub fn failover_table(result: &Failover) -> String {
     let machine = &result.machine;
     let mut text = format!(
@@ -56,7 +56,7 @@ fn line(series: &CutSeries, result: &Failover) -> String {
     text
 }
 
-/// How weft stands to its bound and to the others.
+/// Returns a line that compares weft with its bound and with the other contenders.
 fn verdict(result: &Failover) -> String {
     let Some(weft) = result.series.iter().find(|series| series.name == WEFT) else { return String::new() };
     let (Some(median), Some(worst)) = (weft.median_ms(), weft.worst_ms()) else { return String::new() };
@@ -69,7 +69,7 @@ fn verdict(result: &Failover) -> String {
     text + "\n"
 }
 
-/// A line for each cut.
+/// Returns CSV with a line for each cut.
 pub fn failover_csv(result: &Failover) -> String {
     let mut text = String::from("name,cut,link,at_s,gap_ms,whole_after_s,return_gap_ms\n");
     for series in &result.series {

@@ -1,4 +1,4 @@
-//! Four wefts: the two in the middle are relays, the ends have two routes.
+//! weft on the four nodes. The two nodes in the middle are relays, and the ends have two routes.
 
 use super::contender::Network;
 use super::diamond::{Diamond, ENDS, LINKS, NAMES, link_address, link_name, links_of};
@@ -14,11 +14,11 @@ use toml::Value;
 const PORT: u16 = 51_900;
 const ROUTES: usize = 2;
 
-/// Running daemons.
+/// The running weft daemons on the four nodes.
 pub(super) struct Wefts {
-    /// Of the ends, with the name of the other end.
+    /// Control socket of each end, with the name of the other end.
     ends: Vec<(WeftControl, &'static str)>,
-    /// One for each node, in the order of [`NAMES`].
+    /// One daemon for each node, in the order of [`NAMES`].
     daemons: Vec<Daemon>,
     binary: PathBuf,
 }
@@ -28,7 +28,7 @@ fn address(node: usize) -> Ipv4Addr {
 }
 
 impl Wefts {
-    /// Starts the daemons.
+    /// Starts a weft daemon on each node.
     pub fn start(diamond: &Diamond, binary: &Path) -> Result<Wefts, LabError> {
         let key = |name: &&str| keygen(binary, &diamond.file(&format!("{name}.key")));
         let keys = NAMES.iter().map(key).collect::<Result<Vec<String>, LabError>>()?;
@@ -44,7 +44,9 @@ impl Wefts {
         Ok(wefts)
     }
 
-    /// Starts the daemon of `node`, whose configuration is written, and waits until it can be asked.
+    /// Starts the daemon of `node` and waits for its control socket.
+    ///
+    /// The node's configuration must already be written.
     fn start_daemon(&mut self, diamond: &Diamond, node: &Node) -> Result<(), LabError> {
         let mut command = node.command(&self.binary);
         command.args(["up", "-c"]).arg(diamond.file(&format!("{node}.toml")));
@@ -78,7 +80,9 @@ impl Network for Wefts {
     }
 }
 
-/// A node's configuration: neighbours as peers, and the other end over them.
+/// Returns a node's configuration.
+///
+/// Its neighbours are peers, and each end is a peer of the other over them.
 fn configuration(diamond: &Diamond, node: usize, keys: &[String]) -> String {
     let name = |node: usize| NAMES.get(node).copied().unwrap_or_default();
     let file = |ending: &str| Value::from(diamond.file(&format!("{}.{ending}", name(node))).to_string_lossy().as_ref());
@@ -102,7 +106,7 @@ fn configuration(diamond: &Diamond, node: usize, keys: &[String]) -> String {
     };
     for (link, own_end) in links_of(node) {
         let Some(other) = LINKS.get(link).and_then(|ends| ends.get(1 - own_end)) else { continue };
-        // The ends call; relays answer.
+        // The ends call. Relays only answer.
         let endpoint = format!("endpoints = [\"{}:{PORT}\"]", link_address(link, 1 - own_end));
         peer(*other, if is_end { endpoint } else { String::new() });
     }

@@ -1,10 +1,10 @@
-//! Private network namespaces and the programs that run in them.
+//! Private network namespaces, and the programs that run in them.
 //!
-//! Nothing here has a name outside this process. A namespace lives as long as the file descriptors that hold it; every program is
-//! started inside one PID namespace whose init process ends when ours does. So nothing is left behind, even after `kill -9`,
-//! and there is nothing to clean up at the start.
+//! Nothing here has a name outside this process. A namespace lives as long as the file descriptors that refer
+//! to it. Every program starts inside one PID namespace, whose init process ends when this process does.
+//! Nothing is thus left behind, even after `kill -9`, and a start needs no cleanup.
 //!
-//! Needs root, or an ordinary user who may create user namespaces ([`acquire_privilege`]).
+//! The lab needs root, or an ordinary user who may create user namespaces ([`acquire_privilege`]).
 
 mod node;
 mod privilege;
@@ -20,34 +20,41 @@ use std::io;
 use std::sync::Arc;
 use supervisor::Supervisor;
 
-/// A set of network namespaces and the programs in them. All of it ends when the last of the lab, its nodes and its emulators
-/// is dropped, or with this process, however it ends.
+/// A set of network namespaces and the programs in them.
+///
+/// All of it ends when the last of the lab, its nodes and its emulators is dropped. It also ends with this
+/// process, however that ends.
 #[derive(Debug)]
 pub struct Lab {
     supervisor: Arc<Supervisor>,
 }
 
 impl Lab {
-    /// An empty lab. An ordinary user is first moved into a user namespace, see [`acquire_privilege`].
+    /// Returns an empty lab.
+    ///
+    /// An ordinary user first moves into a user namespace (see [`acquire_privilege`]).
     ///
     /// # Errors
-    /// When this process may not create namespaces; the text says what would help.
+    /// Returns an error with advice if this process may not create namespaces.
     pub fn new() -> io::Result<Lab> {
         acquire_privilege()?;
         Ok(Lab { supervisor: Arc::new(Supervisor::start()?) })
     }
 
-    /// A new network namespace with loopback up, made ready for measurements: large TCP buffers, no cached TCP metrics, no
-    /// reverse-path filter, MPTCP on, no IPv6 duplicate address detection. `name` is for messages only.
+    /// Creates a network namespace with loopback up, prepared for measurements.
+    ///
+    /// It has large TCP buffers, no cached TCP metrics, no reverse-path filter, MPTCP, and no IPv6 duplicate
+    /// address detection. Only messages use `name`.
     ///
     /// # Errors
-    /// When the kernel refuses the namespace or one of its settings, or the `ip` tool is missing.
+    /// Returns an error if the kernel refuses the namespace or one of its settings, or if the `ip` tool is
+    /// missing.
     pub fn node(&self, name: &str) -> io::Result<Node> {
         Node::new(name, Arc::clone(&self.supervisor))
     }
 }
 
-/// `error` with `what` was being done before it.
+/// Returns `error` with a description of the failed operation before it.
 pub(crate) fn context(what: impl std::fmt::Display, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -1,3 +1,5 @@
+//! A node: a network namespace, the programs in it, and its addresses and kernel settings.
+
 use super::supervisor::Supervisor;
 use super::{Process, context, sys};
 use std::ffi::OsStr;
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Kernel settings of every node; those marked optional may be missing from the kernel.
+/// Kernel settings of every node. A kernel may lack the settings marked `true`.
 const SYSCTLS: [(&str, &str, bool); 9] = [
     ("net.ipv4.tcp_rmem", "4096 131072 33554432", false),
     ("net.ipv4.tcp_wmem", "4096 131072 33554432", false),
@@ -27,7 +29,7 @@ const SYSCTLS: [(&str, &str, bool); 9] = [
     ("net.ipv6.conf.default.accept_dad", "0", true),
 ];
 
-/// A network namespace. Clones are the same namespace.
+/// A network namespace. Clones refer to the same namespace.
 #[derive(Clone, Debug)]
 pub struct Node {
     name: Arc<str>,
@@ -49,26 +51,29 @@ impl Node {
         Ok(node)
     }
 
-    /// Another namespace of the same lab.
+    /// Creates another namespace of the same lab.
     pub(crate) fn sibling(&self, name: &str) -> io::Result<Node> {
         Node::new(name, Arc::clone(&self.supervisor))
     }
 
-    /// A path that names the namespace to programs, such as `nsenter --net=…`, while this process holds it.
+    /// Returns a path that names the namespace, for programs such as `nsenter --net=…`.
+    ///
+    /// The path is valid while this process holds the namespace.
     pub fn netns_path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.netns.as_raw_fd())
     }
 
-    /// The name given at creation.
+    /// Returns the name given at creation.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `work` on a thread of its own inside the namespace, and waits for it. Sockets and devices it opens stay in the
-    /// namespace after it returned.
+    /// Runs `work` on a new thread inside the namespace, and waits for it.
+    ///
+    /// Sockets and devices that `work` opens stay in the namespace after it returns.
     ///
     /// # Errors
-    /// When the thread cannot enter the namespace.
+    /// Returns an error if the thread cannot enter the namespace.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> io::Result<R> {
         thread::scope(|scope| {
             let worker = scope.spawn(|| {
@@ -79,12 +84,15 @@ impl Node {
         })
     }
 
-    /// A command that will run inside the namespace. Start it with [`Node::spawn`]; if the caller starts it itself, the program
-    /// is killed when the *thread* that started it ends, and what that program starts is not.
+    /// Returns a command that will run inside the namespace. Start it with [`Node::spawn`].
+    ///
+    /// If the caller starts it directly, the kernel kills the program when the *thread* that started it ends.
+    /// The kernel then does not kill the program's own children.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let netns = Arc::clone(&self.netns);
         let mut command = Command::new(program);
-        // SAFETY: between fork and exec the closure makes two async-signal-safe system calls and allocates nothing.
+        // SAFETY: Between fork and exec the closure makes two async-signal-safe system calls and allocates
+        // nothing.
         unsafe {
             command.pre_exec(move || {
                 sys::enter_netns(netns.as_fd())?;
@@ -94,21 +102,23 @@ impl Node {
         command
     }
 
-    /// Starts a command made by [`Node::command`]. The program, and whatever it starts, ends at the latest with this process.
+    /// Starts a command made by [`Node::command`].
+    ///
+    /// The program and its children end at the latest with this process.
     ///
     /// # Errors
-    /// When the program cannot be started; the text names it.
+    /// Returns an error that names the program if it cannot be started.
     pub fn spawn(&self, command: Command) -> io::Result<Process> {
         let program = command.get_program().to_owned();
         let child = self.supervisor.spawn(command);
         child.map(Process::new).map_err(|e| context(format_args!("cannot start {} on {self}", program.display()), e))
     }
 
-    /// Runs a command made by [`Node::command`] to its end, with no input, and returns what it wrote.
+    /// Runs a command made by [`Node::command`] to its end, without input. Returns its output.
     ///
     /// # Errors
-    /// When it cannot be started, or has not ended within `timeout` (it is killed then). An exit status other than zero is not
-    /// an error here.
+    /// Returns an error if the program cannot be started, or if it has not ended within `timeout` and was
+    /// killed. A nonzero exit status is no error here.
     pub fn output(&self, mut command: Command, timeout: Duration) -> io::Result<Output> {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -116,10 +126,10 @@ impl Node {
         output.map_err(|e| context(format_args!("{} on {self}", program.display()), e))
     }
 
-    /// Runs `ip` with `arguments`, split at spaces, and returns its standard output.
+    /// Runs `ip` with `arguments`, split at spaces. Returns its standard output.
     ///
     /// # Errors
-    /// When `ip` is missing or fails; the text holds what it said.
+    /// Returns an error if `ip` is missing. If `ip` fails, the error contains its output.
     pub fn ip(&self, arguments: &str) -> io::Result<String> {
         let mut command = self.command("ip");
         command.args(arguments.split_whitespace());
@@ -131,20 +141,22 @@ impl Node {
         Err(io::Error::other(format!("ip {arguments} on {self}: {}", said.trim())))
     }
 
-    /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2` (`ip address add … dev …`).
+    /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2`.
+    ///
+    /// It runs `ip address add … dev …`.
     ///
     /// # Errors
-    /// See [`Node::ip`].
+    /// Returns an error if [`Node::ip`] does.
     pub fn add_address(&self, interface: &str, address: &str) -> io::Result<()> {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
     }
 
-    /// Adds an IPv6 address to an interface that is up, and waits until packets to it are taken in.
+    /// Adds an IPv6 address to an interface that is up, and waits until it accepts packets.
     ///
-    /// The kernel answers first and installs the address's route later, from a work queue.
+    /// The kernel confirms the address first, and installs its route later from a work queue.
     ///
     /// # Errors
-    /// See [`Node::ip`]; also when there is no route after [`TOOL_TIMEOUT`].
+    /// Returns an error if [`Node::ip`] does, or if there is no route after [`TOOL_TIMEOUT`].
     pub fn add_ipv6_address(&self, interface: &str, address: Ipv6Addr, peer: Option<Ipv6Addr>) -> io::Result<()> {
         let peer = peer.map(|peer| format!(" peer {peer}")).unwrap_or_default();
         self.add_address(interface, &format!("{address}{peer} nodad"))?;
@@ -161,7 +173,7 @@ impl Node {
     /// Brings an interface up or down.
     ///
     /// # Errors
-    /// See [`Node::ip`].
+    /// Returns an error if [`Node::ip`] does.
     pub fn set_interface(&self, interface: &str, up: bool) -> io::Result<()> {
         self.ip(&format!("link set dev {interface} {}", if up { "up" } else { "down" })).map(drop)
     }
@@ -169,7 +181,7 @@ impl Node {
     /// Sets a kernel setting of the namespace, such as `net.ipv4.ip_forward`.
     ///
     /// # Errors
-    /// When the kernel does not know the setting, keeps it outside the namespace, or refuses the value.
+    /// Returns an error if the kernel does not have the setting in a namespace, or if it refuses the value.
     pub fn sysctl(&self, key: &str, value: &str) -> io::Result<()> {
         self.run(|| set(key, value, false))?
     }
@@ -181,7 +193,7 @@ impl std::fmt::Display for Node {
     }
 }
 
-/// Writes a setting of the calling thread's namespace.
+/// Writes a kernel setting of the calling thread's namespace.
 fn set(key: &str, value: &str, optional: bool) -> io::Result<()> {
     let path = format!("/proc/sys/{}", key.replace('.', "/"));
     let write = || fs::OpenOptions::new().write(true).open(&path)?.write_all(value.as_bytes());

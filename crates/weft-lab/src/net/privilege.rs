@@ -1,3 +1,5 @@
+//! Acquires the privilege to create network namespaces.
+
 use super::{context, sys};
 use std::fs;
 use std::io;
@@ -5,17 +7,19 @@ use std::io;
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Makes this process able to create network namespaces. Nothing happens for root; an ordinary user becomes root of a new user
-/// namespace with its own empty network (`unshare --user --map-root-user --net`). Call it before the first thread is started:
+/// Makes this process able to create network namespaces.
+///
+/// The function does nothing for root. It makes an ordinary user the root of a new user namespace with an
+/// empty network, as `unshare --user --map-root-user --net` does. Call it before the process starts a thread:
 /// the kernel moves only single-threaded processes.
 ///
 /// # Errors
-/// When the kernel refuses the user namespace; the text says what would help.
+/// Returns an error with advice if the kernel refuses the user namespace.
 pub fn acquire_privilege() -> io::Result<()> {
     if is_privileged()? {
         return Ok(());
     }
-    // SAFETY: both only read the process's credentials.
+    // SAFETY: Both calls only read the process's credentials.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET).map_err(|e| {
         context(

@@ -1,3 +1,5 @@
+//! A running program of the lab: signals, its end, and its output.
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(2);
 
-/// A running program of the lab. It is killed and waited for when dropped.
+/// A running program of the lab. Dropping it kills the program and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -19,32 +21,34 @@ impl Process {
         Process { child }
     }
 
-    /// The process id, as this process sees it.
+    /// Returns the process id, in this process's PID namespace.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The standard library's handle, for its pipes and `try_wait`.
+    /// Returns the standard library's handle, for its pipes and `try_wait`.
     pub fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Sends a signal such as `libc::SIGTERM`. Does nothing once the program has been waited for.
+    /// Sends a signal such as `libc::SIGTERM`. Does nothing after the program has ended.
     ///
     /// # Errors
-    /// When the kernel refuses the signal.
+    /// Returns an error if the kernel refuses the signal.
     pub fn signal(&mut self, signal: i32) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
-        // SAFETY: takes no pointers; the child has not been waited for, so the id is still its own.
+        // SAFETY: The call takes no pointers. The child has not been waited for, so the id still belongs to
+        // it.
         super::sys::check(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }).map(drop)
     }
 
     /// Waits for the program to end by itself.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when it has not ended within `timeout`; it goes on running.
+    /// Returns [`io::ErrorKind::TimedOut`] if the program has not ended within `timeout`. The program
+    /// continues to run.
     pub fn wait_within(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -58,11 +62,14 @@ impl Process {
         }
     }
 
-    /// Waits for the program to end and returns what it, and what it started, wrote to those of standard output and error that
-    /// are piped.
+    /// Waits for the program to end, and returns its output.
+    ///
+    /// The output contains everything that the program and its children wrote to piped standard output and
+    /// error.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when it has not ended, or somebody still holds its pipes, within `timeout`; it is killed then.
+    /// Returns [`io::ErrorKind::TimedOut`] if within `timeout` the program has not ended or its pipes are
+    /// still open. The program is then killed.
     pub fn output_within(mut self, timeout: Duration) -> io::Result<Output> {
         let deadline = Instant::now() + timeout;
         let stdout = collect(self.child.stdout.take().map(OwnedFd::from));
@@ -87,7 +94,9 @@ fn timed_out(what: &str, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
 }
 
-/// Everything that comes from `pipe`, once it ends; nothing without a pipe.
+/// Returns everything that is written to `pipe`, after the pipe closes.
+///
+/// Returns nothing without a pipe.
 fn collect(pipe: Option<OwnedFd>) -> Receiver<Vec<u8>> {
     let (sender, collected) = channel();
     thread::spawn(move || {

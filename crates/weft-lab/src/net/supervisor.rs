@@ -1,3 +1,5 @@
+//! The thread that starts all programs of a lab in one PID namespace, so that none outlives the lab.
+
 use super::{context, sys};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -7,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the end waits for the kernel to clear the PID namespace.
+/// Time for which the supervisor waits at its end until the kernel has cleared the PID namespace.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Request {
@@ -15,11 +17,11 @@ struct Request {
     answer: SyncSender<io::Result<Child>>,
 }
 
-/// Starts programs in a PID namespace of their own, from a thread of its own.
+/// Starts programs in a separate PID namespace, from a separate thread.
 ///
-/// The namespace's init waits for the end of a pipe that only this process holds; when init exits, the kernel kills everything
-/// else in the namespace, grandchildren included. The thread matters because a parent-death signal is sent when the *thread*
-/// that forked ends.
+/// The namespace's init process waits until a pipe closes whose other end only this process holds. When init
+/// exits, the kernel kills all other processes of the namespace, grandchildren included. The thread is
+/// necessary because the kernel sends a parent-death signal when the *thread* that forked ends.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     requests: Mutex<Option<Sender<Request>>>,
@@ -86,7 +88,7 @@ fn start_init() -> io::Result<Init> {
     let lifeline = OwnedFd::from(writer);
     let reader = OwnedFd::from(reader);
     sys::unshare(libc::CLONE_NEWPID)?;
-    // SAFETY: the child calls only async-signal-safe functions and never returns.
+    // SAFETY: The child calls only async-signal-safe functions and never returns.
     let pid = sys::check(unsafe { libc::fork() })?;
     if pid == 0 {
         run_init(reader.as_raw_fd());
@@ -94,10 +96,11 @@ fn start_init() -> io::Result<Init> {
     Ok(Init { pid, lifeline })
 }
 
-/// The init process: reaps orphans, exits when the lifeline closes.
+/// Runs as the init process: reaps orphans, and exits when the lifeline closes.
 fn run_init(lifeline: i32) -> ! {
     let mut byte = 0u8;
-    // SAFETY: async-signal-safe calls on descriptors of this process and a one-byte buffer that outlives the calls.
+    // SAFETY: All calls are async-signal-safe. They use descriptors of this process and a one-byte buffer
+    // that outlives them.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         libc::dup2(lifeline, 0);
@@ -108,11 +111,14 @@ fn run_init(lifeline: i32) -> ! {
 }
 
 impl Init {
-    /// Ends every process of the namespace. Init is gone once its children, which are ours, have been waited for.
+    /// Ends every process of the namespace.
+    ///
+    /// Init is gone after its children, which are also children of this process, have been waited for.
     fn end(self) {
         drop(self.lifeline);
         let deadline = Instant::now() + CLEAR_TIMEOUT;
-        // SAFETY: waits for a child of ours that nobody else waits for; a null status is allowed.
+        // SAFETY: The call waits for a child of this process that no other code waits for. A null status is
+        // allowed.
         while unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0 && Instant::now() < deadline
         {
             thread::sleep(Duration::from_millis(1));

@@ -1,9 +1,9 @@
-//! What a kernel cannot be, or the lab does not make of it.
+//! Checks that the lab can run a network. A kernel or the lab lacks some features of the simulator.
 
 use crate::LabError;
 use weft_scenario::{CongestionControl, Discipline, Network, NetworkVariant, Routes, TcpSpec, Traffic, VpnService};
 
-/// Refuses what would be something else than the scenario says.
+/// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(), LabError> {
     let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft sim run` has it, the lab does not")));
     if let Some(vpn) = network.vpns.first() {
@@ -45,7 +45,7 @@ pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(
     Ok(())
 }
 
-/// The kernel's name of a congestion control.
+/// Returns the kernel's name of a congestion control.
 pub(super) fn congestion(tcp: &TcpSpec) -> Option<&'static str> {
     match tcp.congestion {
         CongestionControl::Reno => Some("reno"),

@@ -1,4 +1,6 @@
-//! UDP sources that do not listen, and their sinks. Both are threads of this process and share a clock.
+//! UDP sources that do not react to the network, and their sinks.
+//!
+//! Both are threads of this process and share a clock.
 
 use super::traffic::{LOOK, Place};
 use crate::LabError;
@@ -10,12 +12,12 @@ use std::time::{Duration, Instant};
 use weft_scenario::Traffic;
 use weft_sim::source::{ParetoBursts, Pattern};
 
-/// IPv4 and UDP.
+/// Length of IPv4 and UDP headers, in bytes.
 const HEADERS_LEN: u32 = 28;
 const STAMP_LEN: usize = 8;
-/// IP bytes of a `probe`, as in the simulator.
+/// Length of a `probe` packet at the IP layer in bytes, as in the simulator.
 const PROBE_BYTES: u32 = 40;
-/// What goes on arriving after the last was sent.
+/// Time after the last datagram was sent during which arrivals still count.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
@@ -46,7 +48,7 @@ pub(super) fn send(place: &Place<'_>) -> Result<(), LabError> {
         }
         let stamp = place.epoch.elapsed().as_nanos() as u64;
         payload.get_mut(..STAMP_LEN).into_iter().for_each(|head| head.copy_from_slice(&stamp.to_be_bytes()));
-        // A full buffer or an unreachable way is a loss, as it would be for a user.
+        // A full buffer or an unreachable destination counts as a loss, as it would for a user.
         let _ = socket.send_to(&payload, (place.address, place.port));
         due += pattern.next(&mut rng);
     }
@@ -54,7 +56,7 @@ pub(super) fn send(place: &Place<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// When they leave, and how long they are with headers.
+/// Returns the times at which packets leave, and their length with headers.
 fn pattern(traffic: &Traffic) -> Option<(Pattern, u32)> {
     Some(match *traffic {
         Traffic::Pareto { packet_bytes, peak, on, off, shape } => {

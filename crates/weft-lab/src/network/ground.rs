@@ -1,4 +1,4 @@
-//! A network's nodes and links come to life, with static routes.
+//! Builds a network's nodes and links, with static routes.
 
 use super::routes::{batches, interface};
 use crate::LabError;
@@ -15,7 +15,7 @@ const LINK_MTU: u16 = 1500;
 /// Namespaces and emulated links.
 pub(super) struct Ground {
     emulator: Emulator,
-    /// In the scenario's order.
+    /// The nodes, in the scenario's order.
     pub nodes: Vec<Node>,
     scratch: Scratch,
     _lab: Lab,
@@ -37,7 +37,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// A file in its scratch directory.
+    /// Returns the path of a file in the scratch directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -61,7 +61,7 @@ fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces, se
     Ok(LinkSpec { ends: [end(0)?, end(1)?], mtu: LINK_MTU, forward, backward })
 }
 
-/// Both directions of a link for the emulator, up first.
+/// Returns both directions of a link for the emulator, up first.
 pub(super) fn directions(link: &NetworkLink, traces: &Traces) -> Result<[DirectionSpec; 2], LabError> {
     let base_rtt = link.up.spec.delay + link.down.spec.delay;
     let one = |direction: &LinkDirection| emulated(&direction.spec, base_rtt, traces);

@@ -1,4 +1,7 @@
-//! Whole networks on this machine's kernel: a namespace for each node, an emulated link for each link, static routes or a daemon on each node.
+//! Whole networks on this machine's kernel.
+//!
+//! Each node of the scenario becomes a namespace and each link an emulated link. Packets follow static
+//! routes, or nodes run a daemon if the variant has an overlay. `run` plays all variants, `play` one of them.
 
 mod check;
 mod datagrams;

@@ -1,4 +1,4 @@
-//! One run of one variant.
+//! Runs one variant of a network once.
 
 use super::ground::Ground;
 use super::routes::own_address;
@@ -16,19 +16,19 @@ use weft_units::Rng;
 /// Time for servers to start before the run begins.
 const LEAD: Duration = Duration::from_millis(700);
 const FIRST_PORT: u16 = 5_201;
-/// Between two points of the series.
+/// Interval between two points of the time series.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What a run gave.
+/// The results of a run.
 pub(super) struct Played {
     pub run: VariantRun,
     /// Goodput of each flow.
     pub series: Vec<Series>,
-    /// Whether the emulator kept up, so that the run may be reported.
+    /// True if the emulator kept up, so that the run may be reported.
     pub is_sound: bool,
 }
 
-/// Runs `variant` once; `tick` is told the time into the run.
+/// Runs `variant` once. Calls `tick` with the time since the run began.
 pub(super) fn play(
     network: &Network,
     variant: &NetworkVariant,
@@ -59,7 +59,7 @@ pub(super) fn play(
         let recorder = scope.spawn(|| record(network, &sinks, epoch, &over));
         let flows: Vec<_> = places.iter().map(|place| scope.spawn(|| traffic::run(place))).collect();
         let marked = timeline.play(epoch);
-        // Sinks hear what is still under way for as long as sources leave them.
+        // Sinks receive the last packets as long as the sources leave them open.
         over.store(true, Ordering::Relaxed);
         let flows = flows.into_iter().map(|flow| flow.join().unwrap_or(Err(LabError::Interrupted)));
         let failed = flows.filter_map(Result::err).next();
@@ -118,7 +118,7 @@ fn places<'a>(
     network.flows.iter().zip(sinks).enumerate().map(place).collect()
 }
 
-/// What each flow gets, second by second.
+/// Records the bytes that each flow receives in each second.
 fn record(network: &Network, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
     let empty =
         |flow: &weft_scenario::NetworkFlow| Series { name: flow.name.clone(), unit: "bit/s", points: Vec::new() };

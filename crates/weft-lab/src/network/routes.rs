@@ -1,4 +1,6 @@
-//! Static routes: the shortest, of equal ones that over the link which comes first.
+//! Static shortest routes.
+//!
+//! Of several equal routes, a node uses the one over the link that comes first in the scenario.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -6,23 +8,24 @@ use weft_scenario::{CostMetric, LinkEnd, Network, Underlay};
 use weft_sim::NodeId;
 use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
 
-/// Nodes' own addresses: 10.98.0.0/16, on loopback.
+/// First two bytes of the nodes' own addresses, 10.98.0.0/16, which are on loopback.
 const OWN: [u8; 2] = [10, 98];
-/// Of links' ends (RFC 6598).
+/// Prefix of the addresses of links' ends (RFC 6598).
 const LINKS: &str = "100.64.0.0/10";
+/// Number of nodes that share the third byte of their addresses.
 const HOSTS_PER_NET: usize = 250;
 
-/// A node's own address in the network that begins with `first`.
+/// Returns a node's address in the network that begins with the bytes `first`.
 pub(super) fn address_in(first: [u8; 2], node: usize) -> Ipv4Addr {
     Ipv4Addr::new(first[0], first[1], (node / HOSTS_PER_NET) as u8, (node % HOSTS_PER_NET + 1) as u8)
 }
 
-/// A node's own address, without weft.
+/// Returns a node's own address, which it has without weft.
 pub(super) fn own_address(node: usize) -> Ipv4Addr {
     address_in(OWN, node)
 }
 
-/// What `ip -batch` has to do at each node.
+/// Returns the input of `ip -batch` for each node.
 pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
     let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
     let tables = shortest_routes(&graph);
@@ -47,7 +50,9 @@ pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
         .collect()
 }
 
-/// By each of its links to a router a node with weft reaches all links' ends: it says by which.
+/// Adds routes of a node with weft: it reaches all links' ends over each of its links to a router.
+///
+/// weft chooses the link for each datagram.
 fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.ends_at(node).iter().filter(leads_to_router) {
@@ -55,7 +60,7 @@ fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &m
     }
 }
 
-/// A router reaches links' ends over routers alone.
+/// Adds routes of a router. It reaches links' ends over routers only.
 fn to_links(
     network: &Network,
     underlay: &Underlay<'_>,
@@ -74,7 +79,7 @@ fn to_links(
     }
 }
 
-/// The network without its nodes with weft.
+/// Returns the graph of the network without links to nodes with weft.
 fn routers_only(network: &Network, cost: CostMetric) -> Graph {
     let mut routers = network.clone();
     routers.links.iter_mut().for_each(|link| {
@@ -85,7 +90,7 @@ fn routers_only(network: &Network, cost: CostMetric) -> Graph {
     graph_of(&routers, cost)
 }
 
-/// The near end of the link by which `node` reaches `to`.
+/// Returns the near end of the link over which `node` reaches `to`.
 fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Option<LinkEnd> {
     let hop = tables.get(node)?.towards(NodeId(to as u32)).first()?;
     let direction = hop.link.index();
@@ -97,7 +102,7 @@ fn way(network: &Network, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 
-/// The name of a link's interfaces: the link's, where Linux allows it.
+/// Returns the name of a link's interfaces: the link's own name if Linux allows it.
 pub(super) fn interface(network: &Network, link: usize) -> String {
     let name = network.links.get(link).map_or("", |link| link.name.as_str());
     if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }

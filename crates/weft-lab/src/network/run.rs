@@ -1,4 +1,6 @@
-//! A whole scenario: every variant, every repeat, in turn, and the result.
+//! Runs a whole network scenario: every variant and every repeat, one after another.
+//!
+//! Collects the result.
 
 use super::check::check;
 use super::play::{Played, play};
@@ -10,26 +12,28 @@ use weft_scenario::{
     Network, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
-/// How often a run in which the emulator was late is made again.
+/// Number of times that a run with a late emulator is repeated.
 const LATE_REPEATS: u32 = 2;
 
-/// What a network's runs gave.
+/// The outcome of a network's runs.
 #[derive(Clone, Debug)]
 pub struct NetworkRuns {
-    /// The result.
+    /// The figures in the format of all results.
     pub result: RunResult,
     /// Goodput of flows over time, by scenario, variant and run.
     pub series: BTreeMap<String, Vec<Series>>,
 }
 
-/// Runs a network on this machine's kernel: a namespace for each node, real sockets, and the real program where the variant has an
-/// overlay.
+/// Runs a network on this machine's kernel.
 ///
-/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+/// Each node is a namespace with real sockets. The nodes run the real program if the variant has an overlay.
+/// If this process is not root, call the function before the process starts a thread (see
+/// [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// When the network has what a kernel or the lab has not, cannot be built, or the user interrupts. A variant whose program is not there
-/// is listed in [`RunResult::skipped`].
+/// Returns an error if the network needs a feature that the kernel or the lab lacks. Also fails if the
+/// network cannot be built or if the user interrupts. [`RunResult::skipped`] lists a variant whose program is
+/// missing.
 pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRuns, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
@@ -79,7 +83,7 @@ pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRun
     Ok(NetworkRuns { result, series })
 }
 
-/// One run in which the emulator kept up, or the last of those in which it did not.
+/// Returns a run in which the emulator kept up, or the last one if it never did.
 fn sound(
     network: &Network,
     variant: &NetworkVariant,

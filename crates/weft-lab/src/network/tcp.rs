@@ -1,4 +1,4 @@
-//! TCP connections: one that sends all it can, or one after another.
+//! TCP flows: one connection that sends as much as it can, or transfers one after another.
 
 use super::check::congestion;
 use super::traffic::{LOOK, Place};
@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 const CHUNK: usize = 64 * 1024;
-/// Then it is tried anew: time for four SYNs.
+/// Time after which a connection attempt is repeated. It covers four SYNs.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Takes what comes, on connections one beside another, until the run is over.
+/// Reads and discards the data of all connections in parallel, until the run is over.
 pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
     listener.set_nonblocking(true)?;
@@ -45,7 +45,7 @@ fn drain(place: &Place<'_>, mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `bytes`, or what it can; with a pause again and again.
+/// Sends `bytes`, or as much as possible. With a `pause` it repeats the transfer after each pause.
 pub(super) fn send(place: &Place<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
     while place.left().is_some() {
         if transfer(place, bytes).is_err() && place.left().is_some() {
@@ -78,7 +78,7 @@ fn transfer(place: &Place<'_>, bytes: Option<u64>) -> io::Result<()> {
         }
     }
     stream.shutdown(Shutdown::Write)?;
-    // The other end closes when it has all.
+    // The other end closes the connection when it has all data.
     while place.left().is_some() {
         match stream.read(&mut [0]) {
             Ok(_) => return Ok(()),
@@ -89,7 +89,7 @@ fn transfer(place: &Place<'_>, bytes: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection, as soon as there is one; none if the flow is over before.
+/// Connects as soon as possible. Returns `None` if the flow ends before.
 fn connect(place: &Place<'_>) -> io::Result<Option<TcpStream>> {
     let there = SocketAddr::new(place.address.into(), place.port);
     while let Some(left) = place.left() {
@@ -102,12 +102,12 @@ fn connect(place: &Place<'_>) -> io::Result<Option<TcpStream>> {
     Ok(None)
 }
 
-/// No way leads there now.
+/// True if there is currently no route to the destination.
 fn is_cut_off(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
 }
 
-/// The time to look was over before anything happened.
+/// True if the socket's timeout expired before anything happened.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -1,4 +1,4 @@
-//! What happens to a network while it runs, and what flows had by then.
+//! Carries out a network's events, and records the bytes that flows had received by then.
 
 use super::ground::directions;
 use super::traffic::Sink;
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::Marks;
 use weft_scenario::{Action, Network, NetworkEvent, Target, Traces};
 
-/// A moment at which something changes: an event begins, or is over.
+/// A moment at which an event begins or ends.
 struct Moment {
     at: Duration,
     event: usize,
     is_over: bool,
 }
 
-/// All moments in order, and what links are now.
+/// All moments in time order, and the current settings of the links.
 pub(super) struct Timeline<'a> {
     network: &'a Network,
     emulator: EmulatorHandle,
     sinks: &'a [Sink],
     moments: Vec<Moment>,
-    /// Both directions of each link, up first.
+    /// The current settings of both directions of each link, up first.
     now: Vec<[DirectionSpec; 2]>,
-    /// What links were before events that last a while.
+    /// Settings before the events that end later: event, link, direction, settings.
     before: Vec<(usize, usize, usize, DirectionSpec)>,
     marks: Marks,
 }
@@ -46,7 +46,9 @@ impl<'a> Timeline<'a> {
         Ok(Timeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: Marks::default() })
     }
 
-    /// Carries all out until the end of the run; what flows had by the warm-up, and at each change.
+    /// Carries out all events until the end of the run.
+    ///
+    /// Returns the bytes that flows had received at each change and at the end of the warm-up.
     pub fn play(mut self, epoch: Instant) -> Result<(Marks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = std::mem::take(&mut self.moments);
@@ -107,7 +109,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// The links and directions (up is 0) that an event changes.
+/// Returns the links and directions that an event changes. Up is direction 0.
 fn concerned(network: &Network, event: &NetworkEvent) -> Vec<(usize, usize)> {
     match event.target {
         Target::Link(link) => {

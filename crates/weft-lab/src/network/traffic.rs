@@ -1,4 +1,4 @@
-//! A network's flows: real sockets of the kernel, from threads of this process.
+//! A network's flows: threads of this process with real sockets of the kernel.
 
 use super::{datagrams, tcp};
 use crate::LabError;
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use weft_scenario::{FlowResult, NetworkFlow, TcpSpec, Traffic, percentile};
 use weft_units::Rng;
 
-/// Sockets are looked at at least so often whether the run is over.
+/// Longest time that a socket blocks before its thread checks whether the run is over.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// Where a flow runs.
+/// The nodes, addresses and settings of a flow.
 pub(super) struct Place<'a> {
     pub flow: &'a NetworkFlow,
     pub tcp: TcpSpec,
     pub from: &'a Node,
     pub to: &'a Node,
-    /// That of `to`.
+    /// The address of `to`.
     pub address: Ipv4Addr,
-    /// A TCP or UDP port of its own.
+    /// The flow's own TCP or UDP port.
     pub port: u16,
     /// The beginning of the run.
     pub epoch: Instant,
@@ -33,13 +33,13 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Waits for its beginning: by its spread later than asked for.
+    /// Waits for the flow's beginning: its start plus a random part of its spread.
     pub fn wait(&self) -> Result<(), LabError> {
         let spread = self.flow.spread.mul_f64(self.rng.split(1).unit());
         interrupt::sleep_until(self.epoch + self.flow.start + spread)
     }
 
-    /// Time until it stops; none if it has, or the run was given up.
+    /// Returns the time until the flow stops. `None` if it has stopped or the run was interrupted.
     pub fn left(&self) -> Option<Duration> {
         let left = (self.epoch + self.flow.stop).saturating_duration_since(Instant::now());
         (!left.is_zero() && !self.is_over()).then_some(left)
@@ -50,7 +50,7 @@ impl Place<'_> {
     }
 }
 
-/// What has arrived of a flow.
+/// The data that has arrived of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     bytes: AtomicU64,
@@ -66,7 +66,7 @@ struct Arrivals {
 }
 
 impl Sink {
-    /// So many bytes came; of datagrams it is known how long they took.
+    /// Records the arrival of `bytes`. Datagrams also have a one-way delay.
     pub fn came(&self, bytes: u64, one_way: Option<Duration>) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let (now, mut arrivals) = (Instant::now(), self.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
@@ -76,7 +76,7 @@ impl Sink {
         arrivals.one_way_ms.extend(one_way.map(|time| time.as_secs_f64() * 1e3));
     }
 
-    /// A connection ended that should not have.
+    /// Records that a connection broke.
     pub fn broke(&self) {
         self.resets.fetch_add(1, Ordering::Relaxed);
     }
@@ -85,12 +85,14 @@ impl Sink {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Gaps and delays count from now on.
+    /// Restarts the record of gaps and delays.
     pub fn mark(&self) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = Arrivals::default();
     }
 
-    /// What came in `counted`, at whose beginning it had `before`.
+    /// Returns the result over the last `counted` of the run.
+    ///
+    /// The flow had received `before` bytes at the beginning of that time.
     pub fn result(&self, flow: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
         let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let delays = |q| percentile(arrivals.one_way_ms.iter().copied(), q);
@@ -117,7 +119,7 @@ pub(super) fn run(place: &Place<'_>) -> Result<(), LabError> {
                 false => datagrams::receive(place, &ready),
             })?
         });
-        // It is there, or has ended with an error.
+        // The receiver is now ready, or has ended with an error.
         let _ = is_ready.recv();
         place.wait()?;
         let sent = place.from.run(|| match place.flow.traffic {

@@ -1,4 +1,4 @@
-//! A daemon on each node of the overlay.
+//! Runs a daemon on each node of the overlay.
 
 use super::ground::Ground;
 use super::routes::{address_in, interface};
@@ -13,25 +13,25 @@ use toml::Value;
 use weft_scenario::{Network, OverlaySchedule, OverlayUse, Underlay};
 
 const PORT: u16 = 51_900;
-/// Addresses within the tunnels: 10.99.0.0/16.
+/// First two bytes of the addresses within the tunnels, 10.99.0.0/16.
 const INNER: [u8; 2] = [10, 99];
 
-/// A node's address within the tunnels.
+/// Returns a node's address within the tunnels.
 pub(super) fn inner_address(node: usize) -> Ipv4Addr {
     address_in(INNER, node)
 }
 
-/// What all configurations are made of.
+/// The inputs of all configurations.
 struct Plan<'a> {
     network: &'a Network,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
-    /// Public keys, by node; empty without weft.
+    /// Public keys, by node. Nodes without weft have an empty one.
     keys: Vec<String>,
 }
 
-/// Starts the daemons, and waits until the ends of each flow reach each other.
+/// Starts the daemons, and waits until the two ends of each flow reach each other.
 pub(super) fn start(
     network: &Network,
     used: &OverlayUse,
@@ -67,7 +67,7 @@ impl Plan<'_> {
         self.network.nodes.get(node).map_or("", String::as_str)
     }
 
-    /// Whether two nodes reach each other by all the routes between them, and by a path at least.
+    /// True if two nodes have a usable path for each route between them, and at least one path.
     fn meet(&self, [a, b]: [usize; 2]) -> bool {
         let control = WeftControl::at(self.ground.file(&format!("{}.sock", self.name(a))));
         let paths = control.paths_to(self.name(b)).unwrap_or_default();
@@ -75,7 +75,7 @@ impl Plan<'_> {
         paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count() >= routes.max(1)
     }
 
-    /// The routes over relays by which a node calls another, as a configuration has them.
+    /// Returns a node's routes over relays to another node, in a configuration's syntax.
     fn routes(&self, node: usize, peer: usize) -> Vec<String> {
         let known = self.underlay.peers(node);
         let called = |relay: &usize| match known.contains(relay) {

@@ -1,4 +1,4 @@
-//! What the veth pair does to the datagrams.
+//! The conditions of the veth pair, such as the loss of datagrams.
 
 use serde::Serialize;
 use std::fmt;
@@ -6,9 +6,11 @@ use std::fmt;
 /// One setting of the veth pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Condition {
-    /// Whether trains of UDP datagrams may cross the pair in one piece (`tx-udp-segmentation`).
+    /// True if trains of UDP datagrams may cross the pair in one piece (`tx-udp-segmentation`).
     pub segmentation: bool,
-    /// Thousandths of the UDP datagrams that are dropped at random on arrival; none where nothing looks at them.
+    /// Probability that an arriving UDP datagram is dropped, in thousandths.
+    ///
+    /// `None` installs no rule that counts or drops.
     pub loss_permille: Option<u32>,
 }
 
@@ -25,7 +27,7 @@ impl Condition {
         Condition { segmentation: false, loss_permille: Some(permille) }
     }
 
-    /// The nftables rules for a namespace whose end of the pair is `interface`.
+    /// Returns the nftables rules for a namespace whose end of the pair is `interface`.
     pub(super) fn rules(self, interface: &str) -> String {
         let Some(permille) = self.loss_permille else { return "flush ruleset".into() };
         let drop = match permille {

@@ -1,4 +1,4 @@
-//! The machine: what it is, and the processor time of a program.
+//! Describes the machine, and reads the processor time of a program.
 
 use serde::Serialize;
 use std::fs;
@@ -6,19 +6,19 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// Ticks per second in `/proc` (`USER_HZ`, a part of the kernel's interface).
+/// Ticks per second in `/proc` (`USER_HZ`, which is part of the kernel's interface).
 const USER_HZ: u64 = 100;
 
-/// What the figures were measured on.
+/// The machine on which the figures were measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// Processors this process may use.
+    /// Number of processors that this process may use.
     pub processors: usize,
     /// The kernel's release.
     pub kernel: String,
-    /// Mean number of running programs over the last minute before the bench: well below 1 on a quiet machine.
+    /// Load average over the last minute before the bench. It is well below 1 on a quiet machine.
     pub load_before: f64,
 }
 
@@ -36,14 +36,14 @@ impl Machine {
     }
 }
 
-/// User and system time of process `pid` with all its threads (proc_pid_stat(5)).
+/// Returns the user and system time of process `pid` with all its threads (proc_pid_stat(5)).
 pub(super) fn cpu_time(pid: u32) -> io::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = ticks(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/stat"))?;
     Ok(Duration::from_millis(ticks * 1_000 / USER_HZ))
 }
 
-/// Fields 14 and 15; the name in field 2 may hold spaces and parentheses.
+/// Returns the sum of fields 14 and 15. The name in field 2 may contain spaces and parentheses.
 fn ticks(stat: &str) -> Option<u64> {
     let mut after_name = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || after_name.next()?.parse::<u64>().ok();

@@ -1,7 +1,8 @@
-//! One TCP flow through a tunnel over a veth pair: weft beside wireguard-go and beside no tunnel.
+//! One TCP flow through a tunnel over a veth pair: weft, wireguard-go, and no tunnel.
 //!
-//! The competitors take turns, and figures of one turn are compared: a busy machine is busy for all. Each gets namespaces of its own.
-//! With loss, the kernel's UDP segmentation is turned off on the pair: otherwise one drop would take a whole train of datagrams.
+//! The competitors take turns, so that a busy machine affects all of them. Ratios compare figures of the same
+//! turn. Each turn has its own namespaces. With loss, the bench turns off the kernel's UDP segmentation on
+//! the pair. One drop would otherwise remove a whole train of datagrams.
 
 mod condition;
 mod machine;
@@ -27,60 +28,70 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::{App, Flow, FlowResult, Kind};
 
-/// Time for the applications to get ready.
+/// Time for the applications to start.
 const LEAD: Duration = Duration::from_secs(1);
 const PORT: u16 = 5_201;
+/// Interval between two pings of the idle tunnel.
 const PING_INTERVAL: Duration = Duration::from_millis(10);
+/// Time for which the idle tunnel is pinged.
 const PING_LENGTH: Duration = Duration::from_secs(3);
-/// What takes turns: its name, and how the lab makes it.
+/// The competitors: name, and the lab's kind of variant.
 const COMPETITORS: [(&str, Kind); 3] =
     [("no tunnel", Kind::EachLink), ("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
 
-/// How to run the bench.
+/// The options of the bench.
 #[derive(Clone, Debug)]
 pub struct TunnelBenchOptions {
-    /// The `weft` program.
+    /// Path of the `weft` program.
     pub weft_binary: PathBuf,
-    /// Turns of each competitor under each condition.
+    /// Number of turns of each competitor under each condition.
     pub turns: u32,
     /// Length of a flow.
     pub duration: Duration,
-    /// The beginning of a flow that does not count.
+    /// Length of the warm-up of a flow, which the results do not count.
     pub warmup: Duration,
-    /// Only this competitor, by name; all of them if none.
+    /// Name of the only competitor to run. `None` selects all.
     pub only: Option<String>,
-    /// Only the first so many of [`Condition::ALL`].
+    /// Number of conditions to run, from the beginning of [`Condition::ALL`].
     pub conditions: usize,
 }
 
-/// What one competitor's turn measured.
+/// The measurements of one turn of a competitor.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Turn {
-    /// Goodput of the flow in Gbit/s.
+    /// Goodput of the flow, in Gbit/s.
     pub gbit_s: f64,
-    /// Processor time of all tunnel programs per 10⁹ bytes of payload; none without a tunnel.
+    /// Processor time of all tunnel programs per 10⁹ bytes of payload, in seconds.
+    ///
+    /// `None` without a tunnel.
     pub cpu_s_per_gb: Option<f64>,
-    /// The same of each program, from the first node to the last.
+    /// Processor time of each tunnel program per 10⁹ bytes of payload, in seconds.
+    ///
+    /// The programs are in the order from the first node to the last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_s_per_gb_each: Vec<f64>,
-    /// Median round-trip time of an idle tunnel in milliseconds, where it was asked for.
+    /// Median round-trip time of the idle tunnel, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p50: Option<f64>,
-    /// Its 95th percentile.
+    /// 95th percentile of the idle tunnel's round-trip time, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p95: Option<f64>,
-    /// Share of the outer UDP datagrams dropped on their way to the receiver, where datagrams are dropped.
+    /// Fraction of outer UDP datagrams that were dropped on arrival.
+    ///
+    /// `None` if the condition drops none.
     pub loss_seen: Option<f64>,
-    /// Outer UDP packets that met the drop uncut; above zero the loss did not hit single datagrams.
+    /// Number of outer UDP packets that reached the drop rule unsegmented.
+    ///
+    /// If it is above zero, the loss did not affect single datagrams.
     pub uncut: u64,
 }
 
 /// One competitor under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Competitor {
-    /// Its name.
+    /// The competitor's name.
     pub name: String,
-    /// Its turns, in order; none for a turn that failed.
+    /// The competitor's turns, in order. `None` for a turn that failed.
     pub turns: Vec<Option<Turn>>,
-    /// Why the last failed turn failed.
+    /// The reason for its last failed turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -88,35 +99,36 @@ pub struct Competitor {
 /// All competitors under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What the veth pair did.
+    /// The condition of the veth pair.
     #[serde(flatten)]
     pub condition: Condition,
-    /// One for each competitor.
+    /// One entry for each competitor.
     pub series: Vec<Competitor>,
-    /// Goodput of weft over that of wireguard-go, turn by turn.
+    /// Goodput of weft divided by that of wireguard-go, turn by turn.
     pub weft_over_wireguard_go: Vec<f64>,
 }
 
 /// The result of the bench.
 #[derive(Clone, Debug, Serialize)]
 pub struct TunnelBench {
-    /// Where it was measured.
+    /// The machine on which it was measured.
     pub machine: Machine,
-    /// Length of a flow in seconds.
+    /// Length of a flow, in seconds.
     pub duration_s: f64,
-    /// Its beginning that does not count, in seconds.
+    /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
-    /// One for each condition.
+    /// One row for each condition.
     pub rows: Vec<Row>,
 }
 
-/// Measures everything; `tell` hears what is done next. Bounded in time; nothing is left behind.
+/// Measures all competitors under all conditions, in a bounded time. Nothing is left behind.
 ///
-/// Call it from a process that has started no thread yet where that process is not root (see [`crate::net::acquire_privilege`]).
+/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
-/// When the lab cannot be built, a program is missing that all need, or the user interrupts. A competitor that fails is no error: its
-/// [`Competitor::failure`] says why.
+/// Returns an error if the lab cannot be built, if a program that all competitors need is missing, or if the
+/// user interrupts. A competitor that fails is no error: its [`Competitor::failure`] contains the reason.
 pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
     let machine = prepare()?;
     let conditions = Condition::ALL.iter().take(options.conditions);
@@ -126,7 +138,7 @@ pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) ->
     Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
 }
 
-/// What every bench needs; gives the machine it runs on.
+/// Does the preparation that every bench needs. Returns the machine.
 fn prepare() -> Result<Machine, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
@@ -154,7 +166,9 @@ fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut
     Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
-/// Has competitors take turns, `turn` one of them by its place; `tell` hears which turn and whose is next.
+/// Lets competitors take turns. `turn` runs one of them by its position.
+///
+/// The function calls `tell` with the turn and the position of the next competitor.
 fn take_turns(
     names: &[&str],
     turns: u32,
@@ -165,7 +179,7 @@ fn take_turns(
     let mut series: Vec<Competitor> = names.iter().map(new).collect();
     for number in 0..turns {
         let mut order: Vec<(usize, &mut Competitor)> = series.iter_mut().enumerate().collect();
-        // What drifts meanwhile is to favour nobody.
+        // Alternate the order, so that a drift of the machine favours no competitor.
         if number % 2 == 1 {
             order.reverse();
         }
@@ -185,7 +199,7 @@ fn take_turns(
     Ok(series)
 }
 
-/// Goodput of weft over wireguard-go's in each turn that both finished.
+/// Returns the goodput of weft divided by that of wireguard-go, for each turn that both completed.
 fn ratios(series: &[Competitor]) -> Vec<f64> {
     let turns = |name: &str| series.iter().find(|s| s.name == name).map_or(&[][..], |s| &s.turns);
     let pairs = turns("weft").iter().zip(turns("wireguard-go"));
@@ -205,7 +219,7 @@ fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Resul
     Ok(turn)
 }
 
-/// The idle tunnel's round-trip time if asked for, then a flow.
+/// Measures the idle tunnel's round-trip time if `pings`, then a flow.
 fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
     let mut turn = Turn::default();
     if pings {
@@ -224,7 +238,9 @@ fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: boo
     Ok(turn)
 }
 
-/// One TCP connection, and each tunnel program's processor time while it counts.
+/// Runs one TCP connection.
+///
+/// Returns its result, and each tunnel program's processor time after the warm-up.
 fn bulk(world: &World, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Vec<Duration>), LabError> {
     let flow = flow(App::Iperf3, options.duration);
     let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };

@@ -1,13 +1,13 @@
-//! The bench as a table for people.
+//! Formats the tunnel bench as a table for readers.
 
 use super::{Competitor, Machine, Row, TunnelBench, Turn};
 use std::fmt::Write;
 use weft_scenario::median;
 
-/// A measured loss this far from the wanted one, in parts of it, is pointed out.
+/// Relative difference between measured and configured loss above which the table prints a warning.
 const LOSS_TOLERANCE: f64 = 0.2;
 
-/// The bench as a table: medians over the turns.
+/// Returns the bench as a table with medians over the turns.
 pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over a veth pair");
     let _ = writeln!(
@@ -24,7 +24,7 @@ pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     text
 }
 
-/// What was measured, and on what.
+/// Returns the heading: the measurement and the machine.
 pub(super) fn heading(machine: &Machine, duration_s: f64, warmup_s: f64, place: &str) -> String {
     format!(
         "One TCP flow (cubic), {duration_s:.0} s, the first {warmup_s:.0} s not counted, {place}; medians.\n\
@@ -37,7 +37,7 @@ pub(super) fn heading(machine: &Machine, duration_s: f64, warmup_s: f64, place: 
     )
 }
 
-/// A figure, or that there is none.
+/// Formats a figure, or a dash if there is none.
 pub(super) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
 }

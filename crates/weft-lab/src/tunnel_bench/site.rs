@@ -1,4 +1,4 @@
-//! Two namespaces joined by a veth pair, and what can be set on it.
+//! Two namespaces joined by a veth pair, and the settings of that pair.
 
 use super::condition::Condition;
 use crate::LabError;
@@ -14,34 +14,34 @@ use std::path::Path;
 use std::time::Duration;
 use weft_scenario::{Kind, Scenario, Traces, Variant};
 
-/// The pair's name on both nodes.
+/// Name of the pair's interface on both nodes.
 const PAIR: &str = "veth0";
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Names the nodes and no more: its link is left out.
+/// Scenario that only names the nodes. The bench removes its link.
 const FRAME: &str =
     "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
 
-/// Where the bench takes place.
+/// The nodes of the bench, joined by the veth pair.
 pub(super) struct Site {
     world: World,
     options: RunOptions,
 }
 
-/// Two nodes and nothing between them.
+/// Builds two nodes without links.
 pub(super) fn bare_world() -> Result<World, LabError> {
     let mut frame = Scenario::parse(FRAME, "tunnel bench").map_err(|e| LabError::Scenario(e.to_string()))?;
     frame.links.clear();
     World::build(&frame, &Traces::new(), frame.seed)
 }
 
-/// UDP datagrams that came to the receiver's end of the pair.
+/// UDP datagrams that arrived at the receiver's end of the pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Datagrams {
     pub seen: u64,
     pub dropped: u64,
-    /// Longer than the pair's MTU: trains that were not cut.
+    /// Number of packets longer than the pair's MTU: trains that were not segmented.
     pub uncut: u64,
 }
 
@@ -62,14 +62,14 @@ impl Site {
         &self.world
     }
 
-    /// The only lane of a variant of this kind.
+    /// Opens the only lane of a variant of this kind.
     pub fn open(&self, kind: Kind) -> Result<Lane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
         lane.ok_or_else(|| LabError::Missing(format!("{} made no lane", variant.name)))
     }
 
-    /// Sets both ends; the counters begin at zero.
+    /// Applies a condition to both ends and resets the counters.
     pub fn apply(&self, condition: Condition) -> Result<(), LabError> {
         let segmentation = if condition.segmentation { "on" } else { "off" };
         let rules = condition.rules(PAIR);
@@ -84,7 +84,7 @@ impl Site {
         Ok(())
     }
 
-    /// What the receiver counted since [`Site::apply`].
+    /// Returns the receiver's counters since [`Site::apply`].
     pub fn datagrams(&self) -> Result<Datagrams, LabError> {
         let listed = tool(&self.world.hub, "nft", &["-j", "list", "counters"])?;
         read_counters(&listed).ok_or_else(|| failed("nft", listed.as_bytes()))

@@ -1,4 +1,4 @@
-//! A tunnel's background program, its log, and waiting for it.
+//! A tunnel's background program, its log, and the wait until it is ready.
 
 use crate::LabError;
 use crate::interrupt;
@@ -10,19 +10,21 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a tunnel may take until it carries packets.
+/// Longest time that a tunnel may take until it carries packets.
 pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time that a program may take to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two checks that a tunnel is ready.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Lines of a log that an error shows.
+/// Number of lines of a log that an error shows.
 const TAIL_LINES: usize = 3;
 
-/// A running program whose output goes to a log. It is killed when dropped.
+/// A running program that writes its output to a log. Dropping it kills the program.
 pub(crate) struct Daemon {
     what: &'static str,
     process: Process,
     log: PathBuf,
-    /// A file that it leaves behind when it is killed.
+    /// A file that the program leaves behind when it is killed.
     leaves: Option<PathBuf>,
 }
 
@@ -43,26 +45,26 @@ impl Daemon {
         Ok(Daemon { what, process: node.spawn(command)?, log, leaves: None })
     }
 
-    /// Has `file` removed with it.
+    /// Makes the drop of this daemon also remove `file`.
     pub fn leaving(mut self, file: PathBuf) -> Daemon {
         self.leaves = Some(file);
         self
     }
 
-    /// Whether its log has this.
+    /// True if the program's log contains `what`.
     pub fn has_said(&self, what: &str) -> bool {
         std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains(what))
     }
 
-    /// Its process id, as this process sees it.
+    /// Returns the process id, in this process's PID namespace.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Asks it to end (SIGTERM) and waits until it has.
+    /// Asks the program to end (SIGTERM) and waits for its end.
     ///
     /// # Errors
-    /// When it has not ended within ten seconds.
+    /// Returns an error if the program has not ended within ten seconds.
     pub fn stop(mut self) -> Result<(), LabError> {
         self.process.signal(libc::SIGTERM)?;
         self.process.wait_within(STOP_TIMEOUT).map_err(|_| self.error("did not end"))?;
@@ -77,7 +79,7 @@ impl Daemon {
     }
 }
 
-/// Waits until `is_ready`, unless one of the daemons ends or time runs out.
+/// Waits until `is_ready` returns true. Fails if a daemon ends or time runs out.
 pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while !is_ready() {
@@ -94,7 +96,7 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
     Ok(())
 }
 
-/// Whether `address` answers a ping from `node`.
+/// True if `address` answers a ping from `node`.
 pub(crate) fn is_reachable(node: &Node, address: Ipv4Addr) -> bool {
     let mut ping = node.command("ping");
     ping.args(["-n", "-c", "1", "-W", "1", &address.to_string()]);

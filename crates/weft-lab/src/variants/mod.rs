@@ -1,4 +1,4 @@
-//! What carries the flows: each variant makes one lane, or one for each link.
+//! The variants of a scenario. Each variant makes one lane, or one lane for each link.
 
 mod daemon;
 mod mptcp;
@@ -18,8 +18,10 @@ use crate::world::World;
 use std::path::{Path, PathBuf};
 use weft_scenario::{Kind, Variant};
 
-/// Builds the lanes of `variant` in `world`. `best` is the position of the best single link, for tunnels that use one. What does not
-/// start is [`LabError::Missing`], so that the others can go on.
+/// Builds the lanes of `variant` in `world`.
+///
+/// `best` is the position of the best single link, for tunnels that use one link. A variant that does not
+/// start gives [`LabError::Missing`], so that the others can run.
 pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best: usize) -> Result<Vec<Lane>, LabError> {
     let chosen = chosen_links(variant, world);
     let lanes = match variant.kind {
@@ -41,13 +43,13 @@ pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best:
     })
 }
 
-/// The positions of the links a variant uses.
+/// Returns the positions of the links that a variant uses.
 fn chosen_links(variant: &Variant, world: &World) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&world.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()
 }
 
-/// A file in the world's scratch directory.
+/// Returns the path of a file in the world's scratch directory.
 pub(crate) fn scratch_file(world: &World, name: impl AsRef<Path>) -> PathBuf {
     world.scratch.path().join(name)
 }

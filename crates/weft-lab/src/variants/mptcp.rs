@@ -1,4 +1,6 @@
-//! The kernel's MPTCP: the applications get MPTCP sockets from `mptcpize`, the hub announces its address on every other link.
+//! The kernel's MPTCP.
+//!
+//! Applications get MPTCP sockets from `mptcpize`. The hub announces its address on every link but the first.
 
 use crate::LabError;
 use crate::apps::need;

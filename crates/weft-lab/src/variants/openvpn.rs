@@ -1,4 +1,6 @@
-//! OpenVPN over the best link, or inside of weft: UDP or TCP, TLS with certificates made for the occasion, AES-256-GCM, no compression.
+//! OpenVPN over the best link, or inside of weft.
+//!
+//! It uses UDP or TCP, TLS with certificates made for this run, AES-256-GCM and no compression.
 
 use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
 use super::scratch_file;
@@ -16,11 +18,12 @@ use weft_scenario::{OpenvpnProto, Variant};
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const PORT: &str = "1194";
-/// What the client says then.
+/// Line that the client logs when it is connected.
 const CONNECTED: &str = "Initialization Sequence Completed";
+/// Interval between two reads of the client's log.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// One end: its certificate, key, and the certificate's fingerprint.
+/// One end: its certificate, its key, and the certificate's fingerprint.
 struct Identity {
     certificate: PathBuf,
     key: PathBuf,
@@ -33,13 +36,13 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     Ok(vec![connect(variant, world, plain, link.hub)?])
 }
 
-/// Between the flows and `lane`, which carries it.
+/// Puts OpenVPN between the flows and `lane`, which then carries OpenVPN's packets.
 pub(super) fn inside(variant: &Variant, world: &World, lane: Lane) -> Result<Lane, LabError> {
     let server = lane.hub;
     connect(variant, world, Lane { home: HOME, hub: HUB, ..lane }, server)
 }
 
-/// Starts a server at `at` and a client; the lane goes through them then.
+/// Starts a server at `at` and a client. The lane's flows then pass through them.
 fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Result<Lane, LabError> {
     let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
     need("openvpn", "openvpn")?;
@@ -64,13 +67,13 @@ fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Re
         interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
     }
     lane.setup = Some(began.elapsed());
-    // Before the lane's own: they end first.
+    // These programs use the lane's own ones, so they must end first.
     lane.daemons.splice(0..0, server.into_iter().chain([client]));
     wait_until(&mut lane.daemons, || is_reachable(&world.home, HUB))?;
     Ok(lane)
 }
 
-/// Whether the server is there to be connected to.
+/// True if the server accepts connections.
 fn listens(hub: &Node, proto: OpenvpnProto) -> bool {
     let (table, state) = match proto {
         OpenvpnProto::Udp => ("/proc/thread-self/net/udp", "07"),

@@ -1,4 +1,4 @@
-//! weft itself: keys, configurations, two daemons, and a control socket to ask and to tell.
+//! weft itself: keys, configurations, two daemons, and a control socket for queries and commands.
 
 use super::daemon::{Daemon, wait_until};
 use super::scratch_file;
@@ -32,50 +32,50 @@ pub(crate) struct WeftControl {
     socket: PathBuf,
 }
 
-/// What the lab needs of a path.
+/// The state of a path, as far as the lab needs it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct PathState {
-    /// Its number within the session.
+    /// The path's number within the session.
     pub id: u8,
-    /// The link on the first node.
+    /// The name of the link on the first node.
     pub link: String,
     /// `opening`, `good`, `degraded`, `suspect` or `down`.
     pub state: String,
 }
 
-/// What the lab needs of a VPN.
+/// The state of a VPN, as far as the lab needs it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct VpnState {
-    /// Its name.
+    /// The VPN's name.
     pub name: String,
-    /// Its ways to the peers that have part in it.
+    /// The VPN's ingress queues toward the peers that are members.
     pub members: Vec<WayIn>,
 }
 
-/// A VPN's queue and loop toward a peer.
+/// A VPN's ingress queue and loop toward a peer.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 pub(crate) struct WayIn {
-    /// Packets the full queue dropped.
+    /// Number of packets dropped because the queue was full.
     pub dropped_full: u64,
-    /// Packets the AQM dropped.
+    /// Number of packets that the AQM dropped.
     pub dropped_aqm: u64,
     /// The loop, if it was ever used.
     #[serde(rename = "loop")]
     pub control: Option<LoopState>,
 }
 
-/// What the lab needs of a loop.
+/// The state of a loop, as far as the lab needs it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct LoopState {
-    /// What it may send.
+    /// The rate at which it may send, in bit/s.
     pub rate_bps: u64,
-    /// Its window, or what the rate sends in a round trip.
+    /// The loop's window, or the bytes that its rate sends in a round trip.
     pub window_bytes: u64,
-    /// Smoothed round-trip time between the edges.
+    /// Smoothed round-trip time between the edges, in µs.
     pub rtt_us: u64,
-    /// Packets finally lost, modulo 2^32.
+    /// Number of packets finally lost, modulo 2^32.
     pub lost_packets: u32,
-    /// Bytes in queues on the way.
+    /// Bytes in queues on the path.
     pub accumulation_bytes: u64,
 }
 
@@ -107,17 +107,17 @@ impl WeftControl {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Of the daemon that listens on `socket`.
+    /// Returns the control of the daemon that listens on `socket`.
     pub fn at(socket: PathBuf) -> WeftControl {
         WeftControl { socket }
     }
 
-    /// The paths of the only peer; none without a session.
+    /// Returns the paths of the only peer. The list is empty without a session.
     pub fn paths(&self) -> io::Result<Vec<PathState>> {
         self.paths_of(|_| true)
     }
 
-    /// The paths to the peer with this name; none without a session.
+    /// Returns the paths to the peer with this name. The list is empty without a session.
     pub fn paths_to(&self, name: &str) -> io::Result<Vec<PathState>> {
         self.paths_of(|peer| peer.name == name)
     }
@@ -128,12 +128,12 @@ impl WeftControl {
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
     }
 
-    /// The VPNs, the default one first.
+    /// Returns the VPNs, the default one first.
     pub fn vpns(&self) -> io::Result<Vec<VpnState>> {
         Ok(self.ask(r#"{"command":"status"}"#)?.vpns)
     }
 
-    /// Changes a VPN's share; effective at once.
+    /// Changes a VPN's share. The change takes effect at once.
     pub fn set_share(&self, vpn: &str, change: &ShareChange) -> io::Result<()> {
         let mut what = serde_json::Map::new();
         what.extend(change.weight.map(|weight| ("weight".to_owned(), weight.into())));
@@ -145,7 +145,7 @@ impl WeftControl {
         self.order(&serde_json::json!({ "command": "set-vpn", "vpn": vpn, "change": what }), "the share")
     }
 
-    /// Asks for something to be done; `what` is a word for it.
+    /// Sends a command. `what` describes it in an error.
     fn order(&self, request: &serde_json::Value, what: &str) -> io::Result<()> {
         match self.ask(&request.to_string())?.why {
             None => Ok(()),
@@ -153,20 +153,20 @@ impl WeftControl {
         }
     }
 
-    /// Whether the session is there and this many paths carry.
+    /// True if there is a session and at least this many paths carry packets.
     fn carries(&self, paths: usize) -> bool {
         let carries = |path: &PathState| path.state != "opening" && path.state != "down";
         self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
-    /// Sets the weights of the weighted schedules, per link name; effective at once.
+    /// Sets the weights of the weighted schedules by link name. They take effect at once.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
         let pairs: Vec<(&String, &u32)> = weights.iter().collect();
         self.order(&serde_json::json!({ "command": "set-weights", "weights": pairs }), "the weights")
     }
 }
 
-/// One lane over all chosen links.
+/// Opens one lane over all chosen links.
 pub(super) fn open(
     variant: &Variant,
     world: &World,
@@ -177,7 +177,7 @@ pub(super) fn open(
     Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone(), vpns)?])
 }
 
-/// One lane over all chosen links, with daemons of its own for each VPN.
+/// Opens one lane over all chosen links, with a pair of daemons for each VPN.
 pub(super) fn open_each_vpn(
     variant: &Variant,
     world: &World,
@@ -199,7 +199,7 @@ pub(super) fn open_each_vpn(
     Ok(all.into_iter().collect())
 }
 
-/// One lane for each chosen link, each with daemons of its own.
+/// Opens one lane for each chosen link, each with its own daemons.
 pub(super) fn open_each(
     variant: &Variant,
     world: &World,
@@ -223,8 +223,9 @@ struct End<'a> {
     name: String,
     key: PathBuf,
     public: String,
-    /// The pair's number, and the host's.
+    /// The number of the pair of daemons.
     number: u8,
+    /// The last byte of the node's addresses: 1 for the first node, 2 for the second.
     host: u8,
     address: Ipv4Addr,
 }
@@ -237,14 +238,15 @@ impl<'a> End<'a> {
         Ok(End { node, name, key, public, number, host, address: Ipv4Addr::new(10, 99, number, host) })
     }
 
-    /// Its address in the VPN at a position; a scenario has at most a hundred.
+    /// Returns the node's address in the VPN at a position. A scenario has at most a hundred VPNs.
     fn address_in(&self, vpn: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, FIRST_VPN_NET + vpn as u8, self.number, self.host)
     }
 }
 
-/// Starts weft on both nodes over `links`, for the scenario's VPNs at these positions, and waits until all paths are up. `number`
-/// keeps several pairs apart.
+/// Starts weft on both nodes over `links`, and waits until all paths are up.
+///
+/// `vpns` contains the positions of the VPNs to configure. `number` distinguishes several pairs of daemons.
 fn pair(
     variant: &Variant,
     world: &World,
@@ -279,7 +281,7 @@ fn pair(
     Ok(lane)
 }
 
-/// Makes a key file; returns the public key.
+/// Makes a key file. Returns the public key.
 pub(crate) fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
     let output = Command::new(binary).args(["keygen", "--out"]).arg(file).stdin(Stdio::null()).output()?;
     if !output.status.success() {
@@ -319,7 +321,9 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
-/// The scenario's VPNs at these positions between this end and its peer: a device and an address for each.
+/// Adds the scenario's VPNs at these positions between this end and its peer.
+///
+/// Each gets a device and an address.
 fn add_vpns(
     configuration: &mut Table,
     scenario: &Scenario,
@@ -344,7 +348,7 @@ fn add_vpns(
     }
 }
 
-/// Starts the daemon; it is ended with SIGKILL when its lane is dropped.
+/// Starts the daemon. Dropping its lane ends it with SIGKILL.
 fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
     let state = scratch_file(world, format!("{}.state", end.name));
@@ -361,7 +365,9 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// What is asked of a daemon that answers with `answer`, and what becomes of it.
+    /// Runs `ask` against a daemon that sends `answer`.
+    ///
+    /// Returns the request that the daemon got and the result of `ask`.
     fn asked<T>(answer: &'static str, ask: impl FnOnce(&WeftControl) -> T) -> (String, T) {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let socket = scratch.path().join("control.sock");

@@ -1,4 +1,7 @@
-//! wireguard-go over the best link, built from its Go module where Go is there, set up through its UAPI socket.
+//! wireguard-go over the best link.
+//!
+//! If it is not installed and Go is, the lab builds it from its Go module. The lab configures it through its
+//! UAPI socket.
 
 use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
 use super::scratch_file;
@@ -22,10 +25,12 @@ const SOCKETS: &str = "/var/run/wireguard";
 const PORT: u16 = 51_820;
 const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names of the devices, before this process's id: no two labs on a machine may share the name of a socket.
+/// Names of the devices, to which this process's id is appended.
+///
+/// Two labs on one machine must not share the name of a socket.
 const DEVICES: [&str; 5] = ["wga", "wgb", "wgc", "wgd", "wge"];
 
-/// A key pair in hex, as the UAPI wants it.
+/// A key pair in hexadecimal, as the UAPI expects it.
 struct Keys {
     private: String,
     public: String,
@@ -37,8 +42,10 @@ pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<
     Ok(vec![Lane { name: variant.name.clone(), link: Some(best), ..lane }])
 }
 
-/// Tunnels from each node to the next, which has the address at the same place in `endpoints`. The nodes between have one device each,
-/// and pass on by the kernel's routes.
+/// Starts a tunnel from each node to the next one.
+///
+/// The next node's address is at the same position in `endpoints`. The nodes between have one device each,
+/// and forward by the kernel's routes.
 pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> Result<Lane, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;
@@ -56,7 +63,7 @@ pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> R
         }
         if number > 0 && number < last {
             node.sysctl("net.ipv4.ip_forward", "1")?;
-            // What comes by a device leaves by the same one.
+            // Packets that arrive on a device leave on the same device, so the kernel would send redirects.
             ["all", "default"]
                 .iter()
                 .try_for_each(|of| node.sysctl(&format!("net.ipv4.conf.{of}.send_redirects"), "0"))?;
@@ -68,26 +75,26 @@ pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> R
     Ok(Lane { daemons, ..Lane::plain("wireguard-go".into(), None, address(0), address(last)) })
 }
 
-/// A node's address in the tunnels.
+/// Returns a node's address in the tunnels.
 fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 89, 0, number as u8 + 1)
 }
 
-/// A neighbour, for the UAPI, behind which these nodes are.
+/// Returns the UAPI lines for a neighbour that leads to the nodes `behind`.
 fn peer(keys: &Keys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
     let endpoint = endpoint.map_or_else(String::new, |endpoint| format!("endpoint={endpoint}:{PORT}\n"));
     let allowed: String = behind.map(|number| format!("allowed_ip={}/32\n", address(number))).collect();
     format!("public_key={}\n{endpoint}{allowed}", keys.public)
 }
 
-/// wireguard-go leaves its sockets behind when it is killed.
+/// Removes sockets of killed programs, since wireguard-go leaves them behind.
 fn remove_stale_sockets() {
     for socket in DEVICES.iter().flat_map(|prefix| stale(Path::new(SOCKETS), prefix)) {
         let _ = std::fs::remove_file(socket);
     }
 }
 
-/// The program: an installed one, or one built into the user's cache.
+/// Returns the program: an installed one, or one built into the user's cache.
 fn program() -> Result<PathBuf, LabError> {
     if is_installed("wireguard-go") {
         return Ok("wireguard-go".into());

@@ -1,4 +1,6 @@
-//! Rows as Parquet columns, and back. Without compression, so that no library's version changes the bytes.
+//! Converts rows to Parquet columns and back.
+//!
+//! The columns are not compressed, so that the bytes do not depend on a library's version.
 
 use super::{SweepFileError, SweepRow};
 use parquet::basic::Compression;
@@ -29,7 +31,7 @@ const SCHEMA: &str = "message sweep {
     REQUIRED BOOLEAN pass;
 }";
 
-/// Writes rows, and what is said about all of them.
+/// Writes rows, and the metadata of the file.
 pub(super) fn write<W: Write + Send>(
     out: W,
     about: &[(&str, String)],
@@ -44,7 +46,7 @@ pub(super) fn write<W: Write + Send>(
     let mut writer = SerializedFileWriter::new(out, schema()?, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
-    // In the schema's order. Parquet keeps unsigned numbers in signed ones, bit for bit.
+    // Columns are in the schema's order. Parquet stores unsigned numbers bit for bit in signed ones.
     required::<Int32Type, _>(&mut group, rows, |row| row.mix as i32)?;
     required::<Int64Type, _>(&mut group, rows, |row| row.seed as i64)?;
     required::<ByteArrayType, _>(&mut group, rows, |row| text(&row.links))?;
@@ -60,7 +62,7 @@ pub(super) fn write<W: Write + Send>(
     Ok(())
 }
 
-/// Reads what [`write`] wrote.
+/// Reads a file that [`write`] wrote.
 pub(super) fn read(file: File) -> Result<(BTreeMap<String, String>, Vec<SweepRow>), SweepFileError> {
     let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata().file_metadata();

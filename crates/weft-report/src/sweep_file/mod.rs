@@ -1,6 +1,7 @@
-//! Sweeps in Parquet files: one for each part that ran somewhere, and one that joins them.
+//! Sweeps in Parquet files: a file for each part that ran separately, and a file that joins them.
 //!
-//! The whole is part 0 of 1, so that a sweep that was joined and one that ran in one piece are the same file, byte for byte.
+//! The whole sweep is part 0 of 1. A sweep that was joined from parts is thus the same file, byte for byte,
+//! as one that ran in one piece.
 
 mod columns;
 mod shard;
@@ -21,36 +22,36 @@ use weft_scenario::{MixResult, SCHEMA};
 pub struct SweepRow {
     /// The mix's position in the sweep.
     pub mix: u32,
-    /// Its seed.
+    /// The mix's seed.
     pub seed: u64,
-    /// Its links, for people.
+    /// The mix's links, as text for readers.
     pub links: String,
     /// The variant's name.
     pub variant: String,
-    /// Which run of the variant, from 0.
+    /// The number of the variant's run, from 0.
     pub run: u32,
-    /// Goodput in bit/s.
+    /// Goodput of the run, in bit/s.
     pub goodput_bps: f64,
-    /// Goodput / bound.
+    /// Goodput divided by the bound.
     pub efficiency: f64,
-    /// Of the mix: bonded goodput / the best link's through weft.
+    /// Goodput of weft over all links of the mix, divided by that of the best link through weft.
     pub of_best_link_through_weft: Option<f64>,
-    /// Of the mix: bonded goodput / the best link's without a tunnel.
+    /// Goodput of weft over all links of the mix, divided by the best link's without a tunnel.
     pub of_best_link: Option<f64>,
-    /// Whether the mix passed.
+    /// True if the mix passed.
     pub pass: bool,
 }
 
-/// What all parts of a sweep have in common.
+/// The data that all parts of a sweep share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AboutSweep {
-    /// Its name.
+    /// The sweep's name.
     pub sweep: String,
-    /// `lab` or `sim`.
+    /// The world in which the sweep ran: `lab` or `sim`.
     pub world: String,
-    /// The text of its file, so that only parts of the same sweep are joined.
+    /// The text of the sweep's file, so that only parts of the same sweep are joined.
     pub recipe: String,
-    /// How many mixes it has.
+    /// Number of mixes in the sweep.
     pub mixes: u32,
 }
 
@@ -63,12 +64,12 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
-    /// A part without results.
+    /// Returns a part without results.
     pub fn new(about: AboutSweep, shard: Shard) -> SweepFile {
         SweepFile { about, shard, rows: Vec::new() }
     }
 
-    /// Adds the results of the mix at `position` in the sweep. They must come in the sweep's order.
+    /// Adds the results of the mix at `position` in the sweep. Call it in the sweep's order.
     pub fn add(&mut self, position: u32, mix: &MixResult) {
         for variant in &mix.run.variants {
             for (run, result) in (0..).zip(&variant.runs) {
@@ -88,20 +89,20 @@ impl SweepFile {
         }
     }
 
-    /// Which part it is.
+    /// Returns which part this is.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// The results.
+    /// Returns the part's results, one row for each run.
     pub fn rows(&self) -> &[SweepRow] {
         &self.rows
     }
 
-    /// Writes it. Same results, same bytes.
+    /// Writes the part. The same results give the same bytes.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// Returns an error if `out` cannot be written.
     pub fn write<W: Write + Send>(&self, out: W) -> Result<(), SweepFileError> {
         let AboutSweep { sweep, world, recipe, mixes } = &self.about;
         let about = [
@@ -115,10 +116,10 @@ impl SweepFile {
         columns::write(out, &about, &self.rows)
     }
 
-    /// Writes it into a file, which is there whole or not at all.
+    /// Writes the part into a file. Afterwards the file is complete or does not exist.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn save(&self, file: &Path) -> Result<(), SweepFileError> {
         let mut part = file.as_os_str().to_owned();
         part.push(".part");
@@ -133,7 +134,7 @@ impl SweepFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, or is no sweep's.
+    /// Returns an error if the file cannot be read or contains no sweep.
     pub fn read(file: &Path) -> Result<SweepFile, SweepFileError> {
         let (mut about, rows) = columns::read(File::open(file)?)?;
         let mut take = |key: &str| {
@@ -157,11 +158,11 @@ impl SweepFile {
         })
     }
 
-    /// Joins all parts of a sweep, in whatever order they come.
+    /// Joins all parts of a sweep, in any order.
     ///
     /// # Errors
-    /// When there is none, when they are not of the same sweep, when one is missing or there twice, and when one has results
-    /// of another part's mixes.
+    /// Returns an error if there is no part, if one is missing, or if one occurs twice. Also fails if the
+    /// parts belong to different sweeps, or if a part contains results of another part's mixes.
     pub fn merge(mut parts: Vec<SweepFile>) -> Result<SweepFile, SweepFileError> {
         parts.sort_by_key(|part| part.shard);
         let first = parts.first().ok_or_else(|| SweepFileError::Missing("every part".into()))?;
@@ -184,28 +185,28 @@ impl SweepFile {
             return Err(SweepFileError::Foreign(part.shard));
         }
         let mut rows: Vec<SweepRow> = parts.iter_mut().flat_map(|part| mem::take(&mut part.rows)).collect();
-        // Stable: the runs of a mix stay in their order.
+        // The sort is stable, so the runs of a mix keep their order.
         rows.sort_by_key(|row| row.mix);
         Ok(SweepFile { about, shard: Shard::WHOLE, rows })
     }
 }
 
-/// Why a file of a sweep cannot be read, written or joined to others.
+/// The reason why a sweep's file cannot be read, written or joined to others.
 #[derive(Debug)]
 pub enum SweepFileError {
     /// The file cannot be opened or written.
     Io(io::Error),
-    /// It is no Parquet file, or a damaged one.
+    /// The file is no Parquet file, or is damaged.
     Parquet(ParquetError),
-    /// It is a Parquet file of something else.
+    /// The Parquet file contains something other than a sweep.
     NotASweep(String),
-    /// The parts are of different sweeps.
+    /// The parts belong to different sweeps.
     Different(String),
     /// A part is missing.
     Missing(String),
-    /// A part is there twice.
+    /// A part occurs twice.
     Twice(Shard),
-    /// A part is not of this division, or has results that belong to others.
+    /// A part belongs to another division of the sweep, or contains results of another part.
     Foreign(Shard),
 }
 

@@ -1,9 +1,11 @@
-//! Which part of a sweep one machine runs.
+//! The part of a sweep that one machine runs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Part `index` of `count`, written `index/count`. It counts from 0, as the indices of Kubernetes' indexed jobs do.
+/// Part `index` of `count`, written `index/count`.
+///
+/// The index counts from 0, as in Kubernetes' indexed jobs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shard {
     index: u32,
@@ -11,16 +13,17 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Everything.
+    /// The whole sweep as one part.
     pub const WHOLE: Shard = Shard { index: 0, count: 1 };
 
-    /// Whether the mix at `position` in the sweep belongs to this part. Neighbours go to different parts, so that parts take
-    /// about equally long.
+    /// True if the mix at `position` in the sweep belongs to this part.
+    ///
+    /// Adjacent mixes go to different parts, so that all parts take about the same time.
     pub fn takes(self, position: u32) -> bool {
         position % self.count == self.index
     }
 
-    /// All parts of which this is one.
+    /// Returns all parts of the division to which this part belongs.
     pub(super) fn siblings(self) -> impl Iterator<Item = Shard> {
         (0..self.count).map(move |index| Shard { index, ..self })
     }

@@ -1,41 +1,41 @@
-//! A whole sweep in a few figures.
+//! Summarises a whole sweep in a few figures.
 
 use super::{SweepFile, SweepRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weft_scenario::{SCHEMA, median};
 
-/// What a sweep came to.
+/// The summary of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SweepSummary {
-    /// [`weft_scenario::SCHEMA`].
+    /// Version of the format, [`weft_scenario::SCHEMA`].
     pub schema: u32,
     /// The sweep's name.
     pub sweep: String,
-    /// `lab` or `sim`.
+    /// The world in which the sweep ran: `lab` or `sim`.
     pub world: String,
-    /// Mixes the sweep has.
+    /// Number of mixes in the sweep.
     pub mixes: u32,
-    /// Mixes that passed.
+    /// Number of mixes that passed.
     pub passed: u32,
-    /// Whether every mix did.
+    /// True if every mix passed.
     pub pass: bool,
-    /// Seeds of the mixes that did not, as far as they have results.
+    /// Seeds of the mixes that have results and did not pass.
     pub failed_seeds: Vec<u64>,
-    /// Bonded goodput / the best link's through weft, over the mixes.
+    /// Goodput of weft over all links divided by the best link's through weft, over the mixes.
     pub of_best_link_through_weft: Option<Spread>,
-    /// Bonded goodput / the best link's without a tunnel, over the mixes.
+    /// Goodput of weft over all links divided by the best link's without a tunnel, over the mixes.
     pub of_best_link: Option<Spread>,
-    /// By name.
+    /// The variants, by name.
     pub variants: Vec<VariantSummary>,
 }
 
 /// A figure over many mixes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
-    /// The least.
+    /// The least value over the mixes.
     pub least: f64,
-    /// The median.
+    /// The median over the mixes.
     pub median: f64,
 }
 
@@ -44,16 +44,16 @@ pub struct Spread {
 pub struct VariantSummary {
     /// The variant's name.
     pub name: String,
-    /// Its runs.
+    /// Number of its runs.
     pub runs: usize,
-    /// Median goodput in bit/s.
+    /// Median goodput, in bit/s.
     pub goodput_bps: f64,
-    /// Median goodput / bound.
+    /// Median goodput divided by the bound.
     pub efficiency: f64,
 }
 
 impl SweepFile {
-    /// What it came to. A mix without results has not passed.
+    /// Returns the summary. A mix without results counts as not passed.
     pub fn summary(&self) -> SweepSummary {
         let mixes: BTreeMap<u32, &SweepRow> = self.rows.iter().map(|row| (row.mix, row)).collect();
         let passed = mixes.values().filter(|row| row.pass).count() as u32;

@@ -1,3 +1,5 @@
+//! Tests of sweep files: they are reproduced byte for byte, and a merge refuses wrong sets of parts.
+
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_scenario::{RunResult, VariantResult, VariantRun};
@@ -53,7 +55,7 @@ fn bytes(file: &SweepFile) -> Vec<u8> {
     bytes
 }
 
-/// Through a real file and back.
+/// Writes a part to a real file and reads it back.
 fn reread(file: &SweepFile) -> SweepFile {
     let name = format!("weft-sweep-{}-{}.parquet", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);

@@ -1,33 +1,34 @@
-//! What the command line asks for.
+//! Parses the command line.
 
 use crate::topic::Topic;
 use std::path::PathBuf;
 
 const USAGE: &str = "verify TOPIC [--full] [--out FILE] [--traces DIR] [--weft PATH] [--threads N] [--only PART]…";
 
-/// What to verify, and how.
+/// The topic to verify, and the options.
 pub struct Arguments<'a> {
-    /// The topic.
+    /// The topic to verify.
     pub topic: &'a Topic,
-    /// Whether to run everything, however long it takes.
+    /// True to run all checks, however long they take.
     pub full: bool,
-    /// A file for the checks as JSON.
+    /// File for the checks as JSON.
     pub out: Option<PathBuf>,
-    /// A directory of recorded links, in Mahimahi's format.
+    /// Directory of recorded links, in Mahimahi's format.
     pub traces: Option<PathBuf>,
     /// The program, for checks on this machine's kernel.
     pub weft: Option<PathBuf>,
-    /// Runs at the same time.
+    /// Number of runs at the same time.
     pub threads: usize,
-    /// Only these parts of the topic; all if empty.
+    /// Names of the topic's parts to run. An empty list selects all.
     only: Vec<String>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Reads the words of a command line.
+    /// Parses the words of a command line.
     ///
     /// # Errors
-    /// When a topic, a part or an option is not known or lacks its value, with those that exist.
+    /// Returns an error that lists the valid names if a topic, part or option is not known, or if an option
+    /// lacks its value.
     pub fn read(words: &[String], topics: &'a [Topic]) -> Result<Arguments<'a>, String> {
         let (name, options) = words.split_first().ok_or_else(|| usage("no topic is named", topics))?;
         let topic = topics.iter().find(|topic| topic.name == name);
@@ -71,7 +72,7 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// Whether this part is to be run.
+    /// True if this part must run.
     pub fn wants(&self, part: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == part)
     }

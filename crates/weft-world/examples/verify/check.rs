@@ -1,22 +1,23 @@
-//! One check: a figure and what it must be.
+//! One check: a figure and the bound that it must meet.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Columns of a line, in characters. Tuned: the longest name of today's checks fits.
+/// Width of a line's name column, in characters. Tuned: the longest name of today's checks fits.
 const NAME_WIDTH: usize = 86;
+/// Width of a line's figure column, in characters.
 const FIGURE_WIDTH: usize = 22;
 
-/// What a figure must be.
+/// The bound of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Bound {
-    /// This or more.
+    /// The figure must be at least this.
     AtLeast(f64),
-    /// This or less.
+    /// The figure must be at most this.
     AtMost(f64),
 }
 
-/// One check, judged.
+/// One check with its verdict.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
     name: String,
@@ -34,17 +35,17 @@ impl Check {
         Check { name: name.into(), figure, bound, unit, skipped: None, detail: Value::Null }
     }
 
-    /// A check that could not be made, and why. It counts as one that falls short.
+    /// Returns a check that could not be made, with the reason. It counts as falling short.
     pub fn skipped(name: impl Into<String>, bound: Bound, unit: &'static str, why: impl Into<String>) -> Check {
         Check { skipped: Some(why.into()), ..Check::new(name, None, bound, unit) }
     }
 
-    /// With more for the JSON.
+    /// Adds details for the JSON output.
     pub fn with(self, detail: Value) -> Check {
         Check { detail, ..self }
     }
 
-    /// Whether the figure is within its bound.
+    /// True if the figure is within its bound.
     pub fn is_ok(&self) -> bool {
         self.figure.is_some_and(|figure| match self.bound {
             Bound::AtLeast(least) => figure >= least,
@@ -52,7 +53,7 @@ impl Check {
         })
     }
 
-    /// The check as one line of aligned columns.
+    /// Returns the check as one line of aligned columns.
     pub fn line(&self) -> String {
         let verdict = if self.is_ok() { "ok" } else { "FALLS SHORT" };
         let figure = match (&self.skipped, self.figure) {
@@ -71,7 +72,9 @@ impl Check {
         line
     }
 
-    /// The check as JSON. `sense` says whether the bound is the least or the greatest figure that holds.
+    /// Returns the check as JSON.
+    ///
+    /// `sense` says whether the bound is the least or the greatest figure that holds.
     pub fn json(&self) -> Value {
         let (sense, bound) = match self.bound {
             Bound::AtLeast(least) => ("at-least", least),
@@ -84,7 +87,9 @@ impl Check {
         })
     }
 
-    /// A value with its unit. Counts have no decimal, times and percentages have one, ratios have three.
+    /// Formats a value with its unit.
+    ///
+    /// Counts have no decimals, times and percentages have one, ratios have three.
     fn quantity(&self, value: f64) -> String {
         match self.unit {
             "links" | "failures" => format!("{value:.0} {}", self.unit),

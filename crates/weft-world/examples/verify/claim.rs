@@ -1,20 +1,22 @@
-//! The tests that show what the topic claims. A check counts the tests that fail, and falls short where none was run.
+//! Claims of a topic, and the project's tests that prove them.
+//!
+//! A check counts the tests that fail. It falls short if no test ran.
 
 use crate::check::{Bound, Check};
 use crate::topic::Context;
 use std::process::{Command, Stdio};
 
-/// A claim and the tests that show it.
+/// A claim and the tests that prove it.
 pub struct Claim {
     what: &'static str,
     package: &'static str,
-    /// `--lib` or `--test` and its name.
+    /// The test target: `--lib`, or `--test` and its name.
     target: &'static [&'static str],
-    /// Tests with this in their name; all with an empty one.
+    /// Text that a test's name must contain. Empty for all tests.
     filter: &'static str,
 }
 
-/// The claim that `package`'s tests of `target` with `filter` in their name show.
+/// Returns a claim that is proved by `package`'s tests in `target` whose names contain `filter`.
 pub const fn claim(
     what: &'static str,
     package: &'static str,
@@ -24,7 +26,7 @@ pub const fn claim(
     Claim { what, package, target, filter }
 }
 
-/// A crate's own tests.
+/// The target of a crate's unit tests.
 pub const LIB: &[&str] = &["--lib"];
 
 /// Runs the tests of each claim.
@@ -41,10 +43,10 @@ pub fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {
     claims.iter().enumerate().map(check).collect()
 }
 
-/// Runs a claim's tests: how many fail.
+/// Runs a claim's tests and returns the number of failures.
 ///
 /// # Errors
-/// When they cannot be built or run, or there are none.
+/// Returns an error if the tests cannot be built or run, or if there are none.
 fn failures(claim: &Claim) -> Result<f64, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--locked", "--quiet", "--no-fail-fast", "-p", claim.package]).args(claim.target);
@@ -63,7 +65,7 @@ fn failures(claim: &Claim) -> Result<f64, String> {
     }
 }
 
-/// The number before `word` in a summary such as `ok. 3 passed; 0 failed`.
+/// Returns the number before `word` in a summary such as `ok. 3 passed; 0 failed`.
 fn count(line: &str, word: &str) -> u32 {
     let before = line.split(word).next().unwrap_or_default();
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -1,11 +1,11 @@
-//! What is made of many figures.
+//! Functions that derive one figure from many.
 
-/// What loaded weft may add to a ping whatever the link.
+/// Delay that loaded weft may add to a ping on any link, in ms.
 const PING_ADDED_MS: f64 = 20.0;
-/// A link with jitter may add this many times the jitter.
+/// Multiple of the link's jitter that weft may add to a ping.
 const PING_ADDED_JITTERS: f64 = 2.0;
 
-/// Percentage of the verdicts that are true. None if there is no verdict.
+/// Returns the percentage of the verdicts that are true, or `None` if there is no verdict.
 pub fn share_percent(verdicts: impl IntoIterator<Item = bool>) -> Option<f64> {
     let (mut all, mut well) = (0_u32, 0_u32);
     for verdict in verdicts {
@@ -15,32 +15,36 @@ pub fn share_percent(verdicts: impl IntoIterator<Item = bool>) -> Option<f64> {
     (all > 0).then(|| 100.0 * f64::from(well) / f64::from(all))
 }
 
-/// The least value. None if there is no value.
+/// Returns the least value, or `None` if there is no value.
 pub fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().reduce(f64::min)
 }
 
-/// The greatest value. None if there is no value.
+/// Returns the greatest value, or `None` if there is no value.
 pub fn greatest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().reduce(f64::max)
 }
 
-/// Goodput of weft over the goodput of something else, both in bit/s. Where weft did not run, its goodput is zero. None where the other
-/// goodput is zero: weft cannot be slower.
+/// Returns weft's goodput divided by another goodput, both in bit/s.
+///
+/// If weft did not run, its goodput is zero. Returns `None` if the other goodput is zero, because weft cannot
+/// be slower.
 pub fn ratio(weft_bps: Option<f64>, other_bps: Option<f64>) -> Option<f64> {
     let other = other_bps.filter(|bps| *bps > 0.0)?;
     Some(weft_bps.unwrap_or(0.0) / other)
 }
 
-/// Whether a ratio reaches `least`; one that is none does.
+/// True if a ratio is at least `least`, or if there is no ratio.
 pub fn reaches(ratio: Option<f64>, least: f64) -> bool {
     ratio.is_none_or(|ratio| ratio >= least)
 }
 
-/// The longest that a ping may take at p95 through loaded weft, in milliseconds, on a link where an idle ping takes `idle_p95_ms`.
+/// Returns the largest p95 that a ping may have through loaded weft, in ms.
 ///
-/// The jitter is what the idle p95 exceeds the base round trip by. ITU-T Y.1541 defines delay variation so: a quantile less the minimum. It
-/// covers every kind of link alike, also traces, handovers and held outages, whose jitter no key of a scenario says.
+/// `idle_p95_ms` is the p95 of a ping on the idle link. The jitter is the difference between the idle p95 and
+/// the base round trip. ITU-T Y.1541 defines delay variation in this way, as a quantile minus the minimum.
+/// This covers every kind of link, including traces, handovers and held outages, whose jitter is no setting
+/// of a scenario.
 pub fn ping_bound_ms(idle_p95_ms: f64, base_rtt_ms: f64) -> f64 {
     let jitter_ms = (idle_p95_ms - base_rtt_ms).max(0.0);
     idle_p95_ms + PING_ADDED_MS.max(PING_ADDED_JITTERS * jitter_ms)

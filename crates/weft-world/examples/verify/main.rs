@@ -1,9 +1,9 @@
-//! `make verify`: runs the checks of one topic in virtual time, and says of each whether it holds.
+//! `make verify`: runs the checks of one topic in virtual time, and prints a verdict for each.
 //!
 //! `cargo run --release -p weft-world --example verify -- links --out checks.json`
 //!
-//! One line a check goes to standard output, progress to standard error. The exit status is 0 where all checks hold, 1 where one falls
-//! short, and 2 where the arguments are not understood.
+//! Each check is one line on standard output. Progress goes to standard error. The exit status is 0 if all
+//! checks hold, 1 if one falls short, and 2 if the arguments are not valid.
 
 mod arguments;
 mod check;
@@ -22,7 +22,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
-/// What can be verified.
+/// The topics that can be verified.
 const TOPICS: [Topic; 3] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC];
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the parts of the topic one after the other, and tells each check as soon as it is known.
+/// Runs the parts of the topic one after the other, and prints the checks of each part.
 fn verify(arguments: &Arguments) -> ExitCode {
     let parts: Vec<&Part> = arguments.topic.parts.iter().filter(|part| arguments.wants(part.name)).collect();
     let mut checks = Vec::new();

@@ -4,10 +4,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A file or a pipe hears so often of progress, a terminal hears of each step.
+/// Interval between two progress lines in a file or pipe. A terminal shows each step.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Tells how far a part of the checks is.
+/// Prints the progress of a part.
 pub struct Progress {
     title: String,
     is_terminal: bool,
@@ -15,7 +15,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Tells that the part begins.
+    /// Prints that the part begins.
     pub fn start(title: String) -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
         let progress = Progress { title, is_terminal, told_at: Mutex::new(Instant::now()) };
@@ -27,7 +27,7 @@ impl Progress {
         progress
     }
 
-    /// Tells that `done` of `all` runs of this kind are over.
+    /// Prints that `done` of `all` runs of this kind are over.
     pub fn tell(&self, what: &str, done: usize, all: usize) {
         let text = format!(": {what}, {done} of {all}");
         if self.is_terminal {
@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// Removes the line from a terminal.
+    /// Removes the progress line from a terminal.
     pub fn clear(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

@@ -1,42 +1,42 @@
-//! Topics: checks that belong together.
+//! Topics: groups of related checks.
 
 use crate::arguments::Arguments;
 use crate::check::Check;
 use crate::progress::Progress;
 use std::path::PathBuf;
 
-/// The checks of one issue.
+/// The checks of one subject.
 pub struct Topic {
-    /// Its name on the command line.
+    /// The topic's name on the command line.
     pub name: &'static str,
-    /// What it consists of, in the order in which it is run.
+    /// The topic's parts, in the order in which they run.
     pub parts: &'static [Part],
 }
 
 /// Checks that are judged from the same runs.
 pub struct Part {
-    /// Its name on the command line.
+    /// The part's name on the command line.
     pub name: &'static str,
-    /// Runs and judges it. A part that does not apply returns no check.
+    /// Runs and judges the part. A part that does not apply returns no check.
     pub run: fn(&Context) -> Vec<Check>,
 }
 
-/// How to run a part.
+/// The inputs of a part.
 pub struct Context {
-    /// Whether to run everything, however long it takes.
+    /// True to run all checks, however long they take.
     pub full: bool,
-    /// Runs at the same time.
+    /// Number of runs at the same time.
     pub threads: usize,
-    /// A directory of recorded links.
+    /// Directory of recorded links.
     pub traces: Option<PathBuf>,
     /// The program, for checks on this machine's kernel.
     pub weft: Option<PathBuf>,
-    /// What to tell while it runs.
+    /// The progress display of the part.
     pub progress: Progress,
 }
 
 impl Context {
-    /// The context of a part. Progress names the part by `title`.
+    /// Returns the context of a part. The progress display calls the part `title`.
     pub fn of(arguments: &Arguments<'_>, title: String) -> Context {
         Context {
             full: arguments.full,
@@ -47,7 +47,7 @@ impl Context {
         }
     }
 
-    /// `full` of a full run, `short` of a short one.
+    /// Returns `full` in a full run, and `short` in a short one.
     pub fn pick<T>(&self, short: T, full: T) -> T {
         if self.full { full } else { short }
     }

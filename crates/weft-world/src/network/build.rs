@@ -1,4 +1,4 @@
-//! From a scenario to a simulator with all its nodes, links and flows.
+//! Builds a simulator with nodes, links and flows from a scenario.
 
 use super::flows::{Agents, agents, onward};
 use super::loops::{BuiltLoop, Steering, loops, seat_edges};
@@ -16,43 +16,46 @@ use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Rate, Rng};
 
-/// FRED as it is for more flows than the queue has room for (Lin and Morris 1997, §5).
+/// FRED's settings for more flows than the queue has places for (Lin and Morris 1997, §5).
 const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
-    /// Its number; the one after it is that of its responses, where there are any.
+    /// The flow's number. If the flow has responses, they have the next number.
     pub number: FlowNo,
     /// The node that sends the data.
     pub from: NodeId,
-    /// The node that gets it.
+    /// The node that receives the data.
     pub to: NodeId,
-    /// How many paths its data has.
+    /// Number of paths that the flow's data can take.
     pub paths: u32,
-    /// The number of the connection that brings its data to `to`: another one behind proxies.
+    /// Number of the connection that delivers the data at `to`.
+    ///
+    /// It differs from `number` if the flow passes proxies.
     pub arrives: FlowNo,
 }
 
-/// A network ready to run.
+/// A network that is ready to run.
 pub struct Built {
-    /// The simulator.
+    /// The simulator that contains all nodes and links.
     pub simulator: Simulator<Seat>,
-    /// The scenario's flows.
+    /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
-    /// Both directions of the scenario's links, up first.
+    /// Both directions of each of the scenario's links, up first.
     pub links: Vec<[LinkId; 2]>,
-    /// The loops that VPNs can have.
+    /// The loops that the VPNs can have.
     pub loops: Vec<BuiltLoop>,
-    /// Who steers their windows.
+    /// The controllers that steer the loops' windows.
     pub steering: Steering,
-    /// What the links could have carried.
+    /// Number of bytes that each link could have carried.
     pub offered: Offered,
 }
 
-/// Builds one variant of a network; everything random in it depends on `seed`.
+/// Builds one variant of a network. Everything random in it depends on `seed`.
 ///
 /// # Errors
-/// When there are more explicit paths than labels, a trace is not among `traces`, or a VPN's share makes no sense.
+/// Returns an error if there are more explicit paths than labels or if a trace is not in `traces`. Also fails
+/// if a VPN's share is not valid.
 pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
@@ -93,14 +96,16 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
 }
 
-/// A flow's TCP, whose segments fit what the overlay leaves of a packet.
+/// Returns a flow's TCP settings.
+///
+/// Its segments fit into the bytes that the overlay leaves of a packet.
 fn tcp_of(network: &Network, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     let tcp = variant.tcp_of(flow);
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
     TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
 }
 
-/// The node of this number, with an engine where the overlay has one.
+/// Returns the node with this number, with an engine if the overlay has one there.
 fn seat_of(number: NodeId, router: Router, host: Host, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
     match engines.filter(|engines| engines.has(number.index())) {
         None => Ok(Seat::Station(Station::new(number, router, host))),
@@ -145,7 +150,10 @@ fn seat(
     }
 }
 
-/// Where a variant has proxies, a flow's first connection ends at the first of them: joins the others to it.
+/// Adds the connections between and behind proxies.
+///
+/// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
+/// connections to it.
 fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host], flows: &mut [BuiltFlow], rng: &Rng) {
     let mut next = 2 * flows.len() as u32;
     for (built, flow) in flows.iter_mut().zip(&network.flows) {
@@ -165,12 +173,12 @@ fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host],
     }
 }
 
-/// The node at which a flow's first connection ends.
+/// Returns the node at which a flow's first connection ends.
 fn first_end(variant: &NetworkVariant, flow: &NetworkFlow) -> NodeId {
     node_id(variant.proxy_tcp_of(flow).map_or(flow.to, |([first, _], _)| first))
 }
 
-/// Whether a flow's responses are what counts.
+/// True if the flow's result counts its responses instead of its requests.
 pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
     matches!(flow.traffic, Traffic::RequestResponse { .. })
 }
@@ -188,16 +196,19 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
     }
 }
 
-/// What is left of a packet of 1500 bytes without weft's 60, 30 for a relay and 4 for each further one, IPv4 and TCP with timestamps.
+/// Returns the largest TCP payload in a packet of 1500 bytes on the overlay, in bytes.
+///
+/// weft takes 60 bytes, a first relay 30 bytes and each further relay 4 bytes. IPv4 and TCP with timestamps
+/// take 52 bytes.
 fn overlay_mss_bytes(network: &Network, used: &OverlayUse) -> u32 {
     let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
     1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
 }
 
-/// One direction of a link as the simulator has it.
+/// Returns one direction of a link as the simulator describes it.
 ///
 /// # Errors
-/// When its trace is not among `traces`.
+/// Returns an error if the link's trace is not in `traces`.
 pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces) -> Result<LinkSpec, String> {
     let spec = &direction.spec;
     let (capacity, rate) = match &spec.capacity {
@@ -233,7 +244,9 @@ fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec
     }
 }
 
-/// A discipline as the queues of `weft-core` have it, and whether it marks.
+/// Returns the `weft-core` queue of a discipline and its configuration.
+///
+/// The last value is true if the queue marks packets with ECN.
 pub(super) fn managed_queue(
     size: QueueSize,
     discipline: Discipline,
@@ -259,7 +272,9 @@ pub(super) fn managed_queue(
     }
 }
 
-/// Thresholds count packets where the file gives packets, bytes otherwise.
+/// Returns RED's settings.
+///
+/// Thresholds count packets if the scenario gives packets, and bytes otherwise.
 fn random_early(red: &RandomEarly, rate: Rate, base_rtt: Duration) -> RedConfig {
     let (measure, [min_threshold, max_threshold]) = match (red.min, red.max) {
         (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),

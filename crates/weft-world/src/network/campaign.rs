@@ -1,4 +1,4 @@
-//! All variants of a network, all repeats, side by side on the processor's cores.
+//! Runs all variants and repeats of a network in parallel on the processor's cores.
 
 use super::eyes::run_with_eyes;
 use super::run::run;
@@ -9,12 +9,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest};
 
-/// Runs a network's variants, all of them if `chosen` is empty, once for each of `seeds`. `done` is told how many of how many runs
-/// are over. The result does not depend on `threads`. With `looks`, every run leaves files in that directory, named after
-/// scenario, variant and run, and its series are given, by that name.
+/// Runs a network's variants once for each of `seeds`. An empty `chosen` selects all variants.
+///
+/// The function calls `done` with the number of finished runs and the number of all runs. The result does not
+/// depend on `threads`. With `looks`, every run writes files into that directory. Their names contain
+/// scenario, variant and run. The result then also contains each run's time series, by the same name.
 ///
 /// # Errors
-/// When the network's time is too long or there is no such variant, and as [`run`] or [`run_with_eyes`].
+/// Returns an error if the network's duration is too long, if there is no such variant, or if [`run`] or
+/// [`run_with_eyes`] fails.
 pub fn run_all(
     network: &Network,
     traces: &Traces,

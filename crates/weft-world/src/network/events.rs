@@ -1,4 +1,4 @@
-//! What happens to a network while it runs.
+//! Carries out a scenario's events while the network runs.
 
 use super::build::Built;
 use super::run::delivered;
@@ -9,19 +9,19 @@ use weft_sim::LinkId;
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_units::Instant;
 
-/// A moment at which something changes: an event begins, or is over.
+/// A moment at which an event begins or ends.
 struct Moment {
     at: Instant,
     event: usize,
     is_over: bool,
 }
 
-/// All moments in order.
+/// All moments that are still to come, in time order.
 pub(super) struct Timeline {
     moments: VecDeque<Moment>,
-    /// What links were before events that last a while.
+    /// The links' settings before the events that end later. The number is the event's position.
     before: Vec<(usize, LinkId, LinkSpec)>,
-    /// What flows had when something changed.
+    /// Bytes that each flow had delivered at each change.
     pub marks: Marks,
 }
 
@@ -37,7 +37,7 @@ impl Timeline {
         Timeline { moments: moments.into(), before: Vec::new(), marks: Marks::default() }
     }
 
-    /// Runs the network until `end`, with all that happens before.
+    /// Runs the network until `end`, and carries out all events that are due by then.
     pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
             built.steering.run_until(&mut built.simulator, moment.at);
@@ -50,7 +50,7 @@ impl Timeline {
         built.steering.run_until(&mut built.simulator, end);
     }
 
-    /// Notes what flows have by now.
+    /// Records the bytes that each flow has delivered by now.
     pub(super) fn note(&mut self, network: &Network, built: &Built) {
         let flows = built.flows.iter().zip(&network.flows);
         let at = built.simulator.now() - Instant::ZERO;

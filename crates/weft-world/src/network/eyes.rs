@@ -1,4 +1,4 @@
-//! What a run of a network leaves to look at: time series, captures, the story of a flow's TCP.
+//! Runs a network variant and records time series, captures and one flow's TCP sender.
 
 use super::build::{Built, build};
 use super::events::Timeline;
@@ -13,11 +13,14 @@ use weft_sim::host::Agent;
 use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
-/// Runs a variant and writes `STEM.csv`, and `STEM.pcapng` and `STEM.tcp.csv` where asked for, into `directory`. Gives the series,
-/// thinned to what a picture can show.
+/// Runs a variant and writes `STEM.csv` into `directory`.
+///
+/// Returns the series, thinned to what a picture can show. The function also writes `STEM.pcapng` and
+/// `STEM.tcp.csv` if `eyes` asks for them.
 ///
 /// # Errors
-/// When the network cannot be built, a link or flow to look at is not there, or a file cannot be written.
+/// Returns an error if the network cannot be built or if a file cannot be written. Also fails if a link or
+/// flow to record does not exist.
 pub fn run_with_eyes(
     network: &Network,
     variant: &NetworkVariant,
@@ -58,7 +61,7 @@ fn start_story(network: &Network, name: &str, built: &mut Built) -> Result<usize
     }
 }
 
-/// Samples while the network runs.
+/// Takes samples at a fixed interval while the network runs.
 struct Watcher<W> {
     sampler: Sampler<W>,
     interval: Duration,

@@ -1,4 +1,4 @@
-//! From a scenario's flows to agents on hosts.
+//! Makes the agents on hosts from a scenario's flows.
 
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
@@ -9,27 +9,27 @@ use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Apart from what a source draws otherwise.
+/// Offset from a source's random stream to the random stream of its rate requests.
 const ASKING: u64 = 16;
-/// IP bytes of a `ping`: 56 of payload, as by default.
+/// Length of a `ping` packet at the IP layer, in bytes, with `ping`'s default payload of 56 bytes.
 const PING_BYTES: u32 = 84;
-/// IP bytes of a `probe`: 12 of payload.
+/// Length of a `probe` packet at the IP layer, in bytes: 12 bytes of payload.
 const PROBE_BYTES: u32 = 40;
 
-/// IPv4 and TCP without options.
+/// Length of IPv4 and TCP headers without options, in bytes.
 const PLAIN_HEADER_BYTES: u32 = 40;
-/// With timestamps, as hosts have them today (RFC 7323).
+/// Length of the TCP timestamps option (RFC 7323), in bytes.
 const TIMESTAMPS_BYTES: u32 = 12;
 
-/// One flow's agents: two, or four where data goes both ways.
+/// The agents of one flow: two, or four if data flows in both directions.
 pub(super) struct Agents {
-    /// At the flow's `from`, and at its `to`.
+    /// The agent at the flow's `from`, and the agent at its `to`.
     pub ends: [Agent; 2],
-    /// The same for the responses, which go back as a flow of their own.
+    /// The agents of the responses, which are a flow of their own in the other direction.
     pub back: Option<[Agent; 2]>,
 }
 
-/// IP and TCP headers: what repairs losses by time came with timestamps.
+/// Returns the length of IP and TCP headers, in bytes. Only senders with RACK use timestamps.
 pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     match tcp.recovery {
         Recovery::NewReno | Recovery::Sack => PLAIN_HEADER_BYTES,
@@ -37,7 +37,7 @@ pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     }
 }
 
-/// A sender as `tcp` has it, over `paths` paths.
+/// Returns the configuration of a sender with the settings `tcp`, over `paths` paths.
 pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
     SenderConfig {
         mss: tcp.mss_bytes,
@@ -46,7 +46,8 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::Cubic => CongestionKind::Cubic {
                 hystart: HyStartKind::Classic,
                 fast_convergence: true,
-                // Networks are held against ns-2 and the RFCs, the lab's scenarios against the kernel.
+                // Networks are compared with ns-2 and the RFCs. The lab's scenarios are compared with the
+                // kernel.
                 growth: CubicGrowth::Continuous,
             },
             CongestionControl::Bic => CongestionKind::Bic,
@@ -75,7 +76,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
     }
 }
 
-/// A receiver as `tcp` has it.
+/// Returns the configuration of a receiver with the settings `tcp`.
 pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
     let delay = tcp.ack_delay;
     ReceiverConfig {
@@ -93,7 +94,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
     }
 }
 
-/// The agents of a flow; `back` is the number of the flow that responses would take.
+/// Returns the agents of a flow. `back` is the number of the flow that carries responses.
 pub(super) fn agents(
     flow: &NetworkFlow,
     tcp: &TcpSpec,
@@ -156,7 +157,9 @@ pub(super) fn agents(
     }
 }
 
-/// The agents of a connection between or behind proxies, which sends what another brings.
+/// Returns the agents of a connection between or behind proxies.
+///
+/// It forwards the data of the connection before it.
 pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [Agent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
     agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends

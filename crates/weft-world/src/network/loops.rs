@@ -1,4 +1,7 @@
-//! VPNs of a network: their edges in the simulator, who steers their windows, and what a run of them gave.
+//! The VPNs of a network.
+//!
+//! The module makes their edges in the simulator, steers the loops' windows while the network runs, and
+//! collects each loop's result.
 
 use super::build::{Built, managed_queue, node_id};
 use super::seat::Seat;
@@ -18,40 +21,40 @@ use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// The paper's a.
+/// Additive increase a of a window law, as in paper 003.
 const WINDOW_INCREASE: f64 = 0.1;
-/// The paper's α.
+/// Increase α of a rate law, as in paper 004.
 const RATE_INCREASE: f64 = 1.0;
-/// What a managed queue of a VPN takes for its rate, where it needs one.
+/// Rate that a VPN's managed queue assumes where its configuration needs a rate.
 const NOMINAL_RATE: Rate = Rate::from_mbps(10);
 
-/// One VPN's loop from one edge to another.
+/// The loop of one VPN from one edge to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BuiltLoop {
     /// The number of the VPN.
     pub vpn: u32,
-    /// The edge where packets enter.
+    /// The loop's ingress edge.
     pub from: NodeId,
-    /// The edge where they leave.
+    /// The loop's egress edge.
     pub to: NodeId,
-    /// VPN and edges, for series.
+    /// The name of the loop in time series: the VPN and both edges.
     pub name: String,
-    /// Whether it leads from an earlier edge of the file to a later one.
+    /// True if the loop leads from an earlier edge of the scenario file to a later one.
     pub is_up: bool,
 }
 
-/// What a run of a loop gave besides its [`VpnResult`].
+/// The result of one loop, with more detail than its [`VpnResult`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopRun {
-    /// Which one.
+    /// The loop to which the result belongs.
     pub which: BuiltLoop,
-    /// IP bytes that left at the far edge in each [`weft_sim::edge::TICK`] of the run.
+    /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,
-    /// What the run gave, as in results.
+    /// The figures of the loop, in the format of all results.
     pub result: VpnResult,
 }
 
-/// All loops that there can be.
+/// Returns all possible loops: one for each VPN and each ordered pair of its edges.
 pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
     let mut loops = Vec::new();
     for (number, vpn) in (0..).zip(&network.vpns) {
@@ -70,10 +73,12 @@ pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
     loops
 }
 
-/// Makes the nodes of a network's edges edges, and says who steers the windows between them.
+/// Turns the nodes of a network's edges into edges.
+///
+/// Returns the controllers that steer the windows between them.
 ///
 /// # Errors
-/// When a VPN's share makes no sense.
+/// Returns an error if a VPN's share is not valid.
 pub(super) fn seat_edges(
     network: &Network,
     variant: &NetworkVariant,
@@ -82,7 +87,7 @@ pub(super) fn seat_edges(
 ) -> Result<Steering, String> {
     let steering = Steering::of(network, variant);
     let members = Arc::new(membership(network));
-    // H, L and α go with the weight, so weights are taken around one.
+    // H, L and α are proportional to the weight, so weights are normalised to a mean of one.
     let mean_weight = network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64;
     let plans: Result<Vec<VpnPlan>, String> =
         network.vpns.iter().map(|vpn| plan(vpn, mean_weight, &variant.ingress_of(vpn), &steering)).collect();
@@ -100,7 +105,7 @@ pub(super) fn seat_edges(
     Ok(steering)
 }
 
-/// Whether a VPN's loops listen to others' losses.
+/// True if a VPN's loops also react to the losses of other loops.
 fn hears(spec: &IngressSpec) -> bool {
     spec.shared_events && spec.law == LoopLaw::AimdWindow
 }
@@ -117,7 +122,7 @@ fn membership(network: &Network) -> Membership {
     members
 }
 
-/// What a VPN is promised, as laws and engines have it.
+/// Converts a VPN's service into the type that laws and engines use.
 pub(crate) fn service(of: VpnService) -> Service {
     match of {
         VpnService::BestEffort => Service::BestEffort,
@@ -161,7 +166,7 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         hold_packets: spec.hold as f32,
         tau: spec.tau,
         interval: spec.interval,
-        // Nothing is below that would pace it, and nobody is late.
+        // No path below paces the packets, and a simulated edge is never late.
         late: Duration::ZERO,
         resolution: Duration::ZERO,
         startup: spec.startup,
@@ -182,12 +187,15 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
     }
 }
 
-/// Steers all windows of a network: those that lead from earlier to later edges of the file together, and those back.
+/// Steers all windows of a network.
+///
+/// One controller steers the windows from earlier to later edges of the scenario file. Another one steers the
+/// windows back.
 pub struct Steering {
-    /// Up and down; none without windows to steer.
+    /// The controllers for windows up and down. `None` if there are no windows to steer.
     controllers: Option<[Controller; 2]>,
     nominal_weight: f64,
-    /// Place of each edge in the file.
+    /// The position of each edge in the scenario file.
     rank: BTreeMap<NodeId, usize>,
 }
 
@@ -222,13 +230,13 @@ impl Steering {
         Steering { controllers: Some(controllers), nominal_weight, rank }
     }
 
-    /// a and b of a window of so much weight that begins.
+    /// Returns a and b of a new window with this weight.
     fn initial(&self, weight: f64) -> (f64, f64) {
         let first = self.controllers.as_ref().map(|[up, _]| up);
         first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))
     }
 
-    /// Runs the simulator until `end`, steering on the way.
+    /// Runs the simulator until `end`, and steers the windows whenever a controller is due.
     pub(super) fn run_until(&mut self, simulator: &mut Simulator<Seat>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
@@ -264,14 +272,16 @@ impl Steering {
     }
 }
 
-/// Starts the statistics of all edges anew; gives what loops had lost and dropped until now.
+/// Clears the statistics of all edges.
+///
+/// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
     built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(Edge::clear_stats);
     before
 }
 
-/// Packets lost on the way, and dropped by the VPN's own queue, ever.
+/// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
 fn losses(simulator: &Simulator<Seat>, this: &BuiltLoop) -> (f64, f64) {
     let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
@@ -283,7 +293,7 @@ fn arrivals<'a>(simulator: &'a Simulator<Seat>, this: &BuiltLoop) -> Option<&'a 
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
-/// How a loop stands, for series.
+/// Returns the current state of a loop, for time series.
 pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSnapshot {
     let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
@@ -294,7 +304,7 @@ pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSna
     }
 }
 
-/// What loops that carried anything gave since [`start_counting`].
+/// Returns the results of all loops that carried packets since [`start_counting`].
 pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], counted: Duration) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {

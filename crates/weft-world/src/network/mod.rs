@@ -1,4 +1,7 @@
-//! Whole networks of hosts, routers and edges: what the papers' figures are made of. In variants with an overlay, engines on nodes.
+//! Whole networks of hosts, routers and edges, as in the papers' figures.
+//!
+//! `build` makes a simulator from a scenario, `run` runs it and collects the figures, and `campaign` runs all
+//! variants. In variants with an overlay, some nodes run engines.
 
 mod build;
 mod campaign;

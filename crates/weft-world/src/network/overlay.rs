@@ -1,4 +1,6 @@
-//! The engines of a network's overlay: who is whose peer, at which addresses, over which relays.
+//! The engines of a network's overlay.
+//!
+//! The module decides which nodes are peers, at which addresses they reach each other, and over which relays.
 
 use super::build::node_id;
 use crate::site::{EngineSite, SiteLink};
@@ -13,7 +15,7 @@ use weft_units::{Instant, Rng};
 
 const PORT: u16 = 51_900;
 
-/// Makes a site of every node with weft.
+/// Makes a site of each node that runs weft.
 pub(super) struct Engines<'a> {
     network: &'a Network,
     used: &'a OverlayUse,
@@ -23,19 +25,19 @@ pub(super) struct Engines<'a> {
 }
 
 impl<'a> Engines<'a> {
-    /// Keys depend on `rng`.
+    /// Prepares the engines of a network. Their keys depend on `rng`.
     pub fn new(network: &'a Network, used: &'a OverlayUse, rng: Rng) -> Engines<'a> {
         let identity = |node| Identity::from_secret(bytes(&mut rng.split(1).split(node)));
         let identities = (0..network.nodes.len() as u64).map(identity).collect();
         Engines { network, used, underlay: Underlay::new(network), identities, rng }
     }
 
-    /// Whether weft runs on a node.
+    /// True if weft runs on the node.
     pub fn has(&self, node: usize) -> bool {
         self.network.overlay.has(node)
     }
 
-    /// A node's site.
+    /// Returns the engine and host of a node.
     pub fn site(&self, node: usize) -> Result<EngineSite, String> {
         let links: Vec<SiteLink> = self.underlay.ends_at(node).iter().map(|end| self.link(*end)).collect();
         let config = EngineConfig {
@@ -82,7 +84,7 @@ impl<'a> Engines<'a> {
         }
     }
 
-    /// A link as the node at one of its ends sees it.
+    /// Returns a link as the node at one of its ends sees it.
     fn link(&self, end: LinkEnd) -> SiteLink {
         let direction = |from: LinkEnd| LinkId((2 * from.link + from.end) as u32);
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));

@@ -1,4 +1,4 @@
-//! One run of one variant of a network.
+//! Runs one variant of a network once, and collects the figures.
 
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
@@ -14,53 +14,57 @@ use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate};
 
-/// What a run gave.
+/// The figures of one run.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkRun {
-    /// In the format of all results.
+    /// The figures in the format of all results.
     pub run: VariantRun,
-    /// What all TCP senders did from the beginning on, one for each flow; zeros for flows without TCP.
+    /// Counters of each flow's TCP sender over the whole run. They are zero for flows without TCP.
     pub senders: Vec<SenderCounters>,
-    /// The same, as it was after the warm-up.
+    /// Counters of each flow's TCP sender at the end of the warm-up.
     pub senders_before: Vec<SenderCounters>,
     /// Payload bytes that each flow had delivered at the end of each second of the run.
     pub delivered_by_second: Vec<Vec<u64>>,
-    /// Acknowledgments sent from the beginning on.
+    /// Number of acknowledgments that all TCP receivers sent over the whole run.
     pub acknowledgments: u64,
-    /// How late segments came after the warm-up, over all TCP receivers.
+    /// Lateness of segments after the warm-up, over all TCP receivers.
     pub lateness: Lateness,
-    /// Packets that finished transmission on any link, from the beginning on.
+    /// Number of packets that finished transmission on any link over the whole run.
     pub packet_hops: u64,
-    /// The queues of both directions of each link after the warm-up, up first.
+    /// Queues of both directions of each link after the warm-up, up first.
     pub queues: Vec<[LinkQueue; 2]>,
-    /// What VPNs' loops carried.
+    /// Results of the VPNs' loops.
     pub loops: Vec<LoopRun>,
-    /// What became of each flow's transfers.
+    /// Statistics of each flow's transfers.
     pub transfers: Vec<TransferStats>,
-    /// The rate that each flow was granted at the end, if it asks for one, in bit/s.
+    /// Rate granted to each flow at the end of the run, in bit/s.
+    ///
+    /// `None` if the flow does not ask for a rate.
     pub granted_bps: Vec<Option<u64>>,
-    /// What each flow was granted to begin with, if it asked for that (Quick-Start) and was, in bit/s.
+    /// Rate that Quick-Start granted to each flow at its start, in bit/s.
+    ///
+    /// `None` if the flow did not ask or got no grant.
     pub quick_start_bps: Vec<Option<u64>>,
-    /// What is guaranteed to flows at the end on both directions of each link, up first, in bit/s.
+    /// Rates guaranteed to flows at the end of the run on each link, up first, in bit/s.
     pub booked_bps: Vec<[u64; 2]>,
 }
 
-/// A link's queue.
+/// Statistics of a link's queue.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkQueue {
-    /// Packets in it on average, the one in transmission included (Little's law).
+    /// Mean number of packets in the queue, including the packet in transmission (Little's law).
     pub mean_packets: f64,
-    /// The longest time that a packet took to leave it, within 6 %.
+    /// Longest time that a packet took to leave the queue, in ms, within 6 %.
     pub longest_ms: f64,
 }
 
 impl NetworkRun {
-    /// A counter summed over all TCP senders, what it was after the warm-up taken off.
+    /// Returns the increase of a counter after the warm-up, summed over all TCP senders.
     pub fn counted(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
         self.sum(&counter) - self.senders_before.iter().map(counter).sum::<u64>()
     }
 
-    /// A counter summed over all TCP senders.
+    /// Returns a counter summed over all TCP senders.
     pub fn sum(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
         self.senders.iter().map(counter).sum()
     }
@@ -69,12 +73,12 @@ impl NetworkRun {
 /// Builds and runs a variant.
 ///
 /// # Errors
-/// As [`build`].
+/// Returns an error if [`build`] fails.
 pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<NetworkRun, String> {
     Ok(run_built(network, &mut build(network, variant, seed, traces)?))
 }
 
-/// Runs what was built, to the end of the scenario.
+/// Runs a built network to the end of the scenario.
 pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
     let mut by_second = vec![Vec::new(); network.flows.len()];
     let run = run_watched(network, built, |timeline, built, end| {
@@ -90,7 +94,7 @@ pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
     NetworkRun { delivered_by_second: by_second, ..run }
 }
 
-/// Runs what was built by way of `advance`, which lets it run until a time.
+/// Runs a built network. `advance` runs it until the time that it is given.
 pub(super) fn run_watched(
     network: &Network,
     built: &mut Built,
@@ -140,7 +144,7 @@ fn hops_so_far(built: &mut Built) -> u64 {
     links.into_iter().map(|link| built.simulator.link_mut(link).stats(now).sent_packets).sum()
 }
 
-/// Statistics begin anew. Returns the packet-hops until now.
+/// Clears the statistics of links and hosts. Returns the packet-hops until now.
 fn start_counting(built: &mut Built) -> u64 {
     let hops = hops_so_far(built);
     let now = built.simulator.now();
@@ -166,7 +170,7 @@ pub(super) fn agent(simulator: &Simulator<Seat>, node: NodeId, flow: FlowNo) -> 
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
-/// Bytes that reached the application so far.
+/// Returns the bytes that reached the application so far.
 pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
     let (node, number) = match counts_responses(spec) {
         true => (flow.from, FlowNo(flow.number.0 + 1)),
@@ -178,7 +182,7 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
     }
 }
 
-/// Something of each flow's TCP source; the default where it has none.
+/// Returns a value of each flow's TCP source, or the default if the flow has none.
 fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     let one = |flow: &BuiltFlow| match agent(&built.simulator, flow.from, flow.number) {
         Some(Agent::TcpSource(source)) => of(source),

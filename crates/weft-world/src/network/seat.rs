@@ -1,4 +1,4 @@
-//! A node of a network: a host and a router, in an overlay with an engine between the two.
+//! A node of a network: a host and a router. On an overlay node an engine stands between the two.
 
 use crate::site::EngineSite;
 use weft_sim::edge::Edge;
@@ -6,28 +6,28 @@ use weft_sim::host::Host;
 use weft_sim::{Body, LinkId, Node, Packet, Ports, Router, Station};
 use weft_units::Instant;
 
-/// One of a network's nodes.
+/// One node of a network.
 #[expect(clippy::large_enum_variant, reason = "most nodes are stations, and every packet passes one")]
 pub enum Seat {
-    /// Without weft.
+    /// A node without weft.
     Station(Station),
-    /// With an engine, by which all goes that its host sends.
+    /// A node with an engine, through which the host sends all its packets.
     Gate(Box<Gate>),
 }
 
-/// A host behind an engine, and a router for what is for others.
+/// A host behind an engine, and a router that forwards the packets of others.
 pub struct Gate {
     station: Station,
     site: EngineSite,
 }
 
 impl Seat {
-    /// A node with an engine and the hosts behind it; the station's own host stays silent.
+    /// Returns a node with an engine and the hosts behind it. The station's own host sends nothing.
     pub fn gate(station: Station, site: EngineSite) -> Seat {
         Seat::Gate(Box::new(Gate { station, site }))
     }
 
-    /// Its host.
+    /// Returns the node's host.
     pub fn host(&self) -> &Host {
         match self {
             Seat::Station(station) => station.host(),
@@ -35,7 +35,7 @@ impl Seat {
         }
     }
 
-    /// Its host, to change.
+    /// Returns the node's host for changes.
     pub fn host_mut(&mut self) -> &mut Host {
         match self {
             Seat::Station(station) => station.host_mut(),
@@ -43,7 +43,7 @@ impl Seat {
         }
     }
 
-    /// Its engine, if it has one.
+    /// Returns the node's engine, if it has one.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
             Seat::Station(_) => None,
@@ -51,27 +51,27 @@ impl Seat {
         }
     }
 
-    /// Its router.
+    /// Returns the node's router.
     pub fn router(&self) -> &Router {
         self.station().router()
     }
 
-    /// Its router, to change.
+    /// Returns the node's router for changes.
     pub fn router_mut(&mut self) -> &mut Router {
         self.station_mut().router_mut()
     }
 
-    /// Makes it an edge.
+    /// Makes the node an edge.
     pub fn set_edge(&mut self, edge: Edge) {
         self.station_mut().set_edge(edge);
     }
 
-    /// Its edge, if it is one.
+    /// Returns the node's edge, if it is one.
     pub fn edge(&self) -> Option<&Edge> {
         self.station().edge()
     }
 
-    /// Its edge, to change.
+    /// Returns the node's edge for changes, if it is one.
     pub fn edge_mut(&mut self) -> Option<&mut Edge> {
         self.station_mut().edge_mut()
     }

@@ -1,4 +1,4 @@
-//! Explicit rates in a network: who takes part, and what came of it.
+//! Explicit rates in a network: which routers and flows take part, and which rates they guarantee.
 
 use super::build::node_id;
 use super::seat::Seat;
@@ -10,7 +10,7 @@ use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants,
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
-/// What a flow asks of the routers, if it asks.
+/// Returns the rate that a flow requests from the routers. `None` if it requests nothing.
 pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants> {
     if signalling.law == GrantLaw::Off {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
     (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
 }
 
-/// The mean rates of a link, up first.
+/// Returns the mean rates of a link, up first.
 fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
     [&link.up, &link.down].map(|direction| match &direction.spec.capacity {
         Capacity::Rate(rate) => *rate,
@@ -30,7 +30,9 @@ fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
     })
 }
 
-/// Gives each router that takes part its controllers, and the others what they do to TTLs.
+/// Gives a controller to each outgoing link of each router that takes part.
+///
+/// Makes the configured router change TTLs.
 pub(super) fn seat_controllers(
     network: &Network,
     variant: &NetworkVariant,
@@ -72,7 +74,7 @@ pub(super) fn seat_controllers(
     }
 }
 
-/// What is guaranteed to flows on each link, up first.
+/// Returns the rates that are guaranteed to flows on each link, up first, in bit/s.
 pub(super) fn booked_bps(simulator: &Simulator<Seat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());

@@ -1,4 +1,7 @@
-//! A link in use begins to lose 15 %: how soon is it left, how often does it come back while it lasts, how soon after?
+//! A link in use begins to lose 15 % of its packets.
+//!
+//! The run measures how soon the overlay leaves the link and how often it takes the link back while the loss
+//! lasts. It also measures how soon the link is good again afterwards.
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;
@@ -9,20 +12,22 @@ const SETTLE: Duration = Duration::from_secs(120);
 const STEP: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// What one brownout came to.
+/// The result of one brownout.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// Milliseconds until the link was degraded.
+    /// Time until the link was degraded, in ms.
     pub demoted_ms: f64,
-    /// The flow then went another way; where there is none that is nearer to the key it stays.
+    /// True if the flow then took another route. It stays if no other member is nearer to the key.
     pub left: bool,
-    /// How often the link was good again while it went on losing.
+    /// Number of times that the link became good again while it still lost packets.
     pub flaps: u32,
-    /// Milliseconds from its end until the link was good again.
+    /// Time from the end of the loss until the link was good again, in ms.
     pub back_ms: f64,
 }
 
-/// Spoils the first link of a flow in an overlay of `nodes` for `duration`, one way or both.
+/// Makes the first link of a flow lossy for `duration`, in an overlay of `nodes` nodes.
+///
+/// The loss affects one direction of the link, or both.
 pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
@@ -70,7 +75,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Goes on sending until `is_over`, or for `longest`; gives how long it was.
+    /// Sends packets until `is_over` returns true, or for `longest`. Returns the time that passed.
     fn run_until(&mut self, longest: Duration, mut is_over: impl FnMut(&Flow) -> bool) -> Duration {
         let start = self.world.now();
         while self.world.now() - start < longest && !is_over(self) {

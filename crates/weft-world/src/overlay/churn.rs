@@ -1,5 +1,8 @@
-//! Random overlays to which everything happens that can: nodes come, die and start anew, links are cut, lose, flap, the network falls
-//! apart and comes together. Then it must be whole again.
+//! Random overlays under random faults.
+//!
+//! Nodes join, die and restart. Links are cut, lose packets and flap. The network splits into parts and joins
+//! again. After the last fault the run checks that the overlay heals: packets reach the roots of their keys
+//! and routing tables are full.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::percentile;
@@ -12,50 +15,55 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const JOIN: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_secs(4);
 const CHURN: Duration = Duration::from_secs(8);
-/// From the last fault until every packet must find its root again.
+/// Time after the last fault by which every packet must reach its root again.
 const HEAL: Duration = Duration::from_secs(12);
-/// From a death until the cells must be full again.
+/// Time after a death by which the cells of the routing tables must be full again.
 const REPAIR: Duration = Duration::from_secs(5);
-/// From a cut until there must be a way around.
+/// Time after a cut by which packets must have a route around it.
 const AROUND: Duration = Duration::from_secs(10);
+/// The first node, which never dies.
 const FIRST: u32 = 0;
+/// Interval between two steps of the run.
 const STEP: Duration = Duration::from_millis(100);
+/// Number of random keys to which each node's packets are followed.
 const KEYS_PER_NODE: usize = 3;
 
-/// What one seed came to.
+/// The result of one seed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// Nodes alive at the end.
+    /// Number of nodes alive at the end.
     pub nodes: usize,
-    /// Packets followed through the overlay while it was disturbed, and those that were lost or ended at a wrong node.
+    /// Packets followed during the faults, and those that were lost or ended at a wrong node.
     pub disturbed: (u64, u64),
-    /// Packets that were sent to a node no nearer to their key.
+    /// Number of packets that a node sent to a member that is no nearer to their key.
     pub astray: u64,
-    /// Packets followed after the time to heal, and those that did not reach their root.
+    /// Packets followed after the time to heal, and those of them that did not reach their root.
     pub healed: (u64, u64),
-    /// The same after the last deaths.
+    /// Packets followed after the last deaths, and those of them that did not reach their root.
     pub mended: (u64, u64),
-    /// The same after cuts between neighbours on the ring and others, which stay.
+    /// Packets followed after permanent cuts, and those of them that did not reach their root.
     pub around: (u64, u64),
-    /// Hops of all packets that reached their root after the time to heal.
+    /// Hops of each packet that reached its root after the time to heal.
     pub hops: Vec<u32>,
-    /// Entries that cells lacked five seconds after the last deaths, tables looked at, and tables that lacked any.
+    /// Results of the table check five seconds after the last deaths.
+    ///
+    /// The numbers are missing entries in cells, tables checked, and tables with missing entries.
     pub missing: (u64, u64, u64),
-    /// Members found silent, dead or not.
+    /// Number of members that nodes found silent, dead or not.
     pub losses: u64,
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
 }
 
 impl Outcome {
-    /// A packet went astray, or was lost when all should have been mended, or a cell was not full again.
+    /// True if a packet went astray, was lost after the time to heal, or a cell stayed incomplete.
     pub fn is_broken(&self) -> bool {
         self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
     }
 
-    /// 95 % of the packets made no more than log₁₆ N + 2 hops.
+    /// True if 95 % of the packets took at most log₁₆ N + 2 hops.
     pub fn has_few_hops(&self) -> bool {
         f64::from(percentile(&self.hops, 0.95)) <= libm::log2(self.nodes as f64) / 4.0 + 2.0
     }
@@ -64,7 +72,7 @@ impl Outcome {
 struct Run {
     world: World,
     rng: Rng,
-    /// What ends when: a fault between two nodes, or a node that starts again.
+    /// What ends at each time: a fault between two nodes, or the absence of a node that restarts.
     pending: Vec<(Instant, Pending)>,
     outcome: Outcome,
     most: usize,
@@ -78,7 +86,7 @@ enum Pending {
     Flap { a: u32, b: u32, left: u32 },
 }
 
-/// Plays one seed.
+/// Runs the overlay and the faults of one seed.
 pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let shape = if rng.chance(0.5) { Shape::Plane } else { Shape::TransitStub };
@@ -115,8 +123,10 @@ impl Run {
         ready.get(self.rng.below(ready.len() as u64) as usize).copied()
     }
 
-    /// Whom a node knows at its start: two that may die before they answer, and the first node. That one stays: a node that only ever knew
-    /// dead ones, and is known to none, is lost to any protocol.
+    /// Returns the nodes that a new node contacts at its start: two random ones and the first node.
+    ///
+    /// The two random nodes may die before they answer. The first node never dies. No protocol can help a
+    /// node whose only contacts are dead and that no other node has learnt.
     fn some_alive(&mut self) -> Vec<u32> {
         (0..2).filter_map(|_| self.any_alive()).chain([FIRST]).collect()
     }
@@ -231,7 +241,9 @@ impl Run {
         self.outcome.mended = self.follow(KEYS_PER_NODE, true);
     }
 
-    /// Cuts for good, one way or both: a fifth of the nodes lose the next one on the ring, as many another one.
+    /// Cuts links permanently, in one direction or in both.
+    ///
+    /// A fifth of the nodes lose the link to the next node on the ring and the link to one random node.
     fn cuts(&mut self) {
         let mut ring = self.world.alive();
         ring.sort_by_key(|node| self.world.id(*node));
@@ -250,7 +262,9 @@ impl Run {
         self.outcome.around = self.follow(KEYS_PER_NODE, false);
     }
 
-    /// Follows packets of random keys from every node that is ready; gives how many there were, and how many did not reach their root.
+    /// Follows packets to random keys from every node that is ready.
+    ///
+    /// Returns the number of packets, and the number of those that did not reach their root.
     fn follow(&mut self, keys: usize, counts_hops: bool) -> (u64, u64) {
         let (mut all, mut lost) = (0, 0);
         let mut roots: BTreeMap<u8, Roots> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Nodes die on the way of running flows: for how long is nothing delivered?
+//! Nodes on the route of running flows die. The run measures how long each flow delivers nothing.
 
 use super::judge::Roots;
 use super::terrain::{Shape, Terrain};
@@ -9,21 +9,23 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const SETTLE: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(2);
-/// Until the dead node, started anew, is one of them again.
+/// Time by which a restarted node is a member again.
 const RETURN: Duration = Duration::from_secs(8);
+/// Interval between two packets of a flow.
 const SPACING: Duration = Duration::from_millis(2);
-/// Flows through each node that dies, and flows to it.
+/// Number of flows through each node that dies, and number of flows to it.
 const FLOWS: usize = 3;
+/// Number of random flows that are tried to find enough of them.
 const TRIES: usize = 400;
 
-/// The longest silence of a flow while a node died on its way.
+/// The longest interruption of a flow when a node on its route died.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gap {
-    /// Milliseconds between two packets that arrived.
+    /// Longest time between two packets that arrived, in ms.
     pub ms: f64,
-    /// The round-trip time of the way it had, in milliseconds.
+    /// Round-trip time of the flow's route before the death, in ms.
     pub rtt_ms: f64,
-    /// The dead node was the root of the flow's key, and another one had to take over.
+    /// True if the dead node was the root of the flow's key, so that another node had to take over.
     pub of_root: bool,
 }
 
@@ -34,7 +36,9 @@ struct Flow {
     first_seq: u32,
 }
 
-/// Lets `deaths` nodes out of `nodes` die, one after the other, each with a few flows through it and to it.
+/// Kills `deaths` of `nodes` nodes one after the other.
+///
+/// A few flows pass through each of them and a few end there.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
@@ -69,7 +73,7 @@ fn one_death(world: &mut World, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
     gaps
 }
 
-/// Flows of which `victim` forwards packets, and flows to it. Each has a source of its own.
+/// Returns flows that `victim` forwards, and flows that end at it. Each flow has its own source.
 fn flows_by(world: &World, rng: &mut Rng, victim: u32) -> Vec<Flow> {
     let mut flows: Vec<Flow> = Vec::new();
     let nodes = world.alive();
@@ -118,7 +122,7 @@ fn gap(world: &World, flow: &Flow, victim: u32, kill_at: Instant, arrivals: &[Ar
     };
     let mut at: Vec<Instant> = arrivals.iter().filter(is_right).map(|a| a.at).collect();
     at.sort();
-    // Nothing ever came again: the gap lasts as long as was waited.
+    // If nothing arrives any more, the gap lasts until the end of the wait.
     at.push(world.now());
     let longest = at.windows(2).filter(|pair| pair[1] >= kill_at).map(|pair| pair[1] - pair[0]).max()?;
     let one_way: Duration = flow.path.windows(2).map(|hop| world.terrain.delay(hop[0], hop[1])).sum();

@@ -1,17 +1,19 @@
-//! What is right: whose a key is, whether a packet would get there, whether tables are as full as they can be.
+//! The correct state of an overlay: roots of keys, fates of packets, and full routing tables.
+//!
+//! The functions read the whole world, which no node can. They never change it.
 
 use super::world::World;
 use weft_core::route::overlay::{CELL, NextHop};
 use weft_units::{NodeId, RingDistance};
 
-/// The identifiers of nodes, to find the root of a key.
+/// The identifiers of all live nodes, sorted, to find the root of a key.
 #[derive(Clone, Debug)]
 pub struct Roots {
     sorted: Vec<NodeId>,
 }
 
 impl Roots {
-    /// Of all nodes alive on the side of `node`.
+    /// Returns the identifiers of all live nodes on the same side of a partition as `node`.
     pub fn beside(world: &World, node: u32) -> Roots {
         let alive = world.alive().into_iter().filter(|other| world.terrain.are_together(*other, node));
         let mut sorted: Vec<NodeId> = alive.map(|node| world.id(node)).collect();
@@ -19,7 +21,7 @@ impl Roots {
         Roots { sorted }
     }
 
-    /// The node nearest to `key`.
+    /// Returns the identifier nearest to `key`.
     pub fn of(&self, key: NodeId) -> Option<NodeId> {
         let at = self.sorted.partition_point(|id| *id < key);
         let around = [at.checked_sub(1).unwrap_or(self.sorted.len().checked_sub(1)?), at % self.sorted.len()];
@@ -36,18 +38,20 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }
 
-/// What would become of a packet if time stood still.
+/// The fate of a packet if the state of the overlay did not change on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
-    /// It reaches this node, which takes itself for the root.
+    /// The packet reaches this node, which considers itself the root, after this number of hops.
     Ends(NodeId, usize),
-    /// It is sent to a node that is dead or cut off, or dropped.
+    /// The packet is dropped, or sent to a node that is dead or cut off.
     Lost,
-    /// It is sent to a node that is not nearer to the key: it may come back.
+    /// The packet is sent to a node that is no nearer to the key, so that it may loop.
     Astray,
 }
 
-/// Follows a packet from `node` toward `key`, both ways where it is duplicated; the better end counts.
+/// Follows a packet from `node` toward `key`.
+///
+/// If the packet is duplicated, returns the better of the two fates.
 pub fn walk(world: &World, node: u32, key: NodeId) -> Walk {
     follow(world, node, key, true, 0)
 }
@@ -86,7 +90,9 @@ fn follow(world: &World, node: u32, key: NodeId, may_duplicate: bool, hops: usiz
     }
 }
 
-/// How many entries the cells of `node` lack: to three, or to as many as there are nodes for a cell.
+/// Returns the number of entries that the cells of `node` lack.
+///
+/// A full cell has three entries, or one for each live node that fits if there are fewer.
 pub fn missing_in_cells(world: &World, node: u32, roots: &Roots) -> usize {
     let Some(overlay) = world.overlay(node) else { return 0 };
     let own = overlay.id();

@@ -1,5 +1,8 @@
-//! Whole overlays in virtual time: many [`weft_core::route::overlay::Overlay`]s over a network that delays, loses and falls apart, held to what
-//! `docs/overlay.md` promises. No engine and no packets' contents: the protocol's real bytes, and headers of packets.
+//! Whole overlays in virtual time.
+//!
+//! Many [`weft_core::route::overlay::Overlay`]s run over a simulated network that delays, loses and splits.
+//! The tests check the promises of `docs/overlay.md`. Messages of the protocol are real bytes. Data packets
+//! are headers only, and there is no engine.
 
 pub mod brownout;
 pub mod churn;
@@ -20,7 +23,9 @@ pub use world::{Arrival, Traffic, World};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs `one` for each of `seeds` on `threads` threads; what they give, in the order of the seeds.
+/// Runs `one` for each of `seeds` on `threads` threads.
+///
+/// Returns the results in the order of the seeds.
 pub fn for_seeds<T: Send>(seeds: std::ops::Range<u64>, threads: usize, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(seeds.start);
     let all = Mutex::new(Vec::new());
@@ -44,7 +49,9 @@ pub fn for_seeds<T: Send>(seeds: std::ops::Range<u64>, threads: usize, one: impl
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The value that a share `p` of `values` does not exceed; zero of none.
+/// Returns the smallest value that at least the fraction `p` of `values` does not exceed.
+///
+/// Returns zero if there are no values.
 pub fn percentile<T: Copy + PartialOrd + Default>(values: &[T], p: f64) -> T {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));

@@ -1,4 +1,6 @@
-//! Who owns which prefix, in whole overlays: every site has some, and any node can be asked for all.
+//! The directory of prefix owners in whole overlays.
+//!
+//! Every site owns prefixes, and any node can look up any address.
 
 use super::judge::Roots;
 use super::sites::Finding;
@@ -13,22 +15,24 @@ use weft_wire::certificate::Prefix;
 
 const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
-/// As long as a lookup may take.
+/// Longest time that a lookup may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two lookups of all nodes together.
+/// Time between two lookups, over all nodes.
 const APART: Duration = Duration::from_millis(1);
 
-/// A world of sites, each of which owns [`prefixes`].
+/// A world of sites. Each site owns its [`prefixes`].
 pub struct Estate {
-    /// The nodes.
+    /// The nodes and the network.
     pub world: World,
-    /// For choices.
+    /// The random stream for choices.
     pub rng: Rng,
     nodes: u32,
 }
 
-/// What the site `n` owns: a host's address, a network behind it, and every eighth an IPv6 network, too. Site 0 has the default route,
-/// site 1 a large network.
+/// Returns the prefixes that site `n` owns: a host's address and a network behind it.
+///
+/// Every eighth site also owns an IPv6 network. Site 0 owns the default route, and site 1 owns a large
+/// network.
 pub fn prefixes(n: u32) -> Vec<Prefix> {
     let [_, _, high, low] = n.to_be_bytes();
     let mut all = vec![(Ipv4Addr::new(10, 9, high, low).into(), 32), (Ipv4Addr::new(10, 64 + high, low, 0).into(), 24)];
@@ -43,7 +47,7 @@ pub fn prefixes(n: u32) -> Vec<Prefix> {
     all
 }
 
-/// An address in a prefix that is in no longer one.
+/// Returns an address in a prefix that no longer prefix contains.
 pub fn address_in((network, length): Prefix) -> IpAddr {
     match network {
         IpAddr::V4(_) if length == 0 => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -54,7 +58,7 @@ pub fn address_in((network, length): Prefix) -> IpAddr {
 }
 
 impl Estate {
-    /// An overlay of `nodes` nodes that has settled.
+    /// Builds an overlay of `nodes` nodes and lets it settle.
     pub fn new(seed: u64, nodes: u32) -> Estate {
         let mut rng = Rng::new(seed).split(1);
         let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
@@ -73,12 +77,12 @@ impl Estate {
         Estate { world, rng, nodes }
     }
 
-    /// Lets time pass.
+    /// Lets virtual time pass.
     pub fn wait(&mut self, duration: Duration) {
         self.world.run_until(self.world.now() + duration);
     }
 
-    /// Looks these up, and waits for what is found.
+    /// Looks up all these addresses. Returns each result and the time that it took.
     pub fn look_up(&mut self, all: impl IntoIterator<Item = (u32, IpAddr)>) -> Vec<(Finding, Duration)> {
         self.world.take_findings();
         let mut began = BTreeMap::new();
@@ -93,21 +97,21 @@ impl Estate {
         findings.into_iter().map(|finding| (finding.clone(), took(&finding))).collect()
     }
 
-    /// The owner that one node finds, and after how long.
+    /// Returns the owner that one node finds for an address, and the time that the lookup took.
     pub fn ask(&mut self, node: u32, address: IpAddr) -> (Option<u32>, Duration) {
         let all = self.look_up([(node, address)]);
         let (finding, took) = all.first().expect("every lookup ends");
         (owner(&self.world, finding), *took)
     }
 
-    /// The root of the key that an address is looked up at first.
+    /// Returns the root of the key that a lookup of this address tries first.
     pub fn root_for(&self, address: IpAddr, beside: u32) -> u32 {
         let world = &self.world;
         let key = world.key_of(Region::around(address)[0]);
         world.node(Roots::beside(world, beside).of(key).unwrap_or_default())
     }
 
-    /// Any node but these.
+    /// Returns a random live node that is not in `not`.
     pub fn other_than(&mut self, not: &[u32]) -> u32 {
         loop {
             let node = self.rng.below(self.nodes.into()) as u32;
@@ -118,7 +122,7 @@ impl Estate {
     }
 }
 
-/// The node that was found.
+/// Returns the node that a lookup found, if it found an owner.
 pub fn owner(world: &World, finding: &Finding) -> Option<u32> {
     match &finding.found {
         Found::Owner(owner) => Some(world.node(owner.id)),
@@ -126,29 +130,31 @@ pub fn owner(world: &World, finding: &Finding) -> Option<u32> {
     }
 }
 
-/// What an estate came to.
+/// The measurements of one estate.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Sites.
+    /// Number of sites in the overlay.
     pub nodes: u32,
-    /// Lookups, and how many found another owner than they should, or none.
+    /// Number of lookups, and number of those that found no owner or a wrong one.
     pub lookups: (u64, u64),
-    /// Milliseconds that lookups took.
+    /// Duration of each lookup, in ms.
     pub ms: Vec<f64>,
-    /// Owners of whom each node keeps a claim.
+    /// Number of owners whose claim each node stores.
     pub kept: Vec<u32>,
-    /// Bits a second that each node sends for the directory's sake, headers included, while nobody looks anything up.
+    /// Rate at which each node sends for the directory without lookups, in bit/s, with headers.
     pub bps: Vec<f64>,
-    /// Nodes that each node is in session with for the directory's sake only.
+    /// Number of nodes with which each node has a session for the directory only.
     pub met: Vec<u32>,
-    /// Bytes that a lookup cost all nodes together.
+    /// Bytes that all nodes together sent for one lookup, on average.
     pub bytes_per_lookup: f64,
 }
 
-/// How long refreshing is measured.
+/// Time over which the cost of refreshing is measured.
 const MEASURE: Duration = Duration::from_secs(120);
 
-/// Measures an estate of `nodes` sites: each node looks up a prefix of each of `others` others.
+/// Measures an estate of `nodes` sites.
+///
+/// Each node looks up a prefix of each of `others` other sites.
 pub fn run(seed: u64, nodes: u32, others: u32) -> Outcome {
     let mut estate = Estate::new(seed, nodes);
     let total = |world: &World, node| world.directory_traffic(node).bytes as f64;

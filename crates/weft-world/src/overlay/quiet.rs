@@ -1,4 +1,6 @@
-//! A network that loses and delays, but in which nobody dies: no link may be called down.
+//! A network that loses and delays packets, but in which no node dies.
+//!
+//! No node may declare a member down.
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;
@@ -7,20 +9,23 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SPACING: Duration = Duration::from_millis(200);
 
-/// What a quiet time came to.
+/// The result of a run without deaths.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// Members that were called down, though nobody died.
+    /// Number of members that a node declared down, although no node died.
     pub false_alarms: u64,
-    /// Messages that nodes sent for the overlay's sake.
+    /// Number of messages that nodes sent for the overlay.
     pub messages: u64,
-    /// Packets sent, and those that reached a root.
+    /// Packets sent, and packets that reached a root.
     pub packets: (u64, u64),
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
 }
 
-/// `nodes` nodes over links that lose a share `loss` each way and delay by up to `jitter` more; a few flows of five packets a second.
+/// Runs `nodes` nodes with a few flows of five packets a second.
+///
+/// Links lose the fraction `loss` of the packets in each direction, and delay each packet by up to `jitter`
+/// more.
 pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duration) -> Outcome {
     let rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));

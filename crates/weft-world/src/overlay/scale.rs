@@ -1,4 +1,6 @@
-//! Overlays of any size: what a node has to know and to send, and how far packets go.
+//! Overlays of any size.
+//!
+//! The run measures what a node has to store and send, and how many hops packets take.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::terrain::{Shape, Terrain};
@@ -10,28 +12,28 @@ const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(15);
 const MEASURE: Duration = Duration::from_secs(5);
 
-/// What an overlay of one size came to.
+/// The measurements of an overlay of one size.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Nodes.
+    /// Number of nodes in the overlay.
     pub nodes: u32,
-    /// Members of each node.
+    /// Number of members that each node stores.
     pub members: Vec<u32>,
-    /// Bits a second that each node sends for the overlay's sake, packet headers included, while nothing changes.
+    /// Rate at which each node sends for an unchanging overlay, in bit/s, headers included.
     pub bps: Vec<f64>,
-    /// Bytes that one more node sends in its first five seconds.
+    /// Bytes that a new node sends in its first five seconds.
     pub join_bytes: f64,
-    /// Hops of packets that reached their root.
+    /// Hops of each packet that reached its root.
     pub hops: Vec<u32>,
-    /// Packets followed that did not.
+    /// Number of packets that did not reach their root.
     pub lost: u64,
-    /// Entries that cells lack of all nodes looked at, and how many nodes those were.
+    /// Number of entries missing in the cells of all nodes checked, and the number of those nodes.
     pub missing: (u64, u64),
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
 }
 
-/// Grows an overlay to `nodes` nodes, half as many more each second, lets it settle and measures.
+/// Grows an overlay to `nodes` nodes by half its size each second, lets it settle and measures it.
 pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let terrain = Terrain::new(Shape::Plane, rng.split(2));

@@ -1,4 +1,4 @@
-//! Nodes with prefixes: who they are by certificate, what is found, and some who lie.
+//! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
 
 use super::world::World;
 use std::collections::BTreeSet;
@@ -13,17 +13,17 @@ use weft_wire::ownership::{self, Claim, Reply, Verdict, emit_holders};
 
 /// The world's time zero, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
-/// A year.
+/// Validity of a certificate, in seconds: one year.
 const VALID_S: u64 = 31_536_000;
 
-/// The network's root key, and whom it has revoked.
+/// The network's root key, and the nodes that it has revoked.
 pub struct Registry {
     key: RootKey,
     root: RootPublicKey,
     revoked: BTreeSet<NodeId>,
 }
 
-/// The registry at a time.
+/// The registry at a certain time, as a directory sees it.
 pub(super) struct Now<'a> {
     pub(super) registry: &'a Registry,
     pub(super) now: Instant,
@@ -37,7 +37,9 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// A certificate of the node `id` from `since` seconds after the world's start, for a year.
+    /// Returns a certificate for the node `id`.
+    ///
+    /// It is valid for a year, from `since` seconds after the world's start.
     pub fn certify(&self, id: NodeId, prefixes: &[Prefix], since: u64) -> Vec<u8> {
         let mut public_key = PublicKey([0; 32]);
         public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
@@ -59,7 +61,9 @@ impl Authority for Now<'_> {
         weft_session::place_of(name)
     }
 
-    /// Nodes of the world are not called by the hash of their key, but by its beginning.
+    /// Checks a certificate, and returns the prefixes that it grants to its owner.
+    ///
+    /// The owner's identifier is the first bytes of its key. A real node's identifier is a hash of its key.
     fn check(&self, certificate: &[u8]) -> Option<Grant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
@@ -73,21 +77,21 @@ impl Authority for Now<'_> {
     }
 }
 
-/// What a node does to the directory's messages it writes or hands on.
+/// How a lying node changes the directory messages that it writes or forwards.
 #[derive(Clone, Debug)]
 pub enum Lie {
-    /// Says that there is no owner, and that only itself holds keys.
+    /// Answers that there is no owner, and names only itself as a holder of keys.
     Denies,
-    /// Says that owners are where they are not.
+    /// Answers with wrong addresses of owners.
     Misleads,
-    /// Says that this certificate is the owner's.
+    /// Answers with this certificate as the owner's.
     Shows(Vec<u8>),
-    /// Hands nothing on, and says nothing.
+    /// Forwards nothing and answers nothing.
     Swallows,
 }
 
 impl Lie {
-    /// What becomes of a message that the liar sends; none is not sent.
+    /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
     pub(super) fn tell(&self, own: &Contact, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(message) = call::Message::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
@@ -115,31 +119,31 @@ impl Lie {
     }
 }
 
-/// The end of a lookup.
+/// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Who asked.
+    /// The node that asked.
     pub node: u32,
-    /// What for.
+    /// The address that it looked up.
     pub address: IpAddr,
-    /// What it found.
+    /// The result of the lookup.
     pub found: Found,
-    /// When.
+    /// The time of the result.
     pub at: Instant,
 }
 
-/// What a node of the world has beside its overlay.
+/// The part of a node that does not belong to its overlay: its directory and its certificate.
 #[derive(Default)]
 pub(super) struct Site {
     pub(super) directory: Option<Directory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
-    /// Nodes it was in session with for the directory's sake, and no neighbour of.
+    /// Nodes with which it had a session for the directory only, and that are not its neighbours.
     pub(super) met: BTreeSet<u32>,
 }
 
 impl Site {
-    /// A new start of the node's program.
+    /// Starts the directory of a node whose program starts.
     pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &Overlay, registry: &Registry, rng: Rng) {
         let mut directory = Directory::new(START_UNIX_S, run, rng);
         let context = Context { now, overlay, authority: &Now { registry, now } };
@@ -151,19 +155,19 @@ impl Site {
 }
 
 impl World {
-    /// From now on nodes that start know who owns what.
+    /// Gives a directory to every node that starts from now on.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
     }
 
-    /// Certifies a node's prefixes, and lets it claim them.
+    /// Certifies a node's prefixes, and makes the node claim them.
     pub fn own(&mut self, node: u32, prefixes: &[Prefix]) {
         let since = (self.now() - Instant::ZERO).as_secs();
         let certificate = self.registry.as_ref().map(|registry| registry.certify(self.id(node), prefixes, since));
         self.show(node, certificate.unwrap_or_default());
     }
 
-    /// What `holder` makes of a claim by `thief` with any certificate.
+    /// Returns the verdict of `holder` on a claim that `thief` makes with any certificate.
     pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<Verdict> {
         let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
         let mut out = [0; ownership::MAX_MESSAGE];
@@ -184,19 +188,19 @@ impl World {
         })?
     }
 
-    /// Lets a node claim what a certificate of its own says.
+    /// Makes a node claim the prefixes in this certificate.
     pub fn show(&mut self, node: u32, certificate: Vec<u8>) {
         self.nodes[node as usize].site.certificate = certificate.clone();
         self.with_directory(node, |directory, context| directory.own(context, &certificate));
     }
 
-    /// A node gives up its prefixes.
+    /// Makes a node give up its prefixes.
     pub fn withdraw(&mut self, node: u32) {
         self.nodes[node as usize].site.certificate.clear();
         self.with_directory(node, |directory, context| directory.withdraw(context));
     }
 
-    /// A node gets another address.
+    /// Gives a node another address.
     pub fn relocate(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         this.contact.details[0] += 1;
@@ -206,7 +210,7 @@ impl World {
         self.with_directory(node, |directory, context| directory.contact_changed(context));
     }
 
-    /// The root revokes a node's certificates, and everybody hears of it.
+    /// Revokes a node's certificates at the root. Every live node learns of it at once.
     pub fn revoke(&mut self, node: u32) {
         let id = self.id(node);
         if let Some(registry) = &mut self.registry {
@@ -217,17 +221,19 @@ impl World {
         }
     }
 
-    /// Lets a node lie from now on.
+    /// Makes a node lie from now on.
     pub fn corrupt(&mut self, node: u32, lie: Lie) {
         self.nodes[node as usize].site.lie = Some(lie);
     }
 
-    /// Asks who owns an address.
+    /// Starts a lookup of an address's owner at a node.
     pub fn look_up(&mut self, node: u32, address: IpAddr) {
         self.with_directory(node, |directory, context| directory.look_up(context, address));
     }
 
-    /// Whether a node is where an owner was said to be; if not, the one who asked says so to its directory.
+    /// True if the owner of a finding is at the address that the finding names.
+    ///
+    /// If it is not, the node that asked reports this to its directory.
     pub fn meet(&mut self, finding: &Finding) -> bool {
         let Found::Owner(owner) = &finding.found else { return false };
         let to = &self.nodes[self.node(owner.id) as usize];
@@ -239,32 +245,32 @@ impl World {
         is_there
     }
 
-    /// What has been found since the last call.
+    /// Returns the results of lookups since the last call.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.findings)
     }
 
-    /// What else has happened to directories since the last call.
+    /// Returns the other events of directories since the last call.
     pub fn take_reports(&mut self) -> Vec<(u32, Event)> {
         std::mem::take(&mut self.reports)
     }
 
-    /// A region's place on the ring.
+    /// Returns a region's place on the ring.
     pub fn key_of(&self, region: Region) -> NodeId {
         self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
     }
 
-    /// How many nodes a node met for the directory's sake only.
+    /// Returns the number of nodes that a node met for the directory only.
     pub fn met(&self, node: u32) -> u32 {
         self.nodes[node as usize].site.met.len() as u32
     }
 
-    /// A node's directory, while it is alive.
+    /// Returns a node's directory, if the node is alive.
     pub fn directory(&self, node: u32) -> Option<&Directory> {
         self.nodes.get(node as usize)?.site.directory.as_ref()
     }
 
-    /// Lets a node's directory do something.
+    /// Calls `act` with a node's directory, then sends the messages that result.
     pub fn with_directory<T>(&mut self, node: u32, act: impl FnOnce(&mut Directory, &Context<'_>) -> T) -> Option<T> {
         let now = self.now();
         let this = &mut self.nodes[node as usize];

@@ -1,19 +1,21 @@
-//! Where nodes are, and what the network between them does to a message.
+//! The places of nodes, and what the network between them does to a message.
 
 use std::collections::BTreeMap;
 use weft_units::{Duration, Rng};
 
-/// One-way delay across the whole plane's side.
+/// One-way delay from one side of the plane to the opposite one, in ms.
 const ACROSS_MS: f64 = 40.0;
+/// Least one-way delay between two nodes, in ms.
 const LEAST_MS: f64 = 1.0;
+/// Number of places of the transit-stub shape.
 const STUBS: u64 = 8;
 
-/// How nodes are placed.
+/// The placement of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// Anywhere on a square: delays grow with the distance.
+    /// Nodes are anywhere on a square. Delays grow with the distance.
     Plane,
-    /// In a few places, each behind an access link of its own: near others, or far away.
+    /// Nodes are in a few places, each behind its own access link: very near to each other or far.
     TransitStub,
 }
 
@@ -24,13 +26,13 @@ struct Place {
     access_ms: f64,
 }
 
-/// Delay, jitter, loss and faults between nodes, which have numbers.
+/// Delay, jitter, loss and faults between numbered nodes.
 #[derive(Clone, Debug)]
 pub struct Terrain {
     shape: Shape,
-    /// The share of messages lost, one way, without any fault.
+    /// Fraction of messages that the network loses in each direction without any fault.
     pub loss: f64,
-    /// Added to each message's delay: anything up to this.
+    /// Largest random delay that is added to a message.
     pub jitter: Duration,
     rng: Rng,
     places: Vec<Place>,
@@ -39,13 +41,13 @@ pub struct Terrain {
 }
 
 impl Terrain {
-    /// A network without nodes.
+    /// Returns a network without nodes.
     pub fn new(shape: Shape, rng: Rng) -> Terrain {
         let (places, sides, faults) = (Vec::new(), Vec::new(), BTreeMap::new());
         Terrain { shape, loss: 0.0, jitter: Duration::ZERO, rng, places, sides, faults }
     }
 
-    /// A place for one more node.
+    /// Adds a place for one more node.
     pub fn add(&mut self) {
         let rng = &mut self.rng;
         self.places.push(match self.shape {
@@ -59,14 +61,14 @@ impl Terrain {
         self.sides.push(0);
     }
 
-    /// The delay of one message, without jitter.
+    /// Returns the one-way delay of a message, without jitter.
     pub fn delay(&self, from: u32, to: u32) -> Duration {
         let (a, b) = (self.places[from as usize], self.places[to as usize]);
         let ms = LEAST_MS + ACROSS_MS * libm::hypot(a.x - b.x, a.y - b.y) + a.access_ms + b.access_ms;
         Duration::from_nanos((ms * 1e6) as u64)
     }
 
-    /// How long a message is under way; none if it is lost.
+    /// Returns the time until a message arrives, or `None` if it is lost.
     pub fn cross(&mut self, from: u32, to: u32) -> Option<Duration> {
         let loss = self.faults.get(&(from, to)).copied().unwrap_or(self.loss);
         if !self.are_together(from, to) || loss > 0.0 && self.rng.chance(loss) {
@@ -76,27 +78,29 @@ impl Terrain {
         Some(self.delay(from, to) + late)
     }
 
-    /// From now on a share of what goes from one to the other is lost; one is a cut.
+    /// Makes the network lose a fraction of the messages between two nodes, in one direction.
+    ///
+    /// A loss of one is a cut.
     pub fn spoil(&mut self, from: u32, to: u32, loss: f64) {
         self.faults.insert((from, to), loss);
     }
 
-    /// Ends faults from one to the other.
+    /// Ends faults between two nodes, in one direction.
     pub fn mend(&mut self, from: u32, to: u32) {
         self.faults.remove(&(from, to));
     }
 
-    /// No message passes from `from` to `to`.
+    /// True if no message passes from `from` to `to`.
     pub fn is_cut(&self, from: u32, to: u32) -> bool {
         !self.are_together(from, to) || self.faults.get(&(from, to)).is_some_and(|loss| *loss >= 1.0)
     }
 
-    /// Puts a node on a side; nothing passes between sides.
+    /// Puts a node on a side of a partition. No message passes between sides.
     pub fn put_on_side(&mut self, node: u32, side: u8) {
         self.sides[node as usize] = side;
     }
 
-    /// The side a node is on.
+    /// Returns the side that a node is on.
     pub fn side(&self, node: u32) -> u8 {
         self.sides[node as usize]
     }
@@ -107,7 +111,7 @@ impl Terrain {
         self.sides.fill(0);
     }
 
-    /// Whether both are on one side.
+    /// True if both nodes are on the same side.
     pub fn are_together(&self, a: u32, b: u32) -> bool {
         self.sides[a as usize] == self.sides[b as usize]
     }

@@ -1,4 +1,7 @@
-//! Many overlays and a network in virtual time.
+//! Many overlays and a network between them, in virtual time.
+//!
+//! The world owns the clock, the nodes and an agenda of events. It hands messages and packets from node to
+//! node with the terrain's delays and losses. It must never depend on anything but its random stream.
 
 use super::sites::{Finding, Now, Registry, Site};
 use super::terrain::Terrain;
@@ -9,38 +12,38 @@ use weft_core::route::ownership::{Context, Directory, Event as Report};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
-/// A public key and an IPv4 address; how often the node moved is in the first byte.
+/// Details of a contact: a public key and an IPv4 address. The first byte counts the node's moves.
 const DETAILS: [u8; 39] = [0; 39];
-/// What two nodes that met sent each other before: the two messages of a handshake, headers included.
+/// Bytes of the two handshake messages that two nodes send when they meet, headers included.
 const MEETING: u64 = 28 + 148 + 28 + 92;
-/// What surrounds a message on the wire: IPv4, UDP, hop header and tag.
+/// Bytes around a message on the wire: IPv4, UDP, hop header and tag.
 const OVERHEAD: u64 = 28 + 10 + 16;
-/// Hops a packet may make.
+/// Largest number of hops of a packet.
 const MOST_HOPS: u8 = 32;
 
-/// What a node sent for the overlay's sake.
+/// Messages that a node sent for the overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Messages.
+    /// Number of messages that the node sent.
     pub messages: u64,
-    /// Bytes on the wire, headers included.
+    /// Number of bytes on the wire, headers included.
     pub bytes: u64,
 }
 
 /// A packet that reached the root of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// As its source numbered it.
+    /// The packet's number at its source.
     pub seq: u32,
-    /// The source.
+    /// The node that sent the packet.
     pub source: u32,
-    /// The root.
+    /// The node that received the packet as the root of its key.
     pub root: u32,
-    /// When it was sent.
+    /// The time at which the source sent the packet.
     pub sent_at: Instant,
-    /// When it came.
+    /// The time at which the packet arrived.
     pub at: Instant,
-    /// Nodes that sent it on.
+    /// Number of times that a node forwarded the packet.
     pub hops: u32,
 }
 
@@ -95,9 +98,9 @@ impl Ord for Entry {
     }
 }
 
-/// Nodes, numbered from zero, and what is under way between them.
+/// Nodes, numbered from zero, and the messages and packets on their way between them.
 pub struct World {
-    /// The network.
+    /// The network between the nodes.
     pub terrain: Terrain,
     now: Instant,
     timing: Timing,
@@ -114,7 +117,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world without nodes.
+    /// Returns a world without nodes.
     pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
         World {
             terrain,
@@ -133,48 +136,48 @@ impl World {
         }
     }
 
-    /// The time.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Messages, packets and timers so far.
+    /// Returns the number of messages, packets and timers so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// All nodes that are alive.
+    /// Returns all nodes that are alive.
     pub fn alive(&self) -> Vec<u32> {
         (0..self.nodes.len() as u32).filter(|node| self.overlay(*node).is_some()).collect()
     }
 
-    /// A node's identifier.
+    /// Returns a node's identifier.
     pub fn id(&self, node: u32) -> NodeId {
         self.nodes[node as usize].contact.id
     }
 
-    /// The node with an identifier: its last four bytes.
+    /// Returns the node with an identifier. The identifier's last four bytes are the node's number.
     pub fn node(&self, id: NodeId) -> u32 {
         let [.., a, b, c, d] = *id.as_bytes();
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// A node's overlay, while it is alive.
+    /// Returns a node's overlay, if the node is alive.
     pub fn overlay(&self, node: u32) -> Option<&Overlay> {
         self.nodes.get(node as usize)?.overlay.as_ref()
     }
 
-    /// What a node has sent.
+    /// Returns the traffic that a node has sent.
     pub fn traffic(&self, node: u32) -> Traffic {
         self.nodes[node as usize].traffic
     }
 
-    /// What a node has sent to know who owns what.
+    /// Returns the traffic that a node has sent for the directory.
     pub fn directory_traffic(&self, node: u32) -> Traffic {
         self.nodes[node as usize].of_directory
     }
 
-    /// A new node, which knows `via` and no others; gives its number.
+    /// Adds a node that has the contacts `via` and no others. Returns its number.
     pub fn add(&mut self, via: &[u32]) -> u32 {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
@@ -188,7 +191,7 @@ impl World {
         node
     }
 
-    /// Starts a node anew, with its old identifier and nothing else.
+    /// Starts a node again. It keeps its identifier and nothing else.
     pub fn start(&mut self, node: u32, via: &[u32]) {
         let bootstrap = via.iter().map(|via| self.nodes[*via as usize].contact.clone()).collect();
         let rng = Rng::new(self.rng.next_u64());
@@ -203,13 +206,13 @@ impl World {
         self.settle(node);
     }
 
-    /// A node falls silent.
+    /// Makes a node fall silent.
     pub fn kill(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         (this.overlay, this.site.directory) = (None, None);
     }
 
-    /// Sends a packet toward the root of `key`; gives its number.
+    /// Sends a packet toward the root of `key`. Returns its number.
     pub fn send(&mut self, source: u32, key: NodeId) -> u32 {
         let node = &mut self.nodes[source as usize];
         node.next_seq += 1;
@@ -219,12 +222,12 @@ impl World {
         seq
     }
 
-    /// What has arrived since the last call.
+    /// Returns the packets that arrived since the last call.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// Lets time pass.
+    /// Runs the world until `end`.
     pub fn run_until(&mut self, end: Instant) {
         while self.agenda.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
             let Some(Reverse(entry)) = self.agenda.pop() else { break };
@@ -250,7 +253,7 @@ impl World {
             }
             Event::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
-                // A session ends with its process: what an earlier one said is refused.
+                // A session ends with its process, so a message from an earlier run of the sender is refused.
                 let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
                 if Directory::is_for(&bytes) {
                     let handled = self.with_directory(node, |own, context| own.handle_message(context, id, &bytes));
@@ -289,7 +292,9 @@ impl World {
         }
     }
 
-    /// How long what is sent is under way, directly or by a third node that hands it on; none if it is lost.
+    /// Returns the time until a message arrives, directly or over the relay `via`.
+    ///
+    /// Returns `None` if it is lost.
     fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
         let Some(via) = via else { return self.terrain.cross(from, to) };
         let relay = self.node(via);
@@ -298,7 +303,7 @@ impl World {
         Some(first + self.terrain.cross(relay, to)?)
     }
 
-    /// Takes a node's messages, and sees when it wants to be woken.
+    /// Sends a node's pending messages, and schedules its next timer.
     pub(super) fn settle(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         let Some(mut overlay) = this.overlay.take() else { return };
@@ -315,7 +320,7 @@ impl World {
         }
     }
 
-    /// Lets a node's directory do what is due and takes its messages; gives when it wants to be woken.
+    /// Runs a node's directory and sends its messages. Returns its next timeout.
     fn settle_directory(&mut self, node: u32, overlay: &Overlay) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;
@@ -343,7 +348,9 @@ impl World {
         wake
     }
 
-    /// Opens a session with a node that is no neighbour, if there is none yet; false if it is not where it is said to be.
+    /// Opens a session with a node that is no neighbour, unless there is one.
+    ///
+    /// Returns false if the node is not at its stated address.
     fn meet_for(&mut self, node: u32, id: NodeId, directory: &Directory) -> bool {
         let to = self.node(id);
         let Some(other) = self.nodes.get(to as usize) else { return false };
@@ -356,7 +363,7 @@ impl World {
         true
     }
 
-    /// Sends what is in the buffer.
+    /// Sends the message that is in the buffer.
     fn transmit(&mut self, node: u32, Transmit { to, via, len }: Transmit) {
         let this = &mut self.nodes[node as usize];
         let run = this.run;

@@ -1,4 +1,4 @@
-//! The applications of a scenario as agents on the two hosts, and what they tell.
+//! The applications of a scenario as agents on the two hosts, and what those agents measured.
 
 use super::world::{HOME, HUB, World};
 use crate::site::Site;
@@ -11,26 +11,31 @@ use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig, WindowOp
 use weft_sim::{FlowNo, NodeId};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// IPv4, TCP, timestamps.
+/// Length of IPv4 and TCP headers with timestamps, in bytes.
 const TCP_HEADERS_LEN: u32 = 52;
-/// IPv4, UDP.
+/// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// An echo request of `ping`, with its IP header.
+/// Length of an echo request of `ping` with its IP header, in bytes.
 const PING_BYTES: u32 = 84;
-/// What half of a `tcp_rmem` of 32 MB announces.
+/// Receive window that Linux announces for a `tcp_rmem` of 32 MB, in bytes: half of the buffer.
 const WINDOW_BYTES: u32 = 16 << 20;
-/// Linux: the longest that an acknowledgment waits, the least and the greatest retransmission timeout.
+/// Longest delay of an acknowledgment in Linux.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(40);
+/// Least retransmission timeout in Linux.
 const MIN_RTO: Duration = Duration::from_millis(200);
+/// Greatest retransmission timeout in Linux.
 const MAX_RTO: Duration = Duration::from_secs(120);
-/// Between two transfers, as the lab has it.
+/// Pause between two transfers, as in the lab.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Linux: `tcp_reordering`.
+/// Number of duplicate acknowledgments that show a loss: the default of Linux's `tcp_reordering`.
 const DUP_THRESH: u32 = 3;
-/// Known congestion controls, by the kernel's names.
+/// Congestion controls of the simulator, by the kernel's names.
 const CONGESTION: [&str; 5] = ["reno", "cubic", "bic", "bbr", "weft_er"];
 
-/// `has_paths`: a tunnel carries the flow, whose paths' rates stand for a rate that the flow does not name.
+/// Returns a flow's congestion control.
+///
+/// With `has_paths`, a tunnel carries the flow. A flow that names no explicit rate then uses the rates of the
+/// tunnel's paths.
 fn congestion(flow: &Flow, has_paths: bool, seed: u64) -> Result<CongestionKind, String> {
     match flow.congestion.as_str() {
         "reno" => Ok(CongestionKind::Reno { abc_limit_segments: 1 }),
@@ -50,7 +55,7 @@ fn congestion(flow: &Flow, has_paths: bool, seed: u64) -> Result<CongestionKind,
     }
 }
 
-/// A TCP sender as Linux has it.
+/// Returns the configuration of a TCP sender as in Linux.
 fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> SenderConfig {
     SenderConfig {
         mss,
@@ -69,7 +74,10 @@ fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> Sende
     }
 }
 
-/// A TCP receiver as Linux has it. The kernel doubles what iperf3 asks for and announces half of the buffer; a transfer's is as said.
+/// Returns the configuration of a TCP receiver as in Linux.
+///
+/// The kernel doubles the buffer size that iperf3 asks for, and announces half of the buffer. The buffer of a
+/// transfer has exactly the size that the flow gives.
 fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     let window_of = |buffer: u64| if flow.app == App::Transfer { buffer / 2 } else { buffer };
     let set = flow.receive_buffer_bytes.map(|buffer| u32::try_from(window_of(buffer)).unwrap_or(u32::MAX));
@@ -83,26 +91,30 @@ fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     }
 }
 
-/// One subflow's receiver: MPTCP's window is that of the whole connection.
+/// Returns the configuration of one MPTCP subflow's receiver.
+///
+/// Its window is that of the whole connection.
 fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     ReceiverConfig { opening: WindowOpening::AtOnce, ..receiver_config(flow, mss) }
 }
 
-/// A flow's place in the world.
+/// A flow's two ends in the world, and the bytes that it has delivered.
 pub(super) struct Seat {
     flow: Flow,
     number: FlowNo,
     from: NodeId,
     to: NodeId,
     epoch: Instant,
-    /// Bytes delivered to the application so far, at each look.
+    /// Bytes delivered to the application at each sample.
+    ///
+    /// The time counts from the beginning of the run.
     delivered: Vec<(Duration, u64)>,
 }
 
-/// Seats every flow's two agents; the run begins at `epoch`.
+/// Adds every flow's two agents to the hosts. The run begins at `epoch`.
 ///
 /// # Errors
-/// When a congestion control is not known.
+/// Returns an error if a congestion control is not known.
 pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
     let vpns = &scenario.vpns;
     let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
@@ -127,12 +139,12 @@ pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: 
 }
 
 impl Seat {
-    /// Where the flow's sender sits, and its number there.
+    /// Returns the node of the flow's sender, and the flow's number there.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
     }
 
-    /// Has the flow's packets travel in a VPN, where there are VPNs.
+    /// Assigns the flow's packets to a VPN at both nodes, if there are VPNs.
     fn join(&self, world: &mut World, vpn: &str) {
         for node in [HOME, HUB] {
             world.simulator.with_node(node, |site, _, _| {
@@ -204,12 +216,12 @@ impl Seat {
         Ok([Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))])
     }
 
-    /// Whether the rates of the tunnel's paths are the flow's explicit rate.
+    /// True if the flow's explicit rate is the rate of the tunnel's paths.
     pub(super) fn goes_by_paths(&self) -> bool {
         self.flow.app.is_tcp() && self.flow.congestion == "weft_er" && self.flow.pacing.is_none()
     }
 
-    /// The flow's explicit rate is `rate` from now on.
+    /// Sets the flow's explicit rate to `rate`.
     pub(super) fn grant(&self, world: &mut World, rate: Rate) {
         world.simulator.with_node(self.from, |site, now, ports| {
             if let Some(Agent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
@@ -219,12 +231,12 @@ impl Seat {
         });
     }
 
-    /// The flow's name.
+    /// Returns the flow's name.
     pub(super) fn name(&self) -> &str {
         &self.flow.name
     }
 
-    /// The flow.
+    /// Returns the flow as the scenario describes it.
     pub(super) fn flow(&self) -> &Flow {
         &self.flow
     }
@@ -248,14 +260,14 @@ impl Seat {
         }
     }
 
-    /// Notes what has been delivered by `at` of the run.
+    /// Records the bytes delivered until `at`. The time counts from the beginning of the run.
     pub(super) fn look(&mut self, world: &World, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
         }
     }
 
-    /// The arrivals of a probe so far.
+    /// Returns all arrivals of a probe flow so far.
     pub(super) fn arrivals(&self, world: &World) -> Vec<Arrival> {
         let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
@@ -266,18 +278,18 @@ impl Seat {
         sink.log().iter().map(arrival).collect()
     }
 
-    /// The least one-way delay of the last `count` arrivals of a probe.
+    /// Returns the least one-way delay of the last `count` arrivals of a probe flow.
     pub(super) fn recent_one_way(&self, world: &World, count: usize) -> Option<Duration> {
         let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
 
-    /// Which of the evenly spaced packets left at this time of the run.
+    /// Returns the number of the evenly spaced packet that left at this time of the run.
     fn number_of(&self, sent: Duration) -> u64 {
         sent.saturating_sub(self.flow.start).div_duration_f64(self.flow.interval).round() as u64
     }
 
-    /// What the application measured.
+    /// Returns the figures that the application measured, and its time series.
     pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
@@ -325,7 +337,10 @@ impl Seat {
         }
     }
 
-    /// Goodput is that of the transfers that began after the warm-up, over their own time: from connect to the last byte.
+    /// Returns the result of a transfer flow.
+    ///
+    /// Goodput counts the transfers that began after the warm-up. It divides their bytes by their own time,
+    /// from connect to the last byte.
     fn transfer_result(&self, world: &World, warmup: Duration) -> FlowResult {
         let (Some(Agent::TcpSource(source)), Some(Agent::TcpSink(sink))) =
             (self.agent(world, self.from), self.agent(world, self.to))

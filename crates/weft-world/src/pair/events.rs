@@ -1,4 +1,4 @@
-//! The timed events of a run: carries them out, then says what each did.
+//! Carries out the timed events of a run, and measures the effect of each.
 
 use super::apps::Seat;
 use super::measure::Stage;
@@ -12,19 +12,19 @@ use weft_sim::link::{Capacity, LinkSpec};
 use weft_sim::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
-/// How long after a change for the worse the paths' states are watched.
+/// Time after a change for the worse during which the paths' states are watched.
 const WATCH: Duration = Duration::from_secs(5);
 
 /// An event that was carried out.
 #[derive(Clone, Debug)]
 pub(super) struct Happened {
     event: Event,
-    /// Position of the link.
+    /// Position of the event's link in the scenario.
     link: Option<usize>,
     restored_at: Option<Duration>,
 }
 
-/// A change in time order: the n-th event, or its end.
+/// A change in time order: the beginning of an event, or its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Duration,
@@ -84,7 +84,9 @@ fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
     }
 }
 
-/// Tells engines, if they carry the packets; what one refuses, for it has no such link or VPN, changes nothing.
+/// Sends a command to a node's engines, if the node has engines.
+///
+/// An engine refuses a command for a link or VPN that it does not have. The refusal changes nothing.
 fn tell(stage: &mut Stage<'_>, node: NodeId, command: &Command) {
     stage.world.simulator.with_node(node, |site, now, ports| {
         let Some(engines) = site.engines_mut() else { return };
@@ -129,7 +131,7 @@ fn cut(stage: &mut Stage<'_>, link: usize, which: Directions, is_cut: bool) {
     }
 }
 
-/// Sets the link to what the scenario says, with `change` on top.
+/// Sets a link to the scenario's description, with `change` applied to it.
 fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Action>) {
     for (id, mut wanted) in directions(stage, link, which) {
         match change {
@@ -142,7 +144,9 @@ fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Ac
     }
 }
 
-/// What the events did, told from the probes' arrivals, the links' bytes and the paths' states.
+/// Returns the effect of each event.
+///
+/// The effect is measured from the probes' arrivals, the links' bytes and the paths' states.
 pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
     let probes = stage.seats.iter().filter(|seat| seat.flow().app == App::Probe);
@@ -167,12 +171,14 @@ pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried)
     judged.collect()
 }
 
-/// How bad a path is, from 0 (good) on; none for one that is not open yet.
+/// Returns the severity of a path's state, from 0 (good) upward.
+///
+/// `None` if the path is not open yet.
 fn severity(state: PathState) -> Option<usize> {
     [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
 }
 
-/// Time from a change for the worse until the engine at home took the link's path for worse than before.
+/// Returns the time from a change for the worse until the home engine lowered the path's state.
 fn demoted_after(stage: &Stage<'_>, done: &Happened) -> Option<Duration> {
     let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
     let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;
@@ -185,7 +191,7 @@ fn demoted_after(stage: &Stage<'_>, done: &Happened) -> Option<Duration> {
     changes().find(|c| c.at > at && c.at <= at + WATCH && worse(c.state)).map(|change| change.at - at)
 }
 
-/// The names of the flows that are probes.
+/// Returns the flows that are probes.
 pub(super) fn probe_seats(seats: &[Seat]) -> impl Iterator<Item = &Seat> {
     seats.iter().filter(|seat| seat.flow().app == App::Probe)
 }

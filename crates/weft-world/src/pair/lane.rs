@@ -1,50 +1,57 @@
-//! What a set of flows goes through: each variant makes one lane, or one for each link.
+//! The lanes of a scenario.
+//!
+//! A lane is a set of links and a way to carry packets over them, for one run of all flows. A variant makes
+//! one lane, or one lane for each link.
 
 use super::world::{EngineSettings, VpnSettings};
 use weft_scenario::{Kind, Scenario, Variant};
 
-/// A tunnel's cost: what it adds to a packet, and what it leaves of one.
+/// The cost of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Overhead {
-    /// Bytes that a packet is longer on the link.
+    /// Number of bytes that the tunnel adds to a packet on the link.
     pub bytes: u32,
-    /// TCP payload bytes of a full packet.
+    /// TCP payload of a full packet, in bytes.
     pub mss: u32,
 }
 
-/// IPv4 and TCP with timestamps in a packet of 1500 bytes.
+/// Cost without a tunnel: IPv4 and TCP with timestamps in a packet of 1500 bytes.
 const PLAIN: Overhead = Overhead { bytes: 0, mss: 1448 };
-/// IPv4, UDP, opcode and peer, packet number, tag; `mssfix 1492` clamps what TCP announces as if it used no options.
+/// Cost of OpenVPN: IPv4, UDP, opcode and peer, packet number, tag.
+///
+/// `mssfix 1492` clamps the announced MSS as if TCP used no options.
 const OPENVPN: Overhead = Overhead { bytes: 28 + 4 + 4 + 16, mss: 1492 - 52 - 40 - 12 };
-/// IPv4, UDP, header, tag; the device's MTU is 1420.
+/// Cost of WireGuard: IPv4, UDP, header, tag. The device's MTU is 1420 bytes.
 const WIREGUARD: Overhead = Overhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
 
-/// What carries the packets of a lane.
+/// The carrier of a lane's packets.
 #[derive(Clone, Debug)]
 pub(super) enum Carrier {
-    /// One link, and hosts at its ends.
+    /// One link with hosts at its ends.
     Plain { link: usize, overhead: Overhead },
-    /// Hosts that speak MPTCP over these links.
+    /// Hosts that use MPTCP over these links.
     Multipath { links: Vec<usize> },
-    /// Pairs of engines over these links, mostly one.
+    /// Pairs of engines over these links. Most lanes have one pair.
     Engines { links: Vec<usize>, pairs: Vec<EngineSettings> },
 }
 
-/// One lane.
+/// One lane of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    /// The variant's name in the results.
+    /// The lane's name in the results.
     pub name: String,
-    /// The variant it belongs to.
+    /// The name of the variant that the lane belongs to.
     pub variant: String,
-    /// The only link used, by its position, where it is one.
+    /// Position of the lane's link, if the lane has only one.
     pub link: Option<usize>,
     pub carrier: Carrier,
-    /// What is a model here.
+    /// A note that says which part of the lane is a model.
     pub note: Option<&'static str>,
 }
 
-/// The lanes of a variant. `best` is the position of the best single link, for tunnels that use one.
+/// Returns the lanes of a variant.
+///
+/// `best` is the position of the best single link, for tunnels that use one link.
 pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<Lane> {
     let chosen = chosen_links(variant, scenario);
     let link_name = |link: usize| scenario.links.get(link).map_or("", |link| link.name.as_str());
@@ -98,7 +105,7 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
     }
 }
 
-/// The positions of the links a variant uses.
+/// Returns the positions of the links that a variant uses.
 fn chosen_links(variant: &Variant, scenario: &Scenario) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&scenario.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()

@@ -1,4 +1,4 @@
-//! One run of one lane: build the world, run the flows and events, collect what was measured.
+//! Runs one lane once: builds the world, runs flows and events, and collects the measurements.
 
 use super::apps::{self, Seat};
 use super::events;
@@ -16,43 +16,47 @@ use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Trace
 use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Time between a tunnel's being ready and the beginning of the run.
+/// Time from the moment when the tunnel is ready until the run begins.
 const LEAD: Duration = Duration::from_millis(700);
-/// How long after the end of a run what was sent may still arrive.
+/// Time after the end of a run in which packets may still arrive.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Of what the paths are known to carry, in percent: more than all of it, since a path that is kept below its capacity never shows it.
+/// Percentage of the paths' known rate that flows with explicit rates get.
+///
+/// It exceeds 100 % because a path that is kept below its capacity never shows its capacity.
 const USED_PERCENT: u64 = 104;
 
-/// What is the same in all runs.
+/// The inputs that all runs share.
 pub(super) struct Bench<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
     pub looks: Option<&'a (Eyes, PathBuf)>,
 }
 
-/// What one lane of a run gave.
+/// The measurements of one run of a lane.
 pub(super) struct LaneRun {
     pub run: VariantRun,
     pub series: Vec<Series>,
 }
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Stage<'a> {
     pub scenario: &'a Scenario,
     pub described: Vec<[LinkSpec; 2]>,
     pub world: World,
     pub seats: Vec<Seat>,
-    /// When the run began.
+    /// The simulated time at which the run began.
     pub epoch: Instant,
     carried: Carried,
-    /// Bytes sent at the last look, and what could have been since the warm-up, per link [up, down].
+    /// Bytes sent until the last sample, for each link, up first.
     before: Vec<[u64; 2]>,
+    /// Bytes that each link could have sent since the warm-up, up first.
     capacity: Vec<[u64; 2]>,
+    /// Time of the next sample, counted from the beginning of the run.
     next_look: Duration,
     at: Duration,
     results: Vec<LinkResult>,
-    /// The VPNs' ways in when counting began, and at the end.
+    /// The state of the VPNs' ingress queues when counting began, and at the end.
     entries: [Entries; 2],
 }
 
@@ -65,7 +69,7 @@ impl Bench<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// Runs a lane once; `number` counts its runs from one.
+    /// Runs a lane once. `number` counts the lane's runs from one.
     pub(super) fn run(&self, lane: &Lane, number: usize, seed: u64) -> Result<LaneRun, String> {
         let mut stage = self.stage(lane, seed)?;
         let watch = self.looks.map(|looks| Watch::start(looks, lane, number, &mut stage)).transpose()?;
@@ -140,7 +144,10 @@ impl Bench<'_> {
         LaneRun { run, series }
     }
 
-    /// How much older than an omniscient sender's the newest probe was, at the 95th percentile; only where a trace drives a link.
+    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
+    ///
+    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
+    /// links.
     fn beyond_omniscient(&self, stage: &Stage<'_>, seat: &Seat) -> Option<f64> {
         let flow = events::probe_seats(std::slice::from_ref(seat)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
@@ -153,7 +160,7 @@ impl Bench<'_> {
 }
 
 impl Stage<'_> {
-    /// Runs until this time of the run, and looks at links and applications on the way.
+    /// Runs until `end`, a time of the run, and samples links and applications on the way.
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
@@ -212,7 +219,9 @@ impl Stage<'_> {
         self.grant_paths();
     }
 
-    /// Flows whose explicit rate is that of the tunnel's paths share it, as a proxy would have them.
+    /// Divides the rate of the tunnel's paths among the flows that use it as their explicit rate.
+    ///
+    /// A proxy divides it in the same way.
     fn grant_paths(&mut self) {
         for node in [HOME, HUB] {
             let own = |seat: &&Seat| seat.goes_by_paths() && seat.sender().0 == node;

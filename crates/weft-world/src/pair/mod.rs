@@ -1,4 +1,7 @@
-//! Two nodes and the links between them: the lab's scenarios in virtual time, with the same engine.
+//! Two nodes and the links between them: the lab's scenarios in virtual time.
+//!
+//! Both nodes run the same engine as the program. `run` plays every variant and repeat of a scenario, `world`
+//! builds the two sites and their links, and `measure` runs one lane.
 
 mod apps;
 mod events;

@@ -1,4 +1,6 @@
-//! A whole scenario: every variant, every repeat, side by side on the processor's cores, and the result.
+//! Runs a whole scenario: every variant and every repeat, in parallel on the processor's cores.
+//!
+//! Collects the result.
 
 use super::lane::{Lane, lanes};
 use super::measure::{Bench, LaneRun};
@@ -14,36 +16,41 @@ use weft_scenario::{
     median,
 };
 
-/// How to run a scenario.
+/// The options of a scenario run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PairOptions {
-    /// Only these variants, by name; all of the scenario's if empty.
+    /// Names of the variants to run. An empty list selects all variants of the scenario.
     pub variants: Vec<String>,
-    /// Runs of each variant; as the scenario says if none.
+    /// Number of runs of each variant. `None` selects the scenario's number.
     pub repeat: Option<u32>,
-    /// The seed of the first run, each next one's is one more; as the scenario says if none.
+    /// Seed of the first run. Each next run adds one. `None` selects the scenario's seed.
     pub seed: Option<u64>,
-    /// Threads to use, at least one. The result does not depend on it.
+    /// Number of threads, at least one. The result does not depend on it.
     pub threads: usize,
-    /// What each run leaves to look at, in files of this directory named after scenario, variant and run.
+    /// The records of each run, and the directory for their files.
+    ///
+    /// File names contain scenario, variant and run.
     pub looks: Option<(Eyes, PathBuf)>,
 }
 
-/// What running a scenario gave.
+/// The outcome of a scenario run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PairRun {
-    /// In the format of all results.
+    /// The figures in the format of all results.
     pub result: RunResult,
     /// The time series of each run, by the variant's name.
     pub series: BTreeMap<String, Vec<RunSeries>>,
 }
 
-/// Runs a scenario in virtual time. `settings` reads a variant's own weft settings; `done` is told how many of how many runs
-/// are over.
+/// Runs a scenario in virtual time.
+///
+/// `settings` reads a variant's own weft settings. The function calls `done` with the number of finished runs
+/// and the number of all runs.
 ///
 /// # Errors
-/// When the scenario is too long, there is no such variant, link or flow, or a variant's settings are wrong. A variant that the simulator does not have is no error: it is listed in
-/// [`RunResult::skipped`] with the reason.
+/// Returns an error if the scenario is too long, if there is no such variant, link or flow, or if a variant's
+/// settings are wrong. A variant that the simulator does not have is no error. [`RunResult::skipped`] lists
+/// it with the reason.
 pub fn run(
     scenario: &Scenario,
     traces: &Traces,
@@ -59,7 +66,7 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
-    // The bound counts what impaired links carry with the seed that is used.
+    // The bound depends on the impaired links, whose capacity depends on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
     let bench = Bench { scenario, traces, looks: options.looks.as_ref() };
@@ -87,7 +94,7 @@ pub fn run(
     Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
 }
 
-/// What a variant needs and the simulator does not have.
+/// Returns the reason why the simulator cannot run a variant, if there is one.
 fn lacking(variant: &Variant) -> Option<&'static str> {
     if !variant.kind.is_weft() {
         return None;
@@ -101,7 +108,7 @@ fn lacking(variant: &Variant) -> Option<&'static str> {
     }
 }
 
-/// Whether all that is to be looked at is there.
+/// Returns an error if a link or flow to record does not exist.
 fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String> {
     let Some((eyes, _)) = &options.looks else { return Ok(()) };
     for name in &eyes.captured {
@@ -116,7 +123,7 @@ fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String>
 }
 
 impl LaneRun {
-    /// Its figures, and its time series.
+    /// Splits the run into its figures and its time series.
     fn apart(self) -> (VariantRun, RunSeries) {
         let series = RunSeries { goodput_bps: self.run.goodput_bps, series: self.series };
         (self.run, series)
@@ -157,7 +164,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// The position of the best single link: by what was measured, or else by its rate.
+    /// Returns the position of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let goodput = |runs: &[LaneRun]| median(runs.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0);
         let measured = self.runs.iter().filter_map(|(lane, runs)| Some((lane.link?, goodput(runs))));

@@ -1,15 +1,18 @@
-//! A sweep, or a part of it: many random mixes of links, each judged.
+//! Runs a sweep or a part of it: many random mixes of links, each with a verdict.
 
 use super::world::EngineSettings;
 use super::{PairOptions, run};
 use crate::side_by_side::side_by_side;
 use weft_scenario::{MixResult, Sweep};
 
-/// Runs the mixes at the positions that `takes` accepts, `threads` at a time, each on a thread of its own; the results are in the order of the
-/// positions. The result does not depend on `threads`. `done` is told how many of how many mixes are over.
+/// Runs the mixes at the positions that `takes` accepts.
+///
+/// Returns the results in the order of the positions. The function runs `threads` mixes at a time, each on
+/// its own thread. The result does not depend on `threads`. The function calls `done` with the number of
+/// finished mixes and the number of all mixes.
 ///
 /// # Errors
-/// When a mix cannot be run.
+/// Returns an error if a mix cannot be run.
 pub fn run_sweep(
     sweep: &Sweep,
     threads: usize,

@@ -1,4 +1,4 @@
-//! What a run of a lane leaves to look at: a capture of links, the story of a flow's TCP.
+//! Records of one lane's run: a capture of links, and a trace of one flow's TCP sender.
 
 use super::apps::Seat;
 use super::lane::Lane;
@@ -9,17 +9,19 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use weft_sim::record::Capture;
 
-/// A run under watch.
+/// The records of a run in progress.
 pub(super) struct Watch<'a> {
     directory: &'a Path,
     stem: String,
     capture: Option<Capture<BufWriter<File>>>,
-    /// The position of the flow that is traced; MPTCP's has no single TCP to tell of.
+    /// Position of the flow that is traced.
+    ///
+    /// MPTCP has no single TCP sender, so its flows are not traced.
     traced: Option<usize>,
 }
 
 impl<'a> Watch<'a> {
-    /// From now on; `number` is the run's.
+    /// Starts the records. `number` is the number of the run.
     pub(super) fn start(
         (eyes, directory): &'a (Eyes, PathBuf),
         lane: &Lane,
@@ -44,7 +46,7 @@ impl<'a> Watch<'a> {
         Ok(Watch { directory, stem, capture, traced })
     }
 
-    /// Writes what is not yet written.
+    /// Writes the rest of the records.
     pub(super) fn finish(self, stage: &Stage<'_>) -> Result<(), String> {
         if let Some(capture) = self.capture {
             capture.finish().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Two sites and the links between them: a scenario come to life.
+//! Two sites and the links between them, built from a scenario.
 
 use super::lane::{Carrier, Lane};
 use crate::network::link_spec;
@@ -17,22 +17,23 @@ pub const HOME: NodeId = NodeId(0);
 /// The scenario's second node.
 pub const HUB: NodeId = NodeId(1);
 const PORT: u16 = 51_900;
-/// All hosts are behind the two nodes, in every VPN with the same addresses.
+/// Prefix of the hosts behind each of the two nodes. Every VPN has the same addresses.
 const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
-/// IPv4 and TCP with timestamps.
+/// Length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS_LEN: u32 = 52;
-/// How long tunnels may take until they carry packets.
+/// Longest time that a tunnel may take until it carries packets.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Interval between two checks that the tunnel carries packets.
 const READY_STEP: Duration = Duration::from_millis(50);
 
-/// What both engines of a lane are set to.
+/// The settings of both engines of a lane.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EngineSettings {
-    /// How each sends to the other.
+    /// The policy with which each engine sends to the other.
     pub policy: Policy,
-    /// The AEAD they prefer.
+    /// The AEAD that both engines prefer.
     pub cipher: Cipher,
-    /// The inner MTU to use at most, in bytes; none leaves it to the paths.
+    /// Largest inner MTU, in bytes. `None` leaves the MTU to the paths.
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
@@ -43,18 +44,18 @@ pub struct EngineSettings {
 /// A VPN between the two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VpnSettings {
-    /// Its name.
+    /// The VPN's name.
     pub name: String,
-    /// Its share beside others.
+    /// The VPN's weight against other VPNs.
     pub weight: u32,
-    /// What it is promised.
+    /// The service that the VPN is promised.
     pub service: Service,
-    /// How its packets enter the tunnel.
+    /// The settings of the VPN's ingress queue.
     pub entry: Entry,
 }
 
 impl Default for EngineSettings {
-    /// What the program does without being told otherwise.
+    /// Returns the program's defaults.
     fn default() -> EngineSettings {
         EngineSettings {
             policy: Policy::default(),
@@ -68,17 +69,19 @@ impl Default for EngineSettings {
 
 /// Two sites joined by the links of a scenario.
 pub struct World {
-    /// Everything, the home node first.
+    /// The simulator with both nodes and all links. The home node is first.
     pub simulator: Simulator<Site>,
     /// Both directions of each link, up first.
     pub links: Vec<[LinkId; 2]>,
-    /// TCP payload bytes of a full packet between the hosts.
+    /// TCP payload of a full packet between the hosts, in bytes.
     pub(super) mss: u32,
 }
 
 impl World {
-    /// Builds the lane's world; everything random in it depends on `seed`. Links that the lane does not use stay idle, so that the
-    /// others are in every lane alike.
+    /// Builds the lane's world. Everything random in it depends on `seed`.
+    ///
+    /// The world contains all links of the scenario, so that a link behaves alike in every lane. Links that
+    /// the lane does not use stay idle.
     pub(super) fn build(scenario: &Scenario, traces: &Traces, lane: &Lane, seed: u64) -> Result<World, String> {
         let mut simulator = Simulator::new(seed);
         let links: Vec<[LinkId; 2]> =
@@ -103,7 +106,7 @@ impl World {
         Ok(world)
     }
 
-    /// Until the session stands and all paths carry.
+    /// Runs until the session is established and all paths carry packets.
     fn wait_until_ready(&mut self, paths: usize) -> Result<(), String> {
         while self.carrying_paths() < paths {
             if self.simulator.now() > Instant::ZERO + READY_TIMEOUT {
@@ -114,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    /// Paths that carry, of the pair of engines that has the fewest.
+    /// Returns the least number of paths that carry packets in a pair of engines.
     fn carrying_paths(&self) -> usize {
         let Some(engines) = self.simulator.nodes().first().and_then(Site::engines) else { return 0 };
         engines.all().map(|site| self.carrying_paths_of(site)).min().unwrap_or(0)
@@ -127,20 +130,25 @@ impl World {
         peer.map_or(0, |peer| peer.paths.iter().filter(|path| path.active && carries(path.state)).count())
     }
 
-    /// What the paths of `node`'s engine are to be offered together, IP bytes of inner packets; none while there is no path.
+    /// Returns the rate that the paths of `node`'s engine can carry together, in inner IP bytes.
+    ///
+    /// Returns `None` while there is no path.
     pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
         let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
         site.engine().payload_rates(self.simulator.now()).next()?.rate
     }
 
-    /// TCP payload bytes of a full packet that `node` sends, as its route and device say when a connection begins.
+    /// Returns the TCP payload of a full packet that `node` sends now, in bytes.
+    ///
+    /// It follows from the MTU of the route and device, as for a new connection.
     pub(super) fn mss(&self, node: NodeId) -> u32 {
         let engine = self.simulator.nodes().get(node.index()).and_then(Site::engine);
         engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
     }
 
-    /// Has every trace start now, and all that happens to links by the clock, so that all variants meet the same opportunities and
-    /// outages at the same time of the run.
+    /// Restarts every trace and every timed change of a link at the current time.
+    ///
+    /// All variants thus meet the same opportunities and outages at the same time of the run.
     pub(super) fn begin_run(&mut self) {
         self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
@@ -154,10 +162,10 @@ impl World {
     }
 }
 
-/// Both directions of every link as the scenario describes them, in a run with this seed.
+/// Returns both directions of every link as the scenario describes them, for a run with this seed.
 ///
 /// # Errors
-/// When a trace is not there.
+/// Returns an error if a trace does not exist.
 pub(super) fn described(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<Vec<[LinkSpec; 2]>, String> {
     let both = |link: &weft_scenario::Link| {
         let direction = |spec: &weft_scenario::DirectionSpec| {
@@ -190,14 +198,16 @@ fn sites(scenario: &Scenario, lane: &Lane, links: &[[LinkId; 2]], rng: &Rng) -> 
     }
 }
 
-/// Engines on one node.
+/// Puts several engines on one node.
 fn side_by_side(engines: Vec<EngineSite>) -> Result<Site, String> {
     let mut engines = engines.into_iter();
     let first = engines.next().ok_or("there is no VPN to make a pair of nodes for")?;
     Ok(Site::Engines(Box::new(Engines::new(first, engines.collect()))))
 }
 
-/// An engine at both ends of links, as each node sees them; `number` keeps several pairs apart.
+/// Makes one engine for each end of the links.
+///
+/// `number` distinguishes several pairs on the same links.
 fn engine_pair(
     [home, hub]: [Vec<SiteLink>; 2],
     settings: &EngineSettings,
@@ -248,7 +258,7 @@ fn engine_pair(
     Ok([site(HOME, home)?, site(HUB, hub)?])
 }
 
-/// The links at the positions `used`, as a node sees them.
+/// Returns the links at the positions `used`, as a node sees them.
 fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId; 2]]) -> Vec<SiteLink> {
     let there = if node == HOME { HUB } else { HOME };
     let address = |position: usize, node: NodeId| Ipv4Addr::new(10, 77, position as u8, node.0 as u8 + 1);

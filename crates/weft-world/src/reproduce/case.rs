@@ -1,9 +1,9 @@
-//! The scenarios, and the cases made of them.
+//! The scenario files of the reproduction, and the cases made from them.
 
 use super::laboratory::Case;
 use weft_scenario::{Network, Scenario};
 
-/// A scenario file that is part of the program.
+/// A scenario file that is compiled into the program.
 #[derive(Clone, Copy)]
 pub(super) struct ScenarioFile {
     pub name: &'static str,
@@ -49,25 +49,29 @@ impl ScenarioFile {
     }
 }
 
-/// A scenario of two nodes.
+/// Parses a scenario of two nodes.
 pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
     Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 
-/// One variant of a network that `label` tells from the other networks of its name.
+/// Returns one variant of a network as a case.
+///
+/// `label` distinguishes this network from others with the same name.
 pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);
     Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
 }
 
-/// The same, as long as its scenario says.
+/// Returns one variant of a network as a case that lasts as long as its scenario says.
 pub(super) fn whole_case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
     let length = Some([network.duration, network.warmup]);
     Ok(Case { length, ..case(network, label, variant)? })
 }
 
-/// Figure 2 with so many paths, each slower than the one before by `difference_percent` of the first.
+/// Returns Figure 2 with this number of paths.
+///
+/// Path k, counted from 0, is slower than path 0 by k times `difference_percent`.
 pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Result<Case, String> {
     let mut network = FIGURE_2.read()?;
     for path in 0..paths {
@@ -85,7 +89,7 @@ pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Re
     case(&network, &format!("{paths} paths, {difference_percent} %"), variant)
 }
 
-/// A network of three explicit paths with these weights.
+/// Returns a case of a network of three explicit paths with these weights.
 pub(super) fn weighted(network: &Network, weights: [u32; 3], variant: &str) -> Result<Case, String> {
     let mut network = network.clone();
     network.paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = weight);

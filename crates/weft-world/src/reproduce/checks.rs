@@ -1,42 +1,42 @@
-//! Conditions, and which of them were not met.
+//! The conditions of a row, and a list of those that were not met.
 
 use super::row::{Finding, Measured};
 
-/// The conditions of a row.
+/// The conditions of a row. Only the missed ones are stored.
 #[derive(Default)]
 pub(super) struct Checks {
     missed: Vec<String>,
 }
 
 impl Checks {
-    /// `what` ought to be.
+    /// Records the condition `what` as missed unless `is_met`.
     pub fn check(&mut self, is_met: bool, what: impl FnOnce() -> String) {
         if !is_met {
             self.missed.push(what());
         }
     }
 
-    /// `value`, called `what`, ought to be at least `least`.
+    /// Requires that `value` is at least `least`. `what` names the value.
     pub fn at_least(&mut self, what: &str, value: f64, least: f64) {
         self.check(value >= least, || format!("{what} is {value:.2}, below {least:.2}"));
     }
 
-    /// `value`, called `what`, ought to be below `bound`.
+    /// Requires that `value` is below `bound`. `what` names the value.
     pub fn below(&mut self, what: &str, value: f64, bound: f64) {
         self.check(value < bound, || format!("{what} is {value:.2}, not below {bound:.2}"));
     }
 
-    /// What was measured, with whether all was met.
+    /// Returns a finding with these measurements. It passes if all conditions were met.
     pub fn finding(self, measured: Measured) -> Finding {
         Finding { measured, pass: self.pass(), remarks: self.into_remarks(), ..Finding::default() }
     }
 
-    /// Whether all were met.
+    /// True if all conditions were met.
     pub fn pass(&self) -> bool {
         self.missed.is_empty()
     }
 
-    /// A sentence for what was missed, if anything was.
+    /// Returns a sentence that lists the missed conditions, or nothing if there are none.
     pub fn into_remarks(self) -> Vec<String> {
         if self.missed.is_empty() { Vec::new() } else { vec![format!("Missed: {}.", self.missed.join("; "))] }
     }

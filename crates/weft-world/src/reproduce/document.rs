@@ -1,11 +1,11 @@
-//! The reproduction as a document for people.
+//! Writes the reproduction as a Markdown document for readers.
 
 use super::earlier::{Earlier, HEADING};
 use super::row::{Figure, Measured};
 use super::{Estimate, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
-/// What the papers leave open or say in two ways, and what it means here.
+/// Points that the papers leave open or contradict, and the assumption that the reproduction makes.
 const INCONSISTENCIES: [(&str, &str); 12] = [
     (
         "000, Figure 3",
@@ -44,8 +44,10 @@ const INCONSISTENCIES: [(&str, &str); 12] = [
     ),
 ];
 
-/// The whole document, in Markdown; `pictures` is where the pictures are, seen from it. Rows that were not run are as in the
-/// `earlier` document, if they are there.
+/// Returns the whole document in Markdown.
+///
+/// `pictures` is the path of the pictures' directory, relative to the document. Rows that were not run are
+/// copied from the `earlier` document, if it contains them.
 pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> String {
     let earlier = Earlier::of(earlier);
     let (mut lines, mut sections) = (String::new(), String::new());
@@ -82,7 +84,7 @@ the mean over the seeds ± half its 95 % confidence interval (Student's t). Rati
 they assume. Rows D7 to D10 are of processor and memory: `make bench` measures them ([scale.md](scale.md)).
 ";
 
-/// GitHub's name of a heading: small letters, and hyphens for spaces.
+/// Returns the anchor that GitHub gives a heading: lower case, with hyphens for spaces.
 fn anchor(row: &RowResult) -> String {
     let kept =
         heading(row).to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>();
@@ -116,7 +118,7 @@ fn image(text: &mut String, title: &str, pictures: &str, file: &str) {
     let _ = writeln!(text, "![{title}]({pictures}/{file})");
 }
 
-/// Neighbours with the same columns make a table.
+/// Returns the measurements as tables. Adjacent rows with the same columns share a table.
 fn tables(Measured(figures): &Measured) -> Vec<String> {
     let rows: Vec<&[Figure]> = figures.chunk_by(|a, b| a.row == b.row).collect();
     rows.chunk_by(|a, b| columns(a) == columns(b)).map(table).collect()
@@ -137,7 +139,7 @@ fn table(rows: &[&[Figure]]) -> String {
     text
 }
 
-/// With three or four digits that count.
+/// Formats a value with three or four significant digits.
 fn shown(Estimate { mean, half_width }: Estimate) -> String {
     let digits = match mean.abs() {
         size if size >= 1.0 && half_width == 0.0 && mean.fract() == 0.0 => 0,

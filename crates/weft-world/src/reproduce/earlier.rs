@@ -1,21 +1,21 @@
-//! What an earlier document says of rows that are not run again.
+//! Reads the rows of an earlier document, for rows that are not run again.
 
 use std::collections::BTreeMap;
 
-/// Rows of a document by their names.
+/// The rows of a document, by their names.
 #[derive(Default)]
 pub(super) struct Earlier<'t> {
-    /// Their lines of the summary.
+    /// The row's line in the summary table.
     pub lines: BTreeMap<&'t str, &'t str>,
-    /// Their sections, from the heading's text on.
+    /// The row's section, from the text of its heading on.
     pub sections: BTreeMap<&'t str, &'t str>,
 }
 
-/// What comes before a section's heading.
+/// The text before a section's heading.
 pub(super) const HEADING: &str = "\n## ";
 
 impl<'t> Earlier<'t> {
-    /// Takes a document apart. One of another make has no rows.
+    /// Splits a document into rows. A document of another format has no rows.
     pub fn of(text: &'t str) -> Earlier<'t> {
         let mut parts = text.split(HEADING);
         let head = parts.next().unwrap_or_default();

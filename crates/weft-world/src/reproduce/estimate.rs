@@ -1,11 +1,11 @@
-//! Means with confidence intervals, and how straight a line is.
+//! Means with confidence intervals, and the straightness of a line.
 
 /// A mean, and half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
     /// The mean over the seeds.
     pub mean: f64,
-    /// Half the width of the interval (Student's t); zero where there is a single value.
+    /// Half the width of the interval (Student's t). Zero for a single value.
     pub half_width: f64,
 }
 
@@ -14,16 +14,16 @@ const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
-/// That of the normal distribution, for more.
+/// The 0.975 quantile of the normal distribution, for more than 30 degrees of freedom.
 const Z_975: f64 = 1.96;
 
 impl Estimate {
-    /// What nothing random has part in.
+    /// Returns an estimate of a value that does not depend on chance.
     pub fn exact(value: f64) -> Estimate {
         Estimate { mean: value, half_width: 0.0 }
     }
 
-    /// From one value for each seed; not a number if there is none.
+    /// Returns the estimate from one value for each seed. The mean is NaN if there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Estimate {
         let values: Vec<f64> = values.into_iter().collect();
         let count = values.len() as f64;
@@ -34,13 +34,13 @@ impl Estimate {
         Estimate { mean, half_width: quantile * (variance / count).sqrt() }
     }
 
-    /// The ends of the interval.
+    /// Returns the ends of the interval.
     pub fn interval(self) -> [f64; 2] {
         [self.mean - self.half_width, self.mean + self.half_width]
     }
 }
 
-/// The coefficient of determination R² of the straight line that fits the points best (least squares).
+/// Returns the coefficient of determination R² of the best-fitting straight line (least squares).
 pub fn r_squared(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;

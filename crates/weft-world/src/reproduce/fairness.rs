@@ -1,4 +1,4 @@
-//! What loops carried, and how fairly, over time.
+//! The rates of VPNs' loops over time, and their fairness.
 
 use super::Estimate;
 use super::laboratory::Outcomes;
@@ -6,7 +6,9 @@ use crate::network::NetworkRun;
 use weft_core::fair::index;
 use weft_sim::edge::TICK;
 
-/// What each VPN's loops that lead up carried between two times in seconds, in bit/s; `vpns` is how many there are.
+/// Returns the rate of each VPN's upward loops between two times in seconds, in bit/s.
+///
+/// `vpns` is the number of VPNs.
 pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Vec<f64> {
     let [first, end] = [from_s, to_s].map(|time| (time / TICK.as_secs_f64()).round() as usize);
     let mut rates = vec![0.0; vpns];
@@ -19,7 +21,7 @@ pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Ve
     rates
 }
 
-/// The fairness index in each `step_s` of a run, by the time at which it ends.
+/// Returns the fairness index in each step of `step_s` seconds, with the end of the step.
 pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64) -> Vec<(f64, f64)> {
     let steps = (end_s / step_s).round() as u32;
     let of = |step: u32| (f64::from(step) * step_s, f64::from(step + 1) * step_s);
@@ -27,7 +29,7 @@ pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64
     (0..steps).map(of).map(one).collect()
 }
 
-/// The mean of the index over the steps that end after a time, one value a run.
+/// Returns the mean of the index over the steps that end after `from_s`. Each run gives one value.
 pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let late: Vec<f64> =
@@ -36,12 +38,14 @@ pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: 
     }))
 }
 
-/// The index over a whole stretch of time.
+/// Returns the index over a whole time span.
 pub(super) fn index_between(runs: &Outcomes, weights: &[f64], from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| index(&rates(run, weights.len(), from_s, to_s), weights)))
 }
 
-/// When the index, smoothed over five steps, reaches `bound` for the first time; the end where it never does.
+/// Returns the time at which the index, smoothed over five steps, first reaches `bound`.
+///
+/// A run that never reaches it gives the end of the run.
 pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let all = indices(run, weights, 1.0, end_s);
@@ -50,7 +54,7 @@ pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64)
     }))
 }
 
-/// The curve of the index over time, over all runs.
+/// Returns the curve of the index over time, over all runs.
 pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(f64, Estimate)> {
     let all: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| indices(run, weights, 1.0, end_s)).collect();
     let at = |n: usize| Estimate::of(all.iter().filter_map(|run| run.get(n)).map(|(_, f)| *f));
@@ -58,12 +62,12 @@ pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(
     times.map(|(n, (time, _))| (*time, at(n))).collect()
 }
 
-/// A VPN's rate over a stretch of time, in Mbit/s.
+/// Returns a VPN's rate over a time span, in Mbit/s.
 pub(super) fn rate_mbps(runs: &Outcomes, vpns: usize, vpn: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| rates(run, vpns, from_s, to_s).get(vpn).copied().unwrap_or(0.0) / 1e6))
 }
 
-/// What a link gave on its way up: a value of each run.
+/// Returns a value of a link's upward direction, one from each run.
 pub(super) fn of_link(runs: &Outcomes, link: &str, value: fn(&weft_scenario::LinkResult) -> f64) -> Estimate {
     let found = |run: &NetworkRun| {
         let link = run.run.links.iter().find(|result| result.name == link && result.direction == "up");
@@ -72,18 +76,20 @@ pub(super) fn of_link(runs: &Outcomes, link: &str, value: fn(&weft_scenario::Lin
     Estimate::of(runs.iter().map(found))
 }
 
-/// The queue of the `link`th link of the scenario on its way up: a value of each run.
+/// Returns a value of the queue of the scenario's link number `link`, upward, one from each run.
 pub(super) fn of_queue(runs: &Outcomes, link: usize, value: fn(&crate::network::LinkQueue) -> f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| run.queues.get(link).map_or(0.0, |[up, _]| value(up))))
 }
 
-/// Goodputs of the flows whose names begin so, in bit/s.
+/// Returns the goodputs of the flows whose names begin with `prefix`, in bit/s.
 pub(super) fn goodputs(run: &NetworkRun, prefix: &str) -> Vec<f64> {
     let flows = run.run.flows.iter().filter(|flow| flow.name.starts_with(prefix));
     flows.filter_map(|flow| flow.goodput_bps).collect()
 }
 
-/// What flows whose names begin so had in each second after `from_s`, in bytes: second by second, flow by flow.
+/// Returns the bytes of the flows whose names begin with `prefix`, for each second after `from_s`.
+///
+/// The outer list has one entry for each second, the inner list one for each flow.
 pub(super) fn by_second(run: &NetworkRun, prefix: &str, from_s: usize) -> Vec<Vec<f64>> {
     let flows = run.run.flows.iter().zip(&run.delivered_by_second).filter(|(flow, _)| flow.name.starts_with(prefix));
     let flows: Vec<&Vec<u64>> = flows.map(|(_, delivered)| delivered).collect();
@@ -92,7 +98,7 @@ pub(super) fn by_second(run: &NetworkRun, prefix: &str, from_s: usize) -> Vec<Ve
     (from_s.max(1)..seconds).map(|second| during(second).collect()).collect()
 }
 
-/// Standard deviation over mean.
+/// Returns the coefficient of variation: the standard deviation divided by the mean.
 pub(super) fn variation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;

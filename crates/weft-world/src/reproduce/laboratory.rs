@@ -1,4 +1,4 @@
-//! Runs cases over all seeds on all cores, each once.
+//! Runs cases over all seeds on all cores. Each case runs only once.
 
 use crate::network::{NetworkRun, run};
 use crate::pair::{self, EngineSettings, PairOptions};
@@ -9,62 +9,64 @@ use std::thread;
 use weft_scenario::{Network, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
-/// How thoroughly, and on how many threads.
+/// The number of seeds and threads, and the length of runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
-    /// Each case runs with the seeds from 1 to this.
+    /// The largest seed. Each case runs with the seeds from 1 to this one.
     pub seeds: u64,
-    /// Short runs, to see that everything works; its figures mean little.
+    /// True for short runs, which show that everything works. Their figures mean little.
     pub quick: bool,
-    /// Threads; they change no result.
+    /// Number of threads. It changes no result.
     pub threads: usize,
 }
 
-/// Hears how far a reproduction is.
+/// Receives the progress of a reproduction.
 pub trait Progress: Sync {
-    /// So many runs begin for what is named.
+    /// Called when `runs` runs begin for the row `what`.
     fn begin(&self, what: &str, runs: usize);
-    /// One of them has ended.
+    /// Called when one of the announced runs has ended.
     fn advance(&self);
 }
 
-/// One variant of one network, to be run over all seeds.
+/// One variant of one network, to run over all seeds.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// What tells it from all others.
+    /// The name of the case. It is unique among all cases.
     pub name: String,
     pub network: Network,
     pub variant: NetworkVariant,
-    /// Length of a run and of its beginning that does not count, where they are not those of all.
+    /// Length of a run and length of its warm-up. `None` selects the common lengths.
     pub length: Option<[Duration; 2]>,
 }
 
-/// What a case gave, seed by seed.
+/// The results of a case, seed by seed.
 pub(super) type Outcomes = Vec<NetworkRun>;
 
 /// Length of a run.
 pub const RUN_LENGTH: Duration = Duration::from_secs(30);
-/// Its beginning, which does not count.
+/// Length of the warm-up, which the results do not count.
 pub const WARMUP: Duration = Duration::from_secs(10);
+/// Length of a quick run.
 const QUICK_RUN_LENGTH: Duration = Duration::from_secs(3);
+/// Length of the warm-up of a quick run.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 
 impl Effort {
-    /// Length of a run, and of its beginning that does not count.
+    /// Returns the length of a run and of its warm-up.
     pub(super) fn run_length(self) -> (Duration, Duration) {
         if self.quick { (QUICK_RUN_LENGTH, QUICK_WARMUP) } else { (RUN_LENGTH, WARMUP) }
     }
 }
 
-/// Runs cases, and remembers them.
+/// Runs cases and stores their results.
 pub(super) struct Laboratory<'a> {
     effort: Effort,
     progress: &'a dyn Progress,
     row: &'static str,
     known: BTreeMap<String, Outcomes>,
-    /// Runs made so far.
+    /// Number of runs so far.
     pub runs: usize,
-    /// Their length in all.
+    /// Total simulated time of the runs so far.
     pub simulated: Duration,
 }
 
@@ -73,15 +75,15 @@ impl<'a> Laboratory<'a> {
         Laboratory { effort, progress, row: "", known: BTreeMap::new(), runs: 0, simulated: Duration::ZERO }
     }
 
-    /// What follows is for this row.
+    /// Sets the row for which the next cases run.
     pub fn turn_to(&mut self, row: &'static str) {
         self.row = row;
     }
 
-    /// Runs what has not run yet; the outcomes are in the order of the cases.
+    /// Runs the cases that have not run yet. Returns the results in the order of `cases`.
     ///
     /// # Errors
-    /// When a case cannot be built.
+    /// Returns an error if a case cannot be built.
     pub fn measure(&mut self, cases: &[Case]) -> Result<Vec<Outcomes>, String> {
         let mut fresh: BTreeMap<&str, &Case> = cases.iter().map(|case| (case.name.as_str(), case)).collect();
         fresh.retain(|name, _| !self.known.contains_key(*name));
@@ -99,11 +101,12 @@ impl<'a> Laboratory<'a> {
         Ok(cases.iter().map(|case| self.known.get(&case.name).cloned().unwrap_or_default()).collect())
     }
 
-    /// Runs a scenario of two nodes over all seeds, as long as it says; what each run gave, by the names of results. Every engine is
-    /// set to `settings`.
+    /// Runs a scenario of two nodes over all seeds, with the length that the scenario gives.
+    ///
+    /// Every engine has these `settings`. Returns the time series of each run, by the names of results.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// Returns an error if the scenario cannot be run.
     pub fn play(
         &mut self,
         scenario: &Scenario,
@@ -140,7 +143,7 @@ impl<'a> Laboratory<'a> {
         case
     }
 
-    /// Every case with every seed, in this order.
+    /// Runs every case with every seed. Results are ordered by case, then by seed.
     fn run_all(&self, cases: &[Case]) -> Result<Vec<NetworkRun>, String> {
         let jobs: Vec<(&Case, u64)> =
             cases.iter().flat_map(|case| (1..=self.effort.seeds).map(move |seed| (case, seed))).collect();

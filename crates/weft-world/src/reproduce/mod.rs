@@ -1,7 +1,8 @@
-//! Rows of the reproduction checklist: what papers 000 to 004 claim, run in the simulator and judged.
+//! The rows of the reproduction checklist.
 //!
-//! Each row runs its cases over several seeds and gives means with 95 % confidence intervals (Student's t). A case that several
-//! rows need runs once. Results depend on the seeds alone, not on threads.
+//! A row is a claim of papers 000 to 004, which the simulator tests. Each row runs its cases over several
+//! seeds and returns means with 95 % confidence intervals (Student's t). A case that several rows need runs
+//! once. Results depend on the seeds only, not on the number of threads.
 
 mod case;
 mod checks;
@@ -22,45 +23,47 @@ pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
 pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult, Surface, Surfaces};
 use serde::Serialize;
 
-/// What a reproduction gave.
+/// The results of a reproduction.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Reproduction {
     /// Version of this format.
     pub schema: u32,
-    /// Always "sim".
+    /// The world in which the rows ran: always "sim".
     pub world: &'static str,
-    /// Seeds of each case.
+    /// Number of seeds of each case.
     pub seeds: u64,
-    /// Seconds of a run of papers 000 and 002.
+    /// Length of a run of papers 000 and 002, in seconds.
     pub duration_s: f64,
-    /// Seconds at its beginning that do not count.
+    /// Length of the warm-up, in seconds.
     pub warmup_s: f64,
-    /// Runs in all.
+    /// Number of all runs.
     pub runs: usize,
-    /// Their length in all.
+    /// Total simulated time of all runs, in seconds.
     pub simulated_s: f64,
-    /// The rows in the checklist's order.
+    /// The rows, in the checklist's order.
     pub rows: Vec<RowResult>,
-    /// Pictures of the figures.
+    /// Pictures of the papers' figures.
     #[serde(skip)]
     pub pictures: Vec<Picture>,
-    /// Pictures of surfaces.
+    /// Pictures of surfaces, which show a value for each pair of two settings.
     #[serde(skip)]
     pub surfaces: Vec<Surfaces>,
 }
 
-/// Rows of the checklist that no simulation shows.
+/// Rows of the checklist that a simulation cannot show.
 const ELSEWHERE: [&str; 4] = ["D7", "D8", "D9", "D10"];
 
-/// The names of all rows.
+/// Returns the names of all rows.
 pub fn ids() -> Vec<&'static str> {
     rows::all().iter().map(|row| row.id).collect()
 }
 
-/// Runs the rows of these names, or all of them if none is named. After each, `keep` gets what there is so far.
+/// Runs the rows with these names, or all rows if `wanted` is empty.
+///
+/// After each row the function calls `keep` with the results so far.
 ///
 /// # Errors
-/// When there is no row of such a name, a case cannot be run, or `keep` refuses.
+/// Returns an error if there is no row of such a name, if a case cannot be run, or if `keep` fails.
 pub fn reproduce(
     wanted: &[String],
     effort: Effort,

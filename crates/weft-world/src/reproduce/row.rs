@@ -1,4 +1,4 @@
-//! What a row of the checklist is, and what came of it.
+//! A row of the checklist and its result.
 
 use super::Estimate;
 use super::laboratory::Laboratory;
@@ -6,22 +6,22 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// A row of the checklist.
 pub(super) struct Row {
-    /// Its name there.
+    /// The row's name in the checklist.
     pub id: &'static str,
-    /// Which paper, and which figure or table of it.
+    /// The paper, and its figure or table.
     pub figure: &'static str,
-    /// What the paper says.
+    /// The claim of the paper.
     pub claim: &'static str,
-    /// What we ask for; empty where a figure is only recorded.
+    /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
-    /// What is run, and what the paper leaves open.
+    /// The cases that run, and the assumptions where the paper leaves something open.
     pub setup: &'static str,
-    /// Runs it and judges.
+    /// Runs the row and tests the condition.
     pub examine: fn(&mut Laboratory) -> Result<Finding, String>,
 }
 
 impl Row {
-    /// The row with what came of it.
+    /// Returns the row with its result.
     pub fn result(&self, finding: Finding) -> RowResult {
         RowResult {
             id: self.id,
@@ -36,12 +36,12 @@ impl Row {
     }
 }
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Default)]
 pub(super) struct Finding {
     pub measured: Measured,
     pub pass: bool,
-    /// What else there is to say, with its numbers: why a row misses, what other assumptions give.
+    /// Remarks with numbers: the reason why a row fails, or the results of other assumptions.
     pub remarks: Vec<String>,
     pub picture: Option<Picture>,
     pub surfaces: Option<Surfaces>,
@@ -50,44 +50,44 @@ pub(super) struct Finding {
 /// A picture of a figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Picture {
-    /// The row it belongs to.
+    /// The name of the checklist row to which the picture belongs.
     pub row: &'static str,
-    /// The name of its file.
+    /// The name of the picture's file.
     pub file: &'static str,
-    /// What it shows.
+    /// The title of the picture.
     pub title: &'static str,
-    /// Its panels.
+    /// The picture's panels.
     pub charts: Vec<Chart>,
 }
 
 /// A picture of surfaces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Surfaces {
-    /// The row it belongs to.
+    /// The name of the checklist row to which the picture belongs.
     pub row: &'static str,
-    /// The name of its file.
+    /// The name of the picture's file.
     pub file: &'static str,
-    /// What it shows.
+    /// The title of the picture.
     pub title: &'static str,
-    /// What columns and rows are, with their units.
+    /// Titles of columns and rows, with units.
     pub axes: [&'static str; 2],
     /// The surfaces, in Mbit/s.
     pub surfaces: Vec<Surface>,
 }
 
-/// What something is at each of two settings.
+/// A value for each pair of two settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Surface {
-    /// Its name.
+    /// The name of the surface.
     pub name: String,
-    /// The columns' settings.
+    /// The settings of the columns.
     pub columns: Vec<String>,
-    /// The rows' settings, and a value for each column.
+    /// The setting of each row, with a value for each column.
     pub rows: Vec<(String, Vec<f64>)>,
 }
 
 impl Surface {
-    /// A surface with the values of one row after another.
+    /// Returns a surface. `values` contains one row after another.
     pub(super) fn new(name: &str, columns: &[String], rows: &[String], values: &[Estimate]) -> Surface {
         let row =
             |(row, values): (&String, &[Estimate])| (row.clone(), values.iter().map(|value| value.mean).collect());
@@ -99,37 +99,39 @@ impl Surface {
 /// One panel of a picture.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// What is shown, with its unit.
+    /// The quantity on the vertical axis, with its unit.
     pub title: String,
-    /// What runs to the right, with its unit.
+    /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// The names of the places 0, 1, …, whose values are bars; none where values lie on a scale.
+    /// Names of the positions 0, 1, …, whose values are bars.
+    ///
+    /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
-    /// The curves.
+    /// The curves of the panel.
     pub curves: Vec<Curve>,
 }
 
-/// One curve.
+/// One curve of a panel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
-    /// Its name.
+    /// The curve's name.
     pub name: String,
-    /// Its points, from left to right.
+    /// The curve's points, from left to right.
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// A figure that was measured.
+/// A measured figure: its place in a table, and its value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// What it is of, its row in a table.
+    /// The quantity, which is the figure's row in a table.
     pub row: String,
-    /// Its column there; empty where it stands alone.
+    /// The figure's column in the table. Empty if the figure stands alone.
     pub column: String,
-    /// Its value.
+    /// The figure's value.
     pub value: Estimate,
 }
 
-/// What was measured, in this order.
+/// The measured figures, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured(pub Vec<Figure>);
 
@@ -140,30 +142,30 @@ impl Measured {
 }
 
 impl Figure {
-    /// Its name in results.
+    /// Returns the figure's name in results.
     pub fn name(&self) -> String {
         if self.column.is_empty() { self.row.clone() } else { format!("{}, {}", self.row, self.column) }
     }
 }
 
-/// A row as results have it.
+/// A row with its result, in the format of results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowResult {
-    /// Its name in the checklist.
+    /// The row's name in the checklist.
     pub id: &'static str,
-    /// Which paper, and which figure or table of it.
+    /// The paper, and its figure or table.
     pub figure: &'static str,
-    /// What the paper says.
+    /// The claim of the paper.
     pub claim: &'static str,
-    /// What is run, and what the paper leaves open.
+    /// The cases that run, and the assumptions where the paper leaves something open.
     pub setup: &'static str,
-    /// What was measured.
+    /// The row's measured figures.
     pub measured: Measured,
-    /// What we ask for; empty where a figure is only recorded.
+    /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
-    /// Whether it was met.
+    /// True if the condition was met.
     pub pass: bool,
-    /// What else there is to say.
+    /// Further remarks on the row.
     pub remarks: Vec<String>,
 }
 
@@ -182,7 +184,7 @@ impl Serialize for RowResult {
     }
 }
 
-/// One figure for each name.
+/// Serializes the measured figures as a map from names to values.
 struct Named<'a, T>(&'a Measured, fn(Estimate) -> T);
 
 impl<T: Serialize> Serialize for Named<'_, T> {
@@ -192,7 +194,7 @@ impl<T: Serialize> Serialize for Named<'_, T> {
     }
 }
 
-/// To six digits after the point, so that results can be read.
+/// Rounds to six decimal places, so that results are readable.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

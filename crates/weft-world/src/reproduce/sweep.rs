@@ -1,24 +1,24 @@
-//! Figure 2 over the number of paths and the difference of their delays, as Figures 3 to 5 show it.
+//! Figure 2 over the number of paths and over their delay difference, as in Figures 3 to 5.
 
 use super::case::figure_2;
 use super::laboratory::{Laboratory, Outcomes};
 use super::row::{Chart, Curve, Measured};
 use super::{Estimate, r_squared};
 
-/// How much slower each path is than the one before, in percent of the first.
+/// Delay difference from each path to the next, in percent of the first path's delay.
 pub(super) const DIFFERENCES: [u32; 5] = [0, 25, 50, 75, 100];
-/// The most paths.
+/// The largest number of paths.
 pub(super) const PATHS: u32 = 5;
 
-/// One variant of Figure 2 over all paths and differences.
+/// One variant of Figure 2 over all numbers of paths and all differences.
 pub(super) struct Sweep {
     single: Outcomes,
-    /// Two paths and more, all differences each.
+    /// Results of two or more paths, with all differences for each.
     several: Vec<Outcomes>,
 }
 
 impl Sweep {
-    /// Runs it.
+    /// Runs a variant over all numbers of paths and all differences.
     pub fn run(lab: &mut Laboratory, variant: &str) -> Result<Sweep, String> {
         let grid = (2..=PATHS).flat_map(|paths| DIFFERENCES.map(|difference| (paths, difference)));
         let cases: Vec<_> =
@@ -28,7 +28,7 @@ impl Sweep {
         Ok(Sweep { single, several: outcomes.collect() })
     }
 
-    /// What a number of paths and a difference gave.
+    /// Returns the results of a number of paths and a difference.
     pub fn outcomes(&self, paths: u32, difference: u32) -> &Outcomes {
         let column = DIFFERENCES.iter().position(|known| *known == difference).unwrap_or(0);
         match paths.checked_sub(2) {
@@ -37,12 +37,12 @@ impl Sweep {
         }
     }
 
-    /// Goodput over that of one path with the same TCP and the same seed.
+    /// Returns the goodput divided by that of one path, with the same TCP and the same seed.
     pub fn ratio(&self, paths: u32, difference: u32) -> Estimate {
         ratio(self.outcomes(paths, difference), &self.single)
     }
 
-    /// All ratios.
+    /// Returns the goodput ratios of all numbers of paths and all differences.
     pub fn ratios(&self, what: &str) -> Measured {
         let mut measured = Measured::default();
         measured.add(format!("{what}one path, Mbit/s"), "", goodput_mbps(&self.single));
@@ -55,13 +55,13 @@ impl Sweep {
         measured
     }
 
-    /// How straight the ratio rises with the number of paths.
+    /// Returns how straight the line of the ratio over the number of paths is, as R².
     pub fn straightness(&self, difference: u32) -> f64 {
         let point = |paths| (f64::from(paths), self.ratio(paths, difference).mean);
         r_squared(&(1..=PATHS).map(point).collect::<Vec<_>>())
     }
 
-    /// The ratio over the paths, one curve for each difference.
+    /// Returns a chart of the ratio over the number of paths, with one curve for each difference.
     pub fn chart(&self, title: &str) -> Chart {
         let curve = |difference: u32| Curve {
             name: format!("{difference} %"),
@@ -76,12 +76,12 @@ impl Sweep {
     }
 }
 
-/// Goodput over goodput, seed by seed.
+/// Returns the ratio of two goodputs, seed by seed.
 pub(super) fn ratio(outcomes: &Outcomes, reference: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().zip(reference).map(|(a, b)| a.run.goodput_bps / b.run.goodput_bps))
 }
 
-/// Mean goodput in Mbit/s.
+/// Returns the mean goodput in Mbit/s.
 pub(super) fn goodput_mbps(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| outcome.run.goodput_bps / 1e6))
 }

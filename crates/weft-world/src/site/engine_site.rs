@@ -1,4 +1,8 @@
-//! A host behind a real engine, driven as the program drives it, but in virtual time.
+//! A host behind a real engine.
+//!
+//! The site drives the engine as the program does, but in virtual time. Packets of the host enter the engine,
+//! the engine's datagrams leave by the simulator's links, and delivered packets reach the host. The site
+//! calls only the engine's public functions.
 
 use super::Outbox;
 use super::inner::InnerCodec;
@@ -11,53 +15,58 @@ use weft_sim::host::Host;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
-/// An engine's timer is late by at least so much when it is not woken by a packet; it keeps a timer that stands still from
-/// stopping the time.
+/// Least delay of an engine's timer that no packet triggers.
+///
+/// Without this delay, an engine that always asks for the current time would stop virtual time.
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
-/// A NAT's next mapping is so many ports further: more than there are engines on a node.
+/// Distance between the ports of a NAT's successive mappings.
+///
+/// It exceeds the number of engines on a node.
 const MAPPING_STEP: u16 = 101;
 
 /// One of a site's links, as the site sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteLink {
-    /// Its interface's name.
+    /// The name of the link's interface.
     pub name: String,
     /// The direction that leaves here.
     pub out: LinkId,
     /// The direction that arrives here.
     pub back: LinkId,
-    /// The address here.
+    /// The site's own address on the link.
     pub address: Ipv4Addr,
-    /// Addresses that can be reached by it, and whose they are; that of its other end is the first, where there is an engine.
+    /// Addresses that the link reaches, and their nodes.
+    ///
+    /// The first is the link's other end, if an engine runs there.
     pub reaches: Vec<(Ipv4Addr, NodeId)>,
     /// Interval at which a NAT gives this node a new port. The NAT drops datagrams to old ports.
     pub rebind: Option<Duration>,
 }
 
 impl SiteLink {
-    /// The port that the far end sees at `now` for `port` here.
+    /// Returns the port that the far end sees at `now` for the local port `port`.
     fn mapped(&self, port: u16, now: Instant) -> u16 {
         let Some(every) = self.rebind else { return port };
         let number = now.as_nanos() / (every.as_nanos() as u64).max(1);
-        // Mappings of neighbouring ports stay apart.
+        // A large step keeps the mappings of neighbouring ports apart.
         port.wrapping_add((number as u16).wrapping_mul(MAPPING_STEP))
     }
 }
 
-/// A path changed its state.
+/// A change of a path's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
-    /// When.
+    /// The time of the change.
     pub at: Instant,
-    /// The position of its link.
+    /// The position of the path's link.
     pub link: usize,
-    /// Its state from then on.
+    /// The path's new state.
     pub state: PathState,
 }
 
-/// A host whose packets go through an engine.
+/// A host whose packets pass through an engine.
 pub struct EngineSite {
     engine: Engine,
     host: Host,
@@ -71,15 +80,15 @@ pub struct EngineSite {
     path_changes: Vec<PathChange>,
     reordering: Option<u32>,
     no_buffer: u64,
-    /// By the flow's number; those beyond are in the default one.
+    /// The VPN of each flow, by the flow's number. Flows beyond the end are in the default VPN.
     vpns: Vec<VpnId>,
 }
 
 impl EngineSite {
-    /// The site of the node `here`; it listens on `port`. Its keys depend on `seed`.
+    /// Creates the site of the node `here`. It listens on `port`. Its keys depend on `seed`.
     ///
     /// # Errors
-    /// As [`Engine::new`].
+    /// Returns an error if [`Engine::new`] does.
     pub fn new(
         here: NodeId,
         config: EngineConfig,
@@ -110,42 +119,44 @@ impl EngineSite {
         })
     }
 
-    /// The host with its applications.
+    /// Returns the host with its applications.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host, to seat applications on; it has to be woken after that.
+    /// Returns the host for changes. Wake the site after adding an application.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// The engine.
+    /// Returns the engine of the site.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Its links.
+    /// Returns the site's links.
     pub fn links(&self) -> &[SiteLink] {
         &self.links
     }
 
-    /// What became of paths, in order.
+    /// Returns the changes of paths' states, in time order.
     pub fn path_changes(&self) -> &[PathChange] {
         &self.path_changes
     }
 
-    /// The `reordering` metric of the routes to the peer, as the engine last asked for it; none for the kernel's default.
+    /// Returns the `reordering` metric that the engine last asked for on routes to the peer.
+    ///
+    /// `None` stands for the kernel's default.
     pub fn reordering_metric(&self) -> Option<u32> {
         self.reordering
     }
 
-    /// Packets and datagrams for which the engine's pool had no buffer.
+    /// Returns the number of packets and datagrams for which the engine's pool had no buffer.
     pub fn dropped_without_buffer(&self) -> u64 {
         self.no_buffer
     }
 
-    /// From now on a flow's packets travel in this VPN.
+    /// Assigns a flow's packets to a VPN.
     pub fn set_vpn(&mut self, flow: FlowNo, vpn: VpnId) {
         if self.vpns.len() <= flow.index() {
             self.vpns.resize(flow.index() + 1, VpnId::DEFAULT);
@@ -153,20 +164,20 @@ impl EngineSite {
         self.vpns[flow.index()] = vpn;
     }
 
-    /// Whether it passes datagrams on between its peers.
+    /// Sets whether the engine forwards datagrams between its peers.
     pub fn set_relaying(&mut self, is_relay: bool) {
         self.engine.set_relaying(is_relay);
     }
 
-    /// Does what a user asks.
+    /// Carries out a user's command.
     ///
     /// # Errors
-    /// As [`Engine::handle_command`].
+    /// Returns an error if [`Engine::handle_command`] does.
     pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         self.engine.handle_command(now, command)
     }
 
-    /// One turn of the program's loop, until there is nothing more to do at this instant.
+    /// Repeats the program's loop until nothing is left to do at this instant.
     fn turn(&mut self, now: Instant, ports: &mut Ports<'_>) {
         loop {
             self.take_packets(now);
@@ -189,7 +200,7 @@ impl EngineSite {
         self.next = engine.into_iter().chain(self.host.deadline()).min();
     }
 
-    /// What the host sent goes into the engine, by the TUN device of its VPN.
+    /// Moves the host's packets into the engine, through the TUN device of each flow's VPN.
     fn take_packets(&mut self, now: Instant) {
         let EngineSite { engine, codec, outbox, no_buffer, vpns, .. } = self;
         let mut device = |flow: FlowNo, written: &[u8]| {
@@ -206,7 +217,9 @@ impl EngineSite {
         codec.flush(&mut device);
     }
 
-    /// What the engine delivers goes to the host, which may answer; nothing by the device of another VPN.
+    /// Moves delivered packets from the engine to the host, which may answer.
+    ///
+    /// The host gets a packet only from the device of its flow's VPN.
     fn deliver(&mut self, now: Instant) {
         let EngineSite { engine, codec, host, outbox, out, vpns, .. } = self;
         engine.deliver(|vpn, pieces| {
@@ -314,7 +327,7 @@ fn vpn_of(vpns: &[VpnId], flow: FlowNo) -> VpnId {
 }
 
 impl EngineSite {
-    /// Whether what comes over `from` for this port at `now` is for this engine.
+    /// True if a datagram that arrives over `from` at `now` for this port is for this engine.
     pub(super) fn listens(&self, now: Instant, from: LinkId, port: u16) -> bool {
         let link = self.links.iter().find(|link| link.back == from);
         link.map_or(self.port, |link| link.mapped(self.port, now)) == port

@@ -1,4 +1,4 @@
-//! Engines side by side on one node, each with hosts of its own behind it, over the same links.
+//! Several engines on one node, over the same links. Each engine has its own hosts behind it.
 
 use super::engine_site::EngineSite;
 use super::outer;
@@ -6,36 +6,38 @@ use weft_sim::host::Host;
 use weft_sim::{FlowNo, LinkId, Packet, Ports};
 use weft_units::Instant;
 
-/// At least one engine; each listens on a port of its own.
+/// One or more engines. Each listens on its own port.
 pub struct Engines {
     first: EngineSite,
     others: Vec<EngineSite>,
-    /// The engine that a flow goes through, by the flow's number; those beyond go through the first.
+    /// The engine of each flow, by the flow's number. Flows beyond the end use the first engine.
     of_flow: Vec<usize>,
 }
 
 impl Engines {
-    /// Engines on the same links, each on another port.
+    /// Puts engines on the same links. Each must have its own port.
     pub fn new(first: EngineSite, others: Vec<EngineSite>) -> Engines {
         Engines { first, others, of_flow: Vec::new() }
     }
 
-    /// The first one.
+    /// Returns the first engine.
     pub fn first(&self) -> &EngineSite {
         &self.first
     }
 
-    /// All of them.
+    /// Returns all engines of the node.
     pub fn all(&self) -> impl Iterator<Item = &EngineSite> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All of them, to tell them something.
+    /// Returns all engines for changes.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut EngineSite> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// From now on a flow's packets travel in the VPN of this name, through the engine that has it; nothing changes if none has.
+    /// Assigns a flow to the VPN of this name, and to the engine that has it.
+    ///
+    /// Does nothing if no engine has it.
     pub fn join(&mut self, flow: FlowNo, vpn: &str) {
         let id = |site: &EngineSite| site.engine().vpns().into_iter().find(|own| own.name == vpn).map(|own| own.id);
         let found = self.all_mut().enumerate().find_map(|(number, site)| Some((number, id(site)?, site)));
@@ -47,12 +49,12 @@ impl Engines {
         self.of_flow[flow.index()] = number;
     }
 
-    /// The host at this end of a flow.
+    /// Returns the host at this end of a flow.
     pub fn host(&self, flow: FlowNo) -> &Host {
         self.position(flow).and_then(|other| self.others.get(other)).unwrap_or(&self.first).host()
     }
 
-    /// The host at this end of a flow, to seat its application on.
+    /// Returns the host at this end of a flow, to add its application.
     pub fn host_mut(&mut self, flow: FlowNo) -> &mut Host {
         match self.position(flow).and_then(|other| self.others.get_mut(other)) {
             Some(site) => site.host_mut(),
@@ -60,12 +62,12 @@ impl Engines {
         }
     }
 
-    /// Where a flow's engine is among the others.
+    /// Returns the position of a flow's engine among the other engines.
     fn position(&self, flow: FlowNo) -> Option<usize> {
         self.of_flow.get(flow.index())?.checked_sub(1)
     }
 
-    /// A packet is for the engine that listens on its port.
+    /// Hands a packet to the engine that listens on the packet's destination port.
     pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
         let port = if self.others.is_empty() { None } else { outer::destination_port(packet) };
         match self.others.iter_mut().find(|site| port.is_some_and(|port| site.listens(now, from, port))) {

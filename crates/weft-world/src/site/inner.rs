@@ -1,4 +1,6 @@
-//! A host's packets as its kernel would hand them to a TUN device, and back: real headers, segmentation offload both ways.
+//! Converts a host's packets to the form in which a kernel hands them to a TUN device, and back.
+//!
+//! Packets have real headers, and segmentation offload works in both directions.
 
 use std::net::IpAddr;
 use weft_sim::record::ip_packet::{
@@ -10,20 +12,20 @@ use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// The largest window that a host announces.
+/// Largest window that a host announces, in bytes.
 const WINDOW_MAX_BYTES: u32 = 1 << 24;
-/// Timestamps (RFC 7323), as hosts have them today.
+/// Length of the TCP timestamps option (RFC 7323), in bytes. Today's hosts use it.
 const OPTIONS_LEN: u8 = 12;
 const MSS: u16 = 1460;
 
-/// How one flow's segments are written and read.
+/// The state to write and read one flow's segments.
 struct FlowCodec {
     out: TcpDirection,
     reader: TcpReader,
     next_id: u16,
 }
 
-/// Segments of one flow that leave in one piece.
+/// Segments of one flow that leave as one super-packet.
 struct Pending {
     flow: FlowNo,
     there: NodeId,
@@ -31,7 +33,7 @@ struct Pending {
     segments: SuperSegment,
 }
 
-/// Translates between one host's packets and a TUN device's.
+/// Converts between one host's packets and a TUN device's packets.
 pub(super) struct InnerCodec {
     here: NodeId,
     flows: Vec<Option<FlowCodec>>,
@@ -44,7 +46,9 @@ impl InnerCodec {
         InnerCodec { here, flows: Vec::new(), pending: None, written: Vec::new() }
     }
 
-    /// Takes a packet that the host sends. What is complete goes to `device`: its flow, and a virtio_net_hdr and a packet.
+    /// Takes a packet that the host sends.
+    ///
+    /// Calls `device` with each complete packet: its flow, and a virtio_net_hdr with the packet behind it.
     pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(FlowNo, &[u8])) {
         match &packet.body {
             Body::Tcp(segment) => {
@@ -63,7 +67,7 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            // Structures are signalled between hosts of networks only, which have no engine.
+            // Hosts signal rates in such structures only in networks, where hosts have no engine.
             Body::Signalled(_) | Body::Probe(_) | Body::Raw(_) | Body::Edge(_) => {}
         }
     }
@@ -78,7 +82,7 @@ impl InnerCodec {
         device(packet.flow, &self.written);
     }
 
-    /// Nothing more comes at this instant: what was held back to be joined goes to `device`.
+    /// Ends an instant: hands the segments that waited to be joined to `device`.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
         let Some(Pending { flow, there, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
@@ -92,7 +96,9 @@ impl InnerCodec {
         self.written = written;
     }
 
-    /// Reads what the engine gives to the device: a virtio_net_hdr and a packet, whole or a super-packet.
+    /// Reads a packet or super-packet that the engine writes to the device.
+    ///
+    /// A virtio_net_hdr stands before the packet.
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
@@ -108,7 +114,7 @@ impl InnerCodec {
         Some(Box::new(Packet { bytes: packet.len() as u32, ecn, body, ..blank(flow, there, self.here) }))
     }
 
-    /// The flow whose addresses the packet has.
+    /// Returns the flow that has the packet's addresses.
     fn flow_of(&self, ip: &IpView<'_>, there: NodeId) -> Option<FlowNo> {
         let (first, _) = endpoints(&blank(FlowNo(0), self.here.min(there), self.here.max(there)));
         let (source_port, destination_port) = ip.ports();
@@ -150,7 +156,9 @@ fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
     Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
 }
 
-/// Both ends know it, so that neither has to read the other's SYN first.
+/// Returns a flow's initial sequence number.
+///
+/// Both ends derive it, so that neither has to read the other's SYN first.
 fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
     Rng::new(u64::from(flow.0)).split(u64::from(node.0)).next_u64() as u32
 }

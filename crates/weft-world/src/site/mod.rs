@@ -1,4 +1,4 @@
-//! The ends of a pair of nodes: hosts with their applications, and what joins each to the links.
+//! The ends of a pair of nodes: hosts with applications, and their connection to the links.
 
 mod engine_site;
 mod engines;
@@ -21,7 +21,7 @@ use weft_units::Instant;
 
 /// One of the two nodes.
 pub enum Site {
-    /// Hosts behind engines, mostly one.
+    /// Hosts behind engines. Most nodes have one engine.
     Engines(Box<Engines>),
     /// A host on one link.
     Plain(Box<PlainSite>),
@@ -30,7 +30,7 @@ pub enum Site {
 }
 
 impl Site {
-    /// The host with a flow's application.
+    /// Returns the host with a flow's application.
     pub fn host(&self, flow: FlowNo) -> &Host {
         match self {
             Site::Engines(site) => site.host(flow),
@@ -39,7 +39,7 @@ impl Site {
         }
     }
 
-    /// The host, to seat a flow's application on; wake the site after that.
+    /// Returns the host, to add a flow's application. Wake the site afterwards.
     pub fn host_mut(&mut self, flow: FlowNo) -> &mut Host {
         match self {
             Site::Engines(site) => site.host_mut(flow),
@@ -48,12 +48,12 @@ impl Site {
         }
     }
 
-    /// The first engine's site, if there are engines.
+    /// Returns the first engine's site, if there are engines.
     pub fn engine(&self) -> Option<&EngineSite> {
         self.engines().map(Engines::first)
     }
 
-    /// The engines, if there are any.
+    /// Returns the engines, if there are any.
     pub fn engines(&self) -> Option<&Engines> {
         match self {
             Site::Engines(site) => Some(site),
@@ -61,7 +61,7 @@ impl Site {
         }
     }
 
-    /// The engines, if there are any, to tell them something.
+    /// Returns the engines for changes, if there are any.
     pub fn engines_mut(&mut self) -> Option<&mut Engines> {
         match self {
             Site::Engines(site) => Some(site),
@@ -69,7 +69,7 @@ impl Site {
         }
     }
 
-    /// The multipath host, if it is one.
+    /// Returns the multipath host, if the site is one.
     pub fn multipath(&self) -> Option<&MultipathSite> {
         match self {
             Site::Multipath(site) => Some(site),
@@ -77,7 +77,7 @@ impl Site {
         }
     }
 
-    /// The multipath host, if it is one, to seat connections on.
+    /// Returns the multipath host, if the site is one, to add connections.
     pub fn multipath_mut(&mut self) -> Option<&mut MultipathSite> {
         match self {
             Site::Multipath(site) => Some(site),
@@ -112,7 +112,7 @@ impl Node for Site {
     }
 }
 
-/// Keeps what a host sends until its site takes it.
+/// Stores the packets that a host sends until its site takes them.
 #[derive(Default)]
 #[expect(clippy::vec_box, reason = "links carry a packet's address, and so does what is before them")]
 struct Outbox(Vec<Box<Packet>>);

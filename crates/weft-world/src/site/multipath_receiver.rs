@@ -1,4 +1,6 @@
-//! The receiving end of an MPTCP connection: a TCP receiver for each subflow, and the connection's own order.
+//! The receiving end of an MPTCP connection.
+//!
+//! It has a TCP receiver for each subflow, and restores the connection's own order.
 
 use std::collections::BTreeMap;
 use weft_sim::tcp::{Receiver, ReceiverConfig, Segment};
@@ -6,16 +8,18 @@ use weft_units::Instant;
 
 struct Subflow {
     receiver: Receiver,
-    /// Lengths and data sequence numbers by subflow sequence number, of what its order holds back.
+    /// Segments that wait for subflow order, by subflow sequence number.
+    ///
+    /// Each entry contains a data sequence number and a length.
     waiting: BTreeMap<u64, (u64, u32)>,
 }
 
-/// Receives over several subflows.
+/// Receives one connection over several subflows.
 pub(super) struct MultipathReceiver {
     subflows: Vec<Subflow>,
-    /// The next byte of the connection.
+    /// The connection's next byte.
     next_data: u64,
-    /// What came by a subflow before what belongs before it came by another: end by first byte.
+    /// Data that arrived before earlier data of another subflow: its end, by its first byte.
     early: BTreeMap<u64, u64>,
 }
 
@@ -26,12 +30,12 @@ impl MultipathReceiver {
         MultipathReceiver { subflows, next_data: 0, early: BTreeMap::new() }
     }
 
-    /// Bytes that reached the application, in order.
+    /// Returns the bytes that reached the application, in order.
     pub(super) fn delivered_bytes(&self) -> u64 {
         self.next_data
     }
 
-    /// A data segment or SYN arrived on a subflow.
+    /// Takes a data segment or SYN that arrived on a subflow.
     pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
         if segment.len > 0 && segment.seq + u64::from(segment.len) > own.receiver.delivered_bytes() {
@@ -61,7 +65,9 @@ impl MultipathReceiver {
         self.subflows.iter_mut().for_each(|subflow| subflow.receiver.wake(now));
     }
 
-    /// The next acknowledgment and its subflow, the data acknowledgment in its `seq`; poll until none.
+    /// Returns the next acknowledgment and its subflow. Call it until it returns `None`.
+    ///
+    /// The segment's `seq` holds the data acknowledgment.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
         let data_ack = self.next_data;
         let acks = self.subflows.iter_mut().enumerate();

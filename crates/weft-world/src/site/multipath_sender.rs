@@ -1,15 +1,20 @@
-//! The sending end of an MPTCP connection (RFC 8684): a TCP sender on each link, and what to send on which.
+//! The sending end of an MPTCP connection (RFC 8684).
 //!
-//! What the DSS option says rides in fields that one-way data leaves unused: a data segment's `ack` is its first data sequence
-//! number, an acknowledgment's `seq` the data acknowledgment.
+//! It has a TCP sender on each link, and a scheduler that picks a link. The content of the DSS option travels
+//! in fields that one-way data does not use. A data segment's `ack` holds its first data sequence number. An
+//! acknowledgment's `seq` holds the data acknowledgment.
 
 use std::collections::VecDeque;
 use weft_sim::tcp::{Segment, Sender, SenderConfig};
 use weft_units::{Duration, Instant};
 
-/// Linux's `TCP_RTO_MIN`: the connection's own retransmission timeout is the longest of its subflows', at least so much.
+/// Least retransmission timeout of the connection: Linux's `TCP_RTO_MIN`.
+///
+/// The connection uses the longest timeout of its subflows, but at least this one.
 const MIN_RTO: Duration = Duration::from_millis(200);
-/// What one expiry of the connection's timer sends again: a fragment of a write, as Linux keeps them.
+/// Bytes that one expiry of the connection's timer retransmits.
+///
+/// Linux keeps a write in fragments of this size.
 const REPEAT_BYTES: u64 = 32_768;
 
 /// A run of the connection's bytes on a subflow.
@@ -23,12 +28,12 @@ struct Mapping {
 struct Subflow {
     sender: Sender,
     written: u64,
-    /// What its receiver has not acknowledged.
+    /// The runs that the subflow's receiver has not acknowledged.
     mappings: VecDeque<Mapping>,
 }
 
 impl Subflow {
-    /// Whether its congestion window has room for a segment, and nothing is left to send.
+    /// True if the congestion window has space for a segment and all written data has been sent.
     fn has_room(&self, mss: u64) -> bool {
         let sent_all = self.mappings.back().is_none_or(|last| last.subflow_seq < self.written);
         let is_open = self.sender.srtt().is_some();
@@ -41,7 +46,7 @@ impl Subflow {
         self.sender.write(len.into());
     }
 
-    /// The segment as it travels: with its data sequence number.
+    /// Returns the subflow's next segment with its data sequence number.
     fn transmit(&mut self, now: Instant) -> Option<Segment> {
         let mut segment = self.sender.transmit(now)?;
         if segment.len > 0
@@ -53,7 +58,9 @@ impl Subflow {
     }
 }
 
-/// Sends without end over several subflows: the one of the least round-trip time whose window has room.
+/// Sends without end over several subflows.
+///
+/// It picks the subflow with the least RTT whose window has space.
 pub(super) struct MultipathSender {
     subflows: Vec<Subflow>,
     mss: u64,
@@ -62,9 +69,9 @@ pub(super) struct MultipathSender {
     stop: Instant,
     next_data: u64,
     data_acked: u64,
-    /// Data to send again, and where it went before.
+    /// Data to retransmit, and the subflow that sent it before.
     again: VecDeque<(u64, u32, usize)>,
-    /// Data not acknowledged, in order, and where it went.
+    /// Unacknowledged data in order, and the subflow that sent it.
     outstanding: VecDeque<(u64, u32, usize)>,
     expires: Instant,
 }
@@ -86,7 +93,7 @@ impl MultipathSender {
         }
     }
 
-    /// An acknowledgment came on a subflow.
+    /// Takes an acknowledgment that arrived on a subflow.
     pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
         own.sender.receive(now, &Segment { seq: 0, ..*segment });
@@ -109,7 +116,9 @@ impl MultipathSender {
         }
     }
 
-    /// No data acknowledgment for too long: the first data goes again, by another subflow.
+    /// Schedules the oldest data for retransmission on another subflow.
+    ///
+    /// This happens when no data acknowledgment arrived for too long.
     fn repeat(&mut self, now: Instant) {
         let mut bytes = 0;
         self.again.clear();
@@ -128,7 +137,7 @@ impl MultipathSender {
         self.expires = if self.outstanding.is_empty() { Instant::FAR_FUTURE } else { now + rto.max(MIN_RTO) };
     }
 
-    /// The next segment and its subflow; poll until none.
+    /// Returns the next segment and its subflow. Call it until it returns `None`.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
         if now < self.start || now >= self.stop {
             return None;
@@ -144,7 +153,7 @@ impl MultipathSender {
         }
     }
 
-    /// Each subflow begins with a segment of its own, which follows its handshake.
+    /// Gives one segment to each subflow, to send after its handshake.
     fn open(&mut self, now: Instant) {
         for subflow in 0..self.subflows.len() {
             self.assign_new(now, subflow);
@@ -161,7 +170,7 @@ impl MultipathSender {
         }
     }
 
-    /// Gives one segment's data to a subflow; false if none can take it.
+    /// Gives one segment's data to a subflow. Returns false if no subflow can take it.
     fn schedule(&mut self, now: Instant) -> bool {
         if let Some(&(seq, len, before)) = self.again.front() {
             if seq + u64::from(len) <= self.data_acked {

@@ -1,4 +1,6 @@
-//! A host whose TCP connections are MPTCP: a model of the kernel's, with CUBIC on each subflow and the minimum-RTT scheduler.
+//! A host whose TCP connections are MPTCP.
+//!
+//! It models the kernel's MPTCP: CUBIC on each subflow and the minimum-RTT scheduler.
 
 use super::multipath_receiver::MultipathReceiver;
 use super::multipath_sender::MultipathSender;
@@ -8,11 +10,13 @@ use weft_sim::tcp::{ReceiverConfig, Segment, SenderConfig};
 use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, Packet, Ports};
 use weft_units::Instant;
 
-/// IPv4 and TCP with timestamps.
+/// Length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS_LEN: u32 = 52;
-/// The DSS option of a data segment: mapping and data acknowledgment of 4 bytes each (RFC 8684 §3.3).
+/// Length of a data segment's DSS option, in bytes (RFC 8684 §3.3).
+///
+/// It contains a mapping and a data acknowledgment of 4 bytes each.
 pub(crate) const DSS_MAPPING_LEN: u32 = 20;
-/// The DSS option of an acknowledgment.
+/// Length of an acknowledgment's DSS option, in bytes.
 const DSS_ACK_LEN: u32 = 12;
 
 enum End {
@@ -20,7 +24,7 @@ enum End {
     Receiver(Box<MultipathReceiver>),
 }
 
-/// A host whose TCP goes over all links and whose other traffic goes over the first.
+/// A host whose TCP uses all links. Its other traffic uses the first link.
 pub struct MultipathSite {
     host: Host,
     links: Vec<SiteLink>,
@@ -29,34 +33,34 @@ pub struct MultipathSite {
 }
 
 impl MultipathSite {
-    /// A host on these links.
+    /// Returns a host on these links.
     pub fn new(links: Vec<SiteLink>) -> MultipathSite {
         MultipathSite { host: Host::new(), links, connections: Vec::new(), outbox: Outbox::default() }
     }
 
-    /// The host with its other applications.
+    /// Returns the host with its other applications.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host, to seat other applications on.
+    /// Returns the host, to add other applications.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// Seats the end of a connection that sends from `start` until `stop`.
+    /// Adds the sending end of a connection. It sends from `start` until `stop`.
     pub fn add_sender(&mut self, ends: Ends, config: SenderConfig, start: Instant, stop: Instant) {
         let sender = MultipathSender::new(config, self.links.len(), start, stop);
         self.connections.push((ends, End::Sender(Box::new(sender))));
     }
 
-    /// Seats the end of a connection that receives.
+    /// Adds the receiving end of a connection.
     pub fn add_receiver(&mut self, ends: Ends, config: ReceiverConfig) {
         let receiver = MultipathReceiver::new(config, self.links.len());
         self.connections.push((ends, End::Receiver(Box::new(receiver))));
     }
 
-    /// Bytes that reached the application of a connection that ends here.
+    /// Returns the bytes that reached the application of a connection that ends here.
     pub fn delivered_bytes(&self, flow: FlowNo) -> Option<u64> {
         self.connections.iter().find_map(|(ends, end)| match end {
             End::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),

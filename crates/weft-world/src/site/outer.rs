@@ -5,14 +5,14 @@ use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
 use weft_wire::checksum::checksum;
 use weft_wire::ip::{IpView, protocol};
 
-/// IPv4 and UDP.
+/// Length of IPv4 and UDP headers, in bytes.
 pub(super) const HEADERS_LEN: usize = 28;
 const IPV4_HEADER_LEN: usize = 20;
 const HOP_LIMIT: u8 = 64;
 const DONT_FRAGMENT: u8 = 0x40;
 const CE: u8 = 0b11;
 
-/// Where a datagram comes from and goes to.
+/// The addresses and TOS byte of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Route {
     pub source: (Ipv4Addr, u16),
@@ -20,7 +20,9 @@ pub(super) struct Route {
     pub tos: u8,
 }
 
-/// The packet of one datagram. Its UDP checksum is zero, "not computed" (RFC 768): what is inside is authenticated.
+/// Returns the packet of one datagram.
+///
+/// Its UDP checksum is zero, "not computed" (RFC 768), because weft authenticates the payload.
 pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Box<Packet> {
     let total_len = HEADERS_LEN + datagram.len();
     let mut bytes = Vec::with_capacity(total_len);
@@ -64,18 +66,18 @@ fn ecn(tos: u8) -> Ecn {
 pub(super) struct Arrived<'a> {
     pub source: SocketAddr,
     pub destination: IpAddr,
-    /// With the mark that a queue on the way set.
+    /// The TOS byte, with the mark that a queue on the path may have set.
     pub tos: u8,
     pub datagram: &'a [u8],
 }
 
-/// The port that what [`packet`] made is for.
+/// Returns the destination port of a packet that [`packet`] made.
 pub(super) fn destination_port(packet: &Packet) -> Option<u16> {
     let Body::Raw(bytes) = &packet.body else { return None };
     IpView::parse(bytes).ok().map(|ip| ip.ports().1)
 }
 
-/// Reads what [`packet`] made; nothing else travels between two sites.
+/// Reads a packet that [`packet`] made. Returns `None` for any other packet.
 pub(super) fn read(packet: &Packet) -> Option<Arrived<'_>> {
     let Body::Raw(bytes) = &packet.body else { return None };
     let ip = IpView::parse(bytes).ok().filter(|ip| ip.protocol == protocol::UDP)?;

@@ -1,11 +1,13 @@
-//! A host on one link, with or without a tunnel that costs bytes and nothing else.
+//! A host on one link, with or without a modelled tunnel.
+//!
+//! The tunnel makes packets longer and does nothing else.
 
 use super::Outbox;
 use weft_sim::host::Host;
 use weft_sim::{LinkId, Node, Packet, Ports};
 use weft_units::Instant;
 
-/// A host whose packets all leave by one link.
+/// A host that sends all its packets on one link.
 pub struct PlainSite {
     host: Host,
     link: LinkId,
@@ -14,17 +16,19 @@ pub struct PlainSite {
 }
 
 impl PlainSite {
-    /// A host that sends on `link`; each packet is `overhead_bytes` longer there than on the host.
+    /// Returns a host that sends on `link`.
+    ///
+    /// Each packet is `overhead_bytes` longer there than on the host.
     pub fn new(link: LinkId, overhead_bytes: u32) -> PlainSite {
         PlainSite { host: Host::new(), link, overhead_bytes, outbox: Outbox::default() }
     }
 
-    /// The host with its applications.
+    /// Returns the host with its applications.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host, to seat applications on.
+    /// Returns the host, to add applications.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }

@@ -1,4 +1,4 @@
-//! What faults do to the world when they begin and end.
+//! The effect of each fault on the world when the fault begins and ends.
 
 use super::fault::FaultKind;
 use super::liar::Liar;
@@ -9,7 +9,7 @@ use super::wire::{Sent, corrupt};
 use super::world::{STRANGER, Todo, World};
 use weft_units::{Duration, Instant};
 
-/// The least time between two lies, and the most.
+/// Least and greatest interval between two lies, in µs.
 const LIES_APART_US: (u64, u64) = (200, 8_000);
 
 impl World<'_> {
@@ -50,7 +50,8 @@ impl World<'_> {
         self.tell(0, || format!("{:?} ends", self.plan.faults[number].kind));
         match self.plan.faults[number].kind {
             FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
-                // What was written last may be older than the initiations that were answered since.
+                // If the disk was full, the stored state may be older than the initiations that the node
+                // answered since.
                 let is_old = self.sites[node].is_disk_full;
                 self.restart(node, is_old);
             }
@@ -92,7 +93,7 @@ impl World<'_> {
         self.sites[node].reload(self.plan, self.now).map_err(|why| Violation::new("reload", self.now, why.to_string()))
     }
 
-    /// A stranger sends `node` something.
+    /// Makes a stranger send a replayed, changed or random datagram to `node`.
     pub(super) fn attack(&mut self, node: usize) -> Result<(), Violation> {
         if self.sites[node].engine.is_none() || self.sites[node].paused {
             return Ok(());
@@ -116,7 +117,9 @@ impl World<'_> {
         self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
-    /// The liar sends something to one of the hub's addresses, until its time is over.
+    /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
+    ///
+    /// The liar stops at `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
         let Role::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {

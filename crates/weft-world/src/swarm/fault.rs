@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when.
+//! The faults of a run, and their times.
 
 use super::plan::NodePlan;
 use std::fmt;
@@ -12,65 +12,72 @@ pub(super) struct Fault {
     pub(super) kind: FaultKind,
 }
 
-/// Calls of a peer that does not answer are at most 20 s apart, and then a handshake has to pass.
+/// Time after a fault within which a session may still end.
+///
+/// A peer that does not answer is called at most 20 s apart. A handshake must then succeed.
 const CALLED_WITHIN: Duration = Duration::from_secs(25);
 
 /// Kinds of faults. `link` is an access link of `node`.
 #[derive(Clone, Debug)]
 pub(super) enum FaultKind {
-    /// Datagrams vanish with this probability.
+    /// The link loses datagrams with this probability.
     Loss { node: usize, link: usize, p: f64 },
-    /// One in four is delayed by up to this.
+    /// The link delays one datagram in four by up to this time.
     Reorder { node: usize, link: usize, by: Duration },
-    /// Copies arrive too, up to this much later.
+    /// The link also delivers copies, up to this much later.
     Duplicate { node: usize, link: usize, p: f64, later: Duration },
-    /// Bytes change on the way.
+    /// The link changes bytes of datagrams with this probability.
     Corrupt { node: usize, link: usize, p: f64 },
-    /// Nothing leaves by the link.
+    /// The link carries nothing from the node.
     CutUp { node: usize, link: usize },
-    /// Nothing comes in by it.
+    /// The link carries nothing to the node.
     CutDown { node: usize, link: usize },
-    /// Nothing passes between two nodes.
+    /// No datagram passes between two nodes.
     Partition { a: usize, b: usize },
-    /// A firewall lets only known traffic through: no handshakes.
+    /// A firewall passes only known traffic, so no handshakes.
     NoHandshakes { node: usize },
-    /// The process ends without a word and starts anew.
+    /// The process ends without notice and restarts.
     Crash { node: usize },
-    /// The process stands still; what arrives waits in its sockets.
+    /// The process stops for a while. Datagrams that arrive wait in its sockets.
     Pause { node: usize },
     /// The link's interface goes down and comes up again.
     Unplug { node: usize, link: usize },
-    /// The NAT before the link forgets its mapping.
+    /// The NAT in front of the link forgets its mapping.
     Rebind { node: usize, link: usize },
-    /// Longer datagrams vanish. The link stays so.
+    /// The link's MTU falls and stays small. Longer datagrams vanish.
     Mtu { node: usize, link: usize, mtu: u16 },
-    /// The way takes longer.
+    /// The delay of the path grows.
     Delay { node: usize, link: usize, by: Duration },
-    /// The clock jumps ahead.
+    /// The node's clock jumps ahead.
     ClockStep { node: usize, by: Duration },
-    /// Someone sends what the node received before, or nearly that, from another place.
+    /// A stranger replays datagrams to the node, exact or changed, from another address.
     Attack { node: usize, count: u32 },
-    /// The machine sleeps; when it wakes up, the node starts new sessions.
+    /// The machine sleeps. When it wakes up, the node starts new sessions.
     Suspend { node: usize },
-    /// The process ends and starts anew without its state, and its wall clock shows so much less.
+    /// The process ends and restarts without its state.
+    ///
+    /// Its wall clock then shows an earlier time by `back`.
     LoseState { node: usize, back: Duration },
-    /// What the process writes is not kept.
+    /// The disk stores nothing that the process writes.
     DiskFull { node: usize },
-    /// The configuration is read again, at the beginning and at the end.
+    /// The node reads its configuration again, at the beginning and at the end of the fault.
     Reload { node: usize },
-    /// Someone sends some datagrams to the link on from another place, and drops the originals.
+    /// A hijacker forwards some datagrams to the link from another address and drops the originals.
     Hijack { node: usize, link: usize },
-    /// A second node with the key of another runs.
+    /// A second node runs with the key of another node.
     Twin { node: usize },
-    /// A member sends whatever it likes.
+    /// A member sends arbitrary datagrams under its own key.
     Lie { node: usize },
     /// The key of `node` is revoked at `by`.
     Revoke { by: usize, node: usize },
 }
 
 impl Fault {
-    /// Whether a session may have ended at `at` because of it: a new key is asked for 60 s before the old one ends. A smaller MTU,
-    /// a link less, a reload and what others do are no reason.
+    /// True if a session may end at `at` because of this fault.
+    ///
+    /// A node asks for a new key 60 s before the old one ends, so a session can also end after the fault. A
+    /// smaller MTU, one link less, a reload and the actions of other nodes are no reason for the end of a
+    /// session.
     pub(super) fn may_end_a_session(&self, at: Instant) -> bool {
         let is_innocent = matches!(
             self.kind,
@@ -84,8 +91,10 @@ impl Fault {
         !is_innocent && self.at <= at && at <= self.until + CALLED_WITHIN
     }
 
-    /// What makes this fault worse now and then: a replay to who has just started anew, and datagrams that come from the place before
-    /// after those from the new one.
+    /// Returns a second fault that sometimes makes this one worse.
+    ///
+    /// After a crash it is a replay to the node that has just restarted. After a NAT rebinding it is
+    /// reordering, so that datagrams from the old address arrive after those from the new one.
     pub(super) fn draw_company(&self, rng: &mut Rng) -> Option<Fault> {
         let (from, until, kind) = match self.kind {
             FaultKind::Crash { node } => (self.until, 3, FaultKind::Attack { node, count: 12 }),
@@ -99,17 +108,17 @@ impl Fault {
         rng.chance(0.5).then_some(Fault { at: from, until, kind })
     }
 
-    /// A fault that begins somewhere in the time given, and ends in it.
+    /// Draws a fault that begins and ends between `from` and `end`.
     pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> Fault {
         let (at, until) = Fault::draw_time(rng, from, end, is_long);
         Fault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
     }
 
-    /// When it begins and ends.
+    /// Draws the time at which a fault begins and the time at which it ends.
     pub(super) fn draw_time(rng: &mut Rng, from: Instant, end: Instant, is_long: bool) -> (Instant, Instant) {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
         let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });
-        // From 20 ms on, each length as likely as one ten times as long.
+        // Lengths start at 20 ms and have a logarithmic distribution: each factor of ten is equally likely.
         let decades = (most.as_secs_f64() / 0.02).max(1.0);
         let length = 0.02 * libm::pow(decades, rng.unit());
         (at, (at + Duration::from_secs_f64(length)).min(end))

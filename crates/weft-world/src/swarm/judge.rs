@@ -1,4 +1,7 @@
-//! What hosts may see: each packet once, unaltered, at the right node, in order where that is promised.
+//! Checks the packets that hosts receive.
+//!
+//! The judge records each packet that a host sends. A node must deliver each packet at most once, unaltered,
+//! at the right node, and in order where the configuration promises order.
 
 use super::fault::FaultKind;
 use super::packet::{Flow, Name, ONE_SIDED, Segment, port_of};
@@ -7,14 +10,18 @@ use super::violation::Violation;
 use std::collections::BTreeMap;
 use weft_units::{Duration, Instant, VpnId};
 
-/// A receiver forgets a flow that was silent for a minute, on a clock that may have jumped.
+/// Age at which a receiver may have forgotten a silent flow.
+///
+/// A receiver forgets a flow after a minute, and its clock may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
-/// No packet that is not TCP's is that old when it arrives: a second in a queue, some in flight, 5 s before a hole.
+/// Largest age of a packet that arrives, except TCP.
+///
+/// It covers 1 s in a queue, time in flight, and 5 s before a hole.
 const OLDEST: Duration = Duration::from_secs(10);
-/// Holes noted per flow.
+/// Largest number of holes that are recorded for a flow.
 const MAX_HOLES: usize = 256;
 
-/// A packet sent, and whether it arrived.
+/// A packet that was sent, and whether it was delivered.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     segment: Segment,
@@ -22,47 +29,53 @@ struct Sent {
     delivered: bool,
 }
 
-/// One flow's packets.
+/// The packets of one flow.
 #[derive(Debug, Default)]
 struct Account {
     sent: Vec<Sent>,
     bytes: u64,
-    /// One above the largest number delivered.
+    /// One more than the largest number delivered.
     next: u32,
-    /// Since when the receiver has known the flow.
+    /// Time since which the receiver has stored state for the flow.
     known_since: Option<Instant>,
     last_delivery: Option<Instant>,
-    /// Numbers that others overtook: how long that took from when the first of these was sent, and how long it should have.
+    /// Packets that later ones overtook, by number.
+    ///
+    /// The values are how long the receiver waited for the packet, and how long it should have waited.
     overtaken: BTreeMap<u32, (Duration, Duration)>,
 }
 
-/// What was sent, and what came out.
+/// All packets sent and delivered, by flow.
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     flows: &'a [Flow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is no member from then on.
+    /// A node that is no member from this time on.
     expelled: Option<(usize, Instant)>,
-    /// A node whose key another one has. While that one is there, peers take each of the two for the other after a restart, and what
-    /// was delivered before may come again.
+    /// The node whose key a second node also has.
+    ///
+    /// While the second node runs, peers confuse the two after a restart, so a packet may be delivered a
+    /// second time.
     shares_key: Option<usize>,
-    /// No machine stands still, and no clock jumps.
+    /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
-    /// Packets delivered in all.
+    /// Number of packets delivered.
     pub(super) delivered: u64,
 }
 
-/// What the judge must know of the receiving node.
+/// The properties of the receiving node that the judge needs.
 pub(super) struct Receiver {
     pub(super) node: usize,
-    /// Flows are put in order.
+    /// True if the node delivers flows in order.
     pub(super) resequences: bool,
-    /// Its clock jumped a short while ago.
+    /// True if the node's clock jumped a short time ago.
     pub(super) stepped: bool,
 }
 
-/// A packet of a flow that others overtook: how long they waited for it, and how long they should have.
+/// A packet that later packets of its flow overtook.
+///
+/// It contains how long the receiver waited for the packet, and how long it should have waited.
 pub(super) struct Overtaken {
     pub(super) flow: usize,
     pub(super) number: u32,
@@ -90,7 +103,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The flow's next packet, with `len` bytes of payload; it is sent now.
+    /// Creates the flow's next packet with `len` bytes of payload. Records that it is sent now.
     pub(super) fn send(&mut self, now: Instant, flow: usize, len: u16, push: bool) -> Segment {
         let account = &mut self.accounts[flow];
         let segment = Segment { number: account.sent.len() as u32, offset: account.bytes, len, push };
@@ -99,7 +112,7 @@ impl<'a> Judge<'a> {
         segment
     }
 
-    /// The receiver starts anew with all flows from `from` to `to`.
+    /// Forgets the order of all flows from `from` to `to`, because the receiver restarts with them.
     pub(super) fn forget_order(&mut self, from: usize, to: usize) {
         for (flow, account) in self.flows.iter().zip(&mut self.accounts) {
             if (flow.from, flow.to) == (from, to) {
@@ -109,7 +122,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A node writes to its TUN device of `vpn`. `hold` says how long it waits for a hole. Gives the packets that came out of order.
+    /// Checks a packet that a node writes to its TUN device of `vpn`.
+    ///
+    /// `hold` returns how long the node waits for a hole. Returns the packet if it arrived out of order.
     pub(super) fn deliver(
         &mut self,
         now: Instant,
@@ -220,13 +235,13 @@ impl<'a> Judge<'a> {
         Ok(late.map(|(waited, hold)| Overtaken { flow: at, number, waited, hold }))
     }
 
-    /// How many of a flow's packets never arrived, of how many.
+    /// Returns how many of a flow's packets never arrived, and how many were sent.
     pub(super) fn missing(&self, flow: usize) -> (usize, usize) {
         let sent = &self.accounts[flow].sent;
         (sent.iter().filter(|s| !s.delivered).count(), sent.len())
     }
 
-    /// The packets of a flow that never arrived: number, time of sending, payload bytes.
+    /// Returns the packets of a flow that never arrived: number, sending time, payload bytes.
     pub(super) fn lost(&self, flow: usize) -> impl Iterator<Item = (u32, Instant, u16)> + '_ {
         let sent = self.accounts[flow].sent.iter().filter(|s| !s.delivered);
         sent.map(|s| (s.segment.number, s.at, s.segment.len))
@@ -234,7 +249,7 @@ impl<'a> Judge<'a> {
 }
 
 impl Account {
-    /// `number` is delivered before some that were sent earlier.
+    /// Records the holes that remain when `number` is delivered before earlier packets.
     fn note_holes(&mut self, now: Instant, number: u32, known_since: Instant, hold: impl FnOnce() -> Duration) {
         let missing: Vec<u32> = (self.next..number).collect();
         if missing.is_empty() {

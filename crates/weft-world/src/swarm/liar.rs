@@ -1,4 +1,4 @@
-//! A member that seals whatever it likes under its true key.
+//! A member that sends arbitrary datagrams, sealed under its own key.
 
 use super::packet::{self, VNET, host};
 use super::site::{identity, public_key};
@@ -10,9 +10,9 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
 use weft_wire::train::Chirp;
 
-/// The hub, the only peer.
+/// The hub, the liar's only peer.
 const HUB: PeerId = PeerId(0);
-/// Bytes of the longest plaintext.
+/// Length of the longest plaintext, in bytes.
 const MOST: u64 = 1_300;
 
 /// The liar: its session with the hub, and nothing else.
@@ -31,7 +31,7 @@ impl Liar {
         Some(Liar { node, sessions, rng, stamp: 1 })
     }
 
-    /// Takes in what the hub sends.
+    /// Takes a datagram from the hub.
     pub(super) fn receive(&mut self, now: Instant, datagram: &mut [u8]) {
         let mut out = [0; 1_500];
         if self.sessions.open(datagram).is_err() {
@@ -39,9 +39,9 @@ impl Liar {
         }
     }
 
-    /// The next datagram: a call, or a lie.
+    /// Returns the next datagram: a handshake initiation, or a lie.
     pub(super) fn send(&mut self, now: Instant) -> Option<Vec<u8>> {
-        // Keys end by this call.
+        // This call ends old keys.
         let _ = self.sessions.handle_timeout(now);
         if !self.sessions.is_established(HUB) || self.rng.chance(0.01) {
             let mut out = [0; 1_500];
@@ -70,7 +70,7 @@ impl Liar {
         (0..self.rng.below(most)).map(|_| self.rng.next_u64() as u8).collect()
     }
 
-    /// A unit of a small packet that claims to come from its own addresses, or from anybody's.
+    /// Returns a unit with a small packet. Its source is an address of the liar or of another node.
     fn unit(&mut self) -> Vec<u8> {
         let rng = &mut self.rng;
         let flow = FlowId(rng.below(64) as u16);
@@ -91,7 +91,7 @@ impl Liar {
         [unit, packet].concat()
     }
 
-    /// Frames of any kind, each well-formed, and now and then bytes that are none.
+    /// Returns well-formed frames of any kind, and sometimes random bytes after them.
     fn frames(&mut self) -> Vec<u8> {
         let mut out = vec![0; MOST as usize];
         let mut writer = FrameWriter::new(&mut out);
@@ -107,7 +107,7 @@ impl Liar {
     }
 }
 
-/// A number of any size.
+/// Returns a random number of a random size.
 fn any(rng: &mut Rng) -> u64 {
     let bits = rng.below(62);
     rng.next_u64() >> (63 - bits)
@@ -149,7 +149,7 @@ fn write_frame(rng: &mut Rng, writer: &mut FrameWriter<'_>) {
     let _ = writer.write(&frame);
 }
 
-/// A report on packets that were sent, or were not.
+/// Writes a report on packets, of which some were never sent.
 fn write_report(rng: &mut Rng, path: PathId, writer: &mut FrameWriter<'_>) {
     let arrivals = Arrivals {
         path,
@@ -165,7 +165,7 @@ fn write_report(rng: &mut Rng, path: PathId, writer: &mut FrameWriter<'_>) {
     let _ = writer.write_report(&arrivals, [first..=newest].into_iter().chain(older), 4);
 }
 
-/// Whether a packet that came out is of an address behind `node`.
+/// True if a delivered packet has a source address behind `node`.
 pub(super) fn is_from(node: usize, written: &[u8]) -> bool {
     let source = written.get(VNET + 12..VNET + 16).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     source.is_some_and(|source| super::site::behind(node).contains(IpAddr::V4(Ipv4Addr::from(source))))

@@ -1,41 +1,42 @@
-//! Packets whose every byte follows from their flow and number, as a TUN device hands them over and takes them back.
+//! Packets whose every byte follows from their flow and number.
 //!
-//! Cutting, checksums and comparison are written here anew, so that they check `weft-wire` instead of repeating its mistakes.
+//! They have the form in which a TUN device exchanges them. This module has its own code for segmentation,
+//! checksums and comparison. It thereby checks `weft-wire` independently.
 
 use std::net::Ipv4Addr;
 use weft_units::{Rng, VpnId};
 
-/// Bytes of the virtio-net header.
+/// Length of the virtio-net header, in bytes.
 pub(super) const VNET: usize = 10;
 const NEEDS_CSUM: u8 = 1;
 const TCP_V4: u8 = 1;
 const UDP_L4: u8 = 5;
 const PUSH: u8 = 8;
 const ACK: u8 = 16;
-/// An IPv4 header without options.
+/// Length of an IPv4 header without options, in bytes.
 const IP: usize = 20;
-/// VPNs of all nodes of a plan that has them. Addresses are the same in all VPNs.
+/// VPNs of all nodes, in plans with VPNs. All VPNs use the same addresses.
 pub(super) const VPNS: [VpnId; 2] = [VpnId(1), VpnId(2)];
-/// A VPN that only callers are configured for: nobody they call may take anything of it.
+/// A VPN that only callers have configured. The nodes that they call must not accept its packets.
 pub(super) const ONE_SIDED: VpnId = VpnId(3);
-/// Room in a UDP payload for its number.
+/// Least length of a UDP payload, in bytes. It holds the packet's number.
 pub(super) const LEAST_PAYLOAD: u16 = 8;
 
-/// What a flow's packets have in common.
+/// The properties that all packets of a flow share.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) vpn: VpnId,
-    /// Source port: 1000 + the flow's place, or that of its twin in another VPN.
+    /// Source port: 1000 plus the flow's position, or the port of its twin in another VPN.
     pub(super) port: u16,
     pub(super) tcp: bool,
-    /// Bytes of TCP options, 0 or 12.
+    /// Length of TCP options, in bytes: 0 or 12.
     pub(super) options: usize,
     pub(super) tos: u8,
-    /// The source address is not the sender's: nobody may take it.
+    /// True if the source address is not the sender's, so that no node may accept the packet.
     pub(super) forged: bool,
-    /// Where TCP sequence numbers start, and what the payload is made from.
+    /// First TCP sequence number. It is also the seed of the payload.
     pub(super) start: u32,
 }
 
@@ -43,29 +44,29 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) number: u32,
-    /// Place of its payload in the flow's bytes.
+    /// Position of its payload in the flow's bytes.
     pub(super) offset: u64,
     pub(super) len: u16,
     pub(super) push: bool,
 }
 
-/// How packets enter a node.
+/// The form in which packets enter a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offload {
-    /// Checksums complete.
+    /// Packets have complete checksums.
     None,
-    /// Transport checksum partial.
+    /// Packets have a partial transport checksum.
     Checksum,
-    /// One super-packet.
+    /// Several segments form one super-packet.
     Segmentation,
 }
 
-/// The address of a node's host.
+/// Returns the address of a node's host.
 pub(super) fn host(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, node as u8, 1)
 }
 
-/// A UDP packet of a few bytes that no flow has sent.
+/// Returns a short UDP packet that no flow has sent.
 pub(super) fn invented(rng: &mut Rng, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let payload = LEAST_PAYLOAD + rng.below(40) as u16;
     let flow = Flow {
@@ -84,7 +85,7 @@ pub(super) fn invented(rng: &mut Rng, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
 }
 
 impl Flow {
-    /// Bytes of all headers.
+    /// Returns the length of all headers, in bytes.
     pub(super) fn header_len(&self) -> usize {
         IP + self.transport_len()
     }
@@ -101,7 +102,7 @@ impl Flow {
         if self.forged { Ipv4Addr::new(192, 0, 2, self.from as u8) } else { host(self.from) }
     }
 
-    /// One packet, its checksum zero, with the payload of all `segments`.
+    /// Returns one packet with the payload of all `segments`. Its transport checksum is zero.
     fn packet(&self, segments: &[Segment]) -> Vec<u8> {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Vec::new() };
         let payload: usize = segments.iter().map(|s| usize::from(s.len)).sum();
@@ -140,7 +141,7 @@ impl Flow {
             at += u64::from(LEAST_PAYLOAD);
             left = left.saturating_sub(LEAST_PAYLOAD.into());
         }
-        // Words of the stream; a payload may begin and end within one.
+        // The payload is a stream of 8-byte words. It may begin and end within a word.
         let skip = (at % 8) as usize;
         let end = out.len() + left;
         let mut word_at = at / 8;
@@ -153,7 +154,7 @@ impl Flow {
         }
     }
 
-    /// Packets as a TUN device hands them over: header and packet, one or several reads.
+    /// Returns the packets as one or more reads from a TUN device: virtio-net header and packet.
     pub(super) fn reads(&self, segments: &[Segment], offload: Offload) -> Vec<Vec<u8>> {
         match offload {
             Offload::Segmentation if segments.len() > 1 => vec![self.super_packet(segments)],
@@ -202,7 +203,7 @@ impl Flow {
         put(packet, self.checksum_at(), &checksum.to_be_bytes());
     }
 
-    /// The packet as a host must receive it; `marked`: a router on the way marked congestion.
+    /// Returns the packet that a host must receive. `marked` says that a router marked congestion.
     pub(super) fn expected(&self, segment: &Segment, marked: bool) -> Vec<u8> {
         let mut packet = self.packet(&[*segment]);
         if marked && self.tos & 3 != 0 {
@@ -213,10 +214,12 @@ impl Flow {
         packet
     }
 
-    /// Cuts what a node writes to its TUN device as a kernel would, checksums completed where the writer left that to it.
+    /// Splits a packet that a node writes to its TUN device, as a kernel would.
+    ///
+    /// The function completes a partial checksum.
     ///
     /// # Errors
-    /// What a kernel would refuse, or a host drop.
+    /// Returns an error if a kernel would refuse the packet or a host would drop it.
     pub(super) fn cut(&self, written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let (Some(vnet), Some(packet)) = (written.get(..VNET), written.get(VNET..)) else {
             return Err("shorter than its virtio-net header".into());
@@ -267,7 +270,7 @@ impl Flow {
         packet
     }
 
-    /// Which packet of the flow this seems to be: its TCP offset or UDP number.
+    /// Returns the number that the packet seems to have in its flow: a TCP offset or a UDP number.
     pub(super) fn name_of(&self, packet: &[u8]) -> Option<Name> {
         if self.tcp {
             let seq = u32::from_be_bytes(packet.get(24..28)?.try_into().ok()?);
@@ -277,19 +280,19 @@ impl Flow {
     }
 }
 
-/// What tells a flow's packets apart.
+/// The property that identifies a packet within its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
     Offset(u32),
     Number(u64),
 }
 
-/// The source port of a delivered packet, which with its VPN tells the flow.
+/// Returns the source port of a delivered packet. Port and VPN identify the flow.
 pub(super) fn port_of(written: &[u8]) -> Option<u16> {
     written.get(VNET..).map(|packet| u16_at(packet, IP))
 }
 
-/// Bytes that are no packet, or nearly one.
+/// Returns bytes that are no valid packet, made from a valid one.
 pub(super) fn garbage(rng: &mut Rng, good: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
     match rng.below(3) {

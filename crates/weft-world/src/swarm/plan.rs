@@ -1,4 +1,4 @@
-//! All that a seed decides beforehand: the network, its configuration, the traffic and the faults.
+//! The plan of a run, decided by the seed: network, configuration, traffic and faults.
 
 use super::fault::{Fault, FaultKind};
 use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
@@ -14,50 +14,56 @@ use weft_engine::{
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
-/// No link sends slower, or what is drawn to be sent would stand before the proof in a drop-tail queue.
+/// Least rate of a link, in Mbit/s.
+///
+/// On a slower link the drawn traffic would still be in a drop-tail queue when the proof begins.
 const LEAST_MBPS: u64 = 2;
 
-/// More nodes than this send what a slow link of the hub has no room for.
+/// Largest number of nodes whose traffic fits a slow link of the hub.
 const FEW_NODES: usize = 4;
-/// More nodes than this are not all adjacent.
+/// Largest number of nodes that are all adjacent to each other.
 const MOST_IN_A_MESH: usize = 6;
 
-/// Traffic must flow so long after the faults ended: silence is noticed within a second, a path given up is tried every second,
-/// a peer called every 4/3 s, a path that was never answered every 5 s.
+/// Time after the faults within which traffic must flow again.
+///
+/// A node notices silence within 1 s and calls a peer every 4/3 s. It retries a path that was given up every
+/// 1 s, and a path that never answered every 5 s.
 const BOUND: Duration = Duration::from_secs(8);
-/// The same where nobody was reached for 90 s: then calls are up to 20 s apart.
+/// Time within which traffic must flow again after 90 s without any peer.
+///
+/// Calls are then up to 20 s apart.
 const BOUND_LONG: Duration = Duration::from_secs(30);
-/// How long the traffic goes on that shows it.
+/// Duration of the traffic that proves the recovery.
 const PROOF: Duration = Duration::from_secs(2);
-/// What was sent by then has arrived after this, and everything is settled.
+/// Time after which the packets of the proof have arrived and nothing changes any more.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Then nothing is sent, and memory must be given back.
+/// Time without traffic, after which nodes must have freed their memory.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// A seed's network and its fate.
+/// The network of a seed and everything that happens to it.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) nodes: Vec<NodePlan>,
-    /// Adjacent nodes: who calls, and who is called.
+    /// Adjacent nodes: the caller and the node that it calls.
     pub(super) pairs: Vec<(usize, usize)>,
     pub(super) flows: Vec<Flow>,
     pub(super) talks: Vec<Talk>,
     pub(super) faults: Vec<Fault>,
     pub(super) times: Times,
-    /// There are VPNs beside the default one.
+    /// True if there are VPNs beside the default one.
     pub(super) has_vpns: bool,
-    /// Someone was out of reach for so long that keys end and calls become rare.
+    /// True if a node can be unreachable for so long that keys end and calls become rare.
     pub(super) is_long: bool,
-    /// Nodes pass datagrams on between the others.
+    /// True if nodes relay datagrams between other nodes.
     pub(super) has_relays: bool,
-    /// What each node is.
+    /// The role of each node.
     pub(super) roles: Vec<Role>,
-    /// Members share secrets in pairs beside their keys.
+    /// True if pairs of members share a preshared secret beside their keys.
     pub(super) has_secrets: bool,
 }
 
-/// The run's phases.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) faults_end: Instant,
@@ -67,32 +73,34 @@ pub(super) struct Times {
     pub(super) end: Instant,
 }
 
-/// A node.
+/// A node's links and configuration.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlan {
     pub(super) links: Vec<LinkPlan>,
     pub(super) policy: Policy,
     pub(super) cipher: Cipher,
     pub(super) inner_mtu: Option<u16>,
-    /// Its clock is so much fast, in millionths.
+    /// Rate error of the node's clock, in millionths. A positive value makes it fast.
     pub(super) skew_ppm: i64,
-    /// How long its event loop gathers before it works.
+    /// Time for which the node's event loop collects input before it works.
     pub(super) lag: Duration,
-    /// Its kernel joins datagrams (UDP GRO).
+    /// True if the node's kernel joins datagrams (UDP GRO).
     pub(super) gro: bool,
-    /// Others know its addresses.
+    /// True if other nodes have learnt its addresses.
     pub(super) is_callee: bool,
 }
 
-/// An access link.
+/// The properties of an access link.
 #[derive(Clone, Debug)]
 pub(super) struct LinkPlan {
     pub(super) rate: Rate,
     pub(super) delay: Duration,
     pub(super) queue: Duration,
-    /// Bytes the interface takes.
+    /// MTU of the interface, in bytes.
     pub(super) interface_mtu: u16,
-    /// Bytes the way takes; a router on it may say so, or not.
+    /// MTU of the path behind the interface, in bytes.
+    ///
+    /// A router may report it or drop without notice.
     pub(super) path_mtu: u16,
     pub(super) says_too_big: bool,
     pub(super) loss: f64,
@@ -100,7 +108,7 @@ pub(super) struct LinkPlan {
     pub(super) send: bool,
 }
 
-/// A flow's habit, for a while.
+/// The sending pattern of a flow over a time span.
 #[derive(Clone, Debug)]
 pub(super) struct Talk {
     pub(super) flow: usize,
@@ -109,12 +117,12 @@ pub(super) struct Talk {
     pub(super) every: Duration,
     pub(super) burst: u16,
     pub(super) offload: Offload,
-    /// Payload bytes: this, or anything up to the inner MTU.
+    /// Length of the payload, in bytes. `None` draws any length up to the inner MTU.
     pub(super) payload: Option<u16>,
 }
 
 impl Plan {
-    /// What `seed` stands for.
+    /// Returns the plan of a seed.
     pub(super) fn of(seed: u64) -> Plan {
         let root = Rng::new(seed ^ 0x73_7761_726d);
         let mut rng = root.split(1);
@@ -122,13 +130,13 @@ impl Plan {
         let is_long = rng.chance(0.08);
         let is_mesh = count > 2 && rng.chance(0.4) && count <= MOST_IN_A_MESH;
         let mut nodes: Vec<_> = (0..count).map(|n| NodePlan::draw(&mut root.split(100 + n as u64), count)).collect();
-        // With a hub, node 0 is called by all; in a mesh each calls those before it.
+        // Either every node calls node 0, the hub, or each node of a mesh calls those with lower numbers.
         let pairs: Vec<_> =
             (1..count).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|(_, b)| is_mesh || *b == 0).collect();
         for &(_, callee) in &pairs {
             nodes[callee].is_callee = true;
         }
-        // Who is called must be able to answer wherever he is called.
+        // A node that is called must be able to answer on every link.
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.send = true);
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.make_room(count));
         let times = Times::draw(&mut rng, is_long);
@@ -141,7 +149,8 @@ impl Plan {
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
-            // Packets longer than a unit in parts have no way left then, until the sender has learnt it.
+            // With a small MTU, a packet that is too long even in parts cannot pass until the sender has
+            // learnt the MTU.
             plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
             plan.draw_long_packets(&mut root.split(4));
         }
@@ -152,7 +161,7 @@ impl Plan {
         plan
     }
 
-    /// How a VPN's packets enter the tunnel, at all nodes: most often by a loop.
+    /// Returns the configuration of a VPN's ingress queue, the same at all nodes. Most have a loop.
     pub(super) fn entry(&self, vpn: VpnId) -> Entry {
         let mut rng = Rng::new(self.seed ^ 0x6c_6f_6f_70).split(u64::from(vpn.0));
         let control = match rng.below(7) {
@@ -161,7 +170,7 @@ impl Plan {
             4 | 5 => Some(LoopConfig::ExplicitRate(Arc::default())),
             _ => None,
         };
-        // A window gives way to loss, so that what waits in one long queue before it would be late.
+        // A window shrinks after losses, so packets in one long queue before it would arrive too late.
         let queue = match control {
             Some(LoopConfig::AimdWindow(_)) => queue::QueueKind::FqCodel,
             _ if rng.chance(0.5) => queue::QueueKind::FqCodel,
@@ -170,7 +179,10 @@ impl Plan {
         Entry { control, queue, ..Entry::default() }
     }
 
-    /// Spreads the flows over VPNs. Some have a twin of the very same addresses and ports in another, and some nobody may take.
+    /// Distributes the flows over VPNs.
+    ///
+    /// Some flows get a twin with the same addresses and ports in another VPN. Some twins are in a VPN that
+    /// the receiver must not accept.
     fn draw_vpns(&mut self, rng: &mut Rng) {
         let of_all = [VpnId::DEFAULT, VPNS[0], VPNS[1]];
         for flow in &mut self.flows {
@@ -205,7 +217,8 @@ impl Plan {
                 && self.nodes[*node].links.len() > 1
                 && rng.chance(0.4)
             {
-                // It stays out. The first link always sends, and its address is known.
+                // The link stays down until the end. The first link is exempt: it always sends, and peers
+                // have its address.
                 *link = self.nodes[*node].links.len() - 1;
                 fault.until = self.times.end;
             }
@@ -214,8 +227,10 @@ impl Plan {
         }
     }
 
-    /// Black holes are found by what vanishes in them, so there must be something; not so much that it stands before the proof in the
-    /// queue of a slow link.
+    /// Adds long packets after the faults.
+    ///
+    /// A node detects a black hole by packets that vanish in it, so long packets must flow. They must not
+    /// fill the queue of a slow link when the proof begins.
     fn draw_long_packets(&mut self, rng: &mut Rng) {
         let Times { faults_end, proof, .. } = self.times;
         for (from, to) in self.directions() {
@@ -253,7 +268,7 @@ impl Plan {
         self.flows.len() - 1
     }
 
-    /// What is always sent, a burst now and then, and something nobody may take.
+    /// Adds a steady flow, an occasional burst, and a flow that no node may accept.
     pub(super) fn draw_background(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let ms = Duration::from_millis;
         let Times { faults_end, proof, .. } = self.times;
@@ -291,7 +306,7 @@ impl Plan {
         }
     }
 
-    /// Little, of every size, each packet of which must arrive.
+    /// Adds a few packets of every size. Each of them must arrive.
     pub(super) fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let Times { proof, proof_end, .. } = self.times;
         let start = proof + Duration::from_millis(rng.below(100));
@@ -357,7 +372,7 @@ impl NodePlan {
         }
     }
 
-    /// The links' settings in the configuration.
+    /// Returns the links' settings in the configuration.
     pub(super) fn link_configs(&self) -> Vec<LinkConfig> {
         let configs = self.links.iter().enumerate().filter(|(_, link)| link.cap.is_some() || !link.send);
         configs.map(|(n, link)| LinkConfig { name: link_name(n), cap: link.cap, send: link.send }).collect()
@@ -365,12 +380,14 @@ impl NodePlan {
 }
 
 impl LinkPlan {
-    /// Packets of 1,500 bytes that may wait.
+    /// Returns the number of packets of 1500 bytes that fit in the queue.
     pub(super) fn queue_packets(&self) -> u64 {
         self.rate.bytes_in(self.queue) / 1_500
     }
 
-    /// As fast as the slowest access links of `nodes` together, where there are many.
+    /// Makes the link as fast as the slowest access links of `nodes` nodes together.
+    ///
+    /// This applies to plans with many nodes only.
     fn make_room(&mut self, nodes: usize) {
         if nodes > FEW_NODES {
             let least = Rate::from_mbps(LEAST_MBPS * nodes as u64);
@@ -379,7 +396,7 @@ impl LinkPlan {
         }
     }
 
-    /// An initiation with a certificate is one datagram of 636 bytes.
+    /// Raises the MTU so that an initiation with a certificate, 636 bytes, fits into one datagram.
     pub(super) fn make_room_for_certificates(&mut self) {
         self.path_mtu = self.path_mtu.max(700);
     }
@@ -409,7 +426,7 @@ impl LinkPlan {
     }
 }
 
-/// What an access link is called.
+/// Returns the name of an access link.
 pub(super) fn link_name(link: usize) -> String {
     format!("link{link}")
 }

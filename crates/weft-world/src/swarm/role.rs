@@ -1,4 +1,4 @@
-//! Nodes beside the ordinary ones: a guest that comes by certificate, a second node with one key, and a member that lies.
+//! Special nodes: a guest with a certificate, a second node with the same key, and a liar.
 
 use super::fault::{Fault, FaultKind};
 use super::packet::host;
@@ -11,39 +11,43 @@ use weft_units::{Duration, Instant, Rng};
 
 /// The wall clock at the start of a run, in seconds since 1970.
 pub(super) const UNIX_S: u64 = 1_800_000_000;
-/// A node looks once a second whether certificates still hold, and the wall clock counts whole seconds.
+/// Time within which a node notices an expired certificate.
+///
+/// A node checks certificates once a second, and the wall clock counts whole seconds.
 const EXPIRY_IS_SEEN: Duration = Duration::from_secs(3);
-/// A seed has so many nodes now and then, at most.
+/// Largest number of nodes, which few seeds have.
 const MOST_NODES: u64 = 12;
 
-/// What a node is.
+/// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// Configured, and honest.
+    /// A node that its peers have configured, and that follows the protocol.
     Member,
-    /// It calls `hub`, which knows it by its certificate only.
+    /// A node that calls `hub`. The hub learns of it only by its certificate.
     Guest { hub: usize, papers: Papers },
-    /// A second node with the key of `of`. A thief has the key only, not the secrets that `of` shares with its peers.
+    /// A second node with the key of `of`.
+    ///
+    /// A thief has only the key, and not the secrets that `of` shares with its peers.
     Twin { of: usize, is_thief: bool },
-    /// Configured at `hub`, to which it sends whatever it likes.
+    /// A node that `hub` has configured, and that sends arbitrary datagrams to it.
     Liar { hub: usize },
 }
 
-/// What becomes of a guest's certificate.
+/// The state of a guest's certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Papers {
     Good,
     Expire(Instant),
-    /// Its key is revoked at this node.
+    /// The guest's key is revoked at this node and time.
     Revoked {
         by: usize,
         at: Instant,
     },
     OtherRoot,
     NotYetValid,
-    /// The certificate is another node's.
+    /// The certificate belongs to another node.
     Stolen,
-    /// It claims the hub's own addresses.
+    /// The certificate claims the hub's own addresses.
     Overlap,
 }
 
@@ -63,7 +67,7 @@ impl Papers {
     }
 }
 
-/// How many nodes a seed has: `few`, or now and then many.
+/// Returns the number of nodes of a seed: `few`, or rarely many.
 pub(super) fn count(rng: &mut Rng, few: usize) -> usize {
     if rng.chance(0.03) { (5 + rng.below(MOST_NODES - 4)) as usize } else { few }
 }
@@ -73,7 +77,7 @@ fn root() -> RootKey {
 }
 
 impl Plan {
-    /// The node whose key a node has.
+    /// Returns the node whose key a node uses.
     pub(super) fn owner(&self, node: usize) -> usize {
         match self.roles.get(node) {
             Some(Role::Twin { of, .. }) => *of,
@@ -81,27 +85,27 @@ impl Plan {
         }
     }
 
-    /// Whether two nodes have one key.
+    /// True if two nodes have the same key.
     pub(super) fn has_twin(&self) -> bool {
         self.roles.iter().any(|role| matches!(role, Role::Twin { .. }))
     }
 
-    /// Whether a node runs the engine, and from the start.
+    /// True if a node runs an engine from the start.
     pub(super) fn starts(&self, node: usize) -> bool {
         matches!(self.roles[node], Role::Member | Role::Guest { .. })
     }
 
-    /// The guest that is no member from some time on.
+    /// Returns the guest that is no member from some time on, and that time.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
         let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, Role::Guest { .. }))?;
         let Role::Guest { hub, papers } = *role else { return None };
         let from = match papers {
             Papers::Good => return None,
             Papers::Expire(at) => at + EXPIRY_IS_SEEN,
-            // A crash forgets what could not be written down.
+            // The revoking node may crash, and forget a revocation that a full disk did not store.
             Papers::Revoked { by, at } if self.has_full_disk(by, at) => Instant::FAR_FUTURE,
             Papers::Revoked { by, at } if by == hub => at,
-            // The hub is told as soon as it can be reached.
+            // The hub learns of the revocation as soon as it is reachable.
             Papers::Revoked { .. } => self.times.proof,
             Papers::OtherRoot | Papers::NotYetValid | Papers::Stolen | Papers::Overlap => Instant::ZERO,
         };
@@ -116,12 +120,14 @@ impl Plan {
         self.faults.iter().any(is_it)
     }
 
-    /// The node whose key another one has, too.
+    /// Returns the node whose key a second node also has.
     pub(super) fn shared_key(&self) -> Option<usize> {
         self.roles.iter().find_map(|role| if let Role::Twin { of, .. } = role { Some(*of) } else { None })
     }
 
-    /// Whether `node` may lose its session with `peer` at any time: one of them lies, leaves, or has a key that another has, too.
+    /// True if `node` may lose its session with `peer` at any time.
+    ///
+    /// One of the two lies, leaves, or shares its key with another node.
     pub(super) fn is_doubtful(&self, node: usize, peer: usize) -> bool {
         let of = |node: usize| match self.roles[node] {
             Role::Member => false,
@@ -131,7 +137,7 @@ impl Plan {
         of(node) || of(peer)
     }
 
-    /// The secret that two nodes share.
+    /// Returns the secret that two nodes share.
     pub(super) fn secret(&self, node: usize, peer: usize) -> Option<PresharedKey> {
         let is_thief = matches!(self.roles[node], Role::Twin { is_thief: true, .. });
         let (a, b) = (self.owner(node).min(self.owner(peer)), self.owner(node).max(self.owner(peer)));
@@ -139,7 +145,7 @@ impl Plan {
         is_shared.then(|| PresharedKey::new([1 + (a * 16 + b) as u8; 32]))
     }
 
-    /// What a node trusts, where there are certificates.
+    /// Returns a node's trust configuration, if the plan has certificates.
     pub(super) fn trust(&self, node: usize, policy: &Policy) -> Option<TrustConfig> {
         let guest = self.roles.iter().position(|role| matches!(role, Role::Guest { .. }))?;
         Some(TrustConfig {
@@ -154,7 +160,7 @@ impl Plan {
     fn certificate(&self, guest: usize) -> Option<Certificate> {
         let Role::Guest { hub, papers } = self.roles[guest] else { return None };
         let whose = if papers == Papers::Stolen { guest + 1 } else { guest };
-        // A certificate has no host bits.
+        // A certificate's prefix must have no host bits.
         let [a, b, c, _] = host(if papers == Papers::Overlap { hub } else { guest }).octets();
         let claims = Claims {
             public_key: public_key(whose),
@@ -171,12 +177,14 @@ impl Plan {
         signer.sign(&claims).ok()
     }
 
-    /// The revocation of a node's key.
+    /// Returns the revocation of a node's key.
     pub(super) fn revocation(&self, node: usize) -> Revocation {
         root().revoke(&public_key(node), UNIX_S)
     }
 
-    /// Adds a node beside the others, secrets, and what befalls nodes; all of it by streams of its own.
+    /// Adds a special node, secrets and mishaps to the plan.
+    ///
+    /// It draws from random streams of its own.
     pub(super) fn draw_adversity(&mut self, rng: &mut Rng) {
         self.has_secrets = rng.chance(0.3);
         let members = self.nodes.len() as u64;
@@ -185,7 +193,8 @@ impl Plan {
         for _ in 0..befalls {
             self.draw_mishap(rng, members);
         }
-        // Relays are told of each other what nobody can check; and who sends nothing finds no black hole.
+        // No node can verify what relays report of each other, and a node that sends nothing finds no black
+        // hole.
         if self.has_relays || is_narrowed {
             return;
         }

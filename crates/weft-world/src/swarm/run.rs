@@ -1,4 +1,4 @@
-//! One seed, from plan to verdict.
+//! Runs one seed, from the plan to the verdict.
 
 use super::fault::FaultKind;
 use super::packet::Flow;
@@ -11,32 +11,36 @@ use weft_units::{Duration, Instant, Rate};
 
 const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
 const PASSING_ON: Duration = Duration::from_millis(7);
-/// A packet in the longest round trip there is, less than the rate law's floor.
+/// Least rate of a loop: one packet in the longest round trip.
+///
+/// It is less than the rate law's floor.
 const LEAST_RATE: Rate = Rate::from_bps(200);
-/// A queue with room for fewer full packets of each peer loses much of what they send before they have found their shares.
+/// Least number of full packets of each peer that a queue must hold.
+///
+/// In a smaller queue many packets are lost before the peers have found their shares.
 const FEWEST_EACH: u64 = 2;
-/// What a window may come to.
+/// Largest window of a loop, in bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The first promise not kept, if any.
+    /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
-    /// Datagrams that arrived anywhere.
+    /// Number of datagrams that arrived at any node.
     pub datagrams: u64,
-    /// Packets delivered to hosts.
+    /// Number of packets delivered to hosts.
     pub packets: u64,
-    /// Turns of the nodes' event loops.
+    /// Number of turns of the nodes' event loops.
     pub turns: u64,
 }
 
-/// Plays a plan; a panic is a violation too.
+/// Runs a plan. A panic counts as a violation.
 pub(super) fn play(plan: &Plan) -> Outcome {
     play_in(&mut World::new(plan))
 }
 
-/// The same, and what happened on the way.
+/// Runs a plan and returns a log of its events.
 pub(super) fn tell(plan: &Plan) -> String {
     let mut world = World::new(plan);
     world.story = Some(String::new());
@@ -81,10 +85,11 @@ fn phases(world: &mut World<'_>) -> Result<(), Violation> {
     if check_memory(world).is_ok() {
         return check_loops(world, LoopsAre::Settled);
     }
-    // A full queue before a slow link may have taken until now: its last units, if half of them came, are kept for 5 s.
+    // A full queue before a slow link may have drained only now. A unit of which parts arrived is kept for 5
+    // s.
     world.run_until(times.end + LAST_UNITS_KEPT)?;
     if check_memory(world).is_err() {
-        // A probe that a relay was passing on at that very moment is gone now.
+        // A relay may have been forwarding a probe at that moment. It has left the buffer by now.
         world.run_until(times.end + LAST_UNITS_KEPT + PASSING_ON)?;
         check_memory(world)?;
     }
@@ -97,7 +102,7 @@ enum LoopsAre {
     Settled,
 }
 
-/// Nobody has taken in a guest that is no member any more.
+/// Checks that no node keeps a guest as a peer after the guest's membership ended.
 fn check_expelled(world: &World<'_>) -> Result<(), Violation> {
     let engines = world.sites.iter().filter_map(|site| site.engine.as_ref());
     if world.plan.expelled().is_some() && engines.into_iter().any(|engine| engine.certified_peers().next().is_some()) {
@@ -106,7 +111,9 @@ fn check_expelled(world: &World<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Windows and rates are within their bounds, and in the end all that left is received or lost, whatever became of markers and reports.
+/// Checks that windows and rates are within their bounds.
+///
+/// At the end every unit must count as received or lost, although markers and reports may have been lost.
 fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
     let engines = world.sites.iter().map(|site| site.engine.as_ref()).enumerate();
     for (node, engine) in engines.filter_map(|(node, engine)| Some((node, engine?))) {
@@ -124,8 +131,10 @@ fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
     Ok(())
 }
 
-/// For each flow what the queue of its VPN, where that has one of its own, has dropped of all its flows: two packets that wait too long
-/// are no sparse flow to it.
+/// Returns for each flow the packets that its VPN's queue has dropped so far.
+///
+/// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after
+/// two packets have waited too long, it is no sparse flow for the queue.
 fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
     let dropped = |flow: &Flow| {
         let vpns = world.sites[flow.from].engine.as_ref().map(Engine::vpns).unwrap_or_default();
@@ -135,7 +144,9 @@ fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
     world.plan.flows.iter().map(dropped).collect()
 }
 
-/// What was sent after the faults has arrived, but for what queues have dropped since, of which `before` tells.
+/// Checks that the packets sent after the faults have arrived.
+///
+/// Packets that queues have dropped are exempt. `before` contains the drops until the proof began.
 fn check_proof(world: &World<'_>, before: &[usize]) -> Result<(), Violation> {
     let plan = world.plan;
     let dropped = dropped_by_queues(world);
@@ -156,14 +167,16 @@ fn check_proof(world: &World<'_>, before: &[usize]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// How many packets of a quiet network's traffic may be missing: of sparse flows none where lost ones are repeated; a burst may
-/// find a queue on the way too short.
+/// Returns how many packets of a quiet network's traffic may be missing.
+///
+/// With retransmission no packet of a sparse flow may be missing. A burst may exceed a short queue on its
+/// path.
 fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     let flow = &plan.flows[talk.flow];
     let nodes = [&plan.nodes[flow.from], &plan.nodes[flow.to]];
     let peers = plan.nodes.len() as u64 - 1;
     let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0 || l.queue_packets() < FEWEST_EACH * peers);
-    // Who sent nothing long finds a black hole only now, by its first dozen losses.
+    // A node that sent nothing for long finds a black hole only now, by its first dozen losses.
     let may_be_new = plan.faults.iter().any(|f| matches!(f.kind, FaultKind::Mtu { .. }));
     match (nodes[0].policy.recovery, talk.burst) {
         (Recovery::Arq, 1) if may_be_new => 1 + sent / 4,
@@ -173,11 +186,11 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     }
 }
 
-/// Nothing is on its way any more, and no memory kept for it.
+/// Checks that no packet is on its way, and that no node uses memory for one.
 fn check_memory(world: &World<'_>) -> Result<(), Violation> {
     for (node, site) in world.sites.iter().enumerate() {
         let is_expelled = world.plan.expelled().is_some_and(|(guest, _)| guest == node);
-        // Who was expelled keeps the newest segment of a flow for two minutes: it may be let in again.
+        // An expelled node keeps the newest segment of a flow for two minutes, in case it is admitted again.
         let Some(engine) = site.engine.as_ref().filter(|_| !is_expelled) else { continue };
         let left = what_is_left(engine, site.local(world.now));
         if !left.is_empty() {

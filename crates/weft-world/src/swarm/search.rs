@@ -1,4 +1,4 @@
-//! Many seeds on all cores, and the least plan that still fails.
+//! Runs many seeds on all cores, and finds the smallest plan that still fails.
 
 use super::plan::Plan;
 use super::role::Role;
@@ -11,32 +11,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A seed that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed.
+    /// The seed that failed.
     pub seed: u64,
-    /// What it came to.
+    /// The result of its run.
     pub outcome: Outcome,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The seeds that failed, in their order.
+    /// The seeds that failed, in ascending order.
     pub failures: Vec<Failure>,
-    /// Seeds run.
+    /// Number of seeds that were run.
     pub seeds: u64,
-    /// Datagrams and packets of all of them.
+    /// Number of datagrams that arrived at any node, over all seeds.
     pub datagrams: u64,
-    /// Packets delivered to hosts.
+    /// Number of packets delivered to hosts, over all seeds.
     pub packets: u64,
 }
 
-/// Runs one seed.
+/// Runs the plan of one seed.
 pub fn run(seed: u64) -> Outcome {
     play(&Plan::of(seed))
 }
 
-/// Runs seeds on `threads` threads until `enough` of them failed. Each seed's run depends on nothing but the seed; `done` is told
-/// how many are done.
+/// Runs seeds on `threads` threads until `enough` of them failed.
+///
+/// Each seed's run depends only on the seed. The function calls `done` with the number of finished seeds.
 pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u64) + Sync) -> Found {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new(Found::default());
@@ -69,8 +70,10 @@ pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u6
     found
 }
 
-/// The seed's network and its faults, for people; with `story` all that happened. Of a seed that fails only the faults without
-/// which it does not fail in the same way.
+/// Describes a seed's network and faults for a reader.
+///
+/// With `story` the text also contains a log of all events. If the seed fails, the text contains only the
+/// faults that are necessary for this failure.
 pub fn explain(seed: u64, story: bool) -> String {
     let mut plan = Plan::of(seed);
     let mut outcome = play(&plan);

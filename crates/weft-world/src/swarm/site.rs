@@ -1,4 +1,4 @@
-//! A node as its process and machine see it: the engine, a clock, sockets, what is kept across restarts.
+//! A node with its process and machine: engine, clock, sockets, and state on disk.
 
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
@@ -9,18 +9,18 @@ use weft_engine::{ConfigError, Engine, EngineConfig, LinkEvent, MemberConfig, Pe
 use weft_session::{Identity, PublicKey, Revocation};
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 
-/// Where everybody listens.
+/// UDP port of all nodes.
 pub(super) const PORT: u16 = 51_900;
 
-/// How many of a node's addresses others know.
+/// Largest number of a node's addresses that other nodes have configured.
 const MAX_ENDPOINTS: usize = 2;
 
-/// The address of a node's access link.
+/// Returns the address of a node's access link.
 pub(super) fn address(node: usize, link: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, link as u8, 0, 1 + node as u8)), PORT)
 }
 
-/// A clock that runs fast or slow, and may jump ahead.
+/// A clock that runs fast or slow and may jump ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     offset_ns: i128,
@@ -28,20 +28,20 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Near the wrap of 32 bits of microseconds now and then.
+    /// Draws a clock. Some clocks start near the wrap of a 32-bit count of microseconds.
     fn draw(rng: &mut Rng, ppm: i128) -> Clock {
         let wrap_ns = u64::from(u32::MAX) * 1_000;
         let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
         Clock { offset_ns: offset_ns.into(), ppm }
     }
 
-    /// What it shows.
+    /// Returns the time that the clock shows at `at`.
     pub(super) fn local(&self, at: Instant) -> Instant {
         let ns = i128::from(at.as_nanos());
         Instant::from_nanos((ns + ns * self.ppm / 1_000_000 + self.offset_ns) as u64)
     }
 
-    /// The first time at which it shows `local`, or more.
+    /// Returns the first true time at which the clock shows `local` or later.
     pub(super) fn global(&self, local: Instant) -> Instant {
         let ns = (i128::from(local.as_nanos()) - self.offset_ns) * 1_000_000 / (1_000_000 + self.ppm);
         let mut at = Instant::from_nanos(ns.clamp(0, i128::from(u64::MAX)) as u64);
@@ -56,45 +56,45 @@ impl Clock {
     }
 }
 
-/// A datagram waiting in a socket.
+/// A datagram that waits in a socket.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) link: usize,
     pub(super) source: SocketAddr,
     pub(super) tos: u8,
     pub(super) bytes: Vec<u8>,
-    /// Changed on the way, or from a stranger.
+    /// True if the datagram was changed on its way or comes from a stranger.
     pub(super) tampered: bool,
-    /// Who sent it, if it is what he sent.
+    /// The sender, if the datagram is unchanged.
     pub(super) sender: Option<usize>,
 }
 
-/// A node.
+/// A node: its engine, clock, sockets and disk.
 pub(super) struct Site {
     pub(super) engine: Option<Engine>,
     pub(super) clock: Clock,
-    /// When its clock last jumped.
+    /// Time of the last jump of its clock.
     pub(super) stepped_at: Option<Instant>,
-    /// When it wants to work next.
+    /// Time at which the node works next.
     pub(super) wake: Instant,
-    /// When the engine itself asked to be woken, if it was told nothing since.
+    /// Time at which the engine asked to be woken, if it got no input since.
     pub(super) asked: Option<Instant>,
-    /// Its process stands still.
+    /// True while the process is stopped.
     pub(super) paused: bool,
     pub(super) inbox: Vec<Waiting>,
-    /// The longest packet its TUN device hands over.
+    /// Longest packet that its TUN device hands over, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
     is_unplugged: Vec<bool>,
     node: usize,
     disk: Disk,
-    /// Nothing more is written to the disk.
+    /// True if the disk stores nothing more.
     pub(super) is_disk_full: bool,
     stamp_base: u64,
     runs: u64,
 }
 
-/// What is kept across restarts.
+/// The state that survives restarts.
 #[derive(Default)]
 struct Disk {
     accepted: Vec<(PublicKey, u64)>,
@@ -102,7 +102,7 @@ struct Disk {
     revocations: Vec<Revocation>,
 }
 
-/// The addresses behind a node, in every VPN.
+/// Returns the prefix behind a node, the same in every VPN.
 pub(super) fn behind(node: usize) -> Prefix {
     Prefix { address: host(node).into(), length: 24 }
 }
@@ -111,7 +111,7 @@ pub(super) fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
 
-/// The key a node is known by.
+/// Returns the public key of a node.
 pub(super) fn public_key(node: usize) -> PublicKey {
     identity(node).public_key()
 }
@@ -145,24 +145,24 @@ impl Site {
         site
     }
 
-    /// Something was told to the engine: it works at `at`, or before.
+    /// Records that the engine got an input, and wakes the node at `at` or earlier.
     pub(super) fn told(&mut self, at: Instant) {
         self.asked = None;
         self.wake = self.wake.min(at);
     }
 
-    /// The time on its clock.
+    /// Returns the time on the node's clock.
     pub(super) fn local(&self, now: Instant) -> Instant {
         self.clock.local(now)
     }
 
-    /// The process begins.
+    /// Starts the node's process with the state on its disk.
     pub(super) fn start(&mut self, plan: &Plan, now: Instant) {
         self.runs += 1;
         let mut seed = [0; 32];
         seed.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.rng.next_u64().to_le_bytes()));
         let config = self.config(plan);
-        // The plan gives each node a key of its own, so there is nothing to refuse.
+        // The plan gives each node its own key, so the engine accepts the configuration.
         self.engine = Engine::new(config, self.local(now), seed).ok();
         if let Some(engine) = &mut self.engine {
             engine.set_relaying(plan.has_relays);
@@ -181,7 +181,9 @@ impl Site {
         self.wake = now;
     }
 
-    /// The process ends; what it has on disk stays. The next one counts its time from elsewhere.
+    /// Ends the process.
+    ///
+    /// The state on disk remains. The next process starts its clock at another value.
     pub(super) fn stop(&mut self, now: Instant) {
         self.save();
         if self.engine.take().is_some() {
@@ -192,7 +194,7 @@ impl Site {
         self.wake = Instant::FAR_FUTURE;
     }
 
-    /// Writes what is kept across restarts.
+    /// Writes the state that survives restarts to the disk.
     pub(super) fn save(&mut self) {
         let Some(engine) = self.engine.as_ref().filter(|_| !self.is_disk_full) else { return };
         self.disk.accepted = engine.accepted_stamps().collect();
@@ -200,13 +202,15 @@ impl Site {
         self.disk.revocations = engine.revocations().to_vec();
     }
 
-    /// What handshakes left on the disk is gone, and the wall clock shows `back` less. Revocations are in a file of their own.
+    /// Deletes the handshake state on disk, and sets the wall clock back by `back`.
+    ///
+    /// Revocations are in a separate file and remain.
     pub(super) fn lose_state(&mut self, back: Duration) {
         (self.disk.accepted, self.disk.used) = (Vec::new(), 0);
         self.stamp_base = self.stamp_base.saturating_sub(back.as_nanos() as u64);
     }
 
-    /// The machine wakes up.
+    /// Wakes the machine up.
     pub(super) fn wake_up(&mut self, now: Instant) {
         let local = self.local(now);
         let mut entropy = [0; 32];
@@ -217,7 +221,7 @@ impl Site {
         }
     }
 
-    /// The network's owner revokes a key here.
+    /// Applies a revocation at this node.
     pub(super) fn revoke(&mut self, revocation: &Revocation, now: Instant) {
         let local = self.local(now);
         match &mut self.engine {
@@ -236,7 +240,7 @@ impl Site {
         engine.reconfigure(local, config.peers, config.vpns, config.links, config.inner_mtu)
     }
 
-    /// A link's interface comes up or goes down.
+    /// Brings a link's interface up or down.
     pub(super) fn plug(&mut self, plan: &NodePlan, link: usize, now: Instant, up: bool) {
         self.is_unplugged[link] = !up;
         let id = LinkId(link as u32 + 1);
@@ -252,7 +256,7 @@ impl Site {
         }
     }
 
-    /// Whether the link's interface is up.
+    /// True if the link's interface is up.
     pub(super) fn is_plugged(&self, link: usize) -> bool {
         self.is_unplugged.get(link) == Some(&false)
     }

@@ -1,16 +1,16 @@
-//! A promise not kept.
+//! The report of a broken promise.
 
 use std::fmt;
 use weft_units::Instant;
 
-/// What a run showed that must not be.
+/// A broken promise that a run showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The kind of the promise.
     pub kind: &'static str,
-    /// When.
+    /// The time at which the run showed it.
     pub at: Instant,
-    /// What happened.
+    /// A description of the event.
     pub what: String,
 }
 

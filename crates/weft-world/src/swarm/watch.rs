@@ -1,5 +1,7 @@
-//! What an observer on the wire may see: no packet number twice under a key, no key in use past its time, answers only to those
-//! who are entitled to them.
+//! An observer on the wire.
+//!
+//! The observer sees every datagram that nodes send and accept. No packet number may occur twice under a key,
+//! and no key may be used past its lifetime. A node may answer only addresses that are entitled to an answer.
 
 use super::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,50 +10,53 @@ use weft_units::{Duration, Instant, Rng};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::relay::{MAX_RELAYS, overhead};
 
-/// A key is used no longer than this (WireGuard paper §6.1, and SPECS).
+/// Longest use of a key (WireGuard paper §6.1, and SPECS).
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// For so long the copy of an initiation is answered again.
+/// Time for which a node may answer a copy of an initiation again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
+/// Datagram types that are encrypted under a session key.
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
-/// Its second byte is no path: all of these between two nodes share their numbers.
+/// Datagram type that relays forward.
+///
+/// Its second byte is no path id: all such datagrams between two nodes share one numbering.
 const RELAYED: u8 = 6;
-/// What carries units; markers of loops may leave alone.
+/// Datagram types that carry units. Markers of loops travel in other types as well.
 const DATA: [u8; 2] = [4, 8];
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
-/// IPv4 and UDP headers.
+/// Length of IPv4 and UDP headers, in bytes.
 const HEADERS: usize = 28;
-/// An unproved address gets so many times what came from it (RFC 9000 §8).
+/// Largest ratio of bytes sent to bytes received for an unproved address (RFC 9000 §8).
 const AMPLIFICATION: usize = 3;
-/// Datagrams kept for each node, to be replayed.
+/// Number of datagrams that are stored for each node, for replay.
 const KEPT: usize = 48;
 
-/// A datagram's type, by its first byte.
+/// Returns a datagram's type, from its first byte.
 pub(super) fn type_of(datagram: &[u8]) -> u8 {
     datagram.first().map_or(0, |first| first & 15)
 }
 
-/// Whether it is encrypted under a session's key.
+/// True if the datagram is encrypted under a session key.
 pub(super) fn is_sealed(datagram: &[u8]) -> bool {
     datagram.len() >= 10 && SEALED.contains(&type_of(datagram))
 }
 
-/// The path a sealed datagram is numbered on.
+/// Returns the path whose numbering a sealed datagram uses.
 fn path_of(datagram: &[u8]) -> u8 {
     if type_of(datagram) == RELAYED { u8::MAX } else { datagram[1] }
 }
 
-/// Whether it carries packets.
+/// True if the datagram carries packets.
 pub(super) fn is_data(datagram: &[u8]) -> bool {
     DATA.contains(&type_of(datagram))
 }
 
-/// Whether it is for a relay, or from one.
+/// True if the datagram travels to or from a relay.
 pub(super) fn is_relayed(datagram: &[u8]) -> bool {
     type_of(datagram) == RELAYED
 }
 
-/// Whether it may be a part of a handshake on its way over relays, which shows by its length only.
+/// True if the datagram may carry a handshake over relays. Only its length shows this.
 pub(super) fn may_be_handshake_within(datagram: &[u8]) -> bool {
     let lengths = [INITIATION_LEN, RESPONSE_LEN, COOKIE_REPLY_LEN];
     is_relayed(datagram) && (1..=MAX_RELAYS).any(|n| lengths.iter().any(|len| len + overhead(n) == datagram.len()))
@@ -68,27 +73,29 @@ pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The observer.
+/// The observer: what it has seen of keys, packet numbers, paths and handshakes.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Last number per sender, receiver's index and path.
+    /// Last packet number, by sender, receiver index and path.
     numbers: BTreeMap<(usize, u32, u8), u32>,
-    /// When a key was first used by a sender, on that sender's clock.
+    /// Time at which a sender first used a key, on that sender's clock.
     keys: BTreeMap<(usize, u32), Instant>,
-    /// Sealed datagrams taken in by each node, and initiations it answered.
+    /// Sealed datagrams that each node took in.
     taken: BTreeMap<usize, Vec<Taken>>,
+    /// Initiations that each node answered.
     initiations: BTreeMap<usize, Vec<Taken>>,
+    /// Initiations that each node took in and has not answered.
     unanswered: BTreeMap<usize, Vec<Taken>>,
-    /// Where the newest datagram of a path came from: receiver, sender, path.
+    /// Source of the newest datagram of a path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
-    /// Keys of nodes from before they slept.
+    /// Keys that nodes had before they slept.
     retired: BTreeSet<(usize, u32)>,
-    /// IP bytes that came to a node from the hijacker, and that it sent there.
+    /// IP bytes that a node received from the hijacker, and IP bytes that it sent there.
     hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Watch {
-    /// A node sends; `local` is the time on its clock.
+    /// Checks a datagram that a node sends. `local` is the time on the node's clock.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
@@ -119,7 +126,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A node took a datagram in as it was sent.
+    /// Records a datagram that a node took in unchanged.
     pub(super) fn on_taken(&mut self, rng: &mut Rng, node: usize, taken: &Taken) {
         let kind = type_of(&taken.bytes);
         if kind == INITIATION {
@@ -137,17 +144,19 @@ impl Watch {
         }
     }
 
-    /// A node wakes up: whoever copied it while it slept has its keys and its packet numbers.
+    /// Retires a node's keys when it wakes up.
+    ///
+    /// A copy of the machine that was made during its sleep has the same keys and packet numbers.
     pub(super) fn on_wake_up(&mut self, node: usize) {
         self.retired.extend(self.keys.keys().filter(|(of, _)| *of == node));
     }
 
-    /// IP bytes of a datagram came from the hijacker.
+    /// Counts the IP bytes of a datagram from the hijacker.
     pub(super) fn on_hijacked(&mut self, node: usize, len: usize) {
         self.hijacked.entry(node).or_default().0 += len + HEADERS;
     }
 
-    /// A node sends to the hijacker, who answers nothing.
+    /// Checks the bytes that a node sends to the hijacker, which answers nothing.
     pub(super) fn on_sent_to_hijacker(&mut self, now: Instant, node: usize, len: usize) -> Result<(), Violation> {
         let (came, sent) = self.hijacked.entry(node).or_default();
         *sent += len + HEADERS;
@@ -158,7 +167,10 @@ impl Watch {
         Ok(())
     }
 
-    /// A node's process starts anew: what its last one answered is not to be answered again at all, unless its state is lost or older.
+    /// Prepares the checks for a node's next process.
+    ///
+    /// The new process must not answer any initiation that an earlier process answered, unless its state is
+    /// lost or older.
     pub(super) fn on_restart(&mut self, node: usize, has_old_state: bool) {
         self.unanswered.remove(&node);
         if has_old_state {
@@ -175,21 +187,23 @@ impl Watch {
         }
     }
 
-    /// Something sealed that `node` took in before.
+    /// Returns a random sealed datagram that `node` took in before.
     pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&Taken> {
         let list = self.taken.get(&node)?;
-        // The newest more often than others: it is at the edge of what a node remembers.
+        // Prefer the newest datagram, because it is at the edge of the replay window.
         let newest = list.iter().max_by_key(|t| t.at);
         if rng.chance(0.3) { newest } else { list.get(rng.below(list.len() as u64) as usize) }
     }
 
-    /// An initiation that `node` answered so long ago that it must not answer it again.
+    /// Returns an initiation that `node` answered so long ago that it must not answer it again.
     pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&Taken> {
         let old: Vec<_> = self.initiations.get(&node)?.iter().filter(|t| now - t.at > REPEAT_FOR).collect();
         old.get(rng.below(old.len() as u64) as usize).copied()
     }
 
-    /// `node` has accepted a datagram from `sender`: the path follows its newest.
+    /// Records the source of a datagram that `node` accepted from `sender`.
+    ///
+    /// A path follows its newest datagram.
     pub(super) fn on_accepted(&mut self, node: usize, sender: usize, source: SocketAddr, datagram: &[u8]) {
         let (path, number) = (datagram[1], u32_at(datagram, 6));
         let newest = self.sources.entry((node, sender, path)).or_insert((number, source));
@@ -198,12 +212,12 @@ impl Watch {
         }
     }
 
-    /// `node` and `peer` start anew.
+    /// Forgets the paths of `node` and `peer`, because their session restarts.
     pub(super) fn forget_paths(&mut self, node: usize, peer: usize) {
         self.sources.retain(|key, _| (key.0, key.1) != (node, peer));
     }
 
-    /// Where `node` must send what goes to `peer` by a path that the peer opened.
+    /// Returns the address to which `node` must send on a path that `peer` opened.
     pub(super) fn place_of(&self, node: usize, peer: usize, datagram: &[u8]) -> Option<SocketAddr> {
         self.sources.get(&(node, peer, datagram[1])).map(|(_, source)| *source)
     }

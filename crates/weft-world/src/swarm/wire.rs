@@ -1,4 +1,6 @@
-//! The network between the nodes: access links with a rate, a delay and faults, and nothing but delay in the middle.
+//! The network between the nodes: access links with a rate, a delay and faults.
+//!
+//! The core of the network only adds delay.
 
 use super::fault::{Fault, FaultKind};
 use super::plan::{LinkPlan, Plan};
@@ -7,15 +9,15 @@ use super::watch::{is_relayed, is_sealed};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_units::{Duration, Instant, Rng};
 
-/// IPv4 and UDP headers.
+/// Length of IPv4 and UDP headers, in bytes.
 const HEADERS: usize = 28;
-/// The most a datagram is delayed by jitter anyhow.
+/// Largest jitter of a datagram without any fault, in ns.
 const JITTER_NS: u64 = 50_000;
 
-/// Where someone sends others' datagrams on from.
+/// Address from which the hijacker forwards datagrams of other nodes.
 pub(super) const HIJACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 10)), 777);
 
-/// An access link.
+/// The state of an access link.
 struct Access {
     plan: LinkPlan,
     port: u16,
@@ -24,17 +26,17 @@ struct Access {
     newest: Instant,
 }
 
-/// What became of a datagram.
+/// The fate of a datagram.
 pub(super) enum Sent {
-    /// It was lost, or went where nobody is.
+    /// The datagram was lost, or no node has its destination.
     Gone,
-    /// The sender's kernel refuses it as too long.
+    /// The sender's kernel refuses the datagram as too long.
     TooBig,
-    /// It arrives, perhaps more than once.
+    /// The datagram arrives, perhaps more than once.
     Arrives(Vec<(Instant, usize, Waiting)>),
 }
 
-/// All access links, and the faults on them now.
+/// All access links, and the faults that are active on them.
 pub(super) struct Wire {
     access: Vec<Vec<Access>>,
     faults: Vec<(usize, FaultKind)>,
@@ -57,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// A fault begins.
+    /// Starts a fault on the access links.
     pub(super) fn begin(&mut self, number: usize, fault: &Fault) {
         match fault.kind {
             FaultKind::Rebind { node, link } => self.access[node][link].port += 1,
@@ -69,30 +71,30 @@ impl Wire {
         }
     }
 
-    /// A fault ends.
+    /// Ends a fault on the access links.
     pub(super) fn end(&mut self, number: usize) {
         self.faults.retain(|(n, _)| *n != number);
     }
 
-    /// Where a node's link is seen from outside.
+    /// Returns the address at which others see a node's link.
     pub(super) fn public(&self, node: usize, link: usize) -> SocketAddr {
         let mut address = address(node, link);
         address.set_port(self.access[node][link].port);
         address
     }
 
-    /// Who is reached at an address now.
+    /// Returns the node and link that an address reaches now.
     fn at(&self, address: SocketAddr) -> Option<(usize, usize)> {
         self.behind(address.ip()).filter(|&(n, l)| self.public(n, l) == address)
     }
 
-    /// Whose link has an address, whatever the port.
+    /// Returns the node and link that have an IP address, whatever the port.
     pub(super) fn behind(&self, ip: IpAddr) -> Option<(usize, usize)> {
         let places = self.access.iter().enumerate().flat_map(|(n, links)| (0..links.len()).map(move |l| (n, l)));
         places.into_iter().find(|&(n, l)| address(n, l).ip() == ip)
     }
 
-    /// A node sends a datagram.
+    /// Sends a datagram of a node.
     pub(super) fn send(&mut self, now: Instant, from: (usize, usize), to: SocketAddr, tos: u8, bytes: &[u8]) -> Sent {
         let wire_bytes = bytes.len() + HEADERS;
         let source = self.public(from.0, from.1);
@@ -106,7 +108,7 @@ impl Wire {
         }
         access.free_at += access.plan.rate.time_for(wire_bytes as u64);
         let mut at = access.free_at + access.plan.delay + Duration::from_nanos(self.rng.below(JITTER_NS));
-        // A queue keeps its order.
+        // A queue keeps the order of its datagrams.
         access.newest = access.newest.max(at);
         at = access.newest;
         let Some(to) = self.at(to).filter(|to| to.0 != from.0) else { return Sent::Gone };
@@ -172,7 +174,9 @@ fn is_direct(datagram: &Waiting) -> bool {
     is_sealed(&datagram.bytes) && !is_relayed(&datagram.bytes)
 }
 
-/// Changes bytes where a change must be noticed: of a handshake's last 16 bytes only a responder under load takes notice.
+/// Changes a byte at a position where the receiver must notice the change.
+///
+/// The last 16 bytes of a handshake message are exempt: only a responder under load checks them.
 pub(super) fn corrupt(rng: &mut Rng, datagram: &mut [u8]) {
     let reach = if is_sealed(datagram) { datagram.len() } else { datagram.len().saturating_sub(16) };
     let at = rng.below(reach as u64) as usize;

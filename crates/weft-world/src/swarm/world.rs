@@ -1,4 +1,8 @@
-//! The run: engines, wire, traffic and faults in virtual time.
+//! The world of a run: engines, wire, traffic and faults in virtual time.
+//!
+//! The world owns the clock and an agenda of events. It hands packets and datagrams to the engines, moves
+//! their datagrams over the wire, and passes everything to the judge and the observer. It must depend on
+//! nothing but the plan.
 
 use super::judge::{Judge, Receiver};
 use super::liar::{Liar, is_from};
@@ -19,27 +23,29 @@ use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 use weft_wire::handshake::Response;
 use weft_wire::hop::PacketType;
 
-/// Turns without time passing, before something is stuck.
+/// Number of turns without progress of time after which a run counts as stuck.
 const MAX_TURNS: u32 = 20_000;
-/// Datagrams that wait in the sockets of a process that stands still.
+/// Number of datagrams that fit into the sockets of a stopped process.
 const INBOX: usize = 400;
-/// Nobody waits longer for a hole; what waited when a clock jumped is over by then.
+/// Longest time that a unit waits for a hole. A wait that a clock jump disturbed is over by then.
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
-/// Where strangers send from.
+/// Address from which strangers send.
 pub(super) const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
-/// Datagrams of one size that arrive within this come in one receive, where the kernel joins them.
+/// Time within which a kernel with GRO joins datagrams of one size into one receive.
 const GRO_TIME: Duration = Duration::from_micros(100);
-/// A node's own steps, watched for having work it did not ask to be woken for.
+/// Interval between two checks that a node has no work for which it did not ask to be woken.
 const PEEK_EVERY: Duration = Duration::from_millis(31);
 
-/// What a node asked to be woken for within this time may leave when it is looked at for another reason: some of it becomes possible with
-/// time, as what a scheduler holds back, and has no moment of its own.
+/// Tolerance of that check.
+///
+/// A node may send before the time at which it asked to be woken, if that time is this near. Some work
+/// becomes possible as time passes, such as a unit that the scheduler holds, and has no exact moment.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Something to come.
+/// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, Waiting),
-    /// The liar's next datagram, and when its last is over.
+    /// The liar's next datagram, and the end of its lies.
     Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
@@ -71,7 +77,7 @@ impl Ord for Entry {
     }
 }
 
-/// Counts for the end of a run.
+/// Counters for the end of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) datagrams: u64,
@@ -85,13 +91,13 @@ pub(super) struct World<'a> {
     pub(super) sites: Vec<Site>,
     pub(super) judge: Judge<'a>,
     pub(super) counts: Counts,
-    /// Datagrams refused although nobody touched them.
+    /// Number of datagrams that were refused although they were genuine.
     pub(super) refused: u64,
     /// The peers of each node, in the order of its configuration.
     pub(super) peers: Vec<Vec<usize>>,
-    /// What happened, for people, if anybody wants to know.
+    /// A log of events for a reader, if one was requested.
     pub(super) story: Option<String>,
-    /// Sessions lost: the node, and with whom.
+    /// Sessions that were lost: time, node, peer and cause.
     pub(super) sessions_lost: Vec<(Instant, usize, usize, &'static str)>,
     pub(super) wire: Wire,
     pub(super) watch: Watch,
@@ -147,7 +153,7 @@ impl<'a> World<'a> {
         self.agenda.push(Reverse(Entry { at, serial: self.serial, todo }));
     }
 
-    /// Lets everything happen until `end`.
+    /// Runs the world until `end`.
     pub(super) fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
         let mut stuck = 0;
         loop {
@@ -228,7 +234,8 @@ impl<'a> World<'a> {
         }
         if self.sites[flow.from].rng.chance(0.02) {
             let good = flow.reads(&segments[..1], offload).swap_remove(0);
-            // Garbage that is a good packet after all would be delivered, and rightly.
+            // Garbage could be a valid packet by chance, and a node would rightly deliver it. A wrong IP
+            // version prevents this.
             let mut bytes = packet::garbage(&mut self.sites[flow.from].rng, &good);
             if let Some(version) = bytes.get_mut(VNET) {
                 *version &= 0x0f;
@@ -238,7 +245,7 @@ impl<'a> World<'a> {
         self.sites[flow.from].told(self.now);
     }
 
-    /// A read from a node's TUN device of `vpn`.
+    /// Hands a packet that was read from a node's TUN device of `vpn` to its engine.
     fn hand_over(&mut self, node: usize, vpn: VpnId, read: &[u8]) {
         let site = &mut self.sites[node];
         let local = site.local(self.now);
@@ -293,11 +300,12 @@ impl<'a> World<'a> {
         self.receive(node, &[datagram])
     }
 
-    /// One receive of the node's kernel: datagrams of one size from one place.
+    /// Hands datagrams of one size and source to a node, as one receive of its kernel.
     fn receive(&mut self, node: usize, datagrams: &[Waiting]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
         if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
-            // It may change how long a hole is waited for; what was released before is judged by what was asked until now.
+            // A control datagram may change the hold time, so deliver now what the current hold time
+            // releases.
             self.deliver(node)?;
         }
         let site = &mut self.sites[node];
@@ -332,7 +340,7 @@ impl<'a> World<'a> {
         if rejected > 0 {
             self.tell(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
-        // Of a handshake's answers, one by each path, only the first is wanted.
+        // Each path brings an answer to a handshake, and the node uses only the first.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
         let is_genuine = is_honest && is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
         self.refused += if is_genuine { rejected } else { 0 };
@@ -379,7 +387,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Sends all that a node has to send; how many datagrams that was.
+    /// Sends all datagrams that a node has to send. Returns their number.
     fn transmit_all(&mut self, node: usize) -> Result<u32, Violation> {
         let mut out = std::mem::take(&mut self.out);
         let mut count = 0;
@@ -437,8 +445,11 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Only an answer to a handshake that leaves nothing behind may go to a stranger: a cookie, or the refusal of a recorded initiation, which
-    /// has no index. A path that the peer opened leads to where its newest datagram came from.
+    /// Checks the destination of a datagram.
+    ///
+    /// A stranger may get only answers that leave no state behind: a cookie, or the refusal of a replayed
+    /// initiation, which has no index. A datagram on a path that the peer opened must go to the source of
+    /// that path's newest datagram.
     fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
         if to == STRANGER {
             let kind = datagram[0] & 15;
@@ -477,7 +488,7 @@ impl<'a> World<'a> {
         let to = Receiver {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
-            // Of two nodes with one key, each takes some of what is sent to it.
+            // Two nodes with the same key each receive some of the packets that are sent to that key.
             stepped: plan.has_twin() || site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
         let is_twin = matches!(plan.roles[node], Role::Twin { .. });
@@ -500,7 +511,8 @@ impl<'a> World<'a> {
             out_of_order.extend(self.judge.deliver(now, &to, vpn, &written, hold)?);
         }
         for late in out_of_order {
-            // A millisecond for clocks that differ by a thousandth and an event loop that gathers for 300 µs.
+            // One millisecond covers clocks that differ by a thousandth and an event loop that collects input
+            // for 300 µs.
             let early = late.waited + Duration::from_millis(1) < late.hold;
             let from = plan.flows[late.flow].from;
             if early && self.abandoned(from, node) == 0 {
@@ -514,14 +526,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Units that `from` gave up toward `to`.
+    /// Returns the number of units toward `to` that `from` gave up.
     fn abandoned(&self, from: usize, to: usize) -> u64 {
         let peer = self.peers[from].iter().position(|p| *p == to);
         let snapshot = self.sites[from].engine.as_ref().map(|e| e.snapshot(self.sites[from].local(self.now)));
         peer.zip(snapshot).and_then(|(peer, s)| s.peers.get(peer).map(|p| p.abandoned_units)).unwrap_or(1)
     }
 
-    /// Adds a line to the story.
+    /// Adds a line to the log.
     pub(super) fn tell(&mut self, node: usize, what: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
@@ -529,7 +541,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Takes a node's events in.
+    /// Takes a node's events.
     pub(super) fn hear(&mut self, node: usize) -> Result<(), Violation> {
         while let Some(event) = self.sites[node].engine.as_mut().and_then(Engine::poll_event) {
             self.tell(node, || format!("{event:?}"));
@@ -558,7 +570,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// A node that asked to be woken later, and has been told nothing since, must have nothing to send now.
+    /// Checks that a node without input since it asked to be woken later has nothing to send now.
     fn peek(&mut self) -> Result<(), Violation> {
         self.plan_for(self.now + PEEK_EVERY, Todo::Peek);
         for node in 0..self.sites.len() {

@@ -1,4 +1,7 @@
-//! Compares the emulator with the simulator: the same seed and packets must meet the same fates at the same times.
+//! Checks that the emulator and the simulator agree.
+//!
+//! With the same seed and the same packets, both must lose the same packets and deliver the others at the
+//! same times.
 
 use super::super::impaired::Classified;
 use super::super::spec::{Capacity, DirectionSpec};
@@ -25,7 +28,7 @@ impl Classified for Numbered {
     }
 }
 
-/// Sends at given times, or notes what it gets.
+/// A node that sends at given times and records what it receives.
 struct End {
     times: Vec<Instant>,
     sent: usize,
@@ -65,7 +68,7 @@ fn simulated(spec: LinkSpec, seed: u64, times: &[Instant], end: Instant) -> Vec<
     simulator.nodes()[to.index()].got.clone()
 }
 
-/// Looks only every 75 µs, as the emulator's thread does.
+/// Runs the emulator's direction, at most every 75 µs as the emulator's thread does.
 fn emulated(spec: DirectionSpec, rng: &Rng, times: &[Instant], end: Instant) -> Vec<(u64, Instant)> {
     let mut pipe = Pipe::new(spec, rng, Instant::ZERO);
     let (mut got, mut now, mut next) = (Vec::new(), Instant::ZERO, 0);

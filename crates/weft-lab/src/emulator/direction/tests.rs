@@ -1,3 +1,5 @@
+//! Tests of one direction of a link, in virtual time.
+
 use super::*;
 use weft_scenario::trace::Trace;
 use weft_units::{Duration, FlowId};
@@ -12,7 +14,7 @@ impl Classified for u32 {
     }
 }
 
-const MBIT_12: Capacity = Capacity::Rate(Rate::from_mbps(12)); // a full packet each millisecond
+const MBIT_12: Capacity = Capacity::Rate(Rate::from_mbps(12)); // a packet of 1500 bytes each millisecond
 
 fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
@@ -26,7 +28,9 @@ fn pipe(spec: DirectionSpec) -> Pipe<u32> {
     Pipe::new(spec, &Rng::new(1), Instant::ZERO)
 }
 
-/// Delivers until `end`, each time as late as `next_due` allows, and returns (packet, due time in µs).
+/// Delivers until `end`, each time as late as `next_due` allows.
+///
+/// Returns each packet with its due time in µs.
 fn drain(pipe: &mut Pipe<u32>, end: Instant) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     while let Some(due) = pipe.next_due().filter(|&due| due <= end) {
@@ -53,7 +57,7 @@ fn a_rate_spaces_packets_exactly_however_late_one_looks() {
     });
     assert_eq!(got, expected);
     assert_eq!(late.spent().count(), 3);
-    // An idle serialiser does not save up what it did not use.
+    // An idle serialiser saves no capacity for later.
     late.offer(ms(200), 9, 1500);
     assert_eq!(drain(&mut late, ms(300)), [(9, 206_000)]);
 }
@@ -79,7 +83,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
     let mut pipe = pipe(spec(MBIT_12, 0));
     pipe.offer(ms(0), 0, 1500);
     pipe.offer(ms(0), 1, 1500);
-    // Half of the first packet at 12 Mbit/s, the rest at 6 Mbit/s.
+    // Half of the first packet leaves at 12 Mbit/s, the rest at 6 Mbit/s.
     pipe.set(Instant::from_micros(500), spec(Capacity::Rate(Rate::from_mbps(6)), 0));
     assert_eq!(drain(&mut pipe, ms(100)), [(0, 1_500), (1, 3_500)]);
     assert_eq!(pipe.stats(Instant::from_micros(2_500)).capacity_bytes, Some(2_250));
@@ -89,10 +93,10 @@ fn a_new_rate_holds_from_the_next_byte_on() {
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "t").unwrap();
     let mut pipe = pipe(spec(Capacity::Trace(trace), 1));
-    pipe.offer(ms(3), 0, 1500); // 2 ms has passed unused
-    pipe.offer(ms(3), 1, 700); // these two share the second opportunity at 4 ms
+    pipe.offer(ms(3), 0, 1500); // the opportunity at 2 ms has passed unused
+    pipe.offer(ms(3), 1, 700); // this and the next packet share the second opportunity at 4 ms
     pipe.offer(ms(3), 2, 700);
-    pipe.offer(ms(3), 3, 1500); // begins in what is left of it, ends at 10 ms
+    pipe.offer(ms(3), 3, 1500); // begins in the rest of that opportunity, ends at 10 ms
     assert_eq!(drain(&mut pipe, ms(11)), [(0, 5_000), (1, 5_000), (2, 5_000), (3, 11_000)]);
     pipe.offer(ms(11), 4, 3000); // takes two opportunities of the second round: 12 and 14 ms
     assert_eq!(drain(&mut pipe, ms(30)), [(4, 15_000)]);
@@ -148,7 +152,7 @@ fn jitter_keeps_the_order_unless_told_otherwise() {
 fn a_cut_swallows_everything_and_counts_no_capacity() {
     let mut pipe = pipe(spec(MBIT_12, 5));
     (0..3).for_each(|n| pipe.offer(ms(0), n, 1500));
-    pipe.cut(ms(2), true); // two travel, one is in transmission
+    pipe.cut(ms(2), true); // two packets are in the delay line, one is in transmission
     pipe.offer(ms(3), 3, 1500);
     assert_eq!(pipe.next_due(), None);
     assert_eq!(pipe.spent().count(), 4);

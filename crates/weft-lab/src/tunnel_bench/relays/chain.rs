@@ -6,11 +6,12 @@ use crate::net::Node;
 use crate::world::World;
 use std::net::Ipv4Addr;
 
-/// The pair's name on the node before it, and on the one behind it.
+/// Name of the interface that leads to the next node.
 pub(super) const NEXT: &str = "next";
+/// Name of the interface that leads back to the node before.
 pub(super) const BACK: &str = "back";
 
-/// Where the bench takes place: the world's two nodes, and some between them.
+/// The nodes of the bench: the world's two nodes, and the nodes between them.
 pub(super) struct Chain {
     pub world: World,
     between: Vec<Node>,
@@ -33,19 +34,19 @@ impl Chain {
         Ok(chain)
     }
 
-    /// All nodes, in order.
+    /// Returns all nodes, in order.
     pub fn nodes(&self) -> Vec<&Node> {
         let ends = (&self.world.home, &self.world.hub);
         [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()
     }
 
-    /// Of each node but the first, the address by which the one before it reaches it.
+    /// Returns the address at which each node but the first is reached by the node before it.
     pub fn endpoints(&self) -> Vec<Ipv4Addr> {
         (0..=self.between.len()).map(|number| address(number, 2)).collect()
     }
 }
 
-/// An end of the pair behind node `number`.
+/// Returns the address of one end of the pair behind node `number`.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, number as u8, host)
 }

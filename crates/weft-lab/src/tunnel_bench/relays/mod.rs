@@ -1,7 +1,8 @@
-//! One TCP flow along a row of nodes: weft over relays beside wireguard-go from node to node.
+//! One TCP flow along a row of nodes: weft over relays, and wireguard-go from node to node.
 //!
-//! A relay passes on what it cannot read. A node between two tunnels of wireguard-go opens what comes, has its kernel route it, and seals
-//! it again: what chaining tunnels costs without relays.
+//! A relay forwards datagrams that it cannot decrypt. A node between two tunnels of wireguard-go decrypts
+//! each packet, its kernel routes the packet, and the next tunnel encrypts it again. This shows the cost of a
+//! chain of tunnels without relays.
 
 mod chain;
 mod report;
@@ -16,16 +17,16 @@ use chain::Chain;
 use serde::Serialize;
 use weft_scenario::Kind;
 
-/// Nodes between the ends.
+/// Numbers of nodes between the ends, one for each row of the result.
 const BETWEEN: [usize; 4] = [0, 1, 2, 3];
 const PROGRAMS: [(&str, Kind); 2] = [("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
 
-/// One program over so many nodes.
+/// One program over a number of nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Over {
-    /// Nodes between the ends: relays, or nodes that open and seal again.
+    /// Number of nodes between the ends: relays, or nodes that decrypt and encrypt.
     pub between: usize,
-    /// What it measured.
+    /// The measurements of the program over these nodes.
     #[serde(flatten)]
     pub series: Competitor,
 }
@@ -33,21 +34,23 @@ pub struct Over {
 /// The result of the bench.
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayBench {
-    /// Where it was measured.
+    /// The machine on which it was measured.
     pub machine: Machine,
-    /// Length of a flow in seconds.
+    /// Length of a flow, in seconds.
     pub duration_s: f64,
-    /// Its beginning that does not count, in seconds.
+    /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
     /// Each program over each number of nodes.
     pub rows: Vec<Over>,
 }
 
-/// Measures everything; `tell` hears what is done next. See [`tunnel_bench`](super::tunnel_bench); conditions are not asked for, trains
-/// of datagrams cross whole.
+/// Measures both programs over each number of nodes. See [`tunnel_bench`](super::tunnel_bench).
+///
+/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `tell` with a
+/// description of each next step.
 ///
 /// # Errors
-/// As of [`tunnel_bench`](super::tunnel_bench).
+/// Returns an error if [`tunnel_bench`](super::tunnel_bench) would.
 pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<RelayBench, LabError> {
     let machine = prepare()?;
     let takes_part = |(name, _): &(&str, Kind)| options.only.as_deref().is_none_or(|only| only == *name);

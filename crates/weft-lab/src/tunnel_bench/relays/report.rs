@@ -1,4 +1,4 @@
-//! The bench as a table for people.
+//! Formats the relay bench as a table for readers.
 
 use super::super::Turn;
 use super::super::report::{cell, heading};
@@ -6,7 +6,7 @@ use super::{Over, RelayBench};
 use std::fmt::Write;
 use weft_scenario::median;
 
-/// The bench as a table: medians over the turns, and for the goodput the least and the most.
+/// Returns the bench as a table: medians over the turns, and the least and the most goodput.
 pub fn relay_bench_table(bench: &RelayBench) -> String {
     let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over veth pairs in a row");
     let _ = writeln!(
@@ -40,7 +40,7 @@ fn line(row: &Over) -> String {
     )
 }
 
-/// Mean of the nodes between the ends.
+/// Returns the mean processor time of the nodes between the ends.
 fn between(turn: &Turn) -> Option<f64> {
     let [_, between @ .., _] = &turn.cpu_s_per_gb_each[..] else { return None };
     (!between.is_empty()).then(|| between.iter().sum::<f64>() / between.len() as f64)

@@ -1,4 +1,4 @@
-//! weft from the first node of a chain to the last, the others relays that pass on and no more.
+//! weft from the first node of a chain to the last. The nodes between only relay.
 
 use super::chain::{BACK, Chain, NEXT};
 use crate::LabError;
@@ -34,12 +34,15 @@ pub(super) fn open(chain: &Chain, binary: &Path) -> Result<Lane, LabError> {
     Ok(Lane { daemons, ..Lane::plain("weft".into(), None, address(0), last) })
 }
 
-/// A node's address in the network.
+/// Returns a node's address in the network.
 fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 99, 0, number as u8 + 1)
 }
 
-/// Neighbours know each other; the first node knows the last one too, and its way: by keys, where it knows no more than these.
+/// Returns a node's configuration.
+///
+/// Neighbours are peers. The first node also has the last node as a peer, with a route over the relays. It
+/// names relays by their keys if it has no other configuration of them.
 fn configuration(number: usize, files: &str, keys: &[String], endpoints: &[Ipv4Addr]) -> String {
     let last = keys.len() - 1;
     let links = match number {

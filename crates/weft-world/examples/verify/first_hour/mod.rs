@@ -1,11 +1,13 @@
-//! Topic `first-hour`: what a newcomer meets. Each check is a test of the project, run as it is.
+//! Topic `first-hour`: the first experience of a new user.
+//!
+//! Each check runs existing tests of the project.
 
 mod claims;
 mod views;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `first-hour` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "first-hour",
     parts: &[

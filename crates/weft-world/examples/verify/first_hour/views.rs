@@ -1,4 +1,4 @@
-//! Whatever is asked for is shown, and looks as it should.
+//! Claims on the program's output: every requested item is shown in the right form.
 
 use crate::check::Check;
 use crate::claim::{LIB, claim, run};

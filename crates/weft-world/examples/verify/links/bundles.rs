@@ -8,7 +8,7 @@ use weft_scenario::{MixResult, median};
 
 /// The sweep that draws the bundles.
 pub const SWEEP: &str = include_str!("../../../../../scenarios/sweeps/bundles.toml");
-/// Draws of a short run, and of a full one.
+/// Number of draws in a short run, and in a full one.
 const DRAWS: [u64; 2] = [12, 500];
 
 /// Runs and judges the draws.
@@ -20,7 +20,7 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// What is asked of random bundles; `title` tells where they were run.
+/// Returns the checks on random bundles. `title` says where they ran.
 pub fn checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_weft(mix), 0.98) && reaches(of_plain(mix), 0.95);
     let share = share_percent(mixes.iter().map(is_well));

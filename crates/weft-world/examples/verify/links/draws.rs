@@ -1,19 +1,19 @@
-//! Random mixes of links, and what all kinds of them are asked for.
+//! Random mixes of links, and functions that all checks of such mixes share.
 
 use crate::topic::Context;
 use serde_json::{Value, json};
 use weft_scenario::{MixResult, Sweep};
 use weft_world::pair::run_sweep;
 
-/// The first of the seeds that are kept for judging.
+/// First of the seeds that are reserved for judging.
 pub const FIRST_SEED: u64 = 20_001;
-/// So many of the worst mixes are listed.
+/// Number of the worst mixes that a check lists.
 const LISTED: usize = 20;
 
-/// The sweep of this text with `count` judging seeds instead of its own.
+/// Returns the sweep in `text` with `count` judging seeds in place of its own.
 ///
 /// # Errors
-/// When the text is no sweep.
+/// Returns an error if the text is no sweep.
 pub fn sweep(text: &str, count: u64) -> Result<Sweep, String> {
     let sweep = Sweep::parse(text, "sweep").map_err(|why| why.to_string())?;
     Ok(Sweep { seeds: (FIRST_SEED..FIRST_SEED + count).collect(), ..sweep })
@@ -22,19 +22,19 @@ pub fn sweep(text: &str, count: u64) -> Result<Sweep, String> {
 /// Runs all mixes of a sweep in virtual time.
 ///
 /// # Errors
-/// When a mix cannot be run.
+/// Returns an error if a mix cannot be run.
 pub fn run_all(context: &Context, sweep: &Sweep) -> Result<Vec<MixResult>, String> {
     let tell = |done, all| context.progress.tell("mixes", done, all);
     let mixes = run_sweep(sweep, context.threads, |_| true, &tell)?;
     Ok(mixes.into_iter().map(|(_, mix)| mix).collect())
 }
 
-/// The share of the capacity that weft used in each mix; nothing where it did not run.
+/// Returns the fraction of the capacity that weft used in each mix. It is zero if weft did not run.
 pub fn efficiencies(mixes: &[MixResult]) -> impl Iterator<Item = f64> {
     mixes.iter().map(|mix| mix.drawn.as_ref().and_then(|drawn| drawn.efficiency).unwrap_or(0.0))
 }
 
-/// The mixes of the least figures, the worst first; those without a figure are left out.
+/// Returns the mixes with the least figures, the worst first. Mixes without a figure are left out.
 pub fn worst(mixes: &[MixResult], figure: impl Fn(&MixResult) -> Option<f64>) -> Value {
     let mut known: Vec<(&MixResult, f64)> = mixes.iter().filter_map(|mix| Some((mix, figure(mix)?))).collect();
     known.sort_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -52,7 +52,9 @@ pub mod tests {
     use super::*;
     use weft_scenario::{DrawnMix, RunResult, SCHEMA};
 
-    /// A mix in which weft, the best link through weft, the best link without it, and BBR got so much.
+    /// Returns a mix with the given goodputs.
+    ///
+    /// They are those of weft, the best link through weft, the best link without weft, and BBR.
     pub fn mix(seed: u64, [weft, of_weft, plain, bbr]: [Option<f64>; 4], ping_ms_p95: Option<f64>) -> MixResult {
         let drawn = DrawnMix {
             classes: Vec::new(),

@@ -1,6 +1,7 @@
-//! One link with jitter, fades, loss or traffic both ways: an unmodified CUBIC flow through weft and without it.
+//! One link with jitter, fades, loss or traffic in both directions, with and without weft.
 //!
-//! Times of links are round trips, half of them each way.
+//! The flow is an unmodified CUBIC flow. Times of links are round-trip times. Each direction has half of
+//! them.
 
 use crate::check::{Bound, Check};
 use crate::judge::ratio;
@@ -8,18 +9,18 @@ use crate::play::{flow, for_each, goodput_bps, play, variant};
 use crate::topic::Context;
 use weft_scenario::{RunResult, Scenario};
 
-/// What weft is compared with.
+/// The reference with which weft is compared.
 #[derive(Clone, Copy)]
 enum Against {
     /// The same flow without weft.
     Plain,
-    /// What the link carries.
+    /// The capacity of the link.
     Capacity,
-    /// Each of two flows, one in each direction, against the same flow without weft.
+    /// The same flow without weft, for each of two flows in opposite directions.
     PlainBothWays,
 }
 
-/// One link.
+/// One line of the table: a link, and the goodput that weft must reach on it.
 struct Line {
     name: String,
     /// Keys of the scenario's `[[link]]`.
@@ -87,7 +88,9 @@ fn lossy(loss: &str, rtt_ms: u32, least: f64) -> Line {
 }
 
 impl Line {
-    /// Loss counts over 20 s after 20 s. A short run counts less of the others.
+    /// Returns the times of a run.
+    ///
+    /// Lines with loss count 20 s after 20 s. A short run counts less time of the other lines.
     fn times(&self, full: bool) -> Times {
         match (self.against, full) {
             (Against::Capacity, _) => Times { warmup: 20, duration: 40 },
@@ -141,7 +144,7 @@ fn judge(line: &Line, context: &Context) -> Vec<Check> {
     }
 }
 
-/// The goodput of one flow through weft over that without.
+/// Returns the goodput of one flow through weft divided by that without weft.
 fn of_flow(result: &RunResult, name: &str) -> Option<f64> {
     let bps = |carrier| flow(variant(result, carrier)?, name)?.goodput_bps;
     ratio(bps("weft"), bps("link:link"))

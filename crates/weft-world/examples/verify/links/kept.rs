@@ -1,4 +1,6 @@
-//! What was good on the links that weft was first made for.
+//! Scenarios of the links for which weft was first made.
+//!
+//! The checks keep their earlier results from getting worse.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
@@ -8,18 +10,18 @@ use std::time::Duration;
 use weft_scenario::{Action, EventSummary, Kind, RunResult, Scenario, Variant};
 use weft_world::swarm::search;
 
-/// What is asked of a scenario.
+/// A condition on a scenario.
 #[derive(Clone, Copy)]
 enum Ask {
-    /// Goodput of the bound.
+    /// Least ratio of the goodput to the bound.
     Efficiency(f64),
-    /// A ping's p95, in milliseconds.
+    /// Name of a ping, and its largest p95 in ms.
     Ping(&'static str, f64),
-    /// What cuts and a step of the loss do.
+    /// Conditions on the effects of cuts and of a step of the loss.
     Cuts,
 }
 
-/// A shipped scenario.
+/// A scenario that is part of the program.
 struct Case {
     name: &'static str,
     text: &'static str,
@@ -32,7 +34,7 @@ macro_rules! shipped {
     };
 }
 
-/// The longest run first, so that no thread waits for it.
+/// The scenarios. The longest is first, so that no thread waits for it at the end.
 const CASES: [Case; 5] = [
     shipped!("cut-and-restore", &[Ask::Cuts]),
     shipped!("clean-links", &[Ask::Efficiency(0.98)]),
@@ -41,17 +43,22 @@ const CASES: [Case; 5] = [
     shipped!("paper-002-heterogeneous", &[Ask::Efficiency(0.95)]),
 ];
 
-/// A short run of `cut-and-restore` has no cut after this time: four of each kind.
+/// Time after which a short run of `cut-and-restore` has no cut. Four cuts of each kind remain.
 const SHORT_CUTS: Duration = Duration::from_secs(140);
-/// Bounds of `cut-and-restore`, from what its row in the README tells of the kernel.
+/// Largest median gap of `cut-and-restore`, in ms.
+///
+/// Its row in the README gives the kernel's figures for these bounds.
 const GAP_MEDIAN_MS: f64 = 55.0;
+/// Largest gap of `cut-and-restore` over all cuts, in ms.
 const GAP_WORST_MS: f64 = 100.0;
+/// Largest median time until a restored link of `cut-and-restore` carries its former share again, in seconds.
 const SHARE_BACK_S: f64 = 1.0;
+/// Largest time until 15 % loss on a link of `cut-and-restore` is detected, in seconds.
 const DEMOTED_S: f64 = 0.3;
 
-/// Seeds of the swarm in a short run, and in a full one.
+/// Number of swarm seeds in a short run, and in a full one.
 const SWARM_SEEDS: [u64; 2] = [200, 20_000];
-/// A seed that found a leak of buffers once.
+/// A seed that once found a leak of buffers.
 const LEAK_SEED: u64 = 1_000_651;
 
 /// Runs and judges the scenarios and the swarm.
@@ -69,7 +76,7 @@ fn judge(case: &Case, full: bool) -> Vec<Check> {
     }
 }
 
-/// weft's variant of a scenario. A short run has one repetition.
+/// Returns a scenario with weft's variant only. A short run has one repetition.
 fn scenario(case: &Case, full: bool) -> Result<Scenario, String> {
     let mut scenario = Scenario::parse(case.text, case.name).map_err(|why| why.to_string())?;
     scenario.variants = vec![Variant::plain(Kind::Weft)];
@@ -80,7 +87,9 @@ fn scenario(case: &Case, full: bool) -> Result<Scenario, String> {
     Ok(scenario)
 }
 
-/// Ends a long scenario early, and with it its flows. What comes after its last cut comes so much earlier.
+/// Ends a long scenario and its flows early.
+///
+/// Events after its last cut move earlier by the same time.
 fn shorten(scenario: &mut Scenario) {
     let cuts = |scenario: &Scenario| {
         scenario.events.iter().filter(|event| event.action == Action::Cut).map(|event| event.at).max()
@@ -130,11 +139,11 @@ fn cut_checks(name: &str, events: &[EventSummary]) -> Vec<Check> {
     of("cut").flat_map(cuts).chain(of("loss").map(demoted)).collect()
 }
 
-/// How many of these seeds of the swarm fail.
+/// Returns a check that counts the failures among these seeds of the swarm.
 fn swarm_check(context: &Context, seeds: std::ops::Range<u64>) -> Check {
     let all = (seeds.end - seeds.start) as usize;
     let name = format!("swarm seeds {}..{}", seeds.start, seeds.end);
-    // A seed that panics is a failure of its own kind; its message would only disturb the table.
+    // A panic counts as a failure with its own kind. Its message would only disrupt the table.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));

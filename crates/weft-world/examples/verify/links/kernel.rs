@@ -1,4 +1,4 @@
-//! This machine's kernel, by the program's own laboratory; only in full runs.
+//! Checks on this machine's kernel, made by the program's own lab. They run in full runs only.
 
 use super::{bundles, draws, one_link};
 use crate::check::{Bound, Check};
@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use weft_scenario::{MixResult, SweepResult};
 
-/// Draws of each sweep.
+/// Number of draws of each sweep.
 const DRAWS: u64 = 30;
-/// Longest gap in traffic that the cut of a link may cause, in milliseconds.
+/// Longest gap in traffic that the cut of a link may cause, in ms.
 const FAILOVER: Bound = Bound::AtMost(50.0);
 
 /// Runs and judges sweeps and cuts on the kernel.
@@ -42,7 +42,7 @@ fn sweep_checks(
     }
 }
 
-/// Runs a sweep's judging seeds on the kernel. The laboratory tells its progress itself.
+/// Runs a sweep's judging seeds on the kernel. The lab prints its own progress.
 fn sweep(weft: &Path, recipe: &str) -> Result<Vec<MixResult>, String> {
     let file = std::env::temp_dir().join(format!("weft-verify-{}.toml", std::process::id()));
     std::fs::write(&file, with_judging_seeds(recipe)).map_err(|why| format!("{}: {why}", file.display()))?;
@@ -52,7 +52,7 @@ fn sweep(weft: &Path, recipe: &str) -> Result<Vec<MixResult>, String> {
     Ok(result.mixes)
 }
 
-/// The recipe with [`DRAWS`] judging seeds instead of its own.
+/// Returns the sweep's text with [`DRAWS`] judging seeds in place of its own.
 fn with_judging_seeds(recipe: &str) -> String {
     let seeds = format!("seeds = {{ from = {}, count = {DRAWS} }}\n", draws::FIRST_SEED);
     recipe.lines().map(|line| if line.starts_with("seeds") { seeds.clone() } else { format!("{line}\n") }).collect()
@@ -67,7 +67,7 @@ fn failover_check(context: &Context, weft: &Path) -> Check {
     }
 }
 
-/// The longest gap of all cuts of a failover's result.
+/// Returns the longest gap over all cuts in a failover's result, in ms.
 fn worst_gap_ms(json: &str) -> Result<f64, String> {
     let result: Value = serde_json::from_str(json).map_err(|why| format!("weft lab failover: {why}"))?;
     let weft = result["series"].as_array().into_iter().flatten().find(|series| series["name"] == "weft");
@@ -79,7 +79,9 @@ fn worst_gap_ms(json: &str) -> Result<f64, String> {
     greatest(cuts.filter_map(|cut| cut["gap_ms"].as_f64())).ok_or_else(|| "weft lab failover: no cut was made".into())
 }
 
-/// What `weft lab` prints. It fails where a check of its own does, too, so that its exit status says nothing.
+/// Returns the output of `weft lab`.
+///
+/// The command also fails if one of its own checks fails, so its exit status is ignored.
 fn lab(weft: &Path, words: &[&str]) -> Result<String, String> {
     let output = Command::new(weft).arg("lab").args(words).stderr(Stdio::inherit()).output();
     let output = output.map_err(|why| format!("{}: {why}", weft.display()))?;

@@ -1,6 +1,6 @@
-//! Topic `links`: weft on links as they are, one or many, beside what goes without it.
+//! Topic `links`: weft on realistic links, one or many, compared with traffic without weft.
 //!
-//! Seeds from [`draws::FIRST_SEED`] on are for judging alone: no constant may be chosen by them.
+//! Seeds from [`draws::FIRST_SEED`] on are for judging only. No constant may be tuned with them.
 
 mod bundles;
 mod draws;
@@ -14,7 +14,7 @@ mod second_table;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `links` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "links",
     parts: &[

@@ -1,4 +1,4 @@
-//! The random mixes of plain links that the project had before it drew from all classes.
+//! Random mixes of plain links, which the project used before it drew links of all classes.
 
 use super::draws;
 use crate::check::{Bound, Check};
@@ -8,7 +8,7 @@ use crate::topic::Context;
 const SWEEP: &str = include_str!("../../../../../scenarios/sweeps/never-slower.toml");
 const DRAWS: u64 = 100;
 
-/// Runs and judges the draws; only in full runs.
+/// Runs and judges the draws, in full runs only.
 pub fn run(context: &Context) -> Vec<Check> {
     if !context.full {
         return Vec::new();

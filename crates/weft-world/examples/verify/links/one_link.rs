@@ -10,7 +10,7 @@ use weft_scenario::{MixResult, Sweep, median};
 
 /// The sweep that draws the links.
 pub const SWEEP: &str = include_str!("../../../../../scenarios/sweeps/one-link.toml");
-/// Draws of a short run, and of a full one.
+/// Number of draws in a short run, and in a full one.
 const DRAWS: [u64; 2] = [40, 500];
 
 /// Runs and judges the draws.
@@ -29,11 +29,11 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// What is asked of the goodput of random single links; `title` tells where they were run.
+/// Returns the checks on the goodput of random single links. `title` says where they ran.
 pub fn goodput_checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_cubic(mix), 0.95) && reaches(of_bbr(mix), 0.90);
     let share = share_percent(mixes.iter().map(is_well));
-    // The margin puts CUBIC and BBR on one scale: 1 is what is asked.
+    // The margin puts CUBIC and BBR on one scale, on which 1 is the required ratio.
     let margin =
         |mix: &MixResult| least([of_cubic(mix).map(|r| r / 0.95), of_bbr(mix).map(|r| r / 0.90)].into_iter().flatten());
     vec![
@@ -63,13 +63,17 @@ fn of_bbr(mix: &MixResult) -> Option<f64> {
     ratio(mix.bonded_bps, mix.drawn.as_ref()?.bbr_bps)
 }
 
-/// The p95 of a ping that has the link of this seed for itself, without weft. None where no reply came.
+/// Returns the p95 of a ping on this seed's idle link without weft.
+///
+/// Returns `None` if no reply arrived.
 fn idle_ping_ms_p95(sweep: &Sweep, seed: u64) -> Result<Option<f64>, String> {
     let alone = play(&idle(&sweep.scenario(seed)), None)?.result;
     Ok(alone.variants.first().and_then(|link| flow(link, "ping")?.rtt_ms_p95))
 }
 
-/// The share of draws whose ping through loaded weft is within its bound. Draws whose idle link answers no ping do not count.
+/// Returns a check of the share of draws whose ping through loaded weft is within its bound.
+///
+/// Draws whose idle link answers no ping do not count.
 fn ping_check(mixes: &[MixResult], idle: &[Option<f64>]) -> Check {
     let judged = || mixes.iter().zip(idle).filter_map(|(mix, idle)| Some((mix, ping_excess_ms(mix, (*idle)?)?)));
     let share = share_percent(judged().map(|(_, excess)| excess <= 0.0));
@@ -84,7 +88,9 @@ fn ping_check(mixes: &[MixResult], idle: &[Option<f64>]) -> Check {
     Check::new(name, share, Bound::AtLeast(95.0), "%").with(detail)
 }
 
-/// By how much the ping of a mix exceeds its bound, in milliseconds; without end where no ping came back.
+/// Returns how far the ping of a mix exceeds its bound, in ms.
+///
+/// It is infinite if no ping was answered.
 fn ping_excess_ms(mix: &MixResult, idle_p95_ms: f64) -> Option<f64> {
     let drawn = mix.drawn.as_ref()?;
     let bound = ping_bound_ms(idle_p95_ms, drawn.base_rtt_ms);

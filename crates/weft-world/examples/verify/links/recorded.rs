@@ -1,4 +1,6 @@
-//! Recorded links, each alone and two together: how much of the opportunities weft uses, and at what delay.
+//! Recorded links, each alone and two together.
+//!
+//! The checks cover the share of the opportunities that weft uses, and the delay.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
@@ -8,16 +10,18 @@ use weft_scenario::Scenario;
 
 const GOODPUT: Bound = Bound::AtLeast(0.92);
 const DELAY: Bound = Bound::AtMost(100.0);
-/// The endings of a recording's two directions.
+/// File name endings of a recording's two directions.
 const ENDINGS: [&str; 2] = ["down", "up"];
 
 /// One or two links whose rates are recorded.
 struct Case {
-    /// The files that drive the links in the direction of the bulk, and those that drive them back.
+    /// The files for each link: one for the direction of the bulk, and one for the other direction.
     links: Vec<[String; 2]>,
 }
 
-/// Runs and judges every recording of the directory, and every pair. A short run without a directory judges none.
+/// Runs and judges every recording of the directory, and every pair.
+///
+/// A short run without a directory judges none.
 pub fn run(context: &Context) -> Vec<Check> {
     let Some(directory) = &context.traces else {
         let missing =
@@ -34,7 +38,7 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// The names of the directory's files, in order.
+/// Returns the sorted names of the directory's recordings.
 fn files(directory: &Path) -> Result<Vec<String>, String> {
     let failed = |why: std::io::Error| format!("{}: {why}", directory.display());
     let mut names = Vec::new();
@@ -50,7 +54,7 @@ fn files(directory: &Path) -> Result<Vec<String>, String> {
     if names.is_empty() { Err(format!("{}: no file ends in .down or .up", directory.display())) } else { Ok(names) }
 }
 
-/// Each file alone, and those of the same direction in pairs.
+/// Returns a case for each file alone, and one for each pair of files of the same direction.
 fn cases(files: &[String]) -> Vec<Case> {
     let link = |name: &String| [name.clone(), opposite(name, files)];
     let mut cases: Vec<Case> = files.iter().map(|name| Case { links: vec![link(name)] }).collect();
@@ -61,7 +65,7 @@ fn cases(files: &[String]) -> Vec<Case> {
     cases
 }
 
-/// A recording's name and direction.
+/// Returns a recording's name and direction.
 fn split(name: &str) -> Option<(&str, &'static str)> {
     let (stem, last) = name.rsplit_once('.')?;
     Some((stem, ENDINGS.into_iter().find(|ending| *ending == last)?))
@@ -71,7 +75,7 @@ fn ending(name: &str) -> Option<&'static str> {
     split(name).map(|(_, ending)| ending)
 }
 
-/// The file of the other direction; the same file if there is none.
+/// Returns the file of the other direction, or the same file if there is none.
 fn opposite(name: &str, files: &[String]) -> String {
     let other = split(name).map(|(stem, ending)| {
         let back = ENDINGS.into_iter().find(|other| *other != ending).unwrap_or(ending);
@@ -85,7 +89,9 @@ impl Case {
         self.links.iter().map(|[name, _]| name.as_str()).collect::<Vec<_>>().join(" + ")
     }
 
-    /// The links are those of `scenarios/cellular.toml`: 20 ms each way, 250 packets.
+    /// Returns the scenario.
+    ///
+    /// Its links are those of `scenarios/cellular.toml`: 20 ms in each direction, 250 packets.
     fn scenario(&self) -> String {
         let link = |(number, [forth, back]): (usize, &[String; 2])| {
             format!(

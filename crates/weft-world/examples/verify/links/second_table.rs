@@ -1,6 +1,7 @@
 //! Bundles of links that are hard to use together, outages, a policer, and many links.
 //!
-//! Times of links are round trips, half of them each way. A call is a small datagram every 20 ms, down as the bulk is.
+//! Times of links are round-trip times. Each direction has half of them. A call is a small datagram every 20
+//! ms in the direction of the bulk, which is down.
 
 use crate::check::{Bound, Check};
 use crate::judge::{greatest, least, ratio};
@@ -12,48 +13,52 @@ use weft_scenario::{PACKET_BYTES, RunResult, RunSeries, Scenario};
 const BULK: &str = "[[flow]]\nname = \"bulk\"\napp = \"iperf3\"\ncongestion = \"cubic\"\ndirection = \"down\"\n";
 const CALL: &str = "[[flow]]\nname = \"call\"\napp = \"probe\"\ninterval = \"20 ms\"\ndirection = \"down\"\n";
 
-/// Goodput of weft over all links, of that of the best link through weft.
+/// Least goodput of weft over all links, relative to that of the best link through weft.
 const LEAST_OF_WEFT: f64 = 0.98;
-/// Goodput of weft over all links, of that of the best link without weft.
+/// Least goodput of weft over all links, relative to that of the best link without weft.
 const LEAST_OF_PLAIN: f64 = 0.95;
-/// What the bundle may add to the p95 that the call has over the best link alone through weft, in milliseconds.
+/// Time that the bundle may add to the call's p95 over the best link alone through weft, in ms.
 const CALL_ADDED_MS: f64 = 20.0;
-/// After a silence a link is in use within this time and its round trip, in milliseconds.
+/// Time after a silence within which a link must be in use, apart from its round trip, in ms.
 const RETURN_MS: f64 = 100.0;
-/// The oldest packet that may be delivered, in milliseconds.
+/// Largest age of a packet that weft may deliver, in ms.
 const OLDEST_MS: f64 = 1_000.0;
-/// Share of its packets that a sender may lose at a policer, in percent. Tuned: plain CUBIC loses less than a tenth of this.
+/// Percentage of its packets that a sender may lose at a policer.
+///
+/// Tuned: plain CUBIC loses less than a tenth of this.
 const POLICED_PERCENT: f64 = 10.0;
 
-/// What is asked of a line.
+/// A condition on a line.
 #[derive(Clone, Copy)]
 enum Ask {
-    /// Goodput, of that of the best link alone: through weft, and without it.
+    /// Goodput relative to that of the best link alone, through weft and without it.
     BestLink,
-    /// The call's p95 is at most that over the best link alone through weft, with the same load, and [`CALL_ADDED_MS`].
+    /// The call's p95 may exceed that over the best link alone through weft by [`CALL_ADDED_MS`].
+    ///
+    /// The load is the same in both runs.
     Call,
-    /// Goodput of the bound.
+    /// Least ratio of the goodput to the bound.
     Efficiency(f64),
-    /// The longest gap of the call, in milliseconds.
+    /// Longest gap of the call, in ms.
     Gap(f64),
-    /// After each cut of so many milliseconds the call is back within [`RETURN_MS`] and this round trip.
+    /// After each cut of this length the call resumes within [`RETURN_MS`] and this round trip.
     Return { silence_ms: f64, rtt_ms: f64 },
     /// No packet is older than [`OLDEST_MS`].
     Age,
-    /// What a policer drops.
+    /// The policer drops at most [`POLICED_PERCENT`] of the packets.
     Policed,
     /// All paths are ready when the run begins.
     Ready,
 }
 
-/// Links, what goes over them, and what is asked.
+/// The links, flows and conditions of one line of the table.
 struct Line {
     name: &'static str,
     /// Keys of each `[[link]]`.
     links: Vec<&'static str>,
     flows: Vec<&'static str>,
     events: &'static str,
-    /// In seconds.
+    /// Length of the warm-up, in seconds.
     warmup: u32,
     duration: u32,
     asks: Vec<Ask>,
@@ -155,7 +160,7 @@ fn changing() -> Vec<Line> {
             ],
             warmup: 15,
             duration: 75,
-            // A cut stops traffic for 50 ms; the call's own interval and one round trip come on top.
+            // A cut may stop traffic for 50 ms. The call's interval and one round trip come on top.
             asks: vec![Ask::BestLink, Ask::Efficiency(0.85), Ask::Gap(50.0 + 20.0 + 25.0)],
             ..Line::default()
         },
@@ -187,7 +192,9 @@ fn silent() -> Vec<Line> {
     ]
 }
 
-/// In the simulator each link has an address at the far end, and each address is reached over each link.
+/// Returns lines with many links, of which each reaches an address of its own at the far end.
+///
+/// In the simulator each address is reachable over each link.
 fn numerous() -> Vec<Line> {
     let many = |name, count| Line {
         name,
@@ -220,12 +227,12 @@ impl Line {
     }
 }
 
-/// What the runs of a line gave.
+/// The results of a line's runs.
 struct Played {
     result: RunResult,
     /// Each link by itself, without bulk and without weft.
     idle: RunResult,
-    /// What weft's run looked like over time.
+    /// The time series of weft's run.
     series: Vec<RunSeries>,
 }
 
@@ -291,7 +298,10 @@ fn best_link_checks(line: &Line, result: &RunResult) -> Vec<Check> {
     ]
 }
 
-/// The best link alone has the same bulk: on a link that fades, the bulk's own packets in flight make a queue that no sender avoids.
+/// Returns a check of the call's delay against the best link alone.
+///
+/// The best link alone carries the same bulk. On a link that fades, the bulk's own packets in flight make a
+/// queue that no sender can avoid.
 fn call_check(line: &Line, played: &Played) -> Check {
     let figure = variant(&played.result, "weft").and_then(|weft| flow(weft, "call")?.one_way_ms_p95);
     let alone = best_call_ms_p95(&played.result, "weft:");
@@ -301,25 +311,29 @@ fn call_check(line: &Line, played: &Played) -> Check {
     line.check("call p95, one way", figure, bound, "ms").with(detail)
 }
 
-/// The p95 of the call over the link that serves it best, of the variants whose names begin so, in milliseconds.
+/// Returns the p95 of the call over the best link, in ms.
+///
+/// It compares the variants whose names begin with `prefix`.
 fn best_call_ms_p95(result: &RunResult, prefix: &str) -> Option<f64> {
     let each = result.variants.iter().filter(|variant| variant.name.starts_with(prefix));
     least(each.filter_map(|link| flow(link, "call")?.one_way_ms_p95))
 }
 
-/// The longest time that the call was silent after a cut, in milliseconds.
+/// Returns the longest gap of the call after a cut, in ms.
 fn worst_gap_ms(result: &RunResult) -> Option<f64> {
     let events = variant(result, "weft")?.runs.iter().flat_map(|run| &run.events);
     greatest(events.filter_map(|event| event.gap_ms))
 }
 
-/// Age of the oldest delivered packet of the call, in milliseconds.
+/// Returns the age of the oldest delivered packet of the call, in ms.
 fn oldest_ms(series: &[RunSeries]) -> Option<f64> {
     let calls = series.iter().flat_map(|run| &run.series).filter(|series| series.name == "call");
     greatest(calls.flat_map(|call| call.points.iter().map(|(_, one_way_ms)| *one_way_ms)))
 }
 
-/// Packets that a variant lost on the first link's way down, in percent of those it sent. Delivered bytes count as full packets.
+/// Returns the percentage of packets that a variant lost on the first link, downward.
+///
+/// Delivered bytes count as full packets.
 fn lost_percent(result: &RunResult, name: &str) -> Option<f64> {
     let link = variant(result, name)?.links.iter().find(|link| link.direction == "down")?;
     let passed = link.sent_bytes / PACKET_BYTES as f64;

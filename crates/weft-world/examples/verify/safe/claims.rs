@@ -1,4 +1,4 @@
-//! What the topic claims, and the tests that show it.
+//! The claims of the topic, with the tests that prove them.
 
 use crate::check::Check;
 use crate::claim::{LIB, claim, run};

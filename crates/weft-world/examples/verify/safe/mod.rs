@@ -1,10 +1,12 @@
-//! Topic `safe`: what strangers, peers, disks and machines cannot do to a node. Each check is a test of the project, run as it is.
+//! Topic `safe`: protection of a node against strangers, peers, disks and machines.
+//!
+//! Each check runs existing tests of the project.
 
 mod claims;
 
 use crate::topic::{Part, Topic};
 
-/// The topic.
+/// The topic `safe` with its parts.
 pub const TOPIC: Topic = Topic {
     name: "safe",
     parts: &[

@@ -1,4 +1,4 @@
-//! C3 to C6: BIC and TCP-ER over three lossy links by weights.
+//! Rows C3 to C6: BIC and TCP-ER over three lossy links, with weights.
 
 use super::super::Estimate;
 use super::super::case::{ACCESS, HETEROGENEOUS, case, weighted};
@@ -45,16 +45,21 @@ pub(super) const ROWS: [Row; 4] = [
     },
 ];
 
-/// IP rates of the links.
+/// Rates of the three links in Mbit/s, with IP headers.
 const RATES_MBPS: [f64; 3] = [50.0, 75.0, 100.0];
+/// Second weight in the sweep of Figure 3, where w₁ = 50.
 const W2: [u32; 5] = [30, 50, 75, 90, 110];
+/// Third weight in the sweep of Figure 3, where w₁ = 50.
 const W3: [u32; 5] = [50, 75, 100, 125, 150];
-/// What Figure 5 sweeps, about ⟨450, 675, 900⟩.
+/// Second weight in the sweep of Figure 5, around ⟨450, 675, 900⟩.
 const SWEPT_W2: [u32; 5] = [525, 600, 675, 750, 825];
+/// Third weight in the sweep of Figure 5, around ⟨450, 675, 900⟩.
 const SWEPT_W3: [u32; 5] = [750, 825, 900, 975, 1_050];
-/// Of Figure 6, with w₁ = 7.
+/// Rates of the links of Figure 6 in Mbit/s, where w₁ = 7.
 const SLOW_MBPS: [f64; 3] = [7.0, 6.0, 5.0];
+/// Second weight in the sweep of Figure 6, where w₁ = 7.
 const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
+/// Third weight in the sweep of Figure 6, where w₁ = 7.
 const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
 fn with_loss(loss: f64) -> Result<Network, String> {
@@ -65,7 +70,9 @@ fn with_loss(loss: f64) -> Result<Network, String> {
     Ok(network)
 }
 
-/// The case with TCP-ER instead, at 0.97 of what links of these rates allow by the weights.
+/// Returns the case with TCP-ER in place of BIC.
+///
+/// The explicit rate is 0.97 of the rate that links with these capacities carry at these weights.
 fn explicit(mut case: Case, capacities_mbps: [f64; 3], weights: [u32; 3]) -> Case {
     let rate = Rate::from_bps((bound(capacities_mbps, weights) * 0.97e6) as u64);
     for flow in &mut case.network.flows {
@@ -119,7 +126,9 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["w₃", "w₂"], surfaces: vec![surface("BIC", bic), surface("TCP-ER", er)] }
 }
 
-/// BIC and TCP-ER over links of these rates by weights, the first of them `w1`.
+/// Returns the goodput of BIC and of TCP-ER over links of these capacities, for all weights.
+///
+/// The first weight is `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
     network: &Network,

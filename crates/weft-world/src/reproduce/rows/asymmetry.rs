@@ -1,4 +1,6 @@
-//! Beside the rows: acknowledgements over a way back that is fifty times narrower (paper 000, §3.1.2).
+//! An additional row: acknowledgments over a fifty times narrower return path.
+//!
+//! It belongs to paper 000, §3.1.2.
 
 use super::super::Estimate;
 use super::super::case::{ASYMMETRIC as SCENARIO, case};
@@ -35,7 +37,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass: each[2] < each[1] && each[1] < each[0], ..Finding::default() })
 }
 
-/// Acknowledgements sent for each segment that arrived as new or again.
+/// Returns the number of acknowledgments for each transmitted segment, retransmissions included.
 fn acknowledgments_a_segment(outcomes: &Outcomes) -> Estimate {
     Estimate::of(
         outcomes.iter().map(|outcome| outcome.acknowledgments as f64 / outcome.sum(|sender| sender.segments) as f64),

@@ -1,4 +1,4 @@
-//! A9, A10: Figure 8, a backbone under three loads.
+//! Rows A9 and A10: Figure 8, a backbone under three loads.
 
 mod readings;
 
@@ -32,20 +32,20 @@ pub(super) const ROWS: [Row; 2] = [
     },
 ];
 
-/// What improves, and by how many percent under each load.
+/// The variants that improve goodput, and the paper's gain of each in percent under each load.
 const GAINS: [(&str, [f64; 3]); 3] = [
     ("ecmp-modified-ack", [43.0, 82.0, 94.0]),
     ("ecmp-dup-thresh", [56.0, 82.0, 92.0]),
     ("two-lsps", [61.0, 111.0, 122.0]),
 ];
-/// How far a gain may be off, in points.
+/// Largest difference from the paper's gain that counts as a match, in percentage points.
 const TOLERANCE: f64 = 25.0;
 
-/// What a reading gives: gains by variant and load, and what they come from.
+/// The gains of one reading of the paper, by variant and load, and the runs behind them.
 struct Gains {
     reading: &'static Reading,
     single: Vec<Outcomes>,
-    /// As in [`GAINS`], each load by load.
+    /// Runs of the variants in [`GAINS`], one list of loads for each variant.
     variants: Vec<Vec<Outcomes>>,
 }
 
@@ -56,12 +56,14 @@ impl Gains {
         Ok(Gains { reading, single: of(0), variants: (1..=GAINS.len()).map(of).collect() })
     }
 
-    /// In percent, load by load.
+    /// Returns the gains of a variant in percent, one for each load.
     fn of(&self, variant: usize) -> Vec<Estimate> {
         self.variants[variant].iter().zip(&self.single).map(|(outcomes, single)| gain(outcomes, single)).collect()
     }
 
-    /// The share of segments that duplicates make fast retransmit take for lost with a threshold, in percent, load by load.
+    /// Returns the percentage of segments that fast retransmit would resend in vain, for each load.
+    ///
+    /// The percentage depends on the threshold.
     fn taken_for_lost(&self, threshold: usize) -> Vec<Estimate> {
         let share = |outcomes: &Outcomes| {
             Estimate::of(outcomes.iter().map(|outcome| 100.0 * outcome.lateness.share_of_at_least(threshold)))
@@ -69,7 +71,9 @@ impl Gains {
         self.variants[1].iter().map(share).collect()
     }
 
-    /// Goodput by flow over what access links of 100 Mbit/s have beside their Pareto source, in percent, load by load.
+    /// Returns the goodput by flow as a percentage of the free capacity, one for each load.
+    ///
+    /// The free capacity is the part of access links of 100 Mbit/s that their Pareto sources leave.
     fn use_of_access(&self) -> Vec<f64> {
         const PAYLOAD: f64 = 512.0 / 552.0;
         let left = |peak: u64| 10.0 * (100.0 - peak as f64 / 2.0) * PAYLOAD;
@@ -118,7 +122,7 @@ impl Gains {
         checks
     }
 
-    /// How many of the paper's nine gains it meets.
+    /// Returns how many of the paper's nine gains this reading matches.
     fn hits(&self) -> usize {
         let hits = |(number, (_, paper)): (usize, &(&str, [f64; 3]))| {
             self.of(number).iter().zip(paper).filter(|(found, paper)| (found.mean - *paper).abs() <= TOLERANCE).count()
@@ -127,7 +131,7 @@ impl Gains {
     }
 }
 
-/// One variant under all readings, and in the paper.
+/// Returns a chart of one variant under all readings and in the paper.
 fn chart(variant: usize, readings: &[Gains]) -> Chart {
     let (name, paper) = GAINS[variant];
     let ours = readings.iter().map(|gains| curve(gains.reading.name, &gains.of(variant)));
@@ -173,7 +177,7 @@ fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
 }
 
-/// Where the gains come from, in numbers.
+/// Returns the explanation of the gains, with numbers.
 fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     let difference = |gains: &Gains| gains.reading.route_delays_ms().map(|delays| delays[1] - delays[0]);
     let late = |gains: &Gains| gains.taken_for_lost(6)[0].mean;

@@ -1,4 +1,4 @@
-//! D4, D5, E1, E2, E12: loops over several bottlenecks.
+//! Rows D4, D5, E1, E2 and E12: loops over several bottlenecks.
 
 use super::super::Estimate;
 use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
@@ -54,7 +54,7 @@ pub(super) const ROWS: [Row; 5] = [
 ];
 
 const END_S: f64 = 50.0;
-/// B₃, the weights of table III, and what max-min fairness gives, in Mbit/s.
+/// Each row contains B₃, the weights of table III, and the rates of max-min fairness in Mbit/s.
 const THIRD_LINKS: [(u64, [f64; 4], [f64; 4]); 3] = [
     (10, [1.0, 3.0, 1.0, 1.0], [5.0, 15.0, 5.0, 5.0]),
     (20, [1.0, 3.0, 1.0, 3.0], [5.0, 15.0, 5.0, 15.0]),
@@ -122,7 +122,9 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<Finding, String> {
 const MOST: usize = 6;
 const CAPACITY_MBPS: f64 = 100.0;
 
-/// So many bottlenecks; what comes after them is fast and nobody crosses it.
+/// Returns a case with this number of bottlenecks.
+///
+/// The later links are fast and carry no cross loop.
 fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
@@ -144,7 +146,7 @@ fn all_lengths(lab: &mut Laboratory) -> Result<Vec<Outcomes>, String> {
     lab.measure(&(1..=MOST).map(|m| linear(m, "", |_| ())).collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The long loop's rate in Mbit/s.
+/// Returns the rate of the long loop in Mbit/s.
 fn long_rate(runs: &Outcomes) -> Estimate {
     let of = |run: &NetworkRun| {
         let long = run.loops.iter().find(|this| this.which.vpn == 0 && this.which.is_up);
@@ -197,7 +199,9 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// The other laws over two and four bottlenecks: max-min fairness would be 20 Mbit/s for the long loop.
+/// Runs the other laws over two and four bottlenecks.
+///
+/// Max-min fairness would give 20 Mbit/s to the long loop.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     for m in [2, 4] {
         let names = ["loops", "windows", "explicit-rate"];
@@ -217,7 +221,7 @@ fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {
     let outcomes = all_lengths(lab)?;
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (m, runs) in (1usize..).zip(&outcomes) {
-        // Links of the scenario in their order: the bottlenecks come first.
+        // Links are in the scenario's order, with the bottlenecks first.
         let longest = |run: &NetworkRun| {
             let ms = run.queues.iter().take(m).map(|[up, _]| up.longest_ms).fold(0.0, f64::max);
             ms * CAPACITY_MBPS * 1e3 / 8_000.0

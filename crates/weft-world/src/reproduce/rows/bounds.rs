@@ -1,4 +1,4 @@
-//! E8 to E11, E14: how long queues get, and who gets nothing.
+//! Rows E8 to E11 and E14: the length of queues, and starvation.
 
 use super::super::Estimate;
 use super::super::case::{FLOOD, LINEAR, QUEUES, whole_case};
@@ -53,7 +53,7 @@ pub(super) const ROWS: [Row; 5] = [
     },
 ];
 
-/// The longest queue of a link in packets of 1000 bytes.
+/// Returns the longest queue of a link, in packets of 1000 bytes.
 fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimate {
     let place = network.links.iter().position(|known| known.name == link).unwrap_or_default();
     let of = of_queue(runs, place, |queue| queue.longest_ms);
@@ -64,11 +64,11 @@ fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimat
 /// Greedy loops over one bottleneck whose queue never overflows.
 struct Greedy {
     loops: usize,
-    /// α, packets.
+    /// The rate law's increase α, in packets.
     increase: f64,
-    /// H, packets; L is three quarters of it.
+    /// H, in packets. L is three quarters of it.
     high: f64,
-    /// T; τ is 40 ms.
+    /// T, in ms. τ is 40 ms.
     interval_ms: u64,
 }
 
@@ -112,7 +112,7 @@ fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&name, "a loop's part of it", Estimate::exact(found.mean / loops));
         measured.add(&name, "N α τ + N", Estimate::exact(bound));
         if (this.increase, this.high, this.interval_ms) == settings[0] {
-            // What is counted is within 6 %.
+            // The queue is measured within 6 %.
             checks.below(&format!("{loops} loops: longest queue"), found.mean, 1.06 * bound + 1.0);
         }
     }
@@ -127,7 +127,7 @@ fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// E1's network with so many bottlenecks, each this fast.
+/// Returns the network of row E1 with this number of bottlenecks, each with this rate.
 fn linear(bottlenecks: usize, mbps: u64) -> Result<Network, String> {
     let mut network = LINEAR.read()?;
     for number in 1..=6 {

@@ -1,4 +1,4 @@
-//! E3, E4, E15: queues at the edges instead of in the core.
+//! Rows E3, E4 and E15: queues at the edges in place of queues in the core.
 
 use super::super::Estimate;
 use super::super::case::{QUEUES, whole_case};
@@ -37,7 +37,7 @@ pub(super) const ROWS: [Row; 3] = [
 
 const MOST_LOOPS: usize = 10;
 
-/// So many connections, spread evenly over so many edges.
+/// Returns the network with this number of connections, spread evenly over this number of edges.
 fn network(edges: usize, connections: usize) -> Result<Network, String> {
     let mut network = QUEUES.read()?;
     for gone in edges..MOST_LOOPS {
@@ -95,7 +95,7 @@ fn moved(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-/// What is compared: its name, edges, whether they have loops, FRED inside, FRED at the edge.
+/// The setups to compare: name, number of edges, loops or not, FRED in the core, FRED at the edge.
 const SETUPS: [(&str, usize, bool, bool, bool); 7] = [
     ("FIFO", 10, false, false, false),
     ("FRED inside", 10, false, true, false),

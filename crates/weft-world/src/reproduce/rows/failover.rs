@@ -1,4 +1,4 @@
-//! B8: a router goes over to its stored alternate, computing nothing.
+//! Row B8: a router changes to its stored alternate route without any computation.
 
 use super::super::Estimate;
 use super::super::checks::Checks;

@@ -1,4 +1,4 @@
-//! B12: the naval fleet, weft's overlay beside plain TCP over the static route.
+//! Row B12: the naval fleet, with weft's overlay and with plain TCP over the static route.
 
 use super::super::Estimate;
 use super::super::case::{FLEET, case};
@@ -18,9 +18,11 @@ pub(super) const B12: Row = Row {
 };
 
 const TIMES: f64 = 10.0;
-/// So that nothing at all has a quotient, too.
+/// Least goodput of plain TCP in a quotient, in bit/s.
+///
+/// It keeps the quotient finite when plain TCP delivers nothing.
 const LEAST_BPS: f64 = 1e3;
-/// Why most impairments leave less than ten times.
+/// The reason why most impairments leave a factor below ten.
 const WHY: &str = "Ten times needs that the static route carries next to nothing. It does where it is cut. Where it has a loss or less of its rate, all that weft can \
      have is what the links carry, 7.5 Mbit/s in all for the three ships, and plain TCP has more than a tenth of that.";
 
@@ -55,7 +57,7 @@ fn title(disturbance: &DisturbanceResult) -> &str {
     if disturbance.what.is_empty() { "undisturbed" } else { &disturbance.what }
 }
 
-/// What the flows of a `[[flow]]` had under a disturbance, seed by seed.
+/// Returns the goodputs of the flows of a `[[flow]]` during a disturbance, seed by seed, in bit/s.
 fn goodputs_bps(outcomes: &Outcomes, disturbance: usize, flow: usize) -> Vec<f64> {
     let of = |run: &NetworkRun| Some(run.run.disturbances.get(disturbance)?.flows.get(flow)?.goodput_bps);
     outcomes.iter().filter_map(of).collect()

@@ -1,4 +1,4 @@
-//! A7: Figure 5, forwarding by flow.
+//! Row A7: Figure 5, forwarding by flow.
 
 use super::super::Estimate;
 use super::super::checks::Checks;
@@ -43,7 +43,10 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
 }
 
-/// What the advertised window allows at most, and how it is where the slowest path is at most twice as slow as the fastest.
+/// Returns the explanation of the ratios.
+///
+/// It gives the bound by the advertised window, and the ratios where delays differ by at most a factor of
+/// two.
 fn why(flows: &Sweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);
@@ -62,7 +65,9 @@ fn why(flows: &Sweep) -> String {
     )
 }
 
-/// The most that a hundred flows, evenly spread, carry over Figure 2 with their windows, in Mbit/s of payload.
+/// Returns the payload rate of a hundred flows over Figure 2 that their windows allow, in Mbit/s.
+///
+/// The flows are spread evenly over the paths.
 fn most_by_window(paths: u32, difference_percent: u32) -> f64 {
     const WINDOW_MBIT: f64 = 100.0 * 512.0 * 8.0 / 1e6;
     const PAYLOAD: f64 = 512.0 / 552.0;
@@ -78,7 +83,7 @@ fn balance(measured: &mut Measured, row: &str, sweep: &Sweep) {
     }
 }
 
-/// Flows that send over the busiest path, over those of the mean path, told by the bytes towards the receivers.
+/// Returns the load of the busiest path divided by the mean load, in bytes toward receivers.
 fn busiest_over_mean(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| {
         let is_path = |name: &str| name.starts_with("in-");
@@ -97,7 +102,7 @@ mod tests {
     fn windows_fill_near_paths_and_not_far_ones() {
         let room = 90.0 * 512.0 / 552.0;
         assert!((most_by_window(5, 0) - 5.0 * room).abs() < 1e-9);
-        // Twenty windows of 51 200 B a round trip on each of the last three paths.
+        // Each of the last three paths carries twenty windows of 51 200 bytes in a round trip.
         let far = most_by_window(5, 100);
         assert!((far - (2.0 * room + 20.0 * 0.4096 * (1.0 / 0.124 + 1.0 / 0.164 + 1.0 / 0.204))).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! The rows, by subject.
+//! The rows of the checklist, by subject.
 
 mod access;
 mod asymmetry;
@@ -23,7 +23,7 @@ mod windows;
 
 use super::row::Row;
 
-/// All rows in the checklist's order.
+/// Returns all rows in the checklist's order.
 pub(super) fn all() -> Vec<Row> {
     let mut rows = vec![threshold::A1];
     rows.extend(spraying::ROWS);
@@ -49,7 +49,9 @@ pub(super) fn all() -> Vec<Row> {
     rows
 }
 
-/// Papers in their order, and within one by number; what has none comes with its paper's letter.
+/// Returns the key that sorts rows: the paper's letter, then the number.
+///
+/// Rows without a number come last in their paper.
 fn place(id: &str) -> (char, u32) {
     let letter = if id == "asymmetric" { 'A' } else { id.chars().next().unwrap_or('Z') };
     let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();

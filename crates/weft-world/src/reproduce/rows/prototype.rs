@@ -1,4 +1,6 @@
-//! D6, weights under load, and a call inside a loaded VPN: loops between the same two edges.
+//! Row D6, the row of eight weights, and the row of a call inside a loaded VPN.
+//!
+//! All loops join the same two edges.
 
 use super::super::Estimate;
 use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};
@@ -76,7 +78,7 @@ fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// The largest rate over the least.
+/// Returns the largest rate divided by the least.
 fn spread(runs: &Outcomes, vpns: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let rates = rates(run, vpns, from_s, to_s);
@@ -86,17 +88,17 @@ fn spread(runs: &Outcomes, vpns: usize, from_s: f64, to_s: f64) -> Estimate {
 }
 
 const WEIGHTS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-/// When the bottleneck narrows.
+/// Time at which the bottleneck's rate falls, in seconds.
 const STEP_S: f64 = 25.0;
 
-/// What the bottleneck of `fair-vpns` is like.
+/// The bottleneck of `fair-vpns`.
 #[derive(Clone, Copy, PartialEq)]
 enum Core {
-    /// As in the file.
+    /// The bottleneck as in the file.
     Stepped,
-    /// Without the step, and with a deep buffer: 60 ms.
+    /// The bottleneck without the change of rate, and with a deep buffer of 60 ms.
     Deep,
-    /// The same, marking packets of TCP connections that know ECN.
+    /// The deep bottleneck, which marks packets of TCP connections that use ECN.
     Marking,
 }
 
@@ -169,7 +171,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// `fair-vpns` until the step, with a call in VPN 5.
+/// Returns `fair-vpns` until the bottleneck's rate falls, with a call in VPN 5.
 fn with_call(variant: &str, queue: Discipline, what: &str) -> Result<Case, String> {
     let mut network = FAIR_VPNS.read()?;
     let (packet_bytes, interval) = (200, Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! E5 to E7, E13: what a loop can be promised.
+//! Rows E5 to E7 and E13: the services that a loop can be promised.
 
 use super::super::Estimate;
 use super::super::case::{FLOOD, LEASED_LINE, whole_case};
@@ -90,10 +90,11 @@ fn assured(lab: &mut Laboratory) -> Result<Finding, String> {
 }
 
 const TAU_S: f64 = 0.040;
-/// When the line appears.
+/// Time at which the leased line starts, in seconds.
 const LINE_S: f64 = 6.0;
-/// 6 τ are over by then.
+/// Time after which best effort must have given way, in seconds. It is longer than 6 τ.
 const AFTER_S: f64 = 0.3;
+/// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
 
 fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
@@ -114,7 +115,7 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
         let lost = of_link(runs, "bottleneck", |link| link.lost);
         let before = rate_mbps(runs, 2, 0, LINE_S - 1.0, LINE_S);
         checks.at_least(&format!("b = {b}: best effort before, Mbit/s"), before.mean, 90.0);
-        // A tick of what is counted holds 2.5 τ: the first that begins after 6 τ.
+        // A tick of the statistics lasts 2.5 τ, so the measurement begins with the first tick after 6 τ.
         let after = rate_mbps(runs, 2, 0, LINE_S + AFTER_S, LINE_S + AFTER_S + 0.1);
         let line = rate_mbps(runs, 2, 1, LINE_S + 1.0, LINE_S + 8.0);
         measured.add(format!("b = {b}"), "best effort before, Mbit/s", before);

@@ -1,4 +1,4 @@
-//! B1, B2, B6 and B11: rates that routers grant in band, what they come to, and what layers cost.
+//! Rows B1, B2, B6 and B11: rates that routers grant in band, and the cost of layers.
 
 use super::super::Estimate;
 use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, QUICK_START, ScenarioFile, THREE_ROUTERS, case, whole_case};
@@ -47,9 +47,9 @@ pub(super) const ROWS: [Row; 4] = [
 ];
 
 const MBPS: f64 = 1e6;
-/// What Quick-Start can say of 20 Mbit/s: 40 kbit/s · 2⁹.
+/// The rate that Quick-Start grants for 20 Mbit/s: 40 kbit/s · 2⁹, in bit/s.
 const QUICK_BPS: u64 = 20_480_000;
-/// Of the rate asked for, which is IP bytes, TCP's payload.
+/// Fraction of the granted rate that is TCP payload. The granted rate counts IP bytes.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
 fn variant(file: ScenarioFile, name: &str, label: &str, change: impl FnOnce(&mut Network)) -> Result<Case, String> {
@@ -58,7 +58,7 @@ fn variant(file: ScenarioFile, name: &str, label: &str, change: impl FnOnce(&mut
     whole_case(&network, label, name)
 }
 
-/// Something of each run.
+/// Returns a value of each run.
 fn each(outcomes: &Outcomes, of: impl Fn(&NetworkRun) -> f64) -> Estimate {
     Estimate::of(outcomes.iter().map(of))
 }
@@ -114,7 +114,7 @@ fn exchange(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-/// What each flow is granted beside what is fair.
+/// Records the granted rate of each flow and checks that it is near its fair rate.
 fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &mut Measured, checks: &mut Checks) {
     for (flow, fair) in fair.iter().enumerate() {
         let granted = granted_mbps(outcomes, flow);
@@ -128,7 +128,9 @@ fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &m
 const ROUND_TRIP: Duration = Duration::from_millis(200);
 const MEGABYTE: u64 = 1_000_000;
 
-/// Figure 2's path with a round trip of 200 ms; all links beyond the first have this rate, if one is given.
+/// Returns Figure 2's path with a round trip of 200 ms.
+///
+/// A `rate` applies to all links beyond the first.
 fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {
     let mut network = EXCHANGE.read()?;
     for link in network.links_mut("*").filter(|link| link.name != "access") {
@@ -172,10 +174,11 @@ fn jump(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { remarks: [finding.remarks, vec![bound.to_owned()]].concat(), ..finding })
 }
 
-/// Around a packet on Ethernet: preamble, header, checksum, gap.
+/// Ethernet bytes around a packet: preamble, header, checksum and gap.
 const FRAME_BYTES: f64 = 38.0;
-/// Hop header, inner header, tag, and UDP over IPv4.
+/// Bytes of one encapsulation layer: hop header, inner header, tag, and UDP over IPv4.
 const LAYER_BYTES: u32 = 60;
+/// Rate of the raw link, in Mbit/s.
 const RAW_MBPS: f64 = 100.0;
 const MTU_BYTES: u32 = 1_500;
 
@@ -227,7 +230,7 @@ fn overlay(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Who asks how fast it may begin, and how long 1 MB takes it.
+/// Measures Quick-Start: the rates that it grants at the start, and the time that 1 MB then takes.
 fn quick_start(lab: &mut Laboratory, measured: &mut Measured, checks: &mut Checks) -> Result<(), String> {
     let names = ["all", "sensed", "deaf", "slow-start"];
     let cases = names.map(|name| variant(QUICK_START, name, "as in the file", |_| {}));

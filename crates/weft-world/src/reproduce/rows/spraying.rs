@@ -1,4 +1,4 @@
-//! A2 to A4: Figure 3, the threshold of fast retransmit where packets are sprayed.
+//! Rows A2 to A4: Figure 3, the threshold of fast retransmit where packets are sprayed.
 
 use super::super::Estimate;
 use super::super::case::figure_2;
@@ -89,11 +89,11 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Figure 2 with five paths and T = 9, under other assumptions than its scenario makes.
+/// Figure 2 with five paths and T = 9, with assumptions that differ from its scenario's.
 struct Assumption {
     what: &'static str,
     queue_packets: u64,
-    /// The difference that stands for the paper's 25 %, from path to path.
+    /// The delay difference from path to path that stands for the paper's 25 %, in percent.
     quarter: u32,
 }
 

@@ -1,4 +1,4 @@
-//! A1: the threshold itself.
+//! Row A1: the threshold of fast retransmit itself.
 
 use super::super::Estimate;
 use super::super::case::figure_2;

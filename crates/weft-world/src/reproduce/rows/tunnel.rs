@@ -1,4 +1,4 @@
-//! C7 and C8: the engine itself, beneath an explicit rate that follows its paths, and what it costs.
+//! Rows C7 and C8: TCP at an explicit rate that follows the engine's paths, and the engine's cost.
 
 use super::super::Estimate;
 use super::super::case::{CLEAN, STEP, read_pair};
@@ -31,11 +31,13 @@ pub(super) const ROWS: [Row; 2] = [
 const STEP_S: f64 = 12.0;
 const RATES_AFTER_MBPS: f64 = 175.0;
 const LOSS: f64 = 0.005;
-/// What headers leave to TCP's payload, the tunnel's among them.
+/// Fraction of the link rate that is TCP payload, after all headers including the tunnel's.
 const PAYLOAD: f64 = 0.94;
+/// Time over which goodput is averaged, in seconds.
 const WINDOW_S: f64 = 1.0;
+/// Time after the step within which goodput must be back, in seconds.
 const SOON_S: f64 = 5.0;
-/// The same without the tunnel's repeats.
+/// The results without the tunnel's retransmissions.
 const WITHOUT_REPEATS: &str = "Without the tunnel's repeats, 6 to 24 s: 166.1 to 169.2 Mbit/s with each of the five seeds. (As long as senders were told no rate before a \
                         queue had shown one, two of them stayed at 50.)";
 
@@ -81,7 +83,7 @@ fn step(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { picture: Some(picture), remarks, ..finding })
 }
 
-/// Goodput of each second after the warm-up in Mbit/s, at the second's end.
+/// Returns the goodput of each second after the warm-up in Mbit/s, with the end of the second.
 fn seconds(run: &RunSeries) -> Option<Vec<(f64, f64)>> {
     let flow: &Series = run.series.iter().find(|series| series.name == "bulk")?;
     Some(flow.averaged(WINDOW_S).into_iter().map(|(at, bps)| (at, bps / 1e6)).filter(|(at, _)| *at > 6.0).collect())
@@ -92,7 +94,9 @@ fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
     sum / count
 }
 
-/// Time from the step to the end of the first second that has at least so much; the rest of the run, if none has.
+/// Returns the time from the step to the end of the first second with at least this goodput.
+///
+/// A run without such a second gives the rest of the run.
 fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
     let after = || run.iter().filter(|(at, _)| *at > STEP_S);
     let back = after().find(|(_, mbps)| *mbps >= least_mbps).or(after().next_back());

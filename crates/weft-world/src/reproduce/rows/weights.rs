@@ -1,4 +1,4 @@
-//! C1, C2: Table I, strict weighted round robin over three equal links.
+//! Rows C1 and C2: Table I, strict weighted round robin over three equal links.
 
 use super::super::Estimate;
 use super::super::case::{TABLE_1, case, weighted};
@@ -26,7 +26,7 @@ pub(super) const ROWS: [Row; 2] = [
     },
 ];
 
-/// Weights, and the paper's Mbit/s.
+/// The weights, and the paper's goodput in Mbit/s.
 const TABLE: [([u32; 3], f64); 10] = [
     ([2, 2, 2], 280.0),
     ([2, 2, 3], 220.0),
@@ -40,7 +40,7 @@ const TABLE: [([u32; 3], f64); 10] = [
     ([3, 4, 4], 258.0),
 ];
 
-/// The most that strict weighted round robin lets through links of these capacities.
+/// Returns the most that strict weighted round robin carries over links of these capacities.
 pub(super) fn bound(capacities: [f64; 3], weights: [u32; 3]) -> f64 {
     let sum = f64::from(weights.iter().sum::<u32>());
     capacities.iter().zip(weights).map(|(c, w)| c * sum / f64::from(w)).fold(f64::INFINITY, f64::min)
@@ -75,7 +75,7 @@ fn table(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(Finding { measured, pass, remarks, ..Finding::default() })
 }
 
-/// Why the queues are as long as they are.
+/// The reason for the length of the queues.
 const QUEUES: &str = "The queues matter: with 100 packets instead of Linux's 1000 a full link drops, and some weights are held at 60 to 84 \
      Mbit/s by a timeout every quarter of a second. The full link puts its packets 12 ms behind the others, DupThresh rises to some 300 \
      segments, BIC overshoots before so many are counted, and what is sent again is lost in its turn, which RFC 6675 cannot see.";

@@ -1,4 +1,4 @@
-//! D1 to D3, and Δ: windows between the edges of five VPNs over one bottleneck.
+//! Rows D1 to D3 and Δ: windows between the edges of five VPNs over one bottleneck.
 
 use super::super::Estimate;
 use super::super::case::{FIVE_VPNS, whole_case};
@@ -10,10 +10,11 @@ use weft_core::fair::index;
 use weft_scenario::{Network, Steering, Traffic};
 
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
-/// The paper's length of a run, and where its last thirty seconds begin.
+/// Length of a run in the paper, in seconds.
 const END_S: f64 = 50.0;
+/// Beginning of the last 30 s of a run, in seconds.
 const LATE_S: f64 = 20.0;
-/// b of the first VPN: Figure 3, and Figure 4.
+/// b of the first VPN: 0.1 in Figure 3, and 0.25 in Figure 4.
 const BS_OF_FIRST: [f64; 2] = [0.1, 0.25];
 
 pub(super) const ROWS: [Row; 4] = [
@@ -89,7 +90,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         let settled = |number: usize| outcomes.get(number).map_or(0.0, |o| settling(o, &WEIGHTS, 0.9, END_S).mean);
         checks.at_least("settling with a = 1", settled(one), settled(small));
     }
-    // A panel for each b₁, the run without loops in both.
+    // One panel for each b₁. The run without loops is in both.
     let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| Chart {
         title: format!("fairness index F of each second, b₁ = {b}"),
         x_label: "time, s".into(),
@@ -112,7 +113,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-/// The other laws with their own defaults, and what all of them leave in the core.
+/// Runs the other laws with their own defaults, and measures the queues in the core.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let names = ["windows", "accumulation", "explicit-rate"];
     let cases = names.iter().map(|name| whole_case(&FIVE_VPNS.read()?, "as in the file", name));
@@ -131,7 +132,7 @@ fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
 const BS: [f64; 3] = [0.1, 0.5, 0.75];
 
-/// Four VPNs of equal weight and so many connections each; a and b stay what they are.
+/// Returns four VPNs of equal weight with this number of connections each. a and b stay fixed.
 fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, String> {
     let (a, b) = parameters.unwrap_or((0.1, 0.1));
     let mut network = five(a, b.min(0.5), 4)?;
@@ -152,7 +153,9 @@ fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, St
     whole_case(&network, &format!("{connections} inside, a = {a}, b = {b}"), variant)
 }
 
-/// The mean over the last thirty seconds and over VPNs of the index over the connections inside each in a second.
+/// Returns the fairness index over the connections inside a VPN.
+///
+/// The index is computed for each second. The result is the mean over the last 30 seconds and over the VPNs.
 fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let seconds = by_second(run, "ftp", LATE_S as usize);
@@ -166,7 +169,7 @@ fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
 /// a, b, and the index with them.
 type Cell = (f64, f64, Estimate);
 
-/// Without loops, and all twelve cells.
+/// Returns the index without loops, and all twelve cells of the table.
 fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<Cell>), String> {
     let grid: Vec<(f64, f64)> = BS.iter().flat_map(|b| AS.map(|a| (a, *b))).collect();
     let mut cases = vec![inside(connections, None)?];

@@ -1,22 +1,26 @@
-//! What Figure 7's delays may have been: the paper sets them "in proportion to the distance" and gives neither distances nor factor.
+//! Readings of Figure 7's delays.
+//!
+//! The paper sets delays "in proportion to the distance" and gives neither distances nor a factor. Each
+//! reading is one assumption.
 
 use crate::reproduce::case::{FIGURE_7, case};
 use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
 use weft_scenario::{Network, NetworkLink};
 use weft_units::{Duration, Rate};
 
-/// The paper's loads, and the peak of each Pareto source in Mbit/s.
+/// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
 pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
 
-/// One way to read the paper.
+/// One reading of the paper.
 pub(super) struct Reading {
-    /// What it is called.
+    /// The name of the reading.
     pub name: &'static str,
     change: fn(&mut Network),
 }
 
-/// The one that is judged, and others beside it.
+/// The reading by which the rows are accepted.
 pub(super) const JUDGED: Reading = Reading { name: "by distance", change: |_| {} };
+/// Other readings, which are only recorded.
 pub(super) const BESIDE: [Reading; 2] = [
     Reading {
         name: "a third of it",
@@ -29,7 +33,7 @@ fn core_links(network: &mut Network) -> impl Iterator<Item = &mut NetworkLink> {
     network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
 }
 
-/// Gives every route the delay of the fastest.
+/// Gives every route the delay of the fastest route.
 fn even_out(network: &mut Network) {
     let routes: Vec<Vec<usize>> = network.paths.iter().map(|path| path.nodes.clone()).collect();
     let delays: Vec<Duration> = routes.iter().map(|route| delay(network, route)).collect();
@@ -49,7 +53,7 @@ fn delay(network: &Network, route: &[usize]) -> Duration {
 }
 
 impl Reading {
-    /// One variant under one load.
+    /// Returns the case of one variant under one load.
     pub fn case(&self, (load, peak): (&str, u64), variant: &str) -> Result<Case, String> {
         let mut network = FIGURE_7.read()?;
         network.flows_mut("*").for_each(|flow| flow.set_peak(Rate::from_mbps(peak)));
@@ -57,7 +61,7 @@ impl Reading {
         case(&network, &format!("{}, {load}", self.name), variant)
     }
 
-    /// The outcomes of some variants, load by load.
+    /// Returns the results of some variants, one list for each load.
     pub fn under_loads<const N: usize>(
         &self,
         lab: &mut Laboratory,
@@ -68,7 +72,7 @@ impl Reading {
         Ok(lab.measure(&cases)?.chunks(N).map(<[Outcomes]>::to_vec).collect())
     }
 
-    /// One-way delays of the routes, access links left out, in ms.
+    /// Returns the one-way delays of the routes without access links, in ms.
     pub fn route_delays_ms(&self) -> Result<Vec<f64>, String> {
         let mut network = FIGURE_7.read()?;
         (self.change)(&mut network);
