@@ -1,8 +1,8 @@
-//! Cursors over bytes, and checked access at an offset. Integers are big-endian.
+//! Reader and writer over byte slices, and checked access at an offset. Integers are big-endian.
 
 use crate::{WireError, varint};
 
-/// Takes fields from the front of a byte slice.
+/// Reads fields from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts fields into a byte slice, front to back.
+/// Writes fields into a byte slice, front to back.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -82,7 +82,7 @@ impl<'a> Writer<'a> {
         self.bytes.len() - self.len
     }
 
-    /// Forgets what was written after the first `len` bytes.
+    /// Discards all bytes written after the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes over bytes put before.
+    /// Overwrites bytes that were written earlier.
     pub(crate) fn patch(&mut self, at: usize, field: &[u8]) -> Result<(), WireError> {
         put_at(self.bytes, at, field)
     }
