@@ -1,5 +1,7 @@
-//! The primitives handed to the Noise library: X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and randomness from our
-//! own stream. Nothing here asks the system for entropy.
+//! Cryptographic primitives for the Noise library.
+//!
+//! They are X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and random numbers of [`SecretRng`]. Nothing here requests
+//! entropy from the system.
 
 use crate::identity::x25519_public;
 use crate::random::SecretRng;
@@ -50,7 +52,7 @@ impl Random for SecretRng {
     }
 }
 
-/// Noise §12.1 "25519". A peer key that gives an all-zero secret is refused.
+/// Noise §12.1 "25519". A peer key that yields an all-zero secret is rejected.
 #[derive(Default)]
 struct X25519Dh {
     secret: Zeroizing<[u8; 32]>,
@@ -104,7 +106,7 @@ impl Dh for X25519Dh {
     }
 }
 
-/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter, little-endian.
+/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter in little-endian order.
 struct ChaChaPoly {
     key: Option<LessSafeKey>,
 }
@@ -186,7 +188,7 @@ mod tests {
     use snow::resolvers::{DefaultResolver, FallbackResolver};
     use snow::{Builder, HandshakeState};
 
-    /// Randomness of ours, everything else the library's own.
+    /// Resolves only the random number generator of this crate; the library supplies everything else.
     struct OnlyRandom(u8);
 
     impl CryptoResolver for OnlyRandom {
