@@ -37,7 +37,7 @@ pub struct RootKey {
 /// The statements that a certificate makes about a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// The node's static public key.
+    /// Static public key of the certified node.
     pub public_key: PublicKey,
     /// Name of the node for people: 1 to 63 bytes without white space.
     pub name: String,

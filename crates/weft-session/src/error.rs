@@ -23,7 +23,7 @@ macro_rules! errors {
 errors! {
     /// Reason why a key could not be parsed from text.
     ParseKeyError {
-        /// Not base64 of 32 bytes.
+        /// The text is not the base64 of 32 bytes.
         Encoding = "a key is 44 characters of base64 (32 bytes)",
     }
 }
@@ -63,7 +63,7 @@ errors! {
 errors! {
     /// Reason why a handshake could not be started.
     InitiateError {
-        /// No peer has this number.
+        /// The table contains no peer with this number.
         UnknownPeer = "unknown peer",
         /// The stamp does not exceed the last one that was used with this peer.
         StampNotRising = "the stamp is not above the last one used with this peer",
@@ -103,7 +103,7 @@ errors! {
 errors! {
     /// Reason why a packet could not be sealed.
     SealError {
-        /// No peer has this number.
+        /// The table contains no peer with this number.
         UnknownPeer = "unknown peer",
         /// There is no key to seal with: no handshake succeeded, or none within the last 180 s.
         NotEstablished = "no session with this peer",

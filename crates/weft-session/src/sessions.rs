@@ -30,7 +30,7 @@ pub use vpns::VpnStanding;
 /// Configuration of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// The peer's static public key.
+    /// Static public key of the peer.
     pub public_key: PublicKey,
     /// Secret that is shared with the peer in addition to the static keys.
     pub preshared_key: Option<PresharedKey>,
@@ -217,7 +217,7 @@ impl Sessions {
         self.peer(peer).map_or(&[], |peer| &peer.certificate)
     }
 
-    /// This node's own public key.
+    /// Returns this node's own public key.
     pub fn public_key(&self) -> PublicKey {
         self.identity.public_key()
     }

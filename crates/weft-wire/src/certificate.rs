@@ -116,7 +116,7 @@ fn is_canonical(&(address, length): &Prefix) -> bool {
 /// The statements that a certificate makes about a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claims<'a> {
-    /// The node's X25519 public key.
+    /// X25519 public key of the certified node.
     pub public_key: [u8; KEY_LEN],
     /// Name of the node for people: 1 to 63 bytes without white space.
     pub name: &'a str,
@@ -167,7 +167,7 @@ fn finish(mut w: Writer<'_>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) ->
 /// A signature and the bytes that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signed<'a> {
-    /// The signature.
+    /// The Ed25519 signature over [`Signed::covers`].
     pub signature: &'a [u8; SIGNATURE_LEN],
     /// The bytes before the signature.
     pub covers: &'a [u8],
@@ -226,11 +226,11 @@ fn parse_kind(r: &mut Reader<'_>, expected: u8) -> Result<(), WireError> {
 /// A signed statement that invalidates every certificate of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revocation {
-    /// The node's X25519 public key.
+    /// X25519 public key of the revoked node.
     pub public_key: [u8; KEY_LEN],
     /// Time of the revocation, in seconds since 1970. Programs do not act on it; it is information for people.
     pub revoked_at_unix_s: u64,
-    /// The signature.
+    /// The root key's signature over [`Revocation::covered`].
     pub signature: [u8; SIGNATURE_LEN],
 }
 

@@ -14,7 +14,7 @@ pub enum DscpModel {
 /// Result of decapsulating a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Decapsulated {
-    /// Forward it with this TOS byte.
+    /// Forward the packet with this TOS byte.
     Tos(u8),
     /// Drop it: a router marked it CE, but its transport does not support ECN, so a mark stands for a loss.
     Drop,

@@ -57,9 +57,9 @@ pub enum Frame<'a> {
         /// Value chosen by the sender.
         token: u32,
     },
-    /// Answers a ping.
+    /// Answers a ping with the same token.
     Pong {
-        /// The ping's token.
+        /// Token of the ping that is answered.
         token: u32,
         /// The path on which the ping arrived.
         path: PathId,
@@ -107,14 +107,14 @@ pub enum Frame<'a> {
     LoopMarker {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The marker.
+        /// The marker with the number of its loop's run.
         marker: OfRun<Marker>,
     },
     /// A report about a VPN's loop toward the sender.
     LoopReport {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The report.
+        /// The report with the number of its loop's run.
         report: OfRun<LoopReport>,
     },
     /// A revocation of a node's certificates. A node that can verify it applies it and forwards it.
@@ -173,7 +173,7 @@ pub struct Arrivals {
 /// A received report: counters, and packet-number ranges that the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report<'a> {
-    /// The counters.
+    /// Counters of the report.
     pub arrivals: Arrivals,
     first: (u64, u64),
     count: usize,
@@ -357,7 +357,7 @@ impl<'a> FrameWriter<'a> {
         self.out.room()
     }
 
-    /// Writes one frame.
+    /// Writes one frame at the current position.
     ///
     /// # Errors
     /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a value that the format cannot represent.

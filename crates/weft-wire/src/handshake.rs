@@ -86,14 +86,14 @@ fn check_len(len: usize, least: usize) -> Result<(), WireError> {
     }
 }
 
-/// A handshake initiation.
+/// A parsed handshake initiation datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initiation<'a> {
     /// Receiver index that the responder must use to address the initiator.
     pub sender: u32,
     /// First message of Noise IK: [`INITIATION_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
-    /// The MACs.
+    /// The two MACs at the end of the initiation.
     pub macs: Macs<'a>,
 }
 
@@ -112,16 +112,16 @@ impl<'a> Initiation<'a> {
     }
 }
 
-/// A handshake response.
+/// A parsed handshake response datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response<'a> {
     /// Receiver index that the initiator must use to address the responder.
     pub sender: u32,
-    /// The initiator's index.
+    /// Receiver index of the initiator, repeated from its initiation.
     pub receiver: u32,
     /// Second message of Noise IK: [`RESPONSE_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
-    /// The MACs.
+    /// The two MACs at the end of the response.
     pub macs: Macs<'a>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// A cookie reply.
+/// A parsed cookie reply datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieReply<'a> {
     /// Index of the node that sent the message being answered.
@@ -164,7 +164,7 @@ impl<'a> CookieReply<'a> {
         Ok(reply)
     }
 
-    /// Writes the datagram.
+    /// Writes the cookie reply to `out`.
     pub fn emit(&self, out: &mut [u8; COOKIE_REPLY_LEN]) -> Result<(), WireError> {
         let mut w = Writer::new(out);
         w.put(&[PacketType::CookieReply.byte(), 0, 0, 0])?;

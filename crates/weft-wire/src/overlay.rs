@@ -44,7 +44,7 @@ pub enum Message<'a> {
         /// The sender's public key and addresses, at most [`MAX_DETAILS`] bytes.
         details: &'a [u8],
     },
-    /// Answers a probe.
+    /// Answers a probe or an introduction.
     Echo {
         /// Sequence number of the probe.
         seq: u32,

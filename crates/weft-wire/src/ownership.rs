@@ -59,7 +59,7 @@ pub enum Message<'a> {
     },
     /// Tells the owner that the set of holders of a key has changed.
     Renew {
-        /// The key.
+        /// The key with changed holders.
         key: NodeId,
     },
 }
@@ -160,7 +160,7 @@ pub enum Question {
     Owner {
         /// Key of the region that contains the address.
         key: NodeId,
-        /// The address.
+        /// The address for which the owner is wanted.
         address: IpAddr,
     },
 }

@@ -19,14 +19,14 @@ pub enum Event {
     AddressRemoved {
         /// Interface index of the device that had the address.
         index: u32,
-        /// The address.
+        /// The removed address.
         address: IpAddr,
         /// Prefix length of the address.
         prefix_len: u8,
     },
     /// A device got its first default route of this family or lost its last one, in any routing table.
     DefaultRoute {
-        /// Interface index of the device.
+        /// Interface index of the device that got or lost the route.
         index: u32,
         /// Address family of the route.
         family: Family,
@@ -45,7 +45,7 @@ pub struct Link {
     pub index: u32,
     /// Name of the device.
     pub name: String,
-    /// MTU in bytes.
+    /// MTU of the device, in bytes.
     pub mtu: u32,
     /// True for the loopback device.
     pub is_loopback: bool,
@@ -57,7 +57,7 @@ pub struct Link {
     pub is_up: bool,
     /// True if the layer below reports a connection (`IFF_LOWER_UP`).
     pub has_carrier: bool,
-    /// Operational state (RFC 2863).
+    /// Operational state of the device (RFC 2863).
     pub state: OperState,
 }
 
@@ -79,9 +79,9 @@ pub enum OperState {
 /// An address of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Interface index of the device.
+    /// Interface index of the device that has the address.
     pub index: u32,
-    /// The address.
+    /// The IP address.
     pub address: IpAddr,
     /// Prefix length of the address.
     pub prefix_len: u8,
@@ -107,9 +107,9 @@ pub enum Scope {
 /// Address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// IPv4.
+    /// IPv4 addresses or routes.
     V4,
-    /// IPv6.
+    /// IPv6 addresses or routes.
     V6,
 }
 

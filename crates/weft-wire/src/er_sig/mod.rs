@@ -64,7 +64,7 @@ pub enum Service {
     Variable = 3,
 }
 
-/// An available rate (AR), and a guaranteed or maximum one (GR).
+/// A pair of rates: the available rate (AR), and the guaranteed rate (GR) or maximum rate (MR).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rates {
     /// Available rate (AR).

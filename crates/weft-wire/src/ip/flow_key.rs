@@ -7,11 +7,11 @@ use core::net::IpAddr;
 /// Later fragments have no ports. All fragments between two addresses are therefore one flow and keep their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
-    /// Source address.
+    /// Source address of the flow.
     pub src: IpAddr,
-    /// Destination address.
+    /// Destination address of the flow.
     pub dst: IpAddr,
-    /// Upper-layer protocol.
+    /// Upper-layer protocol number of the flow.
     pub protocol: u8,
     /// Source port, or the identifier of an ICMP echo; zero if there is neither.
     pub src_port: u16,

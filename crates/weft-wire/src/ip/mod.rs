@@ -20,13 +20,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Upper-layer protocol numbers (IANA "Protocol Numbers").
 pub mod protocol {
-    /// ICMP.
+    /// Protocol number of ICMP.
     pub const ICMP: u8 = 1;
-    /// TCP.
+    /// Protocol number of TCP.
     pub const TCP: u8 = 6;
-    /// UDP.
+    /// Protocol number of UDP.
     pub const UDP: u8 = 17;
-    /// ICMPv6.
+    /// Protocol number of ICMPv6.
     pub const ICMPV6: u8 = 58;
 }
 
@@ -46,29 +46,29 @@ const DESTINATION: u8 = 60;
 /// Maximum number of extension headers that the parser follows. The next header number then counts as the protocol.
 const MAX_EXTENSIONS: usize = 8;
 
-/// IPv4 or IPv6.
+/// IP version of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IpVersion {
-    /// RFC 791.
+    /// IPv4 (RFC 791).
     V4,
-    /// RFC 8200.
+    /// IPv6 (RFC 8200).
     V6,
 }
 
 /// Fields of a packet's IP header, checked against the packet's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpView<'a> {
-    /// The version.
+    /// IP version of the packet.
     pub version: IpVersion,
     /// Offset of the upper-layer header, in bytes. It includes IPv4 options and IPv6 extension headers.
     pub header_len: usize,
     /// Length of the packet according to its header, in bytes. The parsed slice may be longer.
     pub total_len: usize,
-    /// Source address.
+    /// Source address of the packet.
     pub src: IpAddr,
-    /// Destination address.
+    /// Destination address of the packet.
     pub dst: IpAddr,
-    /// The upper-layer protocol.
+    /// Upper-layer protocol number of the packet.
     pub protocol: u8,
     /// True if the packet is a fragment. This includes the first fragment.
     pub is_fragment: bool,

@@ -16,19 +16,19 @@ pub struct TcpFlags(pub u8);
 impl TcpFlags {
     /// The sender has no more data.
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers.
+    /// SYN: synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset.
+    /// RST: reset the connection.
     pub const RST: u8 = 0x04;
-    /// Push.
+    /// PSH: push data to the receiving application.
     pub const PSH: u8 = 0x08;
     /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
     /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// ECN echo.
+    /// ECE: ECN echo (RFC 3168).
     pub const ECE: u8 = 0x40;
-    /// Congestion window reduced.
+    /// CWR: congestion window reduced (RFC 3168).
     pub const CWR: u8 = 0x80;
 
     /// True if at least one of `flags` is set.
@@ -40,15 +40,15 @@ impl TcpFlags {
 /// Fields of a TCP header, checked against the segment's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpView<'a> {
-    /// Source port.
+    /// Source port of the segment.
     pub src_port: u16,
-    /// Destination port.
+    /// Destination port of the segment.
     pub dst_port: u16,
-    /// Sequence number.
+    /// Sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgement number.
+    /// Acknowledgement number of the segment.
     pub ack: u32,
-    /// Flags.
+    /// TCP flags of the segment.
     pub flags: TcpFlags,
     /// The window field, without scaling.
     pub window: u16,

@@ -2,17 +2,17 @@ use crate::WireError;
 use crate::bytes::{put_at, u8_at, u16_at};
 use crate::checksum;
 
-/// The ECN field (RFC 3168 §5).
+/// Value of the ECN field in an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Ecn {
     /// The transport does not support ECN.
     NotEct = 0,
-    /// ECN-capable, L4S (RFC 9331).
+    /// ECT(1): ECN-capable transport with L4S (RFC 9331).
     Ect1 = 1,
-    /// ECN-capable, classic.
+    /// ECT(0): ECN-capable transport, classic.
     Ect0 = 2,
-    /// Congestion experienced.
+    /// CE: a queue has marked the packet as having met congestion.
     Ce = 3,
 }
 
