@@ -23,8 +23,11 @@ const MOST: usize = 9_000;
 #[derive(Debug)]
 pub struct Echo {
     socket: OwnedFd,
+    /// Address of the host that is tested.
     to: IpAddr,
+    /// Identifier of this process's echo requests.
     id: u16,
+    /// Sequence number of the last request.
     sequence: u16,
 }
 

@@ -93,7 +93,9 @@ const OPEN: &str = "open";
 /// An open TUN device. The kernel removes it when this is dropped.
 pub struct Tun {
     device: SyncDevice,
+    /// Name of the device at the time of opening.
     name: String,
+    /// Interface index of the device.
     index: u32,
 }
 

@@ -25,7 +25,9 @@ pub struct Ready {
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
+    /// Timer that ends a wait where the kernel lacks `epoll_pwait2`.
     timer: OwnedFd,
+    /// True until the kernel has rejected `epoll_pwait2`.
     has_pwait2: bool,
 }
 

@@ -43,7 +43,9 @@ fn labelled(label: &[u8; 8], key: &PublicKey) -> [u8; 32] {
 /// The two keys that are derived from a receiver's public key: for MAC1 and for sealing cookies.
 #[derive(Clone)]
 pub(crate) struct MacKeys {
+    /// Key of MAC1.
     mac1: [u8; 32],
+    /// Key that seals cookies.
     cookie: [u8; 32],
 }
 
@@ -99,6 +101,7 @@ pub(crate) fn mac2(cookie: &Cookie, covered: &[u8]) -> [u8; MAC_LEN] {
 /// Makes a responder's cookies from a secret that it renews every [`COOKIE_LIFETIME`].
 pub(crate) struct CookieMaker {
     secret: [u8; 32],
+    /// Time at which the secret was drawn.
     renewed: Instant,
 }
 

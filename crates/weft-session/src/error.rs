@@ -49,11 +49,11 @@ errors! {
         Claims = "a certificate has a name without spaces, an end after its beginning, and 16 prefixes at most",
         /// The network's root key has not signed it, or it was changed after signing.
         OtherRoot = "not signed by the network's root key",
-        /// It certifies another key than that of the node that presented it.
+        /// The certificate is for another key than that of the node that presented it.
         OtherKey = "for another node's key",
-        /// Its validity period has not begun.
+        /// The validity period of the certificate has not begun.
         NotYetValid = "not valid yet",
-        /// Its validity period has ended.
+        /// The validity period of the certificate has ended.
         Expired = "expired",
         /// The root key has revoked the node's key.
         Revoked = "revoked",

@@ -106,8 +106,11 @@ fn nonce(path: PathId, number: u64) -> Nonce {
 
 /// The sealing and opening keys of one handshake and of its VPNs.
 pub(crate) struct SessionKey {
+    /// Receiver index by which the peer addresses this node.
     pub(crate) local_index: u32,
+    /// Receiver index by which this node addresses the peer.
     pub(crate) remote_index: u32,
+    /// Time at which the handshake completed.
     pub(crate) created: Instant,
     /// True if this node initiated the handshake. The initiator also starts the next one.
     pub(crate) initiator: bool,
@@ -121,10 +124,13 @@ pub(crate) struct SessionKey {
     pub(crate) peer_base: u16,
     /// Number of packets sealed with the key, including those of all VPNs.
     pub(crate) sealed: u64,
+    /// Keys and receiver indices of the VPNs under this session key.
     pub(crate) vpns: VpnKeys,
     secret: SessionSecret,
     cipher: Cipher,
+    /// Key of the packets that this node sends.
     sealing: LessSafeKey,
+    /// Key of the packets that this node receives.
     opening: LessSafeKey,
 }
 
@@ -265,9 +271,11 @@ pub(crate) struct KeyRing {
     /// The keys by slot. They are boxed so that an ended key's memory is freed, because the allocator wipes freed
     /// memory.
     keys: [Option<Box<SessionKey>>; SLOTS],
+    /// Slot of the key that seals.
     sending: Option<usize>,
     /// Serial number of each slot's key, in the order of insertion.
     order: [u64; SLOTS],
+    /// Number of keys inserted so far.
     count: u64,
 }
 

@@ -26,7 +26,9 @@ pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
 
 /// The next packet number of every path toward one peer.
 pub(crate) struct SendNumbers {
+    /// Next packet number of each path id.
     next: Box<[u64; PATHS]>,
+    /// Base that was announced last.
     base: u16,
 }
 
@@ -71,6 +73,7 @@ impl SendNumbers {
 /// The replay windows of one peer, one for each path that it has used.
 pub(crate) struct ReceiveWindows {
     windows: Box<[Option<Box<ReplayWindow>>; PATHS]>,
+    /// Base that the sender announced when this node met its process.
     base: u16,
 }
 

@@ -15,7 +15,9 @@ use weft_wire::handshake::MAC_LEN;
 /// An initiation that was sent and not answered yet.
 pub(crate) struct Pending {
     pub(crate) index: u32,
+    /// Time at which the initiation was created.
     pub(crate) created: Instant,
+    /// State of the handshake, which processes the response.
     pub(crate) initiator: Initiator,
     /// The initiation's datagram, with MAC2 zero.
     pub(crate) datagram: Vec<u8>,
@@ -23,11 +25,13 @@ pub(crate) struct Pending {
 
 /// An initiation that this node answered, stored to recognise its copies.
 pub(crate) struct Answered {
+    /// Time of the answer.
     pub(crate) at: Instant,
     /// This node's receiver index of the resulting key.
     pub(crate) index: u32,
     /// MAC1 of the initiation, which serves as a hash over all of it.
     pub(crate) mac1: [u8; MAC_LEN],
+    /// The response, which is sent again to copies of the initiation.
     pub(crate) response: Vec<u8>,
 }
 
@@ -35,6 +39,7 @@ pub(crate) struct Answered {
 pub(crate) struct Peer {
     pub(crate) public: PublicKey,
     pub(crate) psk: PresharedKey,
+    /// Keys of MAC1 and of cookies for messages to the peer.
     pub(crate) mac_keys: MacKeys,
     /// Whether two nodes use the peer's key, or this node's.
     pub(crate) shared: SharedKeys,
@@ -44,10 +49,15 @@ pub(crate) struct Peer {
     /// Association of the peer, as of the last key that carried a packet.
     pub(crate) peer_association: Option<u64>,
     pub(crate) keys: KeyRing,
+    /// Packet numbers of datagrams to the peer.
     pub(crate) send: SendNumbers,
+    /// Replay windows of datagrams from the peer.
     pub(crate) receive: ReceiveWindows,
+    /// The initiation that waits for its response.
     pub(crate) pending: Option<Pending>,
+    /// The attempt to get a new key, while one is in progress.
     pub(crate) attempt: Option<Attempt>,
+    /// The initiation of the peer that was answered last.
     pub(crate) answered: Option<Answered>,
     /// Stamps of the initiations that this node accepted from the peer.
     pub(crate) accepted_stamps: AcceptedStamps,
@@ -57,6 +67,7 @@ pub(crate) struct Peer {
     pub(crate) is_barred: bool,
     /// The certificate that the peer presented last, not parsed.
     pub(crate) certificate: Vec<u8>,
+    /// The last cookie from the peer, and the time of its arrival.
     cookie: Option<(Instant, Cookie)>,
     /// Time since which there has been a key to seal with.
     pub(crate) established: Option<Instant>,

@@ -7,6 +7,7 @@ use weft_units::planted::{self, Fault};
 /// Distance behind the highest packet number at which a packet is still accepted, in packets.
 pub(crate) const WINDOW: u64 = 8192;
 
+/// Number of packet numbers per word of the bitmap.
 const WORD_BITS: u64 = u64::BITS as u64;
 /// Number of words in the bitmap. Derived: one more than the window, because the newest word is only partly used.
 const WORDS: u64 = WINDOW / WORD_BITS + 1;
@@ -15,6 +16,7 @@ const WORDS: u64 = WINDOW / WORD_BITS + 1;
 pub(crate) struct ReplayWindow {
     /// The highest received number plus one.
     next: u64,
+    /// Bitmap of received packet numbers, as a ring of words.
     words: [u64; WORDS as usize],
 }
 

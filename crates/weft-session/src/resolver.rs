@@ -14,10 +14,12 @@ use snow::resolvers::CryptoResolver;
 use snow::types::{Cipher, Dh, Hash, Random};
 use zeroize::{Zeroize, Zeroizing};
 
+/// Length of an authentication tag, in bytes.
 const TAG_LEN: usize = 16;
 
 /// Resolves exactly `25519_ChaChaPoly_BLAKE2s`.
 pub(crate) struct Resolver {
+    /// Seed of the random numbers that the Noise library draws.
     seed: Zeroizing<[u8; 32]>,
 }
 

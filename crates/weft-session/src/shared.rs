@@ -14,8 +14,11 @@ const LATELY: Duration = Duration::from_secs(600);
 /// An association that returns after another one belongs to a second run that is still active.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SharedKeys {
+    /// Earlier associations of the peer, the latest first.
     former: [Option<u64>; FORMER],
+    /// Time at which two nodes with the peer's key were last detected.
     peers: Option<Instant>,
+    /// Time at which the peer last reported two nodes with this node's key.
     own: Option<Instant>,
 }
 

@@ -21,11 +21,11 @@ const ANSWER_EVERY: Duration = Duration::from_millis(500);
 /// Reason why a stamp was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StampFault {
-    /// It does not exceed the highest accepted stamp.
+    /// The stamp does not exceed the highest accepted stamp.
     ///
     /// The initiator's state was lost or restored, its clock was set back, or this is a replay.
     NotRising,
-    /// It is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
+    /// The stamp is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
     TooFarAhead,
 }
 
@@ -66,7 +66,7 @@ pub struct RefusedStamp {
 /// An authentic initiation that was refused, and the answer to its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The peer that sent it. A replay carries the key of the recorded peer.
+    /// The peer that sent the initiation. A replay carries the key of the recorded peer.
     pub peer: PeerId,
     /// The refused stamp and the reason.
     pub refused: RefusedStamp,
@@ -105,9 +105,11 @@ impl StampClock {
 /// The stamps sent to one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SentStamps {
+    /// The stamp that was sent last, or the base given by a refusal.
     last: Option<u64>,
     /// True after a refusal: from then on stamps rise by one each, regardless of this node's clock.
     counts: bool,
+    /// Time of the last refusal.
     told: Option<Instant>,
 }
 
@@ -142,7 +144,9 @@ impl SentStamps {
 /// The stamps accepted from one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AcceptedStamps {
+    /// The highest stamp accepted from the peer.
     pub(crate) highest: Option<u64>,
+    /// Time of the last answer to a refused initiation.
     answered: Option<Instant>,
 }
 

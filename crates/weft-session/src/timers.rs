@@ -26,6 +26,7 @@ pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);
 /// One attempt to get a new key, from the first initiation to success.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
+    /// Time at which the attempt started.
     since: Instant,
     /// Time at which the next initiation is due.
     pub(crate) due: Instant,

@@ -62,6 +62,7 @@ impl<'a> Reader<'a> {
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     bytes: &'a mut [u8],
+    /// Number of bytes written.
     len: usize,
 }
 
@@ -122,22 +123,27 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Reads `N` bytes at offset `at`.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], WireError> {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(WireError::Truncated)
 }
 
+/// Reads one byte at offset `at`.
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, WireError> {
     bytes.get(at).copied().ok_or(WireError::Truncated)
 }
 
+/// Reads a 16-bit integer at offset `at`.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, WireError> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
+/// Reads a 32-bit integer at offset `at`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, WireError> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
+/// Overwrites the bytes at offset `at` with `field`.
 pub(crate) fn put_at(bytes: &mut [u8], at: usize, field: &[u8]) -> Result<(), WireError> {
     bytes.get_mut(at..at + field.len()).ok_or(WireError::NoRoom)?.copy_from_slice(field);
     Ok(())

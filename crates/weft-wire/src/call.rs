@@ -24,7 +24,9 @@ pub const MAX_MESSAGE: usize = 1 + HEADER_LEN + 4 + 2 + MAX_BODY;
 const HEADER_LEN: usize = 2 * NodeId::LEN + 4 + 4 + 1 + 1;
 /// Lowest message type of this codec. All types that were assigned later are higher.
 pub const FIRST_TYPE: u8 = CALL;
+/// Message type of a call.
 const CALL: u8 = 7;
+/// Message type of an answer.
 const ANSWER: u8 = 8;
 /// Flag bit of [`Header::was_duplicated`].
 const WAS_DUPLICATED: u8 = 1;

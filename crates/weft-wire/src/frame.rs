@@ -16,6 +16,7 @@ use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 /// Maximum number of ranges in a report besides its first.
 pub const MAX_REPORT_RANGES: usize = 256;
 
+// Type bytes of the frames, one for each variant of `Frame`.
 const PADDING: u8 = 0;
 const REPORT: u8 = 1;
 const PING: u8 = 2;
@@ -175,8 +176,11 @@ pub struct Arrivals {
 pub struct Report<'a> {
     /// Counters of the report.
     pub arrivals: Arrivals,
+    /// First and last number of the range with the largest packet numbers.
     first: (u64, u64),
+    /// Number of further ranges in `encoded`.
     count: usize,
+    /// The encoded further ranges: gap and length of each.
     encoded: &'a [u8],
 }
 
@@ -228,7 +232,9 @@ fn next_range(r: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), WireError
 /// Iterator over a report's ranges, in descending order.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
+    /// The range that the iterator returns next.
     next: Option<(u64, u64)>,
+    /// Number of ranges left in `encoded`.
     left: usize,
     encoded: &'a [u8],
 }

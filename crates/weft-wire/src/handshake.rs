@@ -46,6 +46,7 @@ pub const MAX_RESPONSE_LEN: usize = RESPONSE_LEN + MAX_CERTIFICATE_LEN;
 /// Length of a cookie reply, in bytes.
 pub const COOKIE_REPLY_LEN: usize = 8 + COOKIE_NONCE_LEN + SEALED_COOKIE_LEN;
 
+// An answer longer than the initiation could be used to amplify traffic.
 const _: () = assert!(RESPONSE_LEN <= INITIATION_LEN && COOKIE_REPLY_LEN <= INITIATION_LEN);
 const _: () = assert!(MAX_RESPONSE_LEN <= MAX_INITIATION_LEN);
 
@@ -179,6 +180,7 @@ impl<'a> CookieReply<'a> {
 #[derive(Debug)]
 pub struct MessageWriter<'a> {
     datagram: &'a mut [u8],
+    /// Length of the fields before the Noise message, in bytes.
     header_len: usize,
 }
 

@@ -16,6 +16,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Length of the longest difference, in bytes. Derived: the mask and all bytes of the longest header.
 pub const MAX_DIFFERENCE_LEN: usize = MAX_HEADER_LEN / 8 + MAX_HEADER_LEN;
 
+/// Transport protocol whose header fields can be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Transport {
     Tcp,
@@ -28,6 +29,7 @@ enum Transport {
 struct Layout {
     is_v6: bool,
     transport: Transport,
+    /// Protocol number after the IP header.
     protocol: u8,
     /// Length of the IP header, in bytes.
     transport_at: usize,

@@ -19,6 +19,7 @@ const FOUND_LEN: usize = 1 + 1 + ROW_LEN + 1 + 1;
 /// Length of the body of a [`Query::Row`], in bytes.
 const ROW_LEN: usize = NodeId::LEN + 1 + 2;
 
+// Message types. `call::FIRST_TYPE` is the next free one.
 const PROBE: u8 = 1;
 const INTRODUCTION: u8 = 2;
 const ECHO: u8 = 3;
@@ -26,6 +27,7 @@ const FIND: u8 = 4;
 const FOUND: u8 = 5;
 const LEAVE: u8 = 6;
 
+// Kinds of queries.
 const NEAR: u8 = 1;
 const ROW: u8 = 2;
 
@@ -100,13 +102,14 @@ pub enum Query {
 pub struct Contact<'a> {
     /// Id of the node.
     pub id: NodeId,
-    /// Its public key and addresses, at most [`MAX_DETAILS`] bytes. The layer below interprets them.
+    /// Public key and addresses of the node, at most [`MAX_DETAILS`] bytes. The layer below interprets them.
     pub details: &'a [u8],
 }
 
 /// Iterator over contacts that the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contacts<'a> {
+    /// Number of contacts left in `encoded`.
     left: usize,
     encoded: &'a [u8],
 }

@@ -31,11 +31,13 @@ use weft_units::NodeId;
 /// Length of the longest message, in bytes.
 pub const MAX_MESSAGE: usize = 1 + 8 + 1 + MAX_DETAILS + MAX_CERTIFICATE_LEN;
 
+// Message types. They continue those of `call`.
 const CLAIM: u8 = 9;
 const WITHDRAW: u8 = 10;
 const VERDICT: u8 = 11;
 const RENEW: u8 = 12;
 
+// Kinds of questions and replies.
 const HOLDERS: u8 = 1;
 const OWNER: u8 = 2;
 const NOBODY: u8 = 3;

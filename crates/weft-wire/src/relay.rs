@@ -31,7 +31,9 @@ pub struct Label(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Way {
     labels: [Label; MAX_RELAYS],
+    /// Number of labels.
     len: u8,
+    /// Position on the route: the index of the next node's label.
     at: u8,
 }
 

@@ -48,8 +48,11 @@ pub struct Chirped<'a> {
     pub path: PathId,
     /// Number of the train.
     pub train: u16,
+    /// Least delay of the train, in microseconds.
     least_us: u32,
+    /// Number of packets in the train.
     of: u8,
+    /// Encoded delays above the least one.
     encoded: &'a [u8],
 }
 
@@ -86,6 +89,7 @@ fn read_above(r: &mut Reader<'_>) -> Result<Option<u32>, WireError> {
     above.transpose().map_err(|_| WireError::Malformed)
 }
 
+/// Writes the delays of a received train, in microseconds.
 pub(crate) fn write_delays(
     w: &mut Writer<'_>,
     path: PathId,

@@ -295,10 +295,10 @@ fn report_frame() {
 fn reports_that_lie_are_refused() {
     let head = "01 03 0a deadbeef 00 00 00 00";
     let cases = [
-        ("0b 00", WireError::Malformed), // the first range extends below zero
+        ("0b 00", WireError::Malformed),       // the first range extends below zero
         ("01 01 08 00", WireError::Malformed), // the gap extends below zero
         ("01 01 00 08", WireError::Malformed), // the second range extends below zero
-        ("00 4101", WireError::Malformed), // 257 ranges, which is one too many
+        ("00 4101", WireError::Malformed),     // 257 ranges, which is one too many
         ("00 02 00 00", WireError::Truncated), // two ranges announced, one present
     ];
     for (tail, error) in cases {

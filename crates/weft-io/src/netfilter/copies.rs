@@ -38,6 +38,7 @@ pub struct Copied<'a> {
 /// An NFLOG group of the network namespace in which it was opened.
 pub struct Copies {
     socket: Nfnetlink,
+    /// The NFLOG group.
     target: Target,
 }
 

@@ -95,6 +95,7 @@ impl<'a> Queued<'a> {
 /// Sends verdicts to the kernel.
 pub struct Verdicts<'a> {
     socket: &'a Socket,
+    /// Number of the queue.
     number: u16,
 }
 
@@ -118,6 +119,7 @@ impl Verdicts<'_> {
 /// An NFQUEUE of the network namespace in which it was opened.
 pub struct Queue {
     socket: Nfnetlink,
+    /// Number of the queue.
     number: u16,
 }
 

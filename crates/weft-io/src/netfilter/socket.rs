@@ -31,7 +31,9 @@ const SOCKET_LEN: u32 = 1 << 20;
 /// Names an nfnetlink subsystem and one of its queues or groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
+    /// Number of the subsystem, the high byte of a message's type.
     pub(super) subsystem: u8,
+    /// Number of the queue or group.
     pub(super) resource: u16,
 }
 

@@ -26,6 +26,7 @@ const KERNEL_PORT: u32 = 0;
 /// An rtnetlink socket that never blocks: the kernel has answered a request when `send` returns.
 pub(crate) struct Channel {
     socket: Socket,
+    /// Sequence number of the last request.
     sequence: u32,
     buffer: Vec<u8>,
 }

@@ -25,6 +25,7 @@ pub struct Load {
 /// Reads the counters of one device.
 pub struct Meter {
     channel: Channel,
+    /// Interface index of the device.
     index: u32,
 }
 

@@ -119,8 +119,10 @@ type AddressKey = (u32, IpAddr, u8);
 /// All devices, addresses, and devices with a default route.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
+    /// Devices by interface index.
     links: BTreeMap<u32, Link>,
     addresses: BTreeMap<AddressKey, Address>,
+    /// Interface index and family of every device with a default route.
     default_routes: BTreeSet<(u32, Family)>,
 }
 

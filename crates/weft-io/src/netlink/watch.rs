@@ -33,9 +33,13 @@ const DATAGRAMS_PER_POLL: usize = 64;
 
 /// Watches devices, addresses and default routes. It also reports that other routes or rules changed.
 pub struct LinkWatch {
+    /// Socket that receives the kernel's events.
     events: Channel,
+    /// Separate socket for dumps, so that a dump does not consume events.
     dumps: Channel,
+    /// State that was reported to the caller.
     known: Snapshot,
+    /// True if an event was lost, so that the next poll must dump the whole state.
     is_stale: bool,
 }
 

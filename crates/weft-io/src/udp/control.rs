@@ -110,6 +110,7 @@ pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &
 /// Writes control messages one after another.
 pub(super) struct ControlWriter {
     control: Control,
+    /// Number of bytes written.
     len: usize,
 }
 

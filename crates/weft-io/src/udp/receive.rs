@@ -19,6 +19,7 @@ const SLOT_BYTES: usize = 65_536;
 /// A reusable buffer for one batch of datagrams from one address.
 pub struct ReceiveSlot {
     buffer: Box<[u8]>,
+    /// Properties of the batch in the buffer, if there is one.
     received: Option<Received>,
 }
 

@@ -30,8 +30,11 @@ pub struct UdpConfig {
 pub struct UdpLink {
     pub(super) socket: OwnedFd,
     pub(super) is_ipv6: bool,
+    /// True if the kernel and the device cut batches into datagrams.
     pub(super) has_gso: Cell<bool>,
+    /// Number of dropped datagrams that the kernel reported last.
     pub(super) dropped_total: u32,
+    /// Address and port to which the socket is bound.
     local: SocketAddr,
 }
 

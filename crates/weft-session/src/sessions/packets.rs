@@ -16,17 +16,17 @@ use weft_wire::relay::{LABEL_LEN, Way};
 /// An authentic packet, decrypted in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// The peer that sent it.
+    /// The peer that sent the packet.
     pub peer: PeerId,
-    /// The path that it took, as the sender numbers it.
+    /// The path that the packet took, as the sender numbers it.
     pub path: PathId,
-    /// Its full packet number on that path.
+    /// Full packet number on that path.
     pub packet_number: u64,
     /// Type of the packet: data, control, loop data or a data part.
     pub packet_type: PacketType,
-    /// The VPN for which it was sealed. The caller must check that the peer is a member.
+    /// The VPN for which the packet was sealed. The caller must check that the peer is a member.
     pub vpn: VpnId,
-    /// This node's receiver index of the session key that opened it. The index is the same for all VPNs.
+    /// This node's receiver index of the session key that opened the packet, for whichever VPN.
     pub key: u32,
     /// Range of the plaintext in the datagram.
     pub plaintext: Range<usize>,
@@ -40,9 +40,9 @@ pub struct Opened {
 /// An authentic relayed datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relayed {
-    /// The peer that forwarded it.
+    /// The peer that forwarded the datagram.
     pub peer: PeerId,
-    /// Its route.
+    /// The route of the datagram.
     pub way: Way,
     /// Range of the inner datagram.
     pub within: Range<usize>,

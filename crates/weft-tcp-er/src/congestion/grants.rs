@@ -55,7 +55,9 @@ pub struct Connection {
 /// New connections use the program that is held now. Existing connections may still use one whose process has ended.
 #[derive(Debug)]
 pub(super) struct Maps {
+    /// Maps of grants by destination prefix.
     by_destination: Vec<MapHandle>,
+    /// Maps of grants by connection.
     by_flow: Vec<MapHandle>,
 }
 
@@ -97,6 +99,7 @@ impl Maps {
 #[derive(Debug)]
 pub struct Grants<'a> {
     maps: &'a Maps,
+    /// Cookie of the network namespace, read on first use.
     cookie: OnceCell<u64>,
 }
 

@@ -55,13 +55,19 @@ pub struct Calling<'a> {
 
 /// A connection that the proxy has accepted.
 pub struct Connection {
+    /// Leg to the client.
     client: Socket,
+    /// Leg to the server, once it was started.
     server: Option<Socket>,
     state: State,
     role: Role,
+    /// Address of the client.
     from: SocketAddr,
+    /// Address of the server.
     to: SocketAddr,
+    /// Direction from the client to the server.
     up: Direction,
+    /// Direction from the server to the client.
     down: Direction,
     /// Rate of the leg toward the peer, in bytes per second, if it has one.
     pub rate: Option<u64>,

@@ -15,10 +15,13 @@ const HUNGRY: (u64, u64) = (9, 10);
 
 /// The legs of one worker that need rates.
 pub struct Granting {
+    /// Legs that are sending.
     active: Vec<Id>,
     /// Legs that started before their rate was known.
     unlimited: Vec<Id>,
+    /// Time of the last renewal.
     renewed: Instant,
+    /// Time of the next renewal.
     due: Instant,
 }
 

@@ -124,10 +124,12 @@ struct Diversion<'a> {
     listeners: &'a Listeners,
     nft: nft::Table,
     policy: Policy,
+    /// Capacity of the proxy.
     room: Room,
     status: Status,
     /// Time of the next status report.
     due: Instant,
+    /// Status that was reported last.
     told: Status,
     /// Time from which a refused connection may be reported.
     due_refused: Instant,

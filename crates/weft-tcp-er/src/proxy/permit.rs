@@ -42,6 +42,7 @@ impl Permit {
     }
 }
 
+/// Names of the verdicts in the text form.
 const VERDICTS: [(&str, Verdict); 2] = [("allow", Verdict::Allow), ("deny", Verdict::Deny)];
 
 impl fmt::Display for Permit {

@@ -216,6 +216,7 @@ pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     }
 }
 
+/// Parses a list, the reverse of [`list`].
 pub(super) fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
     match text {
         "*" => Ok(Vec::new()),

@@ -10,8 +10,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Idle pipes, and the limit on the number of pipes in use.
 pub struct Pool {
     idle: Vec<Pipe>,
+    /// Number of pipes in use.
     lent: usize,
+    /// Maximum number of pipes in use.
     most: usize,
+    /// Buffer for connections without a pipe.
     buffer: Box<[u8]>,
 }
 

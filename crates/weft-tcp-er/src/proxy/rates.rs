@@ -70,10 +70,13 @@ pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
 
 /// The rates toward the peers, and the shares that the flows of all workers get.
 pub struct Rates {
+    /// Rate of all paths to each peer, in bytes per second.
     totals: Vec<Option<u64>>,
+    /// Index of the peer for each prefix.
     by_prefix: PrefixMap<usize>,
     /// Use of each worker's flows.
     uses: Vec<Vec<Use>>,
+    /// Rate of one flow toward each peer, in bytes per second.
     levels: Vec<Option<u64>>,
 }
 

@@ -28,6 +28,7 @@ type Range = (u128, u128);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Volume {
     is_ipv6: bool,
+    /// Ranges of client addresses, server addresses and ports.
     sides: [Range; 3],
 }
 

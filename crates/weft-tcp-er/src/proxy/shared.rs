@@ -35,9 +35,13 @@ pub struct Shared {
     rates: Mutex<Rates>,
     workers: Vec<Worker>,
     head: Bell,
+    /// The last refused connection that the head has not reported yet.
     refused: Mutex<Option<Refused>>,
+    /// Number of connections of all workers.
     connections: AtomicUsize,
+    /// True if a worker was full since the head last asked.
     is_full: AtomicBool,
+    /// True if all threads must end.
     is_over: AtomicBool,
 }
 

@@ -5,7 +5,9 @@ use super::connection::Connection;
 /// Identifies a connection: the number of its slot, and how often the slot was used before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id {
+    /// Number of the slot.
     number: u32,
+    /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
 }
 
@@ -21,8 +23,10 @@ impl Id {
     }
 }
 
+/// A slot of the table.
 #[derive(Default)]
 struct Place {
+    /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
     connection: Option<Box<Connection>>,
 }
@@ -31,7 +35,9 @@ struct Place {
 #[derive(Default)]
 pub struct Table {
     places: Vec<Place>,
+    /// Numbers of the free slots.
     free: Vec<u32>,
+    /// Number of connections.
     len: usize,
 }
 

@@ -169,7 +169,9 @@ fn parse_v6(packet: &[u8]) -> Result<IpView<'_>, WireError> {
     })
 }
 
+/// Position and protocol of the upper-layer header behind IPv6 extension headers.
 struct UpperLayer {
+    /// Offset of the upper-layer header, in bytes.
     at: usize,
     protocol: u8,
     is_fragment: bool,

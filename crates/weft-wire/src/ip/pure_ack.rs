@@ -8,7 +8,9 @@ use super::{IpView, TcpFlags, TcpOption};
 /// The segment has no data, no flag other than ACK, and no option other than timestamps and SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PureAck {
+    /// Acknowledgement number of the segment.
     ack: u32,
+    /// True if the segment has SACK blocks.
     has_sack: bool,
 }
 

@@ -3,6 +3,7 @@ use crate::WireError;
 use crate::bytes::{array_at, put_at, u8_at, u16_at, u32_at};
 use crate::checksum;
 
+// Option kinds as assigned by IANA ("TCP Option Kind Numbers").
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_MSS: u8 = 2;
@@ -54,6 +55,7 @@ pub struct TcpView<'a> {
     pub window: u16,
     /// Length of the header with its options, in bytes.
     pub header_len: usize,
+    /// The whole segment.
     bytes: &'a [u8],
 }
 
@@ -116,7 +118,9 @@ pub enum TcpOption<'a> {
 /// Iterator over a TCP header's options. It skips No-Operation options.
 #[derive(Clone, Debug)]
 pub struct TcpOptions<'a> {
+    /// The header with its options.
     bytes: &'a [u8],
+    /// Offset of the next option, in bytes.
     at: usize,
 }
 

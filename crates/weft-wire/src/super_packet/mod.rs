@@ -25,6 +25,7 @@ pub const MAX_HEADER_LEN: usize = 128;
 /// TCP flags that belong to the last segment of a super-packet.
 const LAST_FLAGS: u8 = TcpFlags::FIN | TcpFlags::PSH;
 
+/// Transport protocol of a super-packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Transport {
     Tcp,

@@ -24,11 +24,15 @@ pub struct Run {
     headers: Option<Headers>,
     /// The virtio_net_hdr of a packet that is written unchanged.
     vnet: VnetHeader,
+    /// Payload of every segment but the last, in bytes.
     gso_size: u16,
+    /// Payload of `first`, in bytes.
     first_payload_len: u16,
+    /// Payload of the whole run, in bytes.
     payload_len: u16,
     /// Number of segments between the head slice and the start of the run.
     skip: u8,
+    /// Number of segments in the run.
     segments: u16,
     /// FIN and PSH of the super-packet to which the last unit belongs.
     last_flags: u8,

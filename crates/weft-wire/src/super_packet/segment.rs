@@ -24,8 +24,11 @@ pub enum SegmentRole {
 pub struct SuperPacket {
     /// Header positions, present if the transport checksum is partial.
     headers: Option<Headers>,
+    /// Length of all headers together, in bytes.
     header_len: u32,
+    /// Length of the whole packet, in bytes.
     total_len: u32,
+    /// Payload of every segment but the last, in bytes. Zero for a packet that needs no cutting.
     gso_size: u16,
     /// True if the packet is TCP with URG set.
     is_urgent: bool,
