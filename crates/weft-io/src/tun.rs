@@ -87,7 +87,7 @@ impl TunError {
     }
 }
 
-/// Name of the first step in errors.
+/// Name of the opening step in error messages.
 const OPEN: &str = "open";
 
 /// An open TUN device. The kernel removes it when this is dropped.

@@ -80,7 +80,7 @@ impl SendError {
                 | libc::EPERM
                 | libc::EACCES
                 | libc::ECONNREFUSED
-                // The kernel returns this for a source address that this machine does not have.
+                // EINVAL: the kernel's error for a source address that this machine does not have.
                 | libc::EINVAL,
             ) => Self::Unreachable(error),
             _ => Self::Failed(error),
@@ -104,13 +104,13 @@ impl UdpLink {
 
     fn send_batch(&self, outgoing: &Outgoing, segment_size: u16) -> Result<SendOutcome, SendError> {
         match self.send_one(outgoing, outgoing.contents, Some(segment_size)) {
-            // The device does not support GSO, which will not change. The kernel sent no packet of the batch.
+            // EIO: the device does not support GSO, which will not change. The kernel sent no packet of the batch.
             Err(SendError::Failed(error)) if error.raw_os_error() == Some(libc::EIO) => {
                 self.has_gso.set(false);
                 self.send_singly(outgoing, segment_size)
             }
-            // Older kernels return this for a segment above the MTU as well as for a wrong source. A single datagram
-            // distinguishes them.
+            // EINVAL: older kernels return it for a segment above the MTU as well as for a wrong source. A single
+            // datagram distinguishes them.
             Err(SendError::Unreachable(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.send_singly(outgoing, segment_size)
             }

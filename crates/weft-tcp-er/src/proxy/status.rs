@@ -130,7 +130,7 @@ impl FromStr for Refused {
 pub enum Told {
     /// Status of the proxy.
     Status(Status),
-    /// The last refused connection.
+    /// The last refused connection of the interval between two reports.
     Refused(Refused),
 }
 

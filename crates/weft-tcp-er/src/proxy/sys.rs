@@ -255,7 +255,7 @@ impl Socket {
     /// True if the SYN carried data and the receiver accepted it. Without a cookie only another proxy does so.
     pub fn spoke_early(&self) -> bool {
         const OPTIONS: usize = 5;
-        // The rest of the structure is not requested.
+        // The rest of `struct tcp_info` is not requested.
         let mut info = [0; 8];
         self.get_bytes(libc::SOL_TCP, libc::TCP_INFO, &mut info).is_ok() && info[OPTIONS] & TCPI_OPT_SYN_DATA != 0
     }

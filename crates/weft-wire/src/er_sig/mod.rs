@@ -27,7 +27,7 @@ const VERSION: u16 = 1;
 const MUST_BE_MET: u16 = 1;
 /// Flag bit of [`Signal::is_overlay`].
 const OVERLAY: u16 = 2;
-/// Mask of the flags in the word at offset 24.
+/// Mask of the flags in the 16-bit word at offset 24 of a signal.
 const FLAGS: u16 = 0x000f;
 /// Bit of [`Signal::receiver_pays`] in the first byte.
 const RECEIVER_PAYS: u8 = 2;
