@@ -1,4 +1,4 @@
-//! Certificates and revocations: what is understood has no other encoding.
+//! Certificates and revocations: every parsed input has no other encoding.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

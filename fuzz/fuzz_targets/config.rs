@@ -1,4 +1,4 @@
-//! The configuration file: every text is read, or refused with its reasons.
+//! The configuration file: every text is either accepted, or rejected with a reason.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

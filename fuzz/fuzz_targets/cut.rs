@@ -1,4 +1,6 @@
-//! The ingress: a virtio_net_hdr and a packet, cut into segments; then joined again without a loss.
+//! The ingress edge: cuts a packet into segments and joins them again without loss.
+//!
+//! The input is a virtio_net_hdr and a packet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

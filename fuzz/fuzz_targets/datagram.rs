@@ -1,4 +1,4 @@
-//! Whole datagrams and what is in a data payload: hop and inner headers, the three handshake messages, their payloads.
+//! Whole datagrams: hop header, inner header, the three handshake datagrams and their payloads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Whatever was understood is written again, byte for byte.
+/// Every parsed message is written again with the same bytes.
 fn handshake(bytes: &[u8]) {
     if let Ok(message) = Initiation::parse(bytes) {
         let mut out = vec![0; bytes.len()];

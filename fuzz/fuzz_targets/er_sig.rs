@@ -1,4 +1,6 @@
-//! Signals of explicit rates in packets: what is found can be written again, and what is put in is found.
+//! Explicit-rate signals in packets.
+//!
+//! A found signal can be written again, and an inserted signal is found.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Control payloads: frames that are understood can be written, and read again as the same.
+//! Control payloads: every parsed frame can be written, and parsing it again yields the same frame.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,7 @@ use weft_wire::frame::{Frame, FrameWriter, Frames};
 
 fuzz_target!(|plaintext: &[u8]| {
     let frames: Vec<Frame> = Frames::new(plaintext).map_while(Result::ok).collect();
-    // A shorter varint may have been written as a longer one, never the reverse, save for a report's count.
+    // The writer uses the shortest varint, so the output is not longer than the input, except for a report's count.
     let mut out = vec![0; plaintext.len() + frames.len()];
     let mut writer = FrameWriter::new(&mut out);
     for frame in &frames {

@@ -1,4 +1,6 @@
-//! Compressed headers: whatever comes is restored to a packet or refused, and what is compressed comes back.
+//! Compressed headers.
+//!
+//! Any input is restored to a packet or rejected, and every compressed header is restored exactly.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,8 @@
-//! A hub with two peers: one, in by its certificate, seals whatever it likes in up to 1,500 bytes and calls again with other certificates;
-//! what it has passed on goes to the other, and nowhere else. The hub relays, signals, and belongs to an overlay.
+//! A hub with two peers, one of which is an attacker with a valid certificate.
+//!
+//! The attacker seals arbitrary plaintexts of up to 1,500 bytes and repeats its handshake with other certificates. The
+//! hub may forward the attacker's datagrams only to the other peer. The hub relays, signals rates, and belongs to an
+//! overlay.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +18,7 @@ use weft_wire::relay::{Label, Way};
 
 const HUB: PeerId = PeerId(0);
 const UNIX_S: u64 = 1_800_000_000;
-/// IP bytes that fit on the link, less IPv4's and UDP's headers, the hop's header and the tag.
+/// Longest plaintext, in bytes: the link's MTU less the headers of IPv4, UDP and the hop, and the tag.
 const MOST: usize = 1_500 - 28 - HOP_HEADER_LEN - TAG_LEN;
 const SECRETS: [u8; 3] = [2, 1, 4];
 
@@ -98,7 +101,7 @@ impl Hub {
         Hub { engine, now, out: vec![0; 65_536] }
     }
 
-    /// Takes in what `from` sends; gives what leaves for it.
+    /// Processes a datagram that `from` sends, and returns the datagrams that leave for `from`.
     fn turn(&mut self, from: usize, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
         let buf = self.engine.pool().alloc_large().expect("buffers come back");
@@ -125,7 +128,7 @@ impl Hub {
     }
 }
 
-/// A node that has shaken hands with the hub.
+/// Returns a node that has completed a handshake with the hub.
 fn join(hub: &mut Hub, node: usize) -> Sessions {
     let peer = PeerConfig::from(identity(0).public_key());
     let mut sessions = Sessions::new(identity(node), &[peer], Cipher::Aes256Gcm, [node as u8; 32], hub.now).unwrap();
@@ -177,7 +180,7 @@ fuzz_target!(|bytes: &[u8]| {
         rest = after;
         let wait = Duration::from_millis(u64::from(how >> 4));
         if how & 15 == 15 {
-            // Another certificate in a live session: well signed, or any bytes that are one.
+            // Another certificate in a live session: validly signed, or any bytes that parse as one.
             let shown = match plaintext {
                 [third, length, days, ..] if how & 16 == 0 => certificate(1, *third, *length, *days),
                 other => Certificate::decode(other).ok(),

@@ -1,4 +1,4 @@
-//! IP and TCP views, and what changes packets in place: the TOS byte and the MSS clamp.
+//! IP and TCP views, and the functions that change packets in place: TOS byte and MSS clamp.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -41,7 +41,7 @@ fn change_tos(packet: &mut [u8], tos: u8) {
     }
 }
 
-/// Ones' complement has two zeros; both become one here.
+/// Ones'-complement arithmetic has two zeros. Both become one here.
 fn one_zero(sum: u16) -> u16 {
     if sum == 0xffff { 0 } else { sum }
 }

@@ -1,4 +1,6 @@
-//! The egress: units of a peer that may lie, joined to runs. Input: kind, length, bytes; again and again.
+//! The egress edge: joins units from a possibly malicious peer to runs.
+//!
+//! The input is a sequence of kind, length and bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -53,7 +55,7 @@ fn tail(current: &mut Option<Joining>, is_last: bool, index: u8, len: usize) {
     }
 }
 
-/// What a run writes is a packet that counts its bytes.
+/// The packet that a run writes has the right total length.
 fn check(run: &Run, first: &[u8], payload_len: usize) {
     let mut out = [0; Run::MAX_EMITTED_LEN];
     let len = run.emit(first, &mut out).unwrap();

@@ -1,4 +1,4 @@
-//! A marker before a unit: what is understood is written again as it was.
+//! A marker before a unit: every parsed input is written again with the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

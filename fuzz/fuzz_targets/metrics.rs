@@ -1,4 +1,4 @@
-//! A request for the metrics: it gets one answer, whole, and the metrics only if it asks for them by a name of this machine.
+//! A metrics request gets one complete answer. It gets the metrics only if it names a host name of this machine.
 #![no_main]
 
 #[path = "../../crates/weft/src/daemon/metrics/hosts.rs"]
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const METRICS: &str = "weft_up 1\n";
 
-/// A client whose request comes in pieces and who takes the answer in pieces.
+/// A client that sends its request in pieces and reads the answer in pieces.
 struct Client<'a> {
     request: &'a [u8],
     answer: &'a mut Vec<u8>,

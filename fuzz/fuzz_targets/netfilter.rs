@@ -1,4 +1,4 @@
-//! What the kernel says of packets that wait in a queue of netfilter.
+//! Parses the kernel's messages about packets in a netfilter queue.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

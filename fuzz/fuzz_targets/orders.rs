@@ -1,4 +1,4 @@
-//! Orders to the proxy: what is understood is written again, and means the same.
+//! Orders to the proxy: every parsed order is written again with the same meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

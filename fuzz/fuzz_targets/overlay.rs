@@ -1,4 +1,4 @@
-//! Messages of the overlay: what is understood can be written, and read again as the same.
+//! Messages of the overlay: writing and parsing a parsed message yields the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

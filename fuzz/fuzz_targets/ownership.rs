@@ -1,4 +1,4 @@
-//! Calls, and what they and owners say: what is understood can be written, and read again as the same.
+//! Calls and ownership messages: writing and parsing a parsed message yields the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fn body(bytes: &[u8]) {
         assert_eq!(&out[..len], bytes);
     }
     if let Ok(reply) = Reply::parse(bytes) {
-        // What comes as a body has a body's room, but these bytes may be longer.
+        // A body in a call fits the buffer, but these bytes may be longer.
         match reply.emit(&mut out) {
             Ok(len) => assert_eq!(&out[..len], bytes),
             Err(_) => assert!(bytes.len() > MAX_BODY),

@@ -1,4 +1,4 @@
-//! Parts of units: what is understood is written again, and lies inside its unit.
+//! Parts of units: every parsed part is written again with the same bytes, and lies inside its unit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

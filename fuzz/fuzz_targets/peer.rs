@@ -1,4 +1,6 @@
-//! An authentic peer that seals whatever it likes: a node takes it in, answers, and writes out only what may come from there.
+//! An authentic but malicious peer seals arbitrary plaintexts.
+//!
+//! The node must process and answer them, and may write only packets from the peer's own prefixes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +18,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::Way;
 
 const PREFIX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 0));
-/// The peer has part in this VPN, with other addresses.
+/// The peer is a member of this VPN, with other prefixes.
 const VPN: VpnId = VpnId(7);
 const PREFIX_IN_VPN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 8, 0, 0));
 
@@ -70,7 +72,7 @@ impl Node {
         Node { engine, now, out: vec![0; 65_536] }
     }
 
-    /// Takes a datagram in; gives those that leave.
+    /// Processes a datagram and returns the datagrams that leave.
     fn turn(&mut self, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
         let buf = self.engine.pool().alloc_large().expect("buffers come back");
@@ -98,7 +100,7 @@ impl Node {
     }
 }
 
-/// Both sides tell each other how they are addressed in the VPN.
+/// Makes both sides announce their receiver indices for the VPN.
 fn open_vpn(sessions: &mut Sessions, node: &mut Node) {
     const PEER: PeerId = PeerId(0);
     let index = sessions.vpn_index(PEER, VPN).unwrap();
@@ -116,7 +118,7 @@ fn open_vpn(sessions: &mut Sessions, node: &mut Node) {
     }
 }
 
-/// A packet of the peer's own, of a type and a VPN that `how` names.
+/// Returns a sealed packet of the peer. `how` selects its type and VPN.
 fn alone(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>> {
     let mut datagram = [&[0; HOP_HEADER_LEN], plaintext, &[0; TAG_LEN]].concat();
     let packet_type = match how & 3 {
@@ -130,7 +132,7 @@ fn alone(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>> 
     Some(datagram)
 }
 
-/// Whatever the peer says it passes on, by a way of its making.
+/// Returns an arbitrary datagram that the peer claims to forward, with an arbitrary route.
 fn relayed(sessions: &mut Sessions, bytes: &[u8]) -> Option<Vec<u8>> {
     let (code, rest) = bytes.split_first()?;
     let (within, labels) = rest.split_at_checked(rest.len().checked_sub(Way::labels_len(*code).ok()?)?)?;

@@ -1,4 +1,6 @@
-//! Quick-Start in packets: what is found can be written again, what is put in is found, and no rate rises.
+//! Quick-Start options in packets.
+//!
+//! A found option can be written again, an inserted option is found, and no rate rises.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

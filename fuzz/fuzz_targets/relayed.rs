@@ -1,4 +1,6 @@
-//! Relayed datagrams: ways alone, and a live session between datagrams of a stranger, made up or true ones changed.
+//! Relayed datagrams: routes alone, and a live session among an attacker's datagrams.
+//!
+//! The attacker invents datagrams or modifies true ones.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +32,7 @@ fn pair() -> [Sessions; 2] {
     [a, b]
 }
 
-/// A datagram that passed `passed` of so many relays.
+/// Returns a datagram for a route over `relays` relays, `passed` of which have forwarded it.
 fn seal(node: &mut Sessions, relays: usize, passed: usize) -> Vec<u8> {
     let way = (0..passed).fold(Way::new(&vec![Label(7); relays]).unwrap(), |way, _| way.passed(Label(9)));
     let mut datagram = vec![0; WITHIN + overhead(relays)];
@@ -38,7 +40,7 @@ fn seal(node: &mut Sessions, relays: usize, passed: usize) -> Vec<u8> {
     datagram
 }
 
-/// What is read is written again, byte for byte, and every node on the way changes one label only.
+/// Every parsed route is written again with the same bytes, and each relay changes only one label.
 fn way(code: u8, bytes: &[u8]) {
     let Ok(way) = Way::parse(code, bytes) else { return };
     let labels = &bytes[bytes.len() - Way::labels_len(code).unwrap()..];
@@ -73,7 +75,8 @@ fuzz_target!(|bytes: &[u8]| {
         let arrived = datagram.clone();
         if let Ok(opened) = receiver.open_relayed(&mut datagram) {
             assert_eq!(datagram[opened.within.clone()], arrived[opened.within], "what is within stays as it is");
-            // The keys are always the same: the fuzzer learns, from the comparisons it watches, what would be sealed next.
+            // The keys are constant, so the fuzzer can learn the next sealed datagram from the comparisons that it
+            // observes.
             let at = usize::from(arrived[1] >> 4);
             let is_next = |_| seal(&mut sender, opened.way.labels().len(), at) == arrived;
             assert!(sealed.contains(&arrived) || (0..LOOKED_AHEAD).any(is_next), "a forgery was opened");

@@ -1,4 +1,4 @@
-//! Scenario and sweep files, from people.
+//! Scenario and sweep files, as people write them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,6 @@
-//! A live session between datagrams of a stranger: made up, or true ones changed. The session goes on, and opens nothing forged.
+//! A live session among an attacker's datagrams, invented or modified from true ones.
+//!
+//! The session continues and opens no forged datagram.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +17,7 @@ struct Pair {
     nodes: [Sessions; 2],
     initiation: Vec<u8>,
     response: Vec<u8>,
-    /// The receiver index of the VPN's packets.
+    /// Receiver index of the VPN's packets.
     index: u32,
 }
 
@@ -69,7 +71,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let arrived = datagram.clone();
         if pair.nodes[1].open(&mut datagram).is_ok() {
-            // The keys are always the same: the fuzzer learns, from the comparisons it watches, what would be sealed next.
+            // The keys are constant, so the fuzzer can learn the next sealed datagram from the comparisons that it
+            // observes.
             let vpn = if arrived[2..6] == pair.index.to_be_bytes() { VPN } else { VpnId::DEFAULT };
             let is_next = |_| seal(&mut pair.nodes[0], vpn) == arrived;
             let is_true = sealed.contains(&arrived) || (0..LOOKED_AHEAD).any(is_next);

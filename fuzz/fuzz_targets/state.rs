@@ -1,4 +1,6 @@
-//! Lines of the state files and of OpenVPN's server: what is understood is written again, and means the same.
+//! Lines of the state files and of OpenVPN's server.
+//!
+//! Every parsed line is written again with the same meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

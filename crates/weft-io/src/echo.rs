@@ -1,4 +1,6 @@
-//! ICMP echo by one interface (RFC 792, RFC 4443 §4): whether a host answers at all, and how long packets may be on the way.
+//! ICMP echo over one interface (RFC 792, RFC 4443 §4).
+//!
+//! It tests whether a host answers at all, and how long a packet passes the path without fragmentation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,26 +10,32 @@ use std::time::{Duration, Instant};
 use crate::sys::{check, past_old_errors, set_option, set_option_bytes};
 use crate::udp::RawAddress;
 
+/// Length of an ICMP echo header, in bytes.
 const HEADER_LEN: usize = 8;
+/// Length of an IPv4 header without options, in bytes.
 const IPV4_HEADER_LEN: usize = 20;
+/// Length of an IPv6 header, in bytes.
 const IPV6_HEADER_LEN: usize = 40;
-/// The longest packet that can be asked for.
+/// Length of the longest echo request, in bytes.
 const MOST: usize = 9_000;
 
-/// A socket that asks one host by one interface.
+/// A socket that sends echo requests to one host over one interface.
 #[derive(Debug)]
 pub struct Echo {
     socket: OwnedFd,
+    /// Address of the host that is tested.
     to: IpAddr,
+    /// Identifier of this process's echo requests.
     id: u16,
+    /// Sequence number of the last request.
     sequence: u16,
 }
 
 impl Echo {
-    /// Opens it.
+    /// Opens the socket.
     ///
     /// # Errors
-    /// When CAP_NET_RAW is missing, or there is no such interface.
+    /// Fails without CAP_NET_RAW, or if the interface does not exist.
     pub fn open(interface: &str, to: IpAddr) -> io::Result<Echo> {
         let (family, protocol) = match to {
             IpAddr::V4(_) => (libc::AF_INET, libc::IPPROTO_ICMP),
@@ -36,7 +44,7 @@ impl Echo {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers; the call makes a new descriptor.
         let socket = check(unsafe { libc::socket(family, kind, protocol) })?;
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: the descriptor is new and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())?;
         match to {
@@ -50,10 +58,12 @@ impl Echo {
         Ok(Echo { socket, to, id: std::process::id() as u16, sequence: 0 })
     }
 
-    /// Asks with a packet of so many IP bytes, unfragmented, and waits `patience` for the answer: the round-trip time, or `None`.
+    /// Sends an unfragmented echo request of `ip_bytes` bytes and returns the round-trip time.
+    ///
+    /// `ip_bytes` includes the IP header. Returns `None` if no answer arrives within `patience`.
     ///
     /// # Errors
-    /// When the kernel does not send it.
+    /// Fails if the kernel does not send the request.
     pub fn ask(&mut self, ip_bytes: usize, patience: Duration) -> io::Result<Option<Duration>> {
         self.sequence = self.sequence.wrapping_add(1);
         let began = Instant::now();
@@ -74,13 +84,14 @@ impl Echo {
         packet[4..6].copy_from_slice(&self.id.to_be_bytes());
         packet[6..8].copy_from_slice(&self.sequence.to_be_bytes());
         if self.to.is_ipv4() {
-            // For IPv6 the kernel does it (RFC 3542 §3.1).
+            // For IPv6 the kernel computes the checksum (RFC 3542 §3.1).
             let sum = checksum(&packet);
             packet[2..4].copy_from_slice(&sum.to_be_bytes());
         }
         let (address, len) = RawAddress::encode(SocketAddr::new(self.to, 0), self.to.is_ipv6());
         past_old_errors(|| {
-            // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which outlive the call.
+            // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which
+            // outlive the call.
             let sent = unsafe {
                 let (bytes, to) = (packet.as_ptr().cast(), (&raw const address).cast());
                 libc::sendto(self.socket.as_raw_fd(), bytes, packet.len(), libc::MSG_DONTWAIT, to, len)
@@ -90,11 +101,11 @@ impl Echo {
         .map(drop)
     }
 
-    /// Whether the answer is among what waits. What belongs to others is passed over.
+    /// Reads all received packets and returns true if the answer is among them. Skips answers to other processes.
     fn is_answered(&self) -> io::Result<bool> {
         let mut buffer = [0u8; MOST];
         loop {
-            // SAFETY: the pointer and length describe `buffer`, which is ours.
+            // SAFETY: pointer and length describe `buffer`, which this function owns.
             let len = unsafe {
                 libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
             };
@@ -106,7 +117,7 @@ impl Echo {
     }
 
     fn is_ours(&self, packet: &[u8]) -> bool {
-        // IPv4 comes with its header.
+        // The kernel delivers IPv4 packets with their header, IPv6 packets without it.
         let header = if self.to.is_ipv4() { packet.first().map_or(0, |first| usize::from(first & 15) * 4) } else { 0 };
         let reply = if self.to.is_ipv4() { 0 } else { 129 };
         let Some(icmp) = packet.get(header..).and_then(<[u8]>::first_chunk::<HEADER_LEN>) else { return false };
@@ -114,7 +125,7 @@ impl Echo {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a packet whose checksum field is zero.
+/// Returns the Internet checksum (RFC 1071) of a packet whose checksum field is zero.
 fn checksum(packet: &[u8]) -> u16 {
     let words = packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
     let mut sum: u32 = words.sum();

@@ -1,6 +1,7 @@
-//! What weft asks of the Linux kernel: TUN devices, UDP and raw sockets, netlink, packets from netfilter, waiting. No decisions are made here.
+//! Access to the Linux kernel: TUN devices, UDP and raw sockets, netlink, netfilter and epoll.
 //!
-//! Everything is non-blocking and single-threaded: the datapath thread owns these objects and waits with [`wait::Poller`].
+//! The crate makes no decisions. Everything is non-blocking and single-threaded: the datapath thread owns these objects
+//! and waits with [`wait::Poller`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("weft-io speaks to the Linux kernel");

@@ -1,7 +1,8 @@
-//! Packets from netfilter by nfnetlink: [`Queue`] hands them over to be decided on, [`Copies`] shows how they begin and lets them go.
+//! Packets from netfilter through nfnetlink.
 //!
-//! Where a rule sends them is nftables' (or iptables') business. Both end with their descriptor: a queue without a program lets packets
-//! pass if its rule says `bypass`.
+//! [`Queue`] delivers packets for a verdict (NFQUEUE). [`Copies`] delivers the first bytes of packets that continue
+//! (NFLOG). Rules in nftables or iptables select the packets. Both objects end with their descriptor. If no program
+//! serves a queue, packets pass if their rule has the flag `bypass`.
 
 mod copies;
 mod queue;

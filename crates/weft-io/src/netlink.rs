@@ -1,5 +1,8 @@
-//! rtnetlink (RFC 3549): [`Configure`] sets up devices and routes, [`LinkWatch`] tells what happens to them,
-//! [`Meter`] what one has carried, [`RouteLookup`] whether one leads somewhere. [`GenerationWatch`] hears that the machine was copied.
+//! rtnetlink (RFC 3549) and kernel events.
+//!
+//! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`Meter`] reads the counters of a
+//! device. [`RouteLookup`] tests whether a device has a route to a destination. [`GenerationWatch`] reports that the
+//! machine was copied.
 
 mod channel;
 mod configure;

@@ -1,4 +1,4 @@
-//! Whole IP packets out of an interface, as they are (raw(7)).
+//! Sends complete IP packets out of one interface, unchanged (raw(7)).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use crate::sys::{check, retry, set_option, set_option_bytes};
 use crate::udp::RawAddress;
 
-/// Sends packets with an IP header of their own, by one interface and with a mark.
+/// Sends packets that include their IP header, over one interface and with a mark.
 #[derive(Debug)]
 pub struct RawSender {
     v4: OwnedFd,
-    /// Where the kernel has IPv6.
+    /// IPv6 socket, if the kernel supports IPv6.
     v6: Option<OwnedFd>,
 }
 
@@ -19,13 +19,13 @@ impl RawSender {
     /// Opens the sockets.
     ///
     /// # Errors
-    /// When CAP_NET_RAW or CAP_NET_ADMIN is missing, or there is no such interface.
+    /// Fails without CAP_NET_RAW or CAP_NET_ADMIN, or if the interface does not exist.
     pub fn open(interface: &str, mark: u32) -> io::Result<RawSender> {
         let open = |family| {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             // SAFETY: no pointers; the call makes a new descriptor.
             let socket = check(unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) })?;
-            // SAFETY: just made, and nobody else's.
+            // SAFETY: the descriptor is new and nothing else owns it.
             let socket = unsafe { OwnedFd::from_raw_fd(socket) };
             set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MARK, mark as i32)?;
             set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())?;
@@ -34,10 +34,10 @@ impl RawSender {
         Ok(RawSender { v4: open(libc::AF_INET)?, v6: open(libc::AF_INET6).ok() })
     }
 
-    /// Sends a packet to the address its header names.
+    /// Sends a packet to the destination address in its header, which the caller repeats as `to`.
     ///
     /// # Errors
-    /// When the kernel does not take it: no route, no room, no IPv6.
+    /// Fails if the kernel does not accept the packet: no route, a full buffer, or no IPv6.
     pub fn send(&self, packet: &[u8], to: IpAddr) -> io::Result<()> {
         let socket = match to {
             IpAddr::V4(_) => &self.v4,
@@ -46,7 +46,8 @@ impl RawSender {
         // Raw sockets have no ports.
         let (address, len) = RawAddress::encode(SocketAddr::new(to, 0), to.is_ipv6());
         let send = || {
-            // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which outlive the call.
+            // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which
+            // outlive the call.
             let sent = unsafe {
                 let (bytes, address) = (packet.as_ptr().cast(), (&raw const address).cast());
                 libc::sendto(socket.as_raw_fd(), bytes, packet.len(), libc::MSG_DONTWAIT, address, len)

@@ -1,7 +1,7 @@
-//! A TUN device that hands over super-packets: TSO and USO with a virtio-net header before each packet.
+//! A TUN device that delivers and accepts super-packets (TSO and USO), each after a virtio-net header.
 //!
-//! Each read or write is one [`VIRTIO_HEADER_LEN`]-byte `virtio_net_hdr` (native-endian, linux/virtio_net.h) followed by one IP
-//! packet of up to 65,535 bytes.
+//! Each read or write is one `virtio_net_hdr` of [`VIRTIO_HEADER_LEN`] bytes (native-endian, linux/virtio_net.h) and
+//! one IP packet of up to 65,535 bytes.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -14,37 +14,38 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::netlink::Configure;
 use crate::sys::{retry, unless_blocked};
 
-/// Length in bytes of the virtio-net header before every packet.
+/// Length of the virtio-net header before every packet, in bytes.
 pub const VIRTIO_HEADER_LEN: usize = 10;
 
-/// The largest read: a virtio-net header and a super-packet.
+/// Length of the longest read, in bytes: a virtio-net header and a super-packet.
 pub const MAX_READ_LEN: usize = VIRTIO_HEADER_LEN + 65_535;
 
+/// The kernel's device node of the TUN driver.
 const DEVICE_NODE: &str = "/dev/net/tun";
 
-/// What a [`Tun`] shall be like.
+/// Settings of a [`Tun`].
 #[derive(Clone, Debug)]
 pub struct TunConfig {
-    /// Device name, or a pattern with one `%d` for which the kernel takes the first free number; `None` is `tun%d`.
+    /// Device name, or a pattern with one `%d` that the kernel replaces by the first free number. `None` is `tun%d`.
     pub name: Option<String>,
     /// MTU in bytes.
     pub mtu: u16,
     /// Addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// What the device says of itself (`ifalias`); empty: nothing.
+    /// Descriptive text of the device (`ifalias`); empty for none.
     pub alias: String,
 }
 
-/// Why no TUN device could be had.
+/// Reason why a TUN device could not be opened.
 #[derive(Debug)]
 pub enum TunError {
-    /// The kernel refused for want of `CAP_NET_ADMIN`.
+    /// The process lacks `CAP_NET_ADMIN`.
     NoPermission(io::Error),
     /// The kernel has no TUN driver, or the container has no `/dev/net/tun`.
     NoDriver,
-    /// Another process holds a device of this name, or the name is that of another kind of device.
+    /// Another process holds the device of this name, or a device of another kind has this name.
     NameInUse(String),
-    /// Anything else; the text says at which step.
+    /// Any other error, with the step that failed.
     Failed(&'static str, io::Error),
 }
 
@@ -86,23 +87,29 @@ impl TunError {
     }
 }
 
+/// Name of the opening step in error messages.
 const OPEN: &str = "open";
 
-/// An open TUN device; it disappears when this is dropped.
+/// An open TUN device. The kernel removes it when this is dropped.
 pub struct Tun {
     device: SyncDevice,
+    /// Name of the device at the time of opening.
     name: String,
+    /// Interface index of the device.
     index: u32,
 }
 
 impl Tun {
-    /// Opens a TUN device without blocking reads, with checksum, TCP and (since Linux 6.2) UDP segmentation offload,
-    /// gives it its MTU and addresses and takes it up.
+    /// Opens a TUN device with non-blocking reads, sets its MTU and addresses, and sets it up.
+    ///
+    /// It enables checksum offload and segmentation offload for TCP and (since Linux 6.2) UDP.
     pub fn open(config: &TunConfig) -> Result<Self, TunError> {
         Self::open_as(config, true)
     }
 
-    /// The same without offloads: each read or write is one IP packet within the MTU, checksums complete, with no header before it.
+    /// Opens a TUN device without offloads.
+    ///
+    /// Each read or write is one IP packet within the MTU. It has complete checksums and no header before it.
     pub fn open_plain(config: &TunConfig) -> Result<Self, TunError> {
         Self::open_as(config, false)
     }
@@ -134,40 +141,43 @@ impl Tun {
         configure.set_up(self.index, true).map_err(TunError::at("set up"))
     }
 
-    /// Reads one virtio-net header and packet into `buffer`, which should hold [`MAX_READ_LEN`] bytes (the rest is cut off), and
-    /// returns their length; `None` when nothing waits.
+    /// Reads one virtio-net header and packet into `buffer` and returns their length.
+    ///
+    /// `buffer` should hold [`MAX_READ_LEN`] bytes; longer packets are truncated. Returns `None` if no packet is
+    /// waiting.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(retry(|| self.device.recv(buffer)))
     }
 
-    /// Writes one packet, gathered from a virtio-net header and what follows; `false` when the kernel would block.
+    /// Writes one packet, gathered from a virtio-net header and packet parts. Returns `false` if the kernel would
+    /// block.
     ///
-    /// A malformed packet is refused with `InvalidInput`, and a device that is down with `EIO`.
+    /// The kernel rejects a malformed packet with `InvalidInput`, and any packet with `EIO` while the device is down.
     pub fn write(&self, parts: &[IoSlice]) -> io::Result<bool> {
         unless_blocked(retry(|| self.device.send_vectored(parts))).map(|written| written.is_some())
     }
 
-    /// Whether the kernel hands over UDP super-packets as well (USO).
+    /// True if the kernel also delivers UDP super-packets (USO).
     pub fn has_udp_offload(&self) -> bool {
         self.device.udp_gso()
     }
 
-    /// The name at the time of opening.
+    /// Returns the device's name at the time of opening.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The kernel's interface index.
+    /// Returns the kernel's interface index.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Sets the MTU in bytes.
+    /// Sets the MTU, in bytes.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         Configure::open()?.set_mtu(self.index, mtu.into())
     }
 
-    /// Sets how many packets the kernel queues for reading before it drops.
+    /// Sets the number of packets that the kernel queues for reading before it drops.
     pub fn set_txqueuelen(&self, packets: u32) -> io::Result<()> {
         Configure::open()?.set_txqueuelen(self.index, packets)
     }
@@ -180,7 +190,7 @@ fn open_device(name: Option<&str>, has_offload: bool) -> Result<SyncDevice, TunE
         None => builder,
     };
     builder.build_sync().map_err(|error| match (error.raw_os_error(), name) {
-        // TUNSETIFF says EBUSY for a TUN device in use and EINVAL for a device of another kind.
+        // TUNSETIFF returns EBUSY for a TUN device in use, and EINVAL for a device of another kind.
         (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
         _ => TunError::at(OPEN)(error),
     })

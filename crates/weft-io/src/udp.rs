@@ -1,6 +1,7 @@
-//! UDP sockets that send and receive in batches: GSO and GRO, with the TOS byte and the local address of each datagram.
+//! UDP sockets that send and receive in batches (GSO and GRO).
 //!
-//! One socket serves one link (a device or a local address) in one address family, or both families at once.
+//! Each datagram has its TOS byte and local address. One socket serves one link (a device or a local address) in one
+//! address family or in both.
 
 mod address;
 mod control;

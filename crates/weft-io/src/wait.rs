@@ -1,4 +1,4 @@
-//! Waiting for descriptors with a time-out in nanoseconds, and being woken by another thread.
+//! Waits for descriptors with a timeout in nanoseconds. Another thread can end the wait.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -7,56 +7,59 @@ use std::time::Duration;
 
 use crate::sys::{check, retry, unless_blocked};
 
+/// Maximum number of events that one wait returns.
 const MAX_EVENTS: usize = 64;
 
-/// What a descriptor is ready for. An error or hang-up counts as readable: the read tells.
+/// Readiness of a descriptor. An error or hang-up counts as readable, because the read returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The caller's name for the descriptor.
+    /// The caller's identifier of the descriptor.
     pub token: u64,
-    /// A read will not block.
+    /// True if a read will not block.
     pub readable: bool,
-    /// A write will not block; only reported where asked for.
+    /// True if a write will not block. Reported only if requested.
     pub writable: bool,
 }
 
-/// Level-triggered readiness of a few descriptors (epoll).
+/// Level-triggered readiness of several descriptors (epoll).
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
+    /// Timer that ends a wait where the kernel lacks `epoll_pwait2`.
     timer: OwnedFd,
+    /// True until the kernel has rejected `epoll_pwait2`.
     has_pwait2: bool,
 }
 
-/// The timer's own token, never seen by the caller.
+/// Token of the internal timer, never reported to the caller.
 const TIMER: u64 = u64::MAX;
 
 impl Poller {
-    /// Opens a poller that watches nothing yet.
+    /// Creates a poller that watches nothing yet.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let epoll = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))? };
-        // SAFETY: as above.
+        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let timer =
             unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK))? };
-        // It takes a timespec of 64 bits everywhere; only 64-bit C libraries' is.
+        // The system call takes a 64-bit timespec on every machine. Only 64-bit C libraries define it that way.
         let has_pwait2 = cfg!(target_pointer_width = "64");
         let poller = Self { epoll, timer, has_pwait2 };
         poller.add(poller.timer.as_raw_fd(), TIMER)?;
         Ok(poller)
     }
 
-    /// Watches a descriptor for reading. `token` comes back in [`Ready`]; `u64::MAX` is taken.
+    /// Watches a descriptor for reading. [`Ready`] returns `token`; `u64::MAX` is reserved.
     pub fn add(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, descriptor, token, false)
     }
 
-    /// Watches a descriptor for reading, and for writing as well while `writable` is set.
+    /// Watches a descriptor for reading, and also for writing while `writable` is set.
     pub fn watch_writable(&self, descriptor: RawFd, token: u64, writable: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, descriptor, token, writable)
     }
 
-    /// Stops to watch a descriptor; closing its last duplicate does so too.
+    /// Stops watching a descriptor. Closing its last duplicate has the same effect.
     pub fn remove(&self, descriptor: RawFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, descriptor, 0, false)
     }
@@ -64,12 +67,15 @@ impl Poller {
     fn control(&self, operation: i32, descriptor: RawFd, token: u64, writable: bool) -> io::Result<()> {
         let events = libc::EPOLLIN | if writable { libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event { events: events as u32, u64: token };
-        // SAFETY: the epoll descriptor is ours, a wrong `descriptor` is refused by the kernel, and `event` lives until the return.
+        // SAFETY: this object owns the epoll descriptor, the kernel rejects a wrong `descriptor`, and `event` outlives
+        // the call.
         check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, descriptor, &raw mut event) }).map(drop)
     }
 
-    /// Waits until a descriptor is ready or the time is over (`None`: without end) and puts what is ready into `ready`, which it
-    /// empties first. A signal ends the wait early, with nothing ready.
+    /// Waits until a descriptor is ready or the timeout expires.
+    ///
+    /// It replaces the content of `ready` by the ready descriptors. `None` waits without a limit. A signal ends the
+    /// wait early with nothing ready.
     pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
@@ -89,7 +95,7 @@ impl Poller {
     fn wait_events(&mut self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         if self.has_pwait2 {
             match self.pwait2(timeout, events) {
-                // Kernels before 5.11, and sandboxes that do not know the call.
+                // Kernels before 5.11, and sandboxes that block the call.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.has_pwait2 = false;
                 }
@@ -102,9 +108,9 @@ impl Poller {
     fn pwait2(&self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         let timeout = timeout.map(timespec);
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // The system call itself: older C libraries do not have it.
-        // SAFETY: the descriptor is ours, `events` has room for the number given, `timeout` is null or lives until the return, and
-        // there is no signal mask.
+        // Uses the system call itself, because older C libraries lack a wrapper.
+        // SAFETY: this object owns the descriptor, `events` holds the given number of entries, `timeout` is null or
+        // outlives the call, and there is no signal mask.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -125,50 +131,50 @@ impl Poller {
             _ => -1,
         };
         self.set_timer(timeout.unwrap_or(Duration::ZERO))?;
-        // SAFETY: the descriptor is ours and `events` has room for the number given.
+        // SAFETY: this object owns the descriptor, and `events` holds the given number of entries.
         check(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, millis) })
             .map(|count| count as usize)
     }
 
-    /// Zero disarms; arming anew takes back an earlier expiry.
+    /// Arms the timer, which cancels an earlier expiry. Zero disarms it.
     fn set_timer(&self, after: Duration) -> io::Result<()> {
         let value = libc::itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(after) };
-        // SAFETY: the descriptor is ours and `value` lives until the return; the old value is not asked for.
+        // SAFETY: this object owns the descriptor, and `value` outlives the call. The old value is not requested.
         check(unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const value, ptr::null_mut()) }).map(drop)
     }
 }
 
-/// Makes a [`Poller`] that watches it return, from any thread (eventfd).
+/// Makes a waiting [`Poller`] return, from any thread (eventfd).
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
 }
 
 impl Waker {
-    /// Opens a waker.
+    /// Creates a waker.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let event = unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))? };
         Ok(Self { event })
     }
 
-    /// Wakes; any number of calls before the next [`Waker::clear`] are one.
+    /// Wakes the poller. Several calls before the next [`Waker::clear`] have the effect of one.
     pub fn wake(&self) -> io::Result<()> {
         let one = 1_u64.to_ne_bytes();
         let write = || {
-            // SAFETY: the descriptor is ours; pointer and length describe `one`.
+            // SAFETY: this object owns the descriptor. Pointer and length describe `one`.
             let written = unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
             check(written as i32)
         };
-        // A full counter has woken already.
+        // A full counter already wakes the poller.
         unless_blocked(retry(write)).map(drop)
     }
 
-    /// Takes the wake-ups back; to be called before looking at what the other thread has left.
+    /// Clears all wake-ups. Must be called before the caller reads the data of the other thread.
     pub fn clear(&self) -> io::Result<()> {
         let mut count = [0; 8];
         let read = || {
-            // SAFETY: the descriptor is ours; pointer and length describe `count`.
+            // SAFETY: this object owns the descriptor. Pointer and length describe `count`.
             let read = unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
             check(read as i32)
         };
@@ -182,7 +188,9 @@ impl AsRawFd for Waker {
     }
 }
 
-/// Lets the kernel end this thread's waits to the nanosecond; its default is to be up to 50 µs late to save wake-ups.
+/// Sets the timer slack of this thread, in nanoseconds.
+///
+/// By default the kernel may end a wait up to 50 µs late, to save wake-ups.
 pub fn set_timer_slack(nanoseconds: u32) -> io::Result<()> {
     // SAFETY: this option takes a number and no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanoseconds)) }).map(drop)
@@ -195,11 +203,13 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
+/// Takes ownership of a descriptor that a system call returned.
+///
 /// # Safety
-/// `descriptor` is −1, or open and nobody else's.
+/// `descriptor` must be −1, or open and owned by nothing else.
 unsafe fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
     let descriptor = check(descriptor)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

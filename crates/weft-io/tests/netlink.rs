@@ -1,4 +1,4 @@
-//! rtnetlink against the kernel: what `ip` does is told, and what we do is seen by `ip`.
+//! rtnetlink with the real kernel: the watch reports the changes of `ip`, and `ip` sees our changes.
 
 mod namespace;
 
@@ -19,7 +19,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// A watch that has told what there is.
+    /// Opens a watch and returns the initial state that it reports.
     fn open() -> (Self, Vec<Event>) {
         let mut watch = LinkWatch::open().unwrap();
         let poller = Poller::new().unwrap();
@@ -29,7 +29,7 @@ impl Watch {
         (Self { watch, poller }, events)
     }
 
-    /// Waits for an event of which `select` makes something.
+    /// Waits for an event for which `select` returns a value.
     fn expect<T>(&mut self, what: &str, mut select: impl FnMut(&Event) -> Option<T>) -> T {
         let end = Instant::now() + PATIENCE;
         let (mut events, mut ready) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ fn the_life_of_a_link_is_told() {
         watch.expect_event(&route(Family::V4, true));
         ip("-6 route add default dev w0 table 77");
         watch.expect_event(&route(Family::V6, true));
-        // Without IPv6 the kernel says nothing of the routes that go with the device.
+        // The kernel does not report the IPv6 routes that it removes with the device.
         ip("-6 route del default dev w0 table 77");
         watch.expect_event(&route(Family::V6, false));
         ip("-6 addr flush dev w0");
@@ -137,7 +137,7 @@ fn lost_messages_cost_nothing() {
     in_namespace(|_| {
         let (mut watch, _) = Watch::open();
         let smallest: libc::c_int = 1;
-        // SAFETY: the descriptor is open; pointer and length describe `smallest`.
+        // SAFETY: the descriptor is open. Pointer and length describe `smallest`.
         let set = unsafe {
             let value = (&raw const smallest).cast();
             libc::setsockopt(watch.watch.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, value, 4)
@@ -267,7 +267,7 @@ fn rules_of_one_priority_keep_their_order_and_may_be_there_twice() {
     });
 }
 
-/// Asks `ip` whether a route leads to an address by a device.
+/// Asks `ip` whether a device has a route to an address.
 fn finds(destination: IpAddr, device: &str) -> bool {
     let question = match destination {
         IpAddr::V4(_) => format!("route get fibmatch {destination} oif {device}"),
@@ -348,7 +348,7 @@ fn changes_of_routes_and_rules_are_told() {
             "-6 rule add oif w0 lookup 9",
             "rule del oif w0 lookup 9",
         ] {
-            // What the kernel does by itself, such as a link-local address, has been told.
+            // Events that the kernel causes on its own, such as a link-local address, are read first.
             std::thread::sleep(std::time::Duration::from_millis(20));
             watch.watch.poll(&mut Vec::new()).unwrap();
             ip(change);

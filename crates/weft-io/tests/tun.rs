@@ -1,4 +1,6 @@
-//! TUN devices against the kernel: what is sent into the device comes back with its addresses exchanged.
+//! TUN devices with the real kernel: each packet sent into the device returns reflected.
+//!
+//! Reflection exchanges the source and destination addresses.
 
 mod namespace;
 
@@ -12,9 +14,11 @@ use weft_io::tun::{MAX_READ_LEN, Tun, TunConfig, TunError, VIRTIO_HEADER_LEN};
 use weft_io::udp::{Outgoing, ReceiveSlot, SendOutcome, UdpConfig, UdpLink};
 use weft_io::wait::Poller;
 
-/// `virtio_net_hdr.gso_type` (linux/virtio_net.h).
+/// Value of `virtio_net_hdr.gso_type` for TCP over IPv4 (linux/virtio_net.h).
 const GSO_TCPV4: u8 = 1;
+/// Value of `virtio_net_hdr.gso_type` for TCP over IPv6.
 const GSO_TCPV6: u8 = 4;
+/// Value of `virtio_net_hdr.gso_type` for UDP segmentation.
 const GSO_UDP_L4: u8 = 5;
 
 const HERE: [&str; 2] = ["10.9.0.1", "fd09::1"];
@@ -33,14 +37,14 @@ fn config(name: &str) -> TunConfig {
     }
 }
 
-/// Exchanges source and destination address, which leaves all checksums right.
+/// Exchanges source and destination address, which keeps all checksums valid.
 fn reflect(packet: &mut [u8]) {
     let (start, len) = if packet[0] >> 4 == 4 { (12, 4) } else { (8, 16) };
     let (source, rest) = packet[start..].split_at_mut(len);
     source.swap_with_slice(&mut rest[..len]);
 }
 
-/// Reads one super-packet or packet and writes it back reflected, in two parts; returns its `gso_type` and `gso_size`.
+/// Reads one packet or super-packet and writes it back reflected, in two parts. Returns its `gso_type` and `gso_size`.
 fn reflect_one(tun: &Tun, buffer: &mut [u8]) -> Option<(u8, u16)> {
     let len = tun.read(buffer).unwrap()?;
     let (header, packet) = buffer[..len].split_at_mut(VIRTIO_HEADER_LEN);
@@ -84,7 +88,7 @@ fn a_taken_name_is_told() {
 #[test]
 fn a_want_of_permission_is_told_with_its_cure() {
     in_namespace(|_| {
-        // SAFETY: no pointers; the bare system call changes the user of this thread only.
+        // SAFETY: no pointers. The bare system call changes only the user of this thread.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
         assert_eq!(result, 0);
         let error = Tun::open(&config("weft0")).err().expect("nobody may not");
@@ -169,7 +173,7 @@ fn receive_tcp(listener: &TcpListener) -> Vec<u8> {
     received
 }
 
-/// Reflects what comes until told to stop, and returns how many were super-packets of the type.
+/// Reflects packets until `done` is set. Returns the number of super-packets of the expected type.
 fn reflect_until(tun: &Tun, done: &AtomicBool, expected: u8) -> usize {
     let mut poller = Poller::new().unwrap();
     poller.add(tun.as_raw_fd(), 0).unwrap();

@@ -1,4 +1,4 @@
-//! UDP sockets against the kernel, over loopback and over veth.
+//! UDP sockets with the real kernel, over loopback and over veth.
 
 mod namespace;
 
@@ -10,7 +10,7 @@ use weft_io::udp::{
     IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink,
 };
 
-/// Expedited forwarding with ECT(1).
+/// TOS byte: expedited forwarding with ECT(1).
 const TOS: u8 = 0xb9;
 
 fn address(text: &str) -> IpAddr {
@@ -34,7 +34,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index % 251) as u8).collect()
 }
 
-/// Waits for datagrams of `len` bytes in all, and returns what was said of them and the datagrams.
+/// Waits for datagrams of `len` bytes in total. Returns the properties of their batches and the datagrams.
 fn receive(link: &mut UdpLink, len: usize) -> (Vec<Received>, Vec<Vec<u8>>) {
     let mut slots: Vec<_> = (0..4).map(|_| ReceiveSlot::new()).collect();
     let (mut received, mut datagrams) = (Vec::new(), Vec::<Vec<u8>>::new());
@@ -49,7 +49,7 @@ fn receive(link: &mut UdpLink, len: usize) -> (Vec<Received>, Vec<Vec<u8>>) {
     (received, datagrams)
 }
 
-/// A batch with a short tail arrives as it was cut, with addresses and TOS byte.
+/// A batch with a short last datagram arrives with the same lengths, addresses and TOS byte.
 fn batch_passes(from: &UdpLink, source: &str, to: &mut UdpLink, destination: &str) {
     let contents = pattern(5 * 1200 + 700);
     let destination = SocketAddr::new(address(destination), to.local_address().port());
@@ -184,7 +184,7 @@ fn bounce(link: &UdpLink) -> (SocketAddr, IcmpError, Option<IpAddr>) {
     (bounce.destination, bounce.error, bounce.reporter)
 }
 
-/// Errors name the datagram's address and cost no other datagram of the socket: neither one to be sent nor one to be received.
+/// Errors name the datagram's address. They make no other datagram fail, neither in sending nor in receiving.
 #[test]
 fn icmp_errors_are_told_and_cost_no_other_datagram() {
     in_namespace(|here| {
@@ -194,7 +194,7 @@ fn icmp_errors_are_told_and_cost_no_other_datagram() {
         ip("-6 addr add fd00:1::2/64 dev r1 nodad");
         ip("link set r1 up");
         let mut remote = bind("::");
-        // A host sends one error a second otherwise.
+        // By default a host sends only one error per second.
         for limit in ["ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"] {
             std::fs::write(format!("/proc/sys/net/{limit}"), "0").unwrap();
         }
@@ -213,7 +213,7 @@ fn icmp_errors_are_told_and_cost_no_other_datagram() {
                 link.send(&outgoing(closed, b"?")).unwrap();
                 let expected = (closed, IcmpError::Port, Some(closed.ip()));
                 assert_eq!(bounce(&link), expected, "round {round}");
-                // The error of this one stands when the next is sent, and when the answer is fetched.
+                // The error about this datagram is pending when the next one is sent, and when the answer is received.
                 link.send(&outgoing(closed, b"?")).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 assert_eq!(link.send(&outgoing(open, &[round])).unwrap(), SendOutcome::Sent);

@@ -1,4 +1,4 @@
-//! What the seal on a packet costs: `cargo bench -p weft-session`.
+//! Cost of sealing and opening a packet: `cargo bench -p weft-session`.
 #![allow(missing_docs)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -8,17 +8,17 @@ use weft_wire::handshake::{INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way, overhead};
 
-/// The only peer each of the two has.
+/// The only peer of each of the two nodes.
 const PEER: PeerId = PeerId(0);
 const PATH: PathId = PathId(0);
 const CIPHERS: [(&str, Cipher); 2] =
     [("AES-256-GCM", Cipher::Aes256Gcm), ("ChaCha20-Poly1305", Cipher::ChaCha20Poly1305)];
-/// Bytes of plaintext: a sparse flow's packet, and a full one.
+/// Length of the plaintext, in bytes: a packet of a sparse flow, and a full packet.
 const SIZES: [usize; 2] = [100, 1_440];
-/// Datagrams sealed beforehand, to be opened one after another: about what one GRO receive brings.
+/// Number of datagrams that are sealed in advance and then opened: about those of one GRO receive.
 const BATCH: u64 = 64;
 
-/// Two nodes with a session in use.
+/// Returns two nodes with a session in use.
 fn connected(cipher: Cipher) -> (Sessions, Sessions) {
     let identities = [1, 2].map(|secret| Identity::from_secret([secret; 32]));
     let node = |own: usize, seed| {
@@ -68,7 +68,7 @@ fn open(c: &mut Criterion) {
     });
 }
 
-/// A datagram of another two nodes with so many bytes of plaintext, wrapped for a relay.
+/// Returns a relayed datagram with `size` bytes of plaintext, to be sealed for the relay.
 fn wrapped(size: usize) -> Vec<u8> {
     let mut datagram = vec![0; HOP_HEADER_LEN + size + TAG_LEN + overhead(1)];
     datagram[HOP_HEADER_LEN] = PacketType::Data.byte();

@@ -1,24 +1,32 @@
-//! How many handshakes one place may ask for under load: a token bucket for each source prefix and for each relay, in tables of fixed size.
+//! Limits the handshakes that one source may request under load.
+//!
+//! There is a token bucket for each source prefix and for each relay, in tables of fixed size. An attacker can
+//! therefore not make the tables grow.
 
 use weft_units::{Duration, Instant, PeerId};
 
-/// Handshakes a source may ask for at once …
+/// Handshakes that a source may request at once: the size of its bucket.
 const BURST: u32 = 10;
-/// … and then one each so long. Costs a processor about a percent.
+/// Time in which a bucket gains one token. At this rate one source costs a processor about one percent.
 const REFILL: Duration = Duration::from_millis(50);
-/// Buckets. Prefixes that fall into the same one share it; a secret decides which, so that nobody can aim at another.
+/// Number of buckets in each table.
+///
+/// Prefixes that hash to the same bucket share it. The hash is keyed, so that an attacker cannot choose another
+/// source's bucket.
 const BUCKETS: usize = 1_024;
 
-/// Bytes of a source that is a route over relays.
+/// Length of a source that is a route over relays, in bytes.
 const ROUTE_LEN: usize = 7;
 
-/// The source of a handshake that came by a route over `via`; `route` tells the routes over it apart.
+/// Returns the source bytes of a handshake that arrived over the relay `via`.
+///
+/// `route` distinguishes the routes over that relay.
 pub fn route_source(via: PeerId, route: u32) -> [u8; ROUTE_LEN] {
     let ([a, b], [c, d, e, f]) = (via.0.to_be_bytes(), route.to_be_bytes());
     [a, b, c, d, e, f, 0]
 }
 
-/// The relay that a source lies behind; `None` for an address.
+/// Returns the relay of a source, or `None` if the source is an address.
 pub(crate) fn via(source: &[u8]) -> Option<PeerId> {
     match source {
         [a, b, _, _, _, _, _] => Some(PeerId(u16::from_be_bytes([*a, *b]))),
@@ -26,8 +34,10 @@ pub(crate) fn via(source: &[u8]) -> Option<PeerId> {
     }
 }
 
-/// The part of a source that one place can choose freely: an IPv4 address, or the first 48 bits of an IPv6 address (RFC 6177).
-/// Sources are two bytes of port and the address; anything else counts as it is.
+/// Returns the part of a source within which one attacker can choose addresses freely.
+///
+/// That is an IPv4 address, or the first 48 bits of an IPv6 address (RFC 6177). A source is two bytes of port and the
+/// address. Any other source is returned unchanged.
 pub(crate) fn prefix(source: &[u8]) -> &[u8] {
     match source.len() {
         6 => &source[2..],
@@ -36,15 +46,15 @@ pub(crate) fn prefix(source: &[u8]) -> &[u8] {
     }
 }
 
-/// Token buckets.
+/// Token buckets of all sources and relays.
 pub(crate) struct Admission {
-    /// When each would be full, by the hash of a source's prefix,
+    /// Time at which each bucket will be full, by the keyed hash of a source's prefix.
     full_at: Box<[Instant]>,
-    /// and by the number of a relay. No address shares those.
+    /// Time at which each relay's bucket will be full, by the relay's peer number. Addresses never share these.
     via_full_at: Box<[Instant]>,
 }
 
-/// Takes a token from a bucket.
+/// Takes a token from a bucket. Returns false if the bucket is empty.
 fn admits(now: Instant, full_at: Option<&mut Instant>) -> bool {
     let Some(full_at) = full_at else { return false };
     let next = (*full_at).max(now) + REFILL;
@@ -60,13 +70,13 @@ impl Admission {
         Admission { full_at: vec![now; BUCKETS].into(), via_full_at: vec![now; BUCKETS].into() }
     }
 
-    /// Takes a token from the bucket of `hash`, a keyed hash of the prefix; false if there is none.
+    /// Takes a token from the bucket of `hash`, a keyed hash of the source's prefix. Returns false if it is empty.
     pub(crate) fn admits(&mut self, now: Instant, hash: &[u8; 16]) -> bool {
         let place = usize::from(u16::from_be_bytes([hash[0], hash[1]])) % BUCKETS;
         admits(now, self.full_at.get_mut(place))
     }
 
-    /// Takes a token from the bucket of what comes over a relay; false if there is none.
+    /// Takes a token from the bucket of the relay `via`. Returns false if it is empty.
     pub(crate) fn admits_via(&mut self, now: Instant, via: PeerId) -> bool {
         admits(now, self.via_full_at.get_mut(usize::from(via.0) % BUCKETS))
     }

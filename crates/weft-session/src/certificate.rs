@@ -1,7 +1,9 @@
-//! Certificates from a network's root key: who owns which name and prefixes, and whose word counts no more.
+//! Certificates and revocations, as a network's root key signs them.
 //!
-//! The root key is an Ed25519 key pair (RFC 8032). It signs a label, so that a signature of one kind is none of another, and the
-//! bytes of [`weft_wire::certificate`]. Certificates are no secret: only who has the node's own private key can use one.
+//! A certificate states the name and the prefixes of a node. A revocation invalidates all certificates of a node.
+//! The root key is an Ed25519 key pair (RFC 8032). It signs a label and the bytes of [`weft_wire::certificate`]. The
+//! label keeps the signature of one kind of statement from being valid for another kind. Certificates are not secret:
+//! only the owner of the node's private key can use one.
 
 use crate::error::{CertificateError, ParseKeyError};
 use crate::identity::{self, PublicKey};
@@ -15,60 +17,64 @@ use weft_wire::WireError;
 use weft_wire::certificate::{self as wire, MAX_CERTIFICATE_LEN, REVOCATION_LEN, SIGNATURE_LEN, Signed};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+/// Length of an Ed25519 seed or public key, in bytes.
 const KEY_LEN: usize = 32;
+/// Label before the signed bytes of a certificate.
 const OF_CERTIFICATE: &[u8] = b"weft certificate";
+/// Label before the signed bytes of a revocation.
 const OF_REVOCATION: &[u8] = b"weft revocation";
 
-/// The public half of a network's root key. Its text is base64.
+/// The public half of a network's root key. Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RootPublicKey([u8; KEY_LEN]);
 
-/// A network's root key. Wiped from memory when dropped; never shown.
+/// A network's root key. It is wiped from memory when dropped and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RootKey {
     seed: [u8; KEY_LEN],
 }
 
-/// What a certificate says of a node.
+/// The statements that a certificate makes about a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// The node's static public key.
+    /// Static public key of the certified node.
     pub public_key: PublicKey,
-    /// What people call it: 1 to 63 bytes without white space.
+    /// Name of the node for people: 1 to 63 bytes without white space.
     pub name: String,
-    /// The first second at which it holds, since 1970.
+    /// First second of the validity period, in seconds since 1970.
     pub not_before_unix_s: u64,
-    /// The last second at which it holds, since 1970.
+    /// Last second of the validity period, in seconds since 1970.
     pub not_after_unix_s: u64,
-    /// Whether the node may pass datagrams on between others.
+    /// True if the node may forward datagrams between other nodes.
     pub may_relay: bool,
-    /// Addresses behind the node, and how many leading bits of each count; 16 at most.
+    /// Prefixes of the hosts behind the node: addresses and prefix lengths, at most 16.
     pub prefixes: Vec<(IpAddr, u8)>,
 }
 
-/// A certificate as it is shown: what it says counts only when [`RootPublicKey::check`] agrees. Its text is base64.
+/// A certificate as received. Its claims are not trusted before [`RootPublicKey::check`] accepts it. Its text form is
+/// base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     claims: Claims,
     encoded: Vec<u8>,
 }
 
-/// The end of all certificates of a node, whenever they were signed. Its text is base64.
+/// A signed statement that invalidates all certificates of a node, regardless of their date. Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Revocation(wire::Revocation);
 
 impl RootKey {
-    /// The root key of 32 secret random bytes: key generation, and reading a stored key.
+    /// Creates a root key from 32 secret random bytes: a new key or a stored one.
     pub fn from_seed(seed: [u8; KEY_LEN]) -> RootKey {
         RootKey { seed }
     }
 
-    /// The secret as base64, to be stored.
+    /// Returns the secret as base64, for storage.
     pub fn secret_to_base64(&self) -> String {
         Base64::encode_string(&self.seed)
     }
 
-    /// What nodes check certificates by.
+    /// Returns the public key by which nodes check certificates.
     pub fn public_key(&self) -> RootPublicKey {
         let mut public = [0; KEY_LEN];
         if let Some(pair) = self.pair() {
@@ -77,10 +83,10 @@ impl RootKey {
         RootPublicKey(public)
     }
 
-    /// Signs what a certificate shall say.
+    /// Signs a certificate with these claims.
     ///
     /// # Errors
-    /// [`CertificateError::Claims`] for a name, a period or prefixes that no certificate can have.
+    /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes.
     pub fn sign(&self, claims: &Claims) -> Result<Certificate, CertificateError> {
         let of_wire = wire::Claims {
             public_key: claims.public_key.0,
@@ -97,7 +103,7 @@ impl RootKey {
         Ok(Certificate { claims: claims.clone(), encoded: out.get(..len).unwrap_or_default().to_vec() })
     }
 
-    /// Signs the end of a node's certificates.
+    /// Signs the revocation of all certificates of a node.
     pub fn revoke(&self, public_key: &PublicKey, at_unix_s: u64) -> Revocation {
         let sign = |covered: &[u8]| self.signature(OF_REVOCATION, covered);
         Revocation(wire::Revocation::new(public_key.0, at_unix_s, sign))
@@ -112,17 +118,17 @@ impl RootKey {
         bytes
     }
 
-    /// Every 32 bytes are a seed.
+    /// Returns the key pair. Any 32 bytes are a valid seed.
     fn pair(&self) -> Option<Ed25519KeyPair> {
         Ed25519KeyPair::from_seed_unchecked(&self.seed).ok()
     }
 }
 
 impl RootPublicKey {
-    /// Whether a certificate is signed by this key and holds at `unix_s`, in seconds since 1970.
+    /// Checks that a certificate is signed by this key and valid at `unix_s`, in seconds since 1970.
     ///
     /// # Errors
-    /// [`CertificateError`]: why not.
+    /// [`CertificateError`] with the reason for the rejection.
     pub fn check(&self, certificate: &Certificate, unix_s: u64) -> Result<(), CertificateError> {
         let Ok(wire::Certificate { signed, .. }) = wire::Certificate::parse(&certificate.encoded) else {
             return Err(CertificateError::Encoding);
@@ -142,7 +148,7 @@ impl RootPublicKey {
         }
     }
 
-    /// Whether a revocation is signed by this key.
+    /// True if this key has signed the revocation.
     pub fn has_revoked(&self, Revocation(revocation): &Revocation) -> bool {
         self.has_signed(OF_REVOCATION, &revocation.covered(), &revocation.signature)
     }
@@ -153,10 +159,10 @@ impl RootPublicKey {
 }
 
 impl Certificate {
-    /// Reads a certificate.
+    /// Parses a certificate without checking its signature.
     ///
     /// # Errors
-    /// [`WireError`] for anything but the one encoding of a certificate.
+    /// [`WireError`] for every input that is not the canonical encoding of a certificate.
     pub fn decode(bytes: &[u8]) -> Result<Certificate, WireError> {
         let wire::Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes } =
             wire::Certificate::parse(bytes)?.claims;
@@ -171,29 +177,29 @@ impl Certificate {
         Ok(Certificate { claims, encoded: bytes.to_vec() })
     }
 
-    /// What it says.
+    /// Returns the claims of the certificate.
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
 
-    /// The certificate as bytes.
+    /// Returns the encoded certificate.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 }
 
 impl Revocation {
-    /// Whose certificates hold no more.
+    /// Returns the key of the node that is revoked.
     pub fn public_key(&self) -> PublicKey {
         PublicKey(self.0.public_key)
     }
 
-    /// When it was signed, in seconds since 1970.
+    /// Time of the revocation, in seconds since 1970.
     pub fn revoked_at_unix_s(&self) -> u64 {
         self.0.revoked_at_unix_s
     }
 
-    /// The same on the wire.
+    /// Returns the revocation as the wire codec represents it.
     pub fn to_wire(&self) -> wire::Revocation {
         self.0
     }
@@ -301,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_signature_is_that_of_rfc_8032() {
-        // §7.1, test 2: the seed, the public key, and the signature of one byte.
+        // RFC 8032 §7.1, test 2: the seed, the public key, and the signature of one byte.
         let seed = [
             0x4c, 0xcd, 0x08, 0x9b, 0x28, 0xff, 0x96, 0xda, 0x9d, 0xb6, 0xc3, 0x46, 0xec, 0x11, 0x4e, 0x0f, 0x5b, 0x8a,
             0x31, 0x9f, 0x35, 0xab, 0xa6, 0x24, 0xda, 0x8c, 0xf6, 0xed, 0x4f, 0xb8, 0xa6, 0xfb,

@@ -1,5 +1,7 @@
-//! Protection against floods (WireGuard paper §5.3, §5.4.4, §5.4.7): MAC1 shows that the sender knows the receiver's public
-//! key, MAC2 that it can receive at the address it sends from. Both are checked before any public-key operation.
+//! Protection against handshake floods, as in WireGuard (its paper, §5.3, §5.4.4 and §5.4.7).
+//!
+//! MAC1 proves that the sender has the receiver's public key. MAC2 proves that the sender can receive at its source
+//! address. Both are checked before any public-key operation.
 
 use crate::identity::PublicKey;
 use crate::random::SecretRng;
@@ -12,15 +14,15 @@ use weft_units::{Duration, Instant};
 use weft_wire::handshake::{COOKIE_NONCE_LEN, CookieReply, MAC_LEN, Macs, SEALED_COOKIE_LEN};
 use weft_wire::hop::TAG_LEN;
 
-/// How long a cookie, and the secret it was made with, may be used.
+/// Lifetime of a cookie and of the secret that made it. Standard: WireGuard paper §5.4.7.
 pub(crate) const COOKIE_LIFETIME: Duration = Duration::from_secs(120);
 
-/// Proof of being reachable at an address.
+/// Proof that a sender can receive at its source address.
 pub(crate) type Cookie = [u8; MAC_LEN];
 
 type KeyedHash = Blake2sMac<U16>;
 
-/// Keyed BLAKE2s-128. Keys are 16 or 32 bytes here, which every BLAKE2s takes.
+/// Returns keyed BLAKE2s-128. All keys here have 16 or 32 bytes, which BLAKE2s accepts.
 fn keyed_hash(key: &[u8]) -> Option<KeyedHash> {
     <KeyedHash as KeyInit>::new_from_slice(key).ok()
 }
@@ -29,7 +31,7 @@ fn mac(key: &[u8], bytes: &[u8]) -> [u8; MAC_LEN] {
     keyed_hash(key).map_or([0; MAC_LEN], |hash| Mac::chain_update(hash, bytes).finalize_fixed().into())
 }
 
-/// Compares in constant time.
+/// Compares the MAC with `expected` in constant time.
 fn mac_is(key: &[u8], bytes: &[u8], expected: &[u8; MAC_LEN]) -> bool {
     keyed_hash(key).is_some_and(|hash| Mac::chain_update(hash, bytes).verify_slice(expected).is_ok())
 }
@@ -38,25 +40,27 @@ fn labelled(label: &[u8; 8], key: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain(label).chain(key.0).finalize().into()
 }
 
-/// The two keys made from a receiver's public key.
+/// The two keys that are derived from a receiver's public key: for MAC1 and for sealing cookies.
 #[derive(Clone)]
 pub(crate) struct MacKeys {
+    /// Key of MAC1.
     mac1: [u8; 32],
+    /// Key that seals cookies.
     cookie: [u8; 32],
 }
 
 impl MacKeys {
-    /// The keys of messages to the owner of `key`.
+    /// Derives the keys of messages to the owner of `key`.
     pub(crate) fn of(key: &PublicKey) -> MacKeys {
         MacKeys { mac1: labelled(b"weftmac1", key), cookie: labelled(b"weftcook", key) }
     }
 
-    /// MAC1 over the message before it.
+    /// Returns MAC1 over the bytes before it.
     pub(crate) fn mac1(&self, covered: &[u8]) -> [u8; MAC_LEN] {
         mac(&self.mac1, covered)
     }
 
-    /// Whether MAC1 is right.
+    /// True if MAC1 is valid.
     pub(crate) fn mac1_is_right(&self, macs: &Macs<'_>) -> bool {
         mac_is(&self.mac1, macs.mac1_covers, macs.mac1)
     }
@@ -65,7 +69,7 @@ impl MacKeys {
         UnboundKey::new(&CHACHA20_POLY1305, &self.cookie).map(LessSafeKey::new)
     }
 
-    /// Opens the reply to the message whose MAC1 is `mac1`.
+    /// Opens the cookie reply to the message with this MAC1.
     pub(crate) fn open_cookie(&self, reply: &CookieReply<'_>, mac1: &[u8; MAC_LEN]) -> Result<Cookie, Unspecified> {
         let (sealed, tag) = reply.sealed_cookie.split_last_chunk::<TAG_LEN>().ok_or(Unspecified)?;
         let mut cookie = [0; MAC_LEN];
@@ -74,7 +78,7 @@ impl MacKeys {
         Ok(cookie)
     }
 
-    /// Seals a cookie for the sender of the message whose MAC1 is `mac1`.
+    /// Seals a cookie for the sender of the message with this MAC1.
     pub(crate) fn seal_cookie(
         &self,
         mut cookie: Cookie,
@@ -89,14 +93,15 @@ impl MacKeys {
     }
 }
 
-/// MAC2 over the message before it.
+/// Returns MAC2 over the bytes before it.
 pub(crate) fn mac2(cookie: &Cookie, covered: &[u8]) -> [u8; MAC_LEN] {
     mac(cookie, covered)
 }
 
-/// Makes the cookies of a responder, from a secret that is renewed every [`COOKIE_LIFETIME`].
+/// Makes a responder's cookies from a secret that it renews every [`COOKIE_LIFETIME`].
 pub(crate) struct CookieMaker {
     secret: [u8; 32],
+    /// Time at which the secret was drawn.
     renewed: Instant,
 }
 
@@ -105,7 +110,7 @@ impl CookieMaker {
         CookieMaker { secret: rng.array(), renewed: now }
     }
 
-    /// The cookie of a sender at `source` (address and port).
+    /// Returns the cookie of a sender at `source`, the bytes of its address and port.
     pub(crate) fn cookie(&mut self, now: Instant, source: &[u8], rng: &mut SecretRng) -> Cookie {
         if now.since(self.renewed) >= COOKIE_LIFETIME {
             *self = CookieMaker::new(now, rng);
@@ -113,7 +118,7 @@ impl CookieMaker {
         mac(&self.secret, source)
     }
 
-    /// Whether MAC2 shows that the sender got the cookie of `source`.
+    /// True if MAC2 proves that the sender has received this cookie.
     pub(crate) fn mac2_is_right(cookie: &Cookie, macs: &Macs<'_>) -> bool {
         mac_is(cookie, macs.mac2_covers, macs.mac2)
     }

@@ -21,17 +21,17 @@ macro_rules! errors {
 }
 
 errors! {
-    /// Why a key could not be read from text.
+    /// Reason why a key could not be parsed from text.
     ParseKeyError {
-        /// Not base64 of 32 bytes.
+        /// The text is not the base64 of 32 bytes.
         Encoding = "a key is 44 characters of base64 (32 bytes)",
     }
 }
 
 errors! {
-    /// Why a peer could not be added.
+    /// Reason why a peer could not be added.
     PeerError {
-        /// There is a peer with this public key already.
+        /// The table already contains a peer with this public key.
         Duplicate = "there is a peer with this public key already",
         /// The public key is this node's own.
         Myself = "the public key is this node's own",
@@ -41,75 +41,75 @@ errors! {
 }
 
 errors! {
-    /// Why a certificate is of no use.
+    /// Reason why a certificate is rejected.
     CertificateError {
-        /// Not base64 of a certificate, or of a revocation where one is expected.
+        /// The text is not the base64 of a certificate, or of a revocation where one is expected.
         Encoding = "this is no certificate",
-        /// A name, a period or prefixes that no certificate can have.
+        /// The name, the validity period or the prefixes are invalid.
         Claims = "a certificate has a name without spaces, an end after its beginning, and 16 prefixes at most",
-        /// Not signed by the network's root key, or changed since.
+        /// The network's root key has not signed it, or it was changed after signing.
         OtherRoot = "not signed by the network's root key",
-        /// For another key than that of the node that shows it.
+        /// The certificate is for another key than that of the node that presented it.
         OtherKey = "for another node's key",
-        /// It holds from later on.
+        /// The validity period of the certificate has not begun.
         NotYetValid = "not valid yet",
-        /// It held until earlier.
+        /// The validity period of the certificate has ended.
         Expired = "expired",
-        /// The root has revoked the key.
+        /// The root key has revoked the node's key.
         Revoked = "revoked",
     }
 }
 
 errors! {
-    /// Why a handshake could not be started.
+    /// Reason why a handshake could not be started.
     InitiateError {
-        /// No peer has this number.
+        /// The table contains no peer with this number.
         UnknownPeer = "unknown peer",
-        /// The stamp is not above the last one used with this peer.
+        /// The stamp does not exceed the last one that was used with this peer.
         StampNotRising = "the stamp is not above the last one used with this peer",
         /// The output buffer is shorter than an initiation.
         NoRoom = "the output buffer is too small",
-        /// The peer's public key is no usable point (X25519 gave zero).
+        /// The peer's public key is invalid: X25519 yields an all-zero secret.
         BadPeerKey = "the peer's public key is not usable",
     }
 }
 
 errors! {
-    /// Why a handshake datagram got no answer. The sender is never told.
+    /// Reason why a handshake datagram is dropped. The sender gets no error message.
     HandshakeError {
-        /// Its sender asks for more than one place may, under load.
+        /// The source has exceeded its share of handshakes under load.
         TooMany = "too many handshakes from one place",
-        /// Not a handshake datagram of this version, or of the wrong length.
+        /// The datagram is not a handshake datagram of this version, or has a wrong length.
         Malformed = "not a handshake datagram",
-        /// The first MAC is wrong: the sender does not know this node's public key.
+        /// The first MAC is invalid: the sender does not have this node's public key.
         BadMac = "the first MAC is wrong",
-        /// A response or cookie reply that answers nothing this node sent and still waits for.
+        /// A response or cookie reply that matches no initiation for which this node still waits.
         Unexpected = "answers no handshake under way",
-        /// Decryption failed: forged, damaged, or meant for another key.
+        /// Decryption failed: the datagram is forged, damaged, or addressed to another key.
         BadCrypto = "the handshake does not authenticate",
-        /// Authentic, but the sender's static key is not that of a peer.
+        /// The datagram is authentic, but its sender is not a peer.
         Stranger = "the sender is no peer",
-        /// The stamp is not above the highest accepted from this peer.
+        /// The stamp does not exceed the highest one accepted from this peer.
         Replayed = "the stamp was used before",
         /// The stamp is too far ahead of this node's clock.
         TooFarAhead = "the stamp is too far ahead",
-        /// The two sides share no protocol version, or the peer chose something not offered.
+        /// The two nodes share no protocol version, or the peer chose an option that was not offered.
         NoCommonVersion = "no common protocol version",
-        /// The output buffer is shorter than the answer.
+        /// The output buffer is too short for the answer.
         NoRoom = "the output buffer is too small",
     }
 }
 
 errors! {
-    /// Why a packet could not be sealed.
+    /// Reason why a packet could not be sealed.
     SealError {
-        /// No peer has this number.
+        /// The table contains no peer with this number.
         UnknownPeer = "unknown peer",
-        /// There is no key to seal with: no handshake yet, or none in the last 180 s.
+        /// There is no key to seal with: no handshake succeeded, or none within the last 180 s.
         NotEstablished = "no session with this peer",
-        /// The peer has not said how it is addressed in this VPN, or is no member.
+        /// The peer has not sent its receiver index for this VPN, or is not a member.
         VpnClosed = "the peer has not opened this VPN",
-        /// The buffer has no room for header and tag, or the type is not a sealed one.
+        /// The buffer is too short for header and tag, or the packet type is not a sealed one.
         Malformed = "the buffer cannot hold a sealed datagram",
         /// The path has used all its packet numbers.
         Exhausted = "the path has used all its packet numbers",
@@ -117,15 +117,15 @@ errors! {
 }
 
 errors! {
-    /// Why a sealed datagram was dropped.
+    /// Reason why a sealed datagram was dropped.
     OpenError {
-        /// Not a sealed datagram of this version.
+        /// The datagram is not a sealed datagram of this version.
         Malformed = "not a sealed datagram",
-        /// No live key, and no VPN under one, has this receiver index.
+        /// No active key, and no VPN under one, has this receiver index.
         UnknownSession = "no session has this index",
-        /// Seen before, or older than the replay window.
+        /// The packet number was received before, or is older than the replay window.
         Replayed = "seen before or too old",
-        /// Forged or damaged.
+        /// The datagram is forged or damaged.
         BadCrypto = "the packet does not authenticate",
     }
 }

@@ -1,6 +1,7 @@
-//! The handshake itself: Noise `IKpsk2` (rev 34 §7.5 and §9.4), as in WireGuard, through the `snow` library.
+//! The Noise handshake `IKpsk2`, as in WireGuard, through the `snow` library.
 //!
-//! The prologue is a name and the clear header of the initiation, so that nobody can change the initiator's index on the way.
+//! The pattern is defined in Noise revision 34, §7.5 and §9.4. The prologue is a name and the unencrypted header of the
+//! initiation. An attacker can therefore not change the initiator's index in transit.
 
 use crate::identity::{Identity, PresharedKey, PublicKey};
 use crate::keys::SessionSecret;
@@ -11,7 +12,9 @@ use weft_wire::certificate::MAX_CERTIFICATE_LEN;
 use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, RESPONSE_PAYLOAD_LEN};
 use weft_wire::hop::PacketType;
 
+/// Name of the Noise protocol, as defined in Noise §8.
 const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+/// Position of the pre-shared key in the handshake pattern: after the second message (`psk2`).
 const PSK_POSITION: u8 = 2;
 
 fn prologue(initiator_index: u32) -> [u8; 12] {
@@ -30,11 +33,16 @@ fn secret_of(state: &mut HandshakeState) -> SessionSecret {
     SessionSecret::new(split, state.get_handshake_hash())
 }
 
-/// A handshake this node initiated, waiting for its response. The library's state is boxed, so that its memory is freed, which wipes it.
+/// A handshake that this node initiated and that waits for its response.
+///
+/// The state is boxed so that its memory is freed, because the allocator wipes freed memory.
 pub(crate) struct Initiator(Box<HandshakeState>);
 
 impl Initiator {
-    /// Writes the first message to `noise`, which is as long as it: [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) bytes and the certificate's.
+    /// Writes the first message into `noise`, which must have exactly its length.
+    ///
+    /// The length is [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) plus that of the certificate,
+    /// in bytes.
     pub(crate) fn start(
         identity: &Identity,
         peer: (&PublicKey, &PresharedKey),
@@ -55,8 +63,9 @@ impl Initiator {
         Ok(Initiator(state))
     }
 
-    /// Reads the second message: the payload, the certificate behind it, the secret. A message that does not authenticate changes nothing:
-    /// the true one may still come.
+    /// Reads the second message and returns its payload, the certificate behind it, and the session secret.
+    ///
+    /// A message that does not authenticate changes nothing, because the true response may still arrive.
     pub(crate) fn finish(
         &mut self,
         noise: &[u8],
@@ -69,14 +78,14 @@ impl Initiator {
     }
 }
 
-/// A handshake a peer initiated, decrypted and not answered yet.
+/// A handshake that a peer initiated: decrypted, but not answered yet.
 pub(crate) struct Responder {
     state: Box<HandshakeState>,
-    /// The initiator's static key.
+    /// The initiator's static public key.
     pub(crate) peer: PublicKey,
-    /// What the initiation carried.
+    /// The payload of the initiation.
     pub(crate) payload: [u8; INITIATION_PAYLOAD_LEN],
-    /// The certificate behind it, and what fills the datagram; empty without one.
+    /// The certificate behind the payload, with padding. Empty without a certificate.
     pub(crate) certificate: Vec<u8>,
 }
 
@@ -94,7 +103,10 @@ impl Responder {
         Ok(Responder { peer: PublicKey(*peer), payload: *payload, certificate: certificate.to_vec(), state })
     }
 
-    /// Writes the second message to `noise`, which is as long as it: [`RESPONSE_NOISE_LEN`](weft_wire::handshake::RESPONSE_NOISE_LEN) bytes and the certificate's.
+    /// Writes the second message into `noise`, which must have exactly its length.
+    ///
+    /// The length is [`RESPONSE_NOISE_LEN`](weft_wire::handshake::RESPONSE_NOISE_LEN) plus that of the certificate, in
+    /// bytes.
     pub(crate) fn answer(
         mut self,
         psk: &PresharedKey,

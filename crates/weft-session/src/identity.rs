@@ -1,4 +1,6 @@
-//! Who a node is: its static X25519 key pair (RFC 7748), and the names made from the public half.
+//! A node's identity: its static X25519 key pair (RFC 7748) and its node id.
+//!
+//! The node id derives from the public key.
 
 use crate::error::ParseKeyError;
 use aws_lc_rs::agreement::{PrivateKey, X25519};
@@ -9,15 +11,16 @@ use core::str::FromStr;
 use weft_units::NodeId;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+/// Length of a key, in bytes.
 const KEY_LEN: usize = 32;
-/// Bytes of a key's padded base64.
+/// Length of a key in padded base64, in characters.
 const KEY_TEXT_LEN: usize = 44;
 
-/// A static X25519 public key. Its text is base64.
+/// A static X25519 public key. Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; KEY_LEN]);
 
-/// A node's static secret. Wiped from memory when dropped; never shown.
+/// A node's static private key. It is wiped from memory when dropped and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Identity {
     secret: [u8; KEY_LEN],
@@ -25,18 +28,20 @@ pub struct Identity {
     public: PublicKey,
 }
 
-/// A secret two peers share beside their static keys, mixed into the handshake (Noise §9, `psk2`). Its text is base64.
+/// A secret that two peers share in addition to their static keys. Its text form is base64.
+///
+/// The handshake mixes it in (Noise §9, `psk2`).
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
 
 impl PublicKey {
-    /// The place of the node that has this key: [`place_of`] it.
+    /// Returns the id of the node that owns this key, as [`place_of`] computes it.
     pub fn node_id(&self) -> NodeId {
         place_of(&self.0)
     }
 }
 
-/// The first 160 bits of SHA-256 of some bytes: where they belong in the overlay.
+/// Returns the first 160 bits of the SHA-256 hash of `bytes`: their position in the overlay's id space.
 pub fn place_of(bytes: &[u8]) -> NodeId {
     let hash = digest::digest(&digest::SHA256, bytes);
     let mut id = [0; NodeId::LEN];
@@ -45,23 +50,23 @@ pub fn place_of(bytes: &[u8]) -> NodeId {
 }
 
 impl Identity {
-    /// The identity of 32 secret random bytes: key generation, and reading a stored key.
+    /// Creates an identity from 32 secret random bytes: a new key or a stored one.
     pub fn from_secret(secret: [u8; KEY_LEN]) -> Identity {
         let public = x25519_public(&secret);
         Identity { secret, public: PublicKey(public) }
     }
 
-    /// The key peers know this node by.
+    /// Returns the public key by which peers identify this node.
     pub fn public_key(&self) -> PublicKey {
         self.public
     }
 
-    /// The name of this node.
+    /// Returns the id of this node.
     pub fn node_id(&self) -> NodeId {
         self.public.node_id()
     }
 
-    /// The secret as base64, to be stored.
+    /// Returns the private key as base64, for storage.
     pub fn secret_to_base64(&self) -> String {
         Base64::encode_string(&self.secret)
     }
@@ -72,12 +77,12 @@ impl Identity {
 }
 
 impl PresharedKey {
-    /// A pre-shared key of 32 secret random bytes.
+    /// Creates a pre-shared key from 32 secret random bytes.
     pub fn new(secret: [u8; KEY_LEN]) -> PresharedKey {
         PresharedKey(secret)
     }
 
-    /// The key that stands for "none" (WireGuard paper §5.4: all zeros).
+    /// Returns the all-zero key that stands for "no pre-shared key" (WireGuard paper §5.4).
     pub(crate) fn none() -> PresharedKey {
         PresharedKey([0; KEY_LEN])
     }
@@ -87,7 +92,7 @@ impl PresharedKey {
     }
 }
 
-/// The public key of any 32 bytes: X25519 clamps them, so there is no invalid secret.
+/// Returns the public key of any 32 bytes. X25519 clamps them, so every secret is valid.
 pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     let mut public = [0; KEY_LEN];
     let computed = PrivateKey::from_private_key(&X25519, secret).ok().and_then(|key| key.compute_public_key().ok());
@@ -97,6 +102,7 @@ pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     public
 }
 
+/// Decodes the base64 of a key.
 pub(crate) fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
     let mut key = [0; KEY_LEN];
     match Base64::decode(text, &mut key) {
@@ -155,7 +161,7 @@ impl fmt::Debug for PresharedKey {
 mod tests {
     use super::*;
 
-    /// RFC 7748 §6.1, Alice.
+    /// Alice's key pair of RFC 7748 §6.1.
     const ALICE_SECRET: [u8; 32] = [
         0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
         0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,

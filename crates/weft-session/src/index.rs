@@ -3,10 +3,10 @@ use crate::random::SecretRng;
 use hashbrown::HashTable;
 use weft_units::{PeerId, VpnId};
 
-/// What a receiver index stands for.
+/// The object that a receiver index identifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
-    /// A handshake this node initiated with a peer.
+    /// A handshake that this node initiated with a peer.
     Handshake(PeerId),
     /// A slot of a peer's key ring.
     Key(PeerId, u8),
@@ -14,19 +14,19 @@ pub(crate) enum Target {
     Vpn(PeerId, u8, VpnId),
 }
 
-/// Receiver indices this node gave out: random and unique, and never zero.
+/// The receiver indices that this node has assigned: random, unique and never zero.
 #[derive(Default)]
 pub(crate) struct IndexTable {
     entries: HashTable<(u32, Target)>,
 }
 
-/// Spreads an index over the hash. The indices in the table are ours and random, so no stranger can make them collide.
+/// Hashes an index. This node draws the indices at random, so an attacker cannot cause collisions.
 fn hash(index: u32) -> u64 {
     u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl IndexTable {
-    /// A new index for `target`.
+    /// Assigns a new index to `target`.
     pub(crate) fn allocate(&mut self, rng: &mut SecretRng, target: Target) -> u32 {
         loop {
             let index = rng.next_u32();
@@ -37,7 +37,7 @@ impl IndexTable {
         }
     }
 
-    /// What `index` stands for.
+    /// Returns the target of `index`.
     pub(crate) fn get(&self, index: u32) -> Option<Target> {
         self.entries.find(hash(index), |entry| entry.0 == index).map(|entry| entry.1)
     }
@@ -47,21 +47,21 @@ impl IndexTable {
         self.entries.len()
     }
 
-    /// Lets an index stand for something else.
+    /// Assigns another target to an index.
     pub(crate) fn point(&mut self, index: u32, target: Target) {
         if let Some(entry) = self.entries.find_mut(hash(index), |entry| entry.0 == index) {
             entry.1 = target;
         }
     }
 
-    /// Forgets an index.
+    /// Removes an index.
     pub(crate) fn free(&mut self, index: u32) {
         if let Ok(entry) = self.entries.find_entry(hash(index), |entry| entry.0 == index) {
             entry.remove();
         }
     }
 
-    /// Forgets a key's index and those of its VPNs.
+    /// Removes the index of a key and those of its VPNs.
     pub(crate) fn free_key(&mut self, key: &SessionKey) {
         self.free(key.local_index);
         key.vpns.local_indices().for_each(|index| self.free(index));

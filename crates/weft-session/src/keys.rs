@@ -1,4 +1,7 @@
-//! Keys: from the secret of a handshake to the AEAD keys of a session and its VPNs, and the few that are alive at a time.
+//! Session keys: derives AEAD keys from the secret of a handshake and stores the active ones.
+//!
+//! [`SessionKey`] seals and opens packets of one handshake and its VPNs. [`KeyRing`] holds the few keys that are active
+//! with a peer, and chooses the one that seals. Keys are wiped from memory when they end.
 
 use crate::timers::{KEY_LIFETIME, REKEY_AFTER_PACKETS};
 use crate::vpn_keys::VpnKeys;
@@ -10,17 +13,17 @@ use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 
 use zeroize::Zeroize;
 
-/// The numbers of relayed datagrams, whichever path they take to the next node.
+/// Path id that numbers relayed datagrams, regardless of the path that they take to the next node.
 pub(crate) const RELAYED: PathId = PathId(u8::MAX);
 
 /// The AEAD that seals packets.
 ///
-/// A node says which it prefers; two nodes use AES-256-GCM if both prefer it, ChaCha20-Poly1305 otherwise.
+/// Each node announces its preference. Two nodes use AES-256-GCM if both prefer it, ChaCha20-Poly1305 otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cipher {
-    /// RFC 8439: fast on every machine.
+    /// RFC 8439: fast on every processor.
     ChaCha20Poly1305,
-    /// NIST SP 800-38D: several times faster where the processor has AES instructions.
+    /// NIST SP 800-38D: several times faster on processors with AES instructions.
     Aes256Gcm,
 }
 
@@ -33,7 +36,7 @@ impl Cipher {
     }
 }
 
-/// Which way a key works.
+/// Direction of the packets that a key protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     InitiatorToResponder,
@@ -49,10 +52,10 @@ impl Direction {
     }
 }
 
-/// The secret two peers share after a handshake; every key of the session is expanded from it.
+/// The secret that two peers share after a handshake. Every key of the session is derived from it.
 ///
-/// HKDF-SHA-256 (RFC 5869): input key material is both halves of Noise's `Split()` (rev 34 §5.2), salt is the handshake hash,
-/// info is a label of fixed length, then fixed-width fields.
+/// The derivation is HKDF-SHA-256 (RFC 5869). The input key material is both halves of Noise's `Split()` (revision 34,
+/// §5.2), and the salt is the handshake hash. The info is a label of fixed length, followed by fields of fixed width.
 pub(crate) struct SessionSecret(Prk);
 
 impl SessionSecret {
@@ -69,12 +72,16 @@ impl SessionSecret {
         SessionSecret(secret)
     }
 
-    /// The key of hop packets in one direction. Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
+    /// Derives the key of hop packets in one direction.
+    ///
+    /// Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
     pub(crate) fn hop_key(&self, direction: Direction, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         self.key(&[b"weft hop", &[direction as u8]], cipher)
     }
 
-    /// The key of a VPN's packets in one direction. Info: "weft vpn" ‖ direction, as above ‖ VPN id, 32 bits.
+    /// Derives the key of a VPN's packets in one direction.
+    ///
+    /// Info: "weft vpn" ‖ direction as in [`SessionSecret::hop_key`] ‖ VPN id (32 bits).
     fn vpn_key(&self, direction: Direction, vpn: VpnId, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         self.key(&[b"weft vpn", &[direction as u8], &vpn.0.to_be_bytes()], cipher)
     }
@@ -87,7 +94,9 @@ impl SessionSecret {
     }
 }
 
-/// Path id as 32 bits ‖ packet number: never twice under a key, because a path never gives a number twice.
+/// Returns the nonce: path id (32 bits) ‖ packet number.
+///
+/// It never repeats under a key, because a path never uses a number twice.
 fn nonce(path: PathId, number: u64) -> Nonce {
     let mut nonce = [0; 12];
     nonce[3] = path.0;
@@ -95,30 +104,37 @@ fn nonce(path: PathId, number: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// The sealing and opening keys of one handshake, and those of its VPNs.
+/// The sealing and opening keys of one handshake and of its VPNs.
 pub(crate) struct SessionKey {
+    /// Receiver index by which the peer addresses this node.
     pub(crate) local_index: u32,
+    /// Receiver index by which this node addresses the peer.
     pub(crate) remote_index: u32,
+    /// Time at which the handshake completed.
     pub(crate) created: Instant,
-    /// Whether this node initiated the handshake, and so is the one to repeat it.
+    /// True if this node initiated the handshake. The initiator also starts the next one.
     pub(crate) initiator: bool,
-    /// Whether the peer is known to have the key: it answered, or a packet under it arrived.
+    /// True if the peer is known to have the key: it responded, or a packet under the key arrived.
     pub(crate) confirmed: bool,
-    /// Whether a packet was opened with it.
+    /// True if a packet was opened with the key.
     pub(crate) opened: bool,
-    /// The peer's association, and the base of its packet numbers.
+    /// Association of the peer: the run of its program that made the handshake.
     pub(crate) association: u64,
+    /// Base of the peer's packet numbers.
     pub(crate) peer_base: u16,
-    /// Packets sealed with it, in all VPNs.
+    /// Number of packets sealed with the key, including those of all VPNs.
     pub(crate) sealed: u64,
+    /// Keys and receiver indices of the VPNs under this session key.
     pub(crate) vpns: VpnKeys,
     secret: SessionSecret,
     cipher: Cipher,
+    /// Key of the packets that this node sends.
     sealing: LessSafeKey,
+    /// Key of the packets that this node receives.
     opening: LessSafeKey,
 }
 
-/// What a handshake agreed on, from one side.
+/// The result of a handshake, as one side sees it.
 pub(crate) struct Agreement {
     pub(crate) secret: SessionSecret,
     pub(crate) cipher: Cipher,
@@ -153,18 +169,18 @@ impl SessionKey {
         })
     }
 
-    /// Whether it has sealed so much that the next handshake is due.
+    /// True if the key has sealed so many packets that the next handshake is due.
     pub(crate) fn rekey_for_packets(&self) -> bool {
         self.sealed >= REKEY_AFTER_PACKETS
     }
 
-    /// The receiver index of a VPN's packets toward the peer.
+    /// Returns the receiver index of a VPN's packets toward the peer.
     #[inline]
     pub(crate) fn receiver(&self, vpn: VpnId) -> Option<u32> {
         if vpn == VpnId::DEFAULT { Some(self.remote_index) } else { self.vpns.get(vpn)?.remote_index }
     }
 
-    /// Which way packets go that are sealed here.
+    /// Returns the direction of the packets that this node seals.
     fn outward(&self) -> Direction {
         if self.initiator { Direction::InitiatorToResponder } else { Direction::ResponderToInitiator }
     }
@@ -193,7 +209,7 @@ impl SessionKey {
         }
     }
 
-    /// Seals a datagram in place: its header is associated data, its last 16 bytes become the tag.
+    /// Seals a datagram in place. Its header is the associated data, and its last 16 bytes become the tag.
     pub(crate) fn seal(
         &mut self,
         vpn: VpnId,
@@ -208,7 +224,7 @@ impl SessionKey {
         Ok(())
     }
 
-    /// Opens a datagram in place: the plaintext takes the place of the ciphertext.
+    /// Opens a datagram in place: the plaintext replaces the ciphertext.
     pub(crate) fn open(
         &mut self,
         vpn: VpnId,
@@ -220,11 +236,13 @@ impl SessionKey {
         self.opening_in(vpn)?.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
     }
 
-    /// Seals a relayed datagram in place: its way, `way_len` bytes before the tag; all before that is associated data.
+    /// Seals the labels of a relayed datagram in place: the `way_len` bytes before the tag.
     ///
-    /// What is within has a tag that commits to it, and to authenticate no more of it than its header and that tag would be enough for its
-    /// ends, and cheaper. But who listens and injects could then change a copy and have it arrive first: it would pass here, and the true
-    /// one be refused as a repeat. So the whole is authenticated on each segment, and nobody but those on the way can take anything out.
+    /// All bytes before the labels are associated data. Authenticating only the header and the tag of the inner
+    /// datagram would be cheaper, and its ends would still detect every change. But an attacker that eavesdrops and
+    /// injects could then change a copy and deliver it first. The relay would accept the copy and reject the original
+    /// as a replay. Therefore each segment authenticates the whole datagram, and only nodes on the route can suppress
+    /// it.
     pub(crate) fn seal_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let (rest, tag) = datagram.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
         let at = rest.len().checked_sub(way_len).ok_or(Unspecified)?;
@@ -234,7 +252,7 @@ impl SessionKey {
         Ok(())
     }
 
-    /// Opens a relayed datagram's way in place.
+    /// Opens the labels of a relayed datagram in place.
     pub(crate) fn open_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let at = datagram.len().checked_sub(way_len + TAG_LEN).ok_or(Unspecified)?;
         let (within, sealed) = datagram.split_at_mut(at);
@@ -242,29 +260,35 @@ impl SessionKey {
     }
 }
 
+/// Number of keys that a peer may have at a time.
 const SLOTS: usize = 4;
-/// By how much a key may end earlier at the peer, where it is older.
+/// Amount by which a key may end earlier at the peer, where the key is older.
 const ENDS_EARLIER: Duration = Duration::from_secs(10);
 
-/// The keys alive with one peer, oldest first. All of them open; the newest confirmed one seals.
+/// The active keys of one peer, oldest first. All of them open packets; the newest confirmed one seals.
 #[derive(Default)]
 pub(crate) struct KeyRing {
-    /// Boxed, so that an ended key's memory is freed, which wipes it.
+    /// The keys by slot. They are boxed so that an ended key's memory is freed, because the allocator wipes freed
+    /// memory.
     keys: [Option<Box<SessionKey>>; SLOTS],
+    /// Slot of the key that seals.
     sending: Option<usize>,
-    /// Order of arrival per slot.
+    /// Serial number of each slot's key, in the order of insertion.
     order: [u64; SLOTS],
+    /// Number of keys inserted so far.
     count: u64,
 }
 
 impl KeyRing {
-    /// The key that seals, if there is one.
+    /// Returns the key that seals, if there is one.
     pub(crate) fn sending(&self) -> Option<&SessionKey> {
         self.get(self.sending?)
     }
 
-    /// The slot of the key that seals a VPN's packets: the newest for which the peer told its index, unless that is about to end. The
-    /// default VPN needs none.
+    /// Returns the slot of the key that seals a VPN's packets.
+    ///
+    /// It is the newest key for which the peer has sent its receiver index, unless that key is about to end. The
+    /// default VPN needs no such index.
     #[inline]
     pub(crate) fn sending_slot(&self, now: Instant, vpn: VpnId) -> Option<usize> {
         let sending = self.sending?;
@@ -277,22 +301,22 @@ impl KeyRing {
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
-    /// The key in a slot.
+    /// Returns the key in a slot.
     pub(crate) fn get(&self, slot: usize) -> Option<&SessionKey> {
         self.keys.get(slot)?.as_deref()
     }
 
-    /// The key in a slot, to be used.
+    /// Returns the key in a slot for use.
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
         self.keys.get_mut(slot)?.as_deref_mut()
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SessionKey> {
         self.keys.iter().flatten().map(Box::as_ref)
     }
 
-    /// Takes a key in; gives its slot and the key that had to go for it.
+    /// Inserts a key. Returns its slot, and the key that it replaced.
     pub(crate) fn insert(&mut self, key: SessionKey) -> (usize, Option<Box<SessionKey>>) {
         let slot = self.slot_for_new();
         let confirmed = key.confirmed;
@@ -305,13 +329,13 @@ impl KeyRing {
         (slot, gone)
     }
 
-    /// A free slot, or that of the oldest key that does not seal.
+    /// Returns a free slot, or the slot of the oldest key that does not seal.
     fn slot_for_new(&self) -> usize {
         let age = |slot: &usize| if self.keys[*slot].is_none() { 0 } else { self.order[*slot] };
         (0..SLOTS).filter(|slot| Some(*slot) != self.sending).min_by_key(age).unwrap_or(0)
     }
 
-    /// The peer has the key in `slot`: it seals from now on, unless a newer one does.
+    /// Records that the peer has the key in `slot`. The key seals from now on, unless a newer one does.
     pub(crate) fn confirm(&mut self, slot: usize) {
         if let Some(key) = self.get_mut(slot) {
             key.confirmed = true;
@@ -321,7 +345,7 @@ impl KeyRing {
         }
     }
 
-    /// Drops the keys `keep` says no to; gives each to `dropped`.
+    /// Removes the keys for which `keep` returns false, and passes each to `dropped`.
     pub(crate) fn retain(&mut self, keep: impl Fn(&SessionKey) -> bool, mut dropped: impl FnMut(&SessionKey)) {
         for slot in &mut self.keys {
             if let Some(key) = slot.take_if(|key| !keep(key)) {
@@ -333,7 +357,7 @@ impl KeyRing {
         }
     }
 
-    /// When the next key ends.
+    /// Returns the time at which the next key ends.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.iter().map(|key| key.created + KEY_LIFETIME).min()
     }

@@ -1,11 +1,11 @@
-//! Secure sessions between adjacent nodes: Noise IK handshake, keys and their change, replay windows, cookies.
+//! Secure sessions between adjacent nodes: handshake, key rotation, replay windows and cookies.
 //!
-//! The shape is WireGuard's (J. A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel", NDSS 2017) over
-//! Noise `IKpsk2` (The Noise Protocol Framework, revision 34), with one difference that several paths ask for: packet
-//! numbers and replay windows are per path, and packet numbers go on when the key changes.
+//! The design is that of WireGuard (J. A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel", NDSS 2017)
+//! over Noise `IKpsk2` (The Noise Protocol Framework, revision 34). Several paths require one difference: packet
+//! numbers and replay windows are per path, and packet numbers continue when the key changes.
 //!
-//! Sans-IO: time, a seed and a stamp that rises across restarts come in as arguments; datagrams go in and out as slices.
-//! [`Sessions`] is the table of all peers; everything else is a part of it.
+//! The crate does no IO. Time, a seed, and a stamp that rises across restarts are arguments. Datagrams are slices.
+//! [`Sessions`] is the table of all peers. All other types are parts of it.
 #![forbid(unsafe_code)]
 
 mod admission;

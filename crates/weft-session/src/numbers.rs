@@ -1,29 +1,34 @@
-//! Packet numbers per path: handing them out, and finding them again from their low 32 bits.
+//! Packet numbers per path: assigns them, and reconstructs them from their low 32 bits.
 //!
-//! A sender's numbers rise for as long as its process lives, whatever happens to keys. A receiver that knows nothing of the
-//! sender (it restarted, or the sender did) needs a start to find full numbers from: each handshake message carries a *base*,
-//! and when the peer turns out to be new, the sender raises the next number of every path to at least base · 2^32.
+//! A sender's numbers rise as long as its process lives, independent of key changes. A receiver that has not met the
+//! sender's process (because either of them restarted) needs a starting point for the full numbers. Each handshake
+//! message therefore carries a *base*. When the peer turns out to be new, the sender raises the next number of every
+//! path to at least base · 2^32.
 
 use crate::replay::ReplayWindow;
 use weft_units::PathId;
 use weft_wire::hop::{MAX_PACKET_NUMBER, reconstruct_packet_number};
 
+/// Number of possible path ids.
 const PATHS: usize = 256;
-/// How far above base · 2^32 numbers may be while a receiver still finds them (less than 2^31 by half).
+/// Range above base · 2^32 in which a receiver still reconstructs numbers. Derived: half of the limit 2^31.
 const BASE_REACH: u64 = 1 << 30;
 
+/// Returns the first packet number of a base.
 fn first_of(base: u16) -> u64 {
     u64::from(base) << 32
 }
 
-/// The full number of a packet from a sender that announced `base` and is not known otherwise.
+/// Returns the full number of a packet from a sender that announced `base` and is otherwise unknown.
 pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
     reconstruct_packet_number(low, first_of(base).saturating_sub(1))
 }
 
 /// The next packet number of every path toward one peer.
 pub(crate) struct SendNumbers {
+    /// Next packet number of each path id.
     next: Box<[u64; PATHS]>,
+    /// Base that was announced last.
     base: u16,
 }
 
@@ -32,7 +37,7 @@ impl SendNumbers {
         SendNumbers { next: Box::new([0; PATHS]), base: 0 }
     }
 
-    /// Uses up the next number of a path; `None` when it has no more.
+    /// Returns the next number of a path and advances it. `None` if the path has used all numbers.
     pub(crate) fn take(&mut self, path: PathId) -> Option<u64> {
         let next = &mut self.next[usize::from(path.0)];
         let number = *next;
@@ -43,13 +48,13 @@ impl SendNumbers {
         Some(number)
     }
 
-    /// As if `count` numbers had been used on a path.
+    /// Advances a path as if `count` numbers had been used.
     #[cfg(test)]
     pub(crate) fn skip(&mut self, path: PathId, count: u64) {
         self.next[usize::from(path.0)] += count;
     }
 
-    /// The base to announce now.
+    /// Returns the base to announce now.
     pub(crate) fn base(&mut self) -> u16 {
         let highest = self.next.iter().copied().max().unwrap_or(0);
         if highest > first_of(self.base) + BASE_REACH {
@@ -58,21 +63,22 @@ impl SendNumbers {
         self.base
     }
 
-    /// Raises every path to the base announced: the peer is new.
+    /// Raises the numbers of every path to the announced base, because the peer is new.
     pub(crate) fn raise_to_base(&mut self) {
         let first = first_of(self.base);
         self.next.iter_mut().for_each(|next| *next = (*next).max(first));
     }
 }
 
-/// The replay windows of one peer, one per path it has used.
+/// The replay windows of one peer, one for each path that it has used.
 pub(crate) struct ReceiveWindows {
     windows: Box<[Option<Box<ReplayWindow>>; PATHS]>,
+    /// Base that the sender announced when this node met its process.
     base: u16,
 }
 
 impl ReceiveWindows {
-    /// No packets seen from a sender that announced `base`.
+    /// Creates empty windows for a sender that announced `base`.
     pub(crate) fn new(base: u16) -> ReceiveWindows {
         ReceiveWindows { windows: Box::new([const { None }; PATHS]), base }
     }
@@ -81,7 +87,7 @@ impl ReceiveWindows {
         self.windows[usize::from(path.0)].as_deref()
     }
 
-    /// The full number of a packet, if it was not seen and is not too old. Changes nothing.
+    /// Returns the full number of a packet, or `None` if it was received before or is too old. Changes nothing.
     pub(crate) fn find_new(&self, path: PathId, low: u32) -> Option<u64> {
         let window = self.window(path);
         let next = window.map_or(first_of(self.base), ReplayWindow::next);
@@ -89,7 +95,7 @@ impl ReceiveWindows {
         window.is_none_or(|window| window.is_new(number)).then_some(number)
     }
 
-    /// Remembers the number of an authenticated packet.
+    /// Records the number of an authenticated packet.
     pub(crate) fn mark(&mut self, path: PathId, number: u64) {
         let base = self.base;
         self.windows[usize::from(path.0)]

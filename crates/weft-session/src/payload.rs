@@ -1,48 +1,57 @@
-//! What the two handshake messages carry, encrypted: the wire's payloads, and in the bytes those leave free what this
-//! crate's two ends agree on besides: the cipher, and the base of their packet numbers.
+//! The encrypted payloads of the two handshake messages.
+//!
+//! They hold the wire crate's payloads. The remaining bytes hold the parameters that this crate negotiates: the cipher
+//! and the base of the packet numbers.
 
 use crate::keys::Cipher;
 use crate::stamps::{RefusedStamp, StampFault};
 use weft_wire::WireError;
 use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, InitiationPayload, RESPONSE_PAYLOAD_LEN, ResponsePayload};
 
-/// The lowest protocol version this program speaks.
+/// The lowest protocol version that this program supports.
 pub(crate) const LOWEST_VERSION: u8 = 1;
-/// The highest protocol version this program speaks.
+/// The highest protocol version that this program supports.
 pub(crate) const HIGHEST_VERSION: u8 = 1;
 
-/// An initiation's payload: the wire's 18 bytes | preferred cipher u8 | 0 | base u16 | bytes of the certificate u16 | 8 zero bytes.
+/// An initiation's payload.
 ///
-/// The certificate follows, and zero bytes that make all initiations with one equally long: the length shows not who comes, and leaves
-/// room for the answer's certificate.
+/// Layout: 18 bytes of the wire payload | preferred cipher u8 | 0 | base u16 | certificate length u16 | 8 zero bytes.
+///
+/// The certificate follows. Zero bytes then pad all initiations with a certificate to one length. The length therefore
+/// does not reveal the sender, and leaves room for the certificate in the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) wire: InitiationPayload,
     pub(crate) preferred_cipher: Cipher,
     /// Base of the sender's packet numbers.
     pub(crate) base: u16,
-    /// Bytes of the certificate behind it.
+    /// Length of the certificate behind the payload, in bytes.
     pub(crate) certificate_len: u16,
 }
 
-/// A response's payload: the wire's 9 bytes | cipher u8 | base u16 | responder's index u32. The highest bit of the cipher's byte says that
-/// another node shows the initiator's key.
+/// A response's payload.
 ///
-/// The index is repeated here so that nobody can change it in the clear header on the way.
+/// Layout: 9 bytes of the wire payload | cipher u8 | base u16 | responder's index u32. The highest bit of the cipher
+/// byte means that another node uses the initiator's key.
+///
+/// The index is repeated here, under encryption, so that nobody can change the one in the unencrypted header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
     pub(crate) wire: ResponsePayload,
     pub(crate) cipher: Cipher,
     /// Base of the sender's packet numbers.
     pub(crate) base: u16,
-    /// The index the responder wants to be addressed by.
+    /// Receiver index that the initiator must use to address the responder.
     pub(crate) index: u32,
-    /// Another node shows the initiator's key.
+    /// True if another node uses the initiator's key.
     pub(crate) is_shared: bool,
 }
 
+/// Cipher byte of ChaCha20-Poly1305.
 const CHACHA20_POLY1305: u8 = 1;
+/// Cipher byte of AES-256-GCM.
 const AES_256_GCM: u8 = 2;
+/// Bit of the cipher byte: another node uses the initiator's key.
 const KEY_IS_SHARED: u8 = 0x80;
 
 fn cipher_byte(cipher: Cipher) -> u8 {
@@ -72,20 +81,20 @@ impl Offer {
         bytes
     }
 
-    /// A cipher this version does not know counts as ChaCha20-Poly1305, which every version has.
+    /// Decodes an offer. An unknown cipher counts as ChaCha20-Poly1305, which every version supports.
     pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<Offer, WireError> {
         let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         let [base, certificate_len] = [20, 22].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));
         Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base, certificate_len })
     }
 
-    /// The highest version both speak.
+    /// Returns the highest version that both nodes support.
     pub(crate) fn common_version(&self) -> Option<u8> {
         let version = self.wire.version_max.min(HIGHEST_VERSION);
         (version >= self.wire.version_min.max(LOWEST_VERSION)).then_some(version)
     }
 
-    /// The cipher both get, if this node prefers `own`.
+    /// Returns the cipher that both nodes use if this node prefers `own`.
     pub(crate) fn common_cipher(&self, own: Cipher) -> Cipher {
         match (self.preferred_cipher, own) {
             (Cipher::Aes256Gcm, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
@@ -103,7 +112,7 @@ impl Answer {
         bytes
     }
 
-    /// `None` for a version or cipher that was not offered by a node that prefers `own`.
+    /// Decodes an answer. Returns `None` if its version or cipher was not offered by a node that prefers `own`.
     pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<Answer> {
         let wire = ResponsePayload::parse(bytes).ok()?;
         let is_shared = bytes[9] & KEY_IS_SHARED != 0;
@@ -124,17 +133,19 @@ impl Answer {
     }
 }
 
-/// The version of a response that refuses: no session comes of it.
+/// Version in a response that refuses the initiation. Such a response makes no session.
 const REFUSES: u8 = 0;
 
-/// The payload that refuses a stamp, in a response's layout: the highest stamp accepted u64 | 0 | reason u8 | 6 zero bytes.
+/// Returns the payload that refuses a stamp, in the layout of a response.
+///
+/// Layout: highest accepted stamp u64 | 0 | reason u8 | 6 zero bytes.
 pub(crate) fn refusal(refused: &RefusedStamp) -> [u8; RESPONSE_PAYLOAD_LEN] {
     let mut bytes = ResponsePayload { association: refused.accepted, version: REFUSES }.emit();
     bytes[9] = refused.fault.byte();
     bytes
 }
 
-/// The highest stamp accepted, and the reason, if this response refuses.
+/// Returns the highest accepted stamp and the reason if the response is a refusal.
 pub(crate) fn parse_refusal(bytes: &[u8; RESPONSE_PAYLOAD_LEN]) -> Option<(u64, StampFault)> {
     let wire = ResponsePayload::parse(bytes).ok().filter(|wire| wire.version == REFUSES)?;
     Some((wire.association, StampFault::of(bytes[9])))

@@ -1,4 +1,4 @@
-//! All that one node remembers of one peer.
+//! State of one peer: keys, packet numbers, replay windows, and the handshake in progress.
 
 use crate::cookie::{COOKIE_LIFETIME, Cookie, MacKeys};
 use crate::handshake::Initiator;
@@ -12,51 +12,64 @@ use weft_units::Instant;
 use weft_units::planted::{self, Fault};
 use weft_wire::handshake::MAC_LEN;
 
-/// An initiation sent and not answered yet.
+/// An initiation that was sent and not answered yet.
 pub(crate) struct Pending {
     pub(crate) index: u32,
+    /// Time at which the initiation was created.
     pub(crate) created: Instant,
+    /// State of the handshake, which processes the response.
     pub(crate) initiator: Initiator,
-    /// The datagram, with MAC2 zero.
+    /// The initiation's datagram, with MAC2 zero.
     pub(crate) datagram: Vec<u8>,
 }
 
-/// An initiation answered, to know its copies by.
+/// An initiation that this node answered, stored to recognise its copies.
 pub(crate) struct Answered {
+    /// Time of the answer.
     pub(crate) at: Instant,
-    /// Our index of the key that came of it.
+    /// This node's receiver index of the resulting key.
     pub(crate) index: u32,
-    /// The initiation's MAC1: a hash over all of it.
+    /// MAC1 of the initiation, which serves as a hash over all of it.
     pub(crate) mac1: [u8; MAC_LEN],
+    /// The response, which is sent again to copies of the initiation.
     pub(crate) response: Vec<u8>,
 }
 
-/// A peer.
+/// State of one peer.
 pub(crate) struct Peer {
     pub(crate) public: PublicKey,
     pub(crate) psk: PresharedKey,
+    /// Keys of MAC1 and of cookies for messages to the peer.
     pub(crate) mac_keys: MacKeys,
     /// Whether two nodes use the peer's key, or this node's.
     pub(crate) shared: SharedKeys,
-    /// Names this node's memory of the peer: a new number means that all before is forgotten.
+    /// Identifies this node's state for the peer. A new number tells the peer that this node has lost all earlier
+    /// state.
     pub(crate) association: u64,
-    /// The same of the peer, as of the last key that carried a packet.
+    /// Association of the peer, as of the last key that carried a packet.
     pub(crate) peer_association: Option<u64>,
     pub(crate) keys: KeyRing,
+    /// Packet numbers of datagrams to the peer.
     pub(crate) send: SendNumbers,
+    /// Replay windows of datagrams from the peer.
     pub(crate) receive: ReceiveWindows,
+    /// The initiation that waits for its response.
     pub(crate) pending: Option<Pending>,
+    /// The attempt to get a new key, while one is in progress.
     pub(crate) attempt: Option<Attempt>,
+    /// The initiation of the peer that was answered last.
     pub(crate) answered: Option<Answered>,
-    /// The stamps of the peer's initiations, and those of this node's to it.
+    /// Stamps of the initiations that this node accepted from the peer.
     pub(crate) accepted_stamps: AcceptedStamps,
+    /// Stamps of the initiations that this node sent to the peer.
     pub(crate) sent_stamps: SentStamps,
-    /// It gets no answer and is not called.
+    /// True if this node neither answers the peer nor initiates handshakes with it.
     pub(crate) is_barred: bool,
-    /// What it showed last, unread.
+    /// The certificate that the peer presented last, not parsed.
     pub(crate) certificate: Vec<u8>,
+    /// The last cookie from the peer, and the time of its arrival.
     cookie: Option<(Instant, Cookie)>,
-    /// Since when there has been a key to seal with.
+    /// Time since which there has been a key to seal with.
     pub(crate) established: Option<Instant>,
 }
 
@@ -84,12 +97,14 @@ impl Peer {
         }
     }
 
-    /// The initiation under way, if it is young enough to be sent again as it is.
+    /// Returns the pending initiation if it is young enough to be sent again unchanged.
     pub(crate) fn repeatable(&self, now: Instant) -> Option<&Pending> {
         self.pending.as_ref().filter(|pending| now.since(pending.created) < REPEAT_FOR)
     }
 
-    /// The response to give again to a copy of the initiation with this MAC1, while the key it led to is alive.
+    /// Returns the stored response to a copy of the initiation with this MAC1.
+    ///
+    /// The response is available only while the resulting key is active.
     pub(crate) fn answer_to_copy(&self, now: Instant, mac1: &[u8; MAC_LEN]) -> Option<&[u8]> {
         let answered = self.answered.as_ref()?;
         let is_young = now.since(answered.at) < REPEAT_FOR || planted::is(Fault::CopyAnsweredLate);
@@ -98,20 +113,23 @@ impl Peer {
         (is_copy && is_alive()).then_some(&answered.response)
     }
 
-    /// The cookie to prove reachability with, while it is good.
+    /// Returns the cookie for MAC2, if it is still valid.
     pub(crate) fn cookie(&self, now: Instant) -> Option<Cookie> {
         self.cookie.filter(|(since, _)| now.since(*since) < COOKIE_LIFETIME).map(|(_, cookie)| cookie)
     }
 
-    /// Takes a cookie for later initiations. Whether it is worth an initiation at once: not if there was one just now, or
-    /// a responder that never accepts its own cookie would be asked without end.
+    /// Stores a cookie for later initiations. Returns true if the caller should initiate at once.
+    ///
+    /// It returns false if a cookie arrived within [`RETRY_INTERVAL`]. Otherwise a responder that never accepts its own
+    /// cookie would cause endless initiations.
     pub(crate) fn take_cookie(&mut self, now: Instant, cookie: Cookie) -> bool {
         let before = self.cookie.replace((now, cookie));
         before.is_none_or(|(since, _)| now.since(since) >= RETRY_INTERVAL)
     }
 
-    /// A key of this association and base is in use. Whether the peer is new: then what its old process left goes, and
-    /// its packet numbers, as ours to it, start anew.
+    /// Records that a key with this association and base is in use. Returns true if the peer's process is new.
+    ///
+    /// In that case the keys of its old process are removed, and the packet numbers of both directions start again.
     pub(crate) fn meet(
         &mut self,
         now: Instant,
@@ -130,7 +148,9 @@ impl Peer {
         true
     }
 
-    /// When this node, as the initiator of the key it seals with, should start the next handshake.
+    /// Returns the time at which this node should start the next handshake.
+    ///
+    /// `None` unless this node is the initiator of the sealing key.
     pub(crate) fn rekey_due(&self) -> Option<Instant> {
         let key = self.keys.sending().filter(|key| key.initiator && self.attempt.is_none())?;
         if planted::is(Fault::RekeyNotDue) {
@@ -141,13 +161,13 @@ impl Peer {
         Some(peer_goes_first.map_or(due, |wait| due.max(wait)))
     }
 
-    /// When something is due.
+    /// Returns the time of the next action for this peer.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let retry = self.attempt.map(|attempt| attempt.due);
         [retry, self.rekey_due(), self.keys.next_expiry()].into_iter().flatten().min()
     }
 
-    /// Drops the keys that are too old.
+    /// Removes the keys that have reached their lifetime.
     pub(crate) fn expire_keys(&mut self, now: Instant, dropped: impl FnMut(&SessionKey)) {
         let all = planted::is(Fault::KeyOutlivesItsTime);
         self.keys.retain(|key| all || now.since(key.created) < KEY_LIFETIME, dropped);

@@ -1,4 +1,4 @@
-//! Randomness that forgets: what was drawn cannot be found again from the state that is left.
+//! Random numbers with forward secrecy: a copy of the state does not reveal earlier output.
 
 use crate::stack;
 use chacha20::ChaCha20;
@@ -7,10 +7,11 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 /// The only source of randomness of a [`crate::Sessions`]: ChaCha20 with fast key erasure.
 ///
-/// Each draw runs ChaCha20 once under the current key. Its first 32 bytes become the next key and the rest is the output, so a copy of the
-/// state gives nothing that was drawn before (D. J. Bernstein, "Fast-key-erasure random-number generators", 2017). Fresh entropy comes in
-/// by [`SecretRng::reseed`]; without it the stream is the same for the same seed. Output is unpredictable as long as the seed is secret and
-/// used once. The key is boxed, so that no copy of it stays where the table was before it moved.
+/// Each draw runs ChaCha20 once under the current key. The first 32 bytes become the next key, and the rest is the
+/// output. A copy of the state therefore reveals no earlier output (D. J. Bernstein, "Fast-key-erasure random-number
+/// generators", 2017). [`SecretRng::reseed`] adds fresh entropy; without it, equal seeds give equal streams. The output
+/// is unpredictable as long as the seed is secret and used once. The key is boxed, so that moving the table leaves no
+/// copy of it behind.
 pub(crate) struct SecretRng(Box<Zeroizing<[u8; 32]>>);
 
 impl SecretRng {
@@ -18,7 +19,7 @@ impl SecretRng {
         SecretRng(Box::new(Zeroizing::new(seed)))
     }
 
-    /// Mixes entropy in. What is drawn from now on needs both the state of before and `entropy` to be predicted.
+    /// Mixes in entropy. Predicting later output then requires both the earlier state and `entropy`.
     pub(crate) fn reseed(&mut self, mut entropy: [u8; 32]) {
         self.0.iter_mut().zip(&entropy).for_each(|(key, fresh)| *key ^= fresh);
         entropy.zeroize();
@@ -34,7 +35,7 @@ impl SecretRng {
     fn draw(&mut self, out: &mut [u8]) {
         #[cfg(test)]
         crate::traces::note(self.0.as_slice());
-        // The key is used once, so the nonce may be the same each time.
+        // Each key is used once, so the nonce may stay constant.
         let mut stream = ChaCha20::new((&**self.0).into(), &[0; 12].into());
         self.0.fill(0);
         stream.apply_keystream(self.0.as_mut_slice());
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn the_first_draw_is_rfc_8439_after_the_next_key() {
         let mut rng = SecretRng::new([0; 32]);
-        // RFC 8439, appendix A.1, test vector 1: bytes 0 to 31 are the next key, bytes 32 to 63 are drawn.
+        // RFC 8439, appendix A.1, test vector 1: bytes 0 to 31 become the next key, bytes 32 to 63 are the output.
         assert_eq!(rng.array::<4>(), [0xda, 0x41, 0x59, 0x7c]);
         assert_eq!(rng.0[..4], [0x76, 0xb8, 0xe0, 0xad]);
     }

@@ -1,28 +1,32 @@
-//! The replay window of one path: RFC 6479 (the window moves by whole words, so moving it clears words and shifts nothing).
+//! The replay window of one path (RFC 6479).
+//!
+//! The window advances by whole words, so that it clears words and never shifts bits.
 
 use weft_units::planted::{self, Fault};
 
-/// How far behind the highest number a packet may arrive.
+/// Distance behind the highest packet number at which a packet is still accepted, in packets.
 pub(crate) const WINDOW: u64 = 8192;
 
+/// Number of packet numbers per word of the bitmap.
 const WORD_BITS: u64 = u64::BITS as u64;
-/// One word more than the window, because the word the highest number is in is only partly used.
+/// Number of words in the bitmap. Derived: one more than the window, because the newest word is only partly used.
 const WORDS: u64 = WINDOW / WORD_BITS + 1;
 
-/// Which of the last [`WINDOW`] packet numbers were seen.
+/// Bitmap of the last [`WINDOW`] packet numbers that were received.
 pub(crate) struct ReplayWindow {
-    /// One above the highest number seen.
+    /// The highest received number plus one.
     next: u64,
+    /// Bitmap of received packet numbers, as a ring of words.
     words: [u64; WORDS as usize],
 }
 
 impl ReplayWindow {
-    /// A window that expects `next` and takes no number [`WINDOW`] or more below it.
+    /// Creates a window that expects `next` and rejects every number that lies [`WINDOW`] or more below it.
     pub(crate) fn starting_at(next: u64) -> ReplayWindow {
         ReplayWindow { next, words: [0; WORDS as usize] }
     }
 
-    /// One above the highest number seen.
+    /// Returns the highest received number plus one.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -35,14 +39,14 @@ impl ReplayWindow {
         number.saturating_add(WINDOW) < self.next
     }
 
-    /// Whether `number` is neither seen nor too old. Changes nothing: ask before authentication.
+    /// True if `number` was not received before and is not too old. Changes nothing; called before authentication.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         let (word, bit) = ReplayWindow::slot(number);
         let newest = self.next.saturating_sub(u64::from(planted::is(Fault::ReplayWindowEdge)));
         number >= newest || (!self.too_old(number) && self.words[word] & bit == 0)
     }
 
-    /// Remembers `number`: call after authentication.
+    /// Records `number` as received. Called after authentication.
     pub(crate) fn mark(&mut self, number: u64) {
         if number >= self.next {
             self.advance(number);
@@ -69,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// The plain definition the bitmap must agree with.
+    /// The plain definition with which the bitmap must agree.
     #[derive(Default)]
     struct Naive {
         seen: BTreeSet<u64>,

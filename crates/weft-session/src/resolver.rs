@@ -1,5 +1,7 @@
-//! The primitives handed to the Noise library: X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and randomness from our
-//! own stream. Nothing here asks the system for entropy.
+//! Cryptographic primitives for the Noise library.
+//!
+//! They are X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and random numbers of [`SecretRng`]. Nothing here requests
+//! entropy from the system.
 
 use crate::identity::x25519_public;
 use crate::random::SecretRng;
@@ -12,10 +14,12 @@ use snow::resolvers::CryptoResolver;
 use snow::types::{Cipher, Dh, Hash, Random};
 use zeroize::{Zeroize, Zeroizing};
 
+/// Length of an authentication tag, in bytes.
 const TAG_LEN: usize = 16;
 
 /// Resolves exactly `25519_ChaChaPoly_BLAKE2s`.
 pub(crate) struct Resolver {
+    /// Seed of the random numbers that the Noise library draws.
     seed: Zeroizing<[u8; 32]>,
 }
 
@@ -50,7 +54,7 @@ impl Random for SecretRng {
     }
 }
 
-/// Noise §12.1 "25519". A peer key that gives an all-zero secret is refused.
+/// Noise §12.1 "25519". A peer key that yields an all-zero secret is rejected.
 #[derive(Default)]
 struct X25519Dh {
     secret: Zeroizing<[u8; 32]>,
@@ -104,7 +108,7 @@ impl Dh for X25519Dh {
     }
 }
 
-/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter, little-endian.
+/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter in little-endian order.
 struct ChaChaPoly {
     key: Option<LessSafeKey>,
 }
@@ -186,7 +190,7 @@ mod tests {
     use snow::resolvers::{DefaultResolver, FallbackResolver};
     use snow::{Builder, HandshakeState};
 
-    /// Randomness of ours, everything else the library's own.
+    /// Resolves only the random number generator of this crate; the library supplies everything else.
     struct OnlyRandom(u8);
 
     impl CryptoResolver for OnlyRandom {

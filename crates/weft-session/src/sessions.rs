@@ -1,4 +1,4 @@
-//! The table of all peers.
+//! The table of all peers and their sessions.
 
 mod exchange;
 mod packets;
@@ -27,12 +27,12 @@ pub use packets::{Opened, Relayed};
 pub use timeouts::Action;
 pub use vpns::VpnStanding;
 
-/// What a node must know of a peer beforehand.
+/// Configuration of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// The peer's static public key.
+    /// Static public key of the peer.
     pub public_key: PublicKey,
-    /// A secret shared with it beside the static keys, if there is one.
+    /// Secret that is shared with the peer in addition to the static keys.
     pub preshared_key: Option<PresharedKey>,
 }
 
@@ -44,37 +44,38 @@ impl From<PublicKey> for PeerConfig {
 
 /// The secure sessions of a node with all its peers.
 ///
-/// Whoever owns it calls [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]; keys end by that call.
+/// The owner must call [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]. Keys end only in that call.
 pub struct Sessions {
     identity: Identity,
     mac_keys: MacKeys,
     cipher: Cipher,
-    /// What this node shows in its handshakes; empty without a certificate.
+    /// The certificate that this node presents in handshakes; empty without one.
     certificate: Vec<u8>,
     rng: SecretRng,
-    /// A handshake used randomness since fresh entropy came in.
+    /// True if a handshake used randomness since the last [`Sessions::reseed`].
     wants_entropy: bool,
     cookies: CookieMaker,
     admission: Admission,
     peers: Vec<Option<Peer>>,
     by_key: BTreeMap<PublicKey, PeerId>,
-    /// Whose initiation was answered last, by the initiation's MAC1.
+    /// The peer of each initiation that was answered last, by the initiation's MAC1.
     answered: BTreeMap<[u8; MAC_LEN], PeerId>,
     indices: IndexTable,
     stamp_clock: StampClock,
     refusal: Option<Refusal>,
-    /// Who sent the initiation taken last, if it was authentic and of no peer.
+    /// Key that sent the last initiation, if the initiation was authentic and the key is not a peer's.
     stranger: Option<PublicKey>,
-    /// The latest time this table was told.
+    /// The latest time that a caller passed to this table.
     now: Instant,
-    /// When something is due with each peer.
+    /// Time of the next action for each peer.
     timeouts: Tournament<Instant>,
 }
 
 impl Sessions {
-    /// A table with these peers, numbered from 0 in this order.
+    /// Creates a table with these peers, numbered from 0 in their order.
     ///
-    /// `cipher` is the one this node prefers. `seed` must be secret and never used twice: all randomness comes from it.
+    /// `cipher` is the one that this node prefers. `seed` must be secret and never used twice, because all randomness
+    /// derives from it.
     ///
     /// # Errors
     /// [`PeerError`] for a peer that cannot be added.
@@ -112,7 +113,7 @@ impl Sessions {
     /// Adds a peer under the lowest free number.
     ///
     /// # Errors
-    /// [`PeerError`]; nothing has changed then.
+    /// [`PeerError`]. The table is then unchanged.
     pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerId, PeerError> {
         if config.public_key == self.identity.public_key() {
             return Err(PeerError::Myself);
@@ -133,14 +134,14 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The secret that handshakes with a peer use from now on beside the static keys; `None` for none.
+    /// Sets the pre-shared key for later handshakes with a peer; `None` for no key.
     pub fn set_preshared_key(&mut self, id: PeerId, preshared_key: Option<PresharedKey>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.psk = preshared_key.unwrap_or_else(PresharedKey::none);
         }
     }
 
-    /// Forgets a peer, its keys and its accepted stamp; the others keep their numbers. Whether there was one.
+    /// Removes a peer, its keys and its accepted stamp. Returns true if it existed. Other peers keep their numbers.
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
         self.by_key.remove(&peer.public);
@@ -155,7 +156,7 @@ impl Sessions {
         true
     }
 
-    /// Ends all keys with a peer and meets it with silence from now on. Its number stays taken until it is removed.
+    /// Ends all keys with a peer and ignores its later handshakes. Its number stays in use until the peer is removed.
     pub fn bar_peer(&mut self, id: PeerId) {
         let Some(key) = self.peer(id).map(|peer| peer.public) else { return };
         self.remove_peer(id);
@@ -167,13 +168,13 @@ impl Sessions {
         }
     }
 
-    /// Mixes fresh entropy in: 32 bytes that are secret and used once. Without it the stream of the seed goes on.
+    /// Mixes in fresh entropy: 32 secret bytes that are used once. Without it the seed's stream continues.
     pub fn reseed(&mut self, entropy: [u8; 32]) {
         self.rng.reseed(entropy);
         self.wants_entropy = false;
     }
 
-    /// Returns whether a handshake used randomness since [`Sessions::reseed`].
+    /// True if a handshake used randomness since [`Sessions::reseed`].
     ///
     /// With fresh entropy for each handshake, an attacker that read this table's memory once cannot predict later keys.
     pub fn wants_entropy(&self) -> bool {
@@ -182,8 +183,8 @@ impl Sessions {
 
     /// Ends all keys with a peer and the pending handshake at once.
     ///
-    /// Nothing can be sealed until the next handshake succeeds. That handshake carries a new association, so the peer starts anew as well.
-    /// Stamps accepted before stay refused.
+    /// Nothing can be sealed until the next handshake succeeds. That handshake carries a new association, so the peer
+    /// resets its state too. Stamps accepted earlier stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
         if planted::is(Fault::KeysKeptAfterSleep) {
             return;
@@ -202,42 +203,50 @@ impl Sessions {
         self.refresh_timeout(id);
     }
 
-    /// Shows this certificate in every initiation from now on, and in answers to those who show one, or none.
+    /// Sets the certificate that this node presents; `None` for none.
+    ///
+    /// It is part of every later initiation, and of responses to initiators that present one.
     pub fn set_certificate(&mut self, certificate: Option<&Certificate>) {
         self.certificate = certificate.map_or_else(Vec::new, |certificate| certificate.encoded().to_vec());
     }
 
-    /// The certificate a peer showed in the last handshake, encoded and unchecked; empty if it showed none.
+    /// Returns the certificate that a peer presented last, encoded and unchecked.
+    ///
+    /// It is empty if the peer presented none.
     pub fn shown_certificate(&self, peer: PeerId) -> &[u8] {
         self.peer(peer).map_or(&[], |peer| &peer.certificate)
     }
 
-    /// This node's own public key.
+    /// Returns this node's own public key.
     pub fn public_key(&self) -> PublicKey {
         self.identity.public_key()
     }
 
-    /// The number of the peer with this key.
+    /// Returns the number of the peer with this key.
     pub fn peer_by_key(&self, key: &PublicKey) -> Option<PeerId> {
         self.by_key.get(key).copied()
     }
 
-    /// Whether packets to this peer can be sealed now.
+    /// True if packets to this peer can be sealed now.
     pub fn is_established(&self, peer: PeerId) -> bool {
         self.established_since(peer).is_some()
     }
 
-    /// Since when packets to this peer could be sealed without a break; a peer that restarted begins anew.
+    /// Returns the time since which packets to this peer could be sealed without interruption.
+    ///
+    /// A restart of the peer begins a new period.
     pub fn established_since(&self, peer: PeerId) -> Option<Instant> {
         self.peer(peer)?.established
     }
 
-    /// The highest stamp accepted from each peer, to be stored: without it, old initiations could be replayed after a restart.
+    /// Returns the highest stamp accepted from each peer, for storage.
+    ///
+    /// Without them, an attacker could replay old initiations after a restart.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
         self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamps.highest?)))
     }
 
-    /// Refuses initiations of this peer up to and including `stamp`. Never lowers what was accepted.
+    /// Refuses initiations of this peer up to and including `stamp`. Never lowers the accepted stamp.
     pub fn restore_accepted_stamp(&mut self, peer: PeerId, stamp: u64) {
         if let Some(peer) = self.peer_mut(peer) {
             let highest = &mut peer.accepted_stamps.highest;
@@ -245,34 +254,40 @@ impl Sessions {
         }
     }
 
-    /// Forgets what was accepted from this peer, and what it told of this node's stamps. Recorded initiations may be answered once more.
+    /// Resets the stamps accepted from this peer, and the stamp that it reported for this node.
+    ///
+    /// Recorded initiations may be answered once more.
     pub fn reset_stamps(&mut self, peer: PeerId) {
         if let Some(peer) = self.peer_mut(peer) {
             (peer.accepted_stamps, peer.sent_stamps) = Default::default();
         }
     }
 
-    /// Whether two nodes lately used this peer's key, and whether two used this node's, as the peer says.
+    /// Returns whether two nodes recently used this peer's key, and whether two used this node's.
+    ///
+    /// The second value is the peer's report.
     pub fn shared_keys(&self, now: Instant, peer: PeerId) -> (bool, bool) {
         self.peer(peer).map_or((false, false), |peer| (peer.shared.is_peers(now), peer.shared.is_own(now)))
     }
 
-    /// The wall clock in nanoseconds since 1970: stamps far ahead of it are refused.
+    /// Sets the wall clock, in nanoseconds since 1970. Stamps too far ahead of it are refused.
     pub fn set_unix_time(&mut self, now: Instant, unix_ns: u64) {
         self.stamp_clock.set(now, unix_ns);
     }
 
-    /// The refusal of the initiation that [`Sessions::handle`] took last, if it was authentic and of a peer.
+    /// Returns the refusal of the last initiation that [`Sessions::handle`] processed, if a peer sent it.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// The key that sent the initiation that [`Sessions::handle`] took last, if it was authentic and of no peer.
+    /// Returns the key that sent the last initiation if it is not a peer's key.
+    ///
+    /// The initiation was authentic. [`Sessions::handle`] has processed it.
     pub fn take_stranger(&mut self) -> Option<PublicKey> {
         self.stranger.take()
     }
 
-    /// The peer whose answer this handshake datagram claims to be: it names an initiation that is under way.
+    /// Returns the peer that a response claims to come from: the response names a pending initiation.
     pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
         let response = Response::parse(datagram).ok()?;
         match self.indices.get(response.receiver) {

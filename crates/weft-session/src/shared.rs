@@ -1,23 +1,29 @@
-//! Notices that two running nodes use one key.
+//! Detects that two running nodes use the same key.
 
 use weft_units::{Duration, Instant};
 
-/// Associations of a peer that are remembered. More nodes with one key are noticed once this many take turns.
+/// Number of a peer's earlier associations that are remembered.
+///
+/// A second node is detected if it returns after at most this many other associations.
 const FORMER: usize = 4;
-/// For how long it counts.
+/// Time for which a detection stays valid.
 const LATELY: Duration = Duration::from_secs(600);
 
-/// Each run of a node draws an association at random and keeps it. One that comes back after another one was met belongs to a second run that
-/// is still there.
+/// Detects a second node by its association, which each run draws at random and keeps.
+///
+/// An association that returns after another one belongs to a second run that is still active.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SharedKeys {
+    /// Earlier associations of the peer, the latest first.
     former: [Option<u64>; FORMER],
+    /// Time at which two nodes with the peer's key were last detected.
     peers: Option<Instant>,
+    /// Time at which the peer last reported two nodes with this node's key.
     own: Option<Instant>,
 }
 
 impl SharedKeys {
-    /// The peer's association was `before` and is `now_met`.
+    /// Records that the peer's association changed from `before` to `now_met`.
     pub(crate) fn on_change(&mut self, now: Instant, before: Option<u64>, now_met: u64) {
         if self.former.contains(&Some(now_met)) {
             self.peers = Some(now);
@@ -28,22 +34,24 @@ impl SharedKeys {
         }
     }
 
-    /// Whether this association has most likely ended: it was met, another one after it, and no second node is known.
+    /// True if this association has most likely ended.
+    ///
+    /// That is the case if another association followed it and no second node is known.
     pub(crate) fn has_ended(&self, now: Instant, association: u64) -> bool {
         self.former.contains(&Some(association)) && !self.is_peers(now)
     }
 
-    /// What the peer says of this node's key.
+    /// Stores the peer's report on this node's key.
     pub(crate) fn told(&mut self, now: Instant, is_shared: bool) {
         self.own = is_shared.then_some(now);
     }
 
-    /// Whether two nodes lately used the peer's key.
+    /// True if two nodes recently used the peer's key.
     pub(crate) fn is_peers(&self, now: Instant) -> bool {
         self.peers.is_some_and(|at| now.since(at) < LATELY)
     }
 
-    /// Whether two nodes lately used this node's key.
+    /// True if two nodes recently used this node's key.
     pub(crate) fn is_own(&self, now: Instant) -> bool {
         self.own.is_some_and(|at| now.since(at) < LATELY)
     }

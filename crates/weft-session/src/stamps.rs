@@ -1,28 +1,31 @@
-//! Handshake stamps: what rises from initiation to initiation, so that a recorded one is refused.
+//! Handshake stamps: numbers that rise from initiation to initiation, against replays.
 //!
-//! A stamp is a number, not a time: nodes begin with the wall clock only because it usually rises. Where clocks are wrong or state is lost, the
-//! responder refuses, and tells the initiator under the handshake's own keys which stamp it accepted last. The initiator then counts on from
-//! there. A recorded initiation gains nothing by that: it can neither read the answer nor change its own stamp.
+//! A stamp is a number, not a time. Nodes start with the wall clock only because it usually rises. If clocks are wrong
+//! or state is lost, the responder refuses the stamp. Its refusal, sealed with the handshake's keys, states the stamp
+//! that it accepted last. The initiator continues from there. A replayed recording gains nothing: the attacker can
+//! neither read the refusal nor change the recorded stamp.
 
 use crate::error::InitiateError;
 use core::fmt;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// A stamp may be so far ahead of this node's own clock, or of the last one accepted from the peer.
+/// Maximum distance of a stamp ahead of this node's clock, or of the last stamp accepted from the peer.
 ///
-/// Tuned: clocks set in the wrong time zone are up to 26 hours apart, and a clock further off is seldom one that runs. A larger bound costs
-/// nothing while both ends count on from what they are told.
+/// Tuned: clocks set in the wrong time zone are up to 26 hours apart, and a clock that is further off is seldom one
+/// that runs. A larger bound costs nothing, as long as both ends continue from refused stamps.
 pub const FARTHEST_AHEAD: Duration = Duration::from_secs(36 * 3_600);
-/// Least time between two answers to refused initiations of one peer.
+/// Minimum time between two answers to refused initiations of one peer.
 const ANSWER_EVERY: Duration = Duration::from_millis(500);
 
-/// Why a stamp was refused.
+/// Reason why a stamp was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StampFault {
-    /// It is not above the highest one accepted: the initiator's state was lost or restored, its clock was set back, or this is a replay.
+    /// The stamp does not exceed the highest accepted stamp.
+    ///
+    /// The initiator's state was lost or restored, its clock was set back, or this is a replay.
     NotRising,
-    /// It is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
+    /// The stamp is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
     TooFarAhead,
 }
 
@@ -34,7 +37,7 @@ impl StampFault {
         }
     }
 
-    /// A reason of a later version counts as the first one.
+    /// Decodes a reason. Unknown reasons of later versions count as [`StampFault::NotRising`].
     pub(crate) fn of(byte: u8) -> StampFault {
         if byte == StampFault::TooFarAhead.byte() { StampFault::TooFarAhead } else { StampFault::NotRising }
     }
@@ -49,41 +52,44 @@ impl fmt::Display for StampFault {
     }
 }
 
-/// A stamp that was refused.
+/// A refused stamp and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefusedStamp {
-    /// The stamp, in nanoseconds since 1970 where the initiator goes by its clock.
+    /// The stamp. It is a time in nanoseconds since 1970 if the initiator follows its clock.
     pub stamp: u64,
-    /// The highest one accepted before; 0: none.
+    /// The highest stamp accepted before; 0 if none.
     pub accepted: u64,
-    /// What is wrong with it.
+    /// Reason for the refusal.
     pub fault: StampFault,
 }
 
-/// An authentic initiation that was refused, and what its sender is told.
+/// An authentic initiation that was refused, and the answer to its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Who initiated, or of whom this is a recording.
+    /// The peer that sent the initiation. A replay carries the key of the recorded peer.
     pub peer: PeerId,
-    /// Why it was refused.
+    /// The refused stamp and the reason.
     pub refused: RefusedStamp,
-    /// This node has met the run that sent it, and that run is the last one or has ended: while there is a session, this is a recording.
+    /// True if the initiation comes from the peer's current run, or from a run that has ended.
+    ///
+    /// While there is a session, such an initiation is a replay.
     pub is_of_known_run: bool,
-    /// Send this back to where the initiation came from, unless it is a recording. Empty: the peer was told just now.
+    /// Answer to send to the source of the initiation, unless that is a replay. Empty if the peer got an answer
+    /// recently.
     pub answer: Vec<u8>,
 }
 
-/// What stamps are judged by.
+/// The wall clock that stamps are compared with.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StampClock(Option<(Instant, u64)>);
 
 impl StampClock {
-    /// At `now` the wall clock shows `unix_ns`.
+    /// Sets the wall clock: at `now` it shows `unix_ns`.
     pub(crate) fn set(&mut self, now: Instant, unix_ns: u64) {
         self.0 = Some((now, unix_ns));
     }
 
-    /// What is wrong with `stamp`, where `accepted` was accepted last. Without a clock no stamp is too far ahead.
+    /// Checks `stamp` against the last accepted one and the wall clock. Without a clock no stamp is too far ahead.
     pub(crate) fn judge(&self, now: Instant, stamp: u64, accepted: Option<u64>) -> Result<(), RefusedStamp> {
         let refused = |fault| Err(RefusedStamp { stamp, accepted: accepted.unwrap_or(0), fault });
         if accepted.is_some_and(|highest| stamp < highest || stamp == highest && !planted::is(Fault::StampEqualTaken)) {
@@ -99,14 +105,16 @@ impl StampClock {
 /// The stamps sent to one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SentStamps {
+    /// The stamp that was sent last, or the base given by a refusal.
     last: Option<u64>,
-    /// The peer refused one: from then on they rise by one each, wherever this node's clock is.
+    /// True after a refusal: from then on stamps rise by one each, regardless of this node's clock.
     counts: bool,
+    /// Time of the last refusal.
     told: Option<Instant>,
 }
 
 impl SentStamps {
-    /// The next one, where this node's clock is at `clock`.
+    /// Returns the next stamp. `clock` is the time of this node's clock.
     pub(crate) fn next(&mut self, clock: u64) -> Result<u64, InitiateError> {
         let last = self.last;
         let next = if self.counts { last.and_then(|last| last.checked_add(1)) } else { Some(clock) };
@@ -115,13 +123,15 @@ impl SentStamps {
         self.last.ok_or(InitiateError::StampNotRising)
     }
 
-    /// The one sent last.
+    /// Returns the last stamp sent.
     pub(crate) fn last(&self) -> u64 {
         self.last.unwrap_or(0)
     }
 
-    /// Notes that the peer accepted no stamp above `highest`. Returns whether to call it again at once, which is false if it refused another
-    /// stamp within the retry interval.
+    /// Records that the peer accepted no stamp above `highest`. Returns true if this node should initiate again at
+    /// once.
+    ///
+    /// It returns false if the peer refused another stamp within the retry interval.
     pub(crate) fn count_from(&mut self, now: Instant, highest: u64) -> bool {
         if !planted::is(Fault::RefusalNotHeeded) {
             (self.last, self.counts) = (Some(highest), true);
@@ -134,12 +144,14 @@ impl SentStamps {
 /// The stamps accepted from one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AcceptedStamps {
+    /// The highest stamp accepted from the peer.
     pub(crate) highest: Option<u64>,
+    /// Time of the last answer to a refused initiation.
     answered: Option<Instant>,
 }
 
 impl AcceptedStamps {
-    /// Whether the peer may be told of a refusal now; it counts as told.
+    /// True if a refusal may be answered now. The answer counts as sent.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answered.is_none_or(|before| now.since(before) >= ANSWER_EVERY);
         if may {

@@ -1,4 +1,5 @@
-//! When a handshake is due (WireGuard paper §6.1, with a shorter retry, because several paths share the wait).
+//! Handshake timers (WireGuard paper §6.1). The retry is shorter than WireGuard's, because several paths share the
+//! wait.
 
 use crate::random::SecretRng;
 use weft_units::planted::{self, Fault};
@@ -6,41 +7,42 @@ use weft_units::{Duration, Instant};
 
 /// Age at which the initiator of a key starts the next handshake.
 pub const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// Age at which a key neither seals nor opens any more.
+/// Age at which a key stops sealing and opening.
 pub const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Wait between the initiations of one attempt, without the jitter of up to a third.
+/// Time between the initiations of one attempt, without a jitter of up to one third.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long initiations are sent at [`RETRY_INTERVAL`].
+/// Time for which initiations are sent at [`RETRY_INTERVAL`].
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
-/// Wait between initiations after that, without the jitter of up to a third.
+/// Time between initiations after [`GIVE_UP_AFTER`], without a jitter of up to one third.
 pub const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Packets after which the initiator of a key starts the next handshake.
+/// Number of packets after which the initiator of a key starts the next handshake.
 pub(crate) const REKEY_AFTER_PACKETS: u64 = 1 << 60;
-/// How long one initiation is sent again as it is, and answered again with the same response.
+/// Time for which an initiation is sent again unchanged, and answered again with the same response.
 pub(crate) const REPEAT_FOR: Duration = Duration::from_secs(5);
-/// How long the side that yields in a simultaneous initiation leaves the other to finish.
+/// Time that the yielding side of two simultaneous initiations leaves the other side to finish.
 pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);
 
-/// One attempt to get a new key: from the first initiation to success.
+/// One attempt to get a new key, from the first initiation to success.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
+    /// Time at which the attempt started.
     since: Instant,
-    /// When the next initiation is due.
+    /// Time at which the next initiation is due.
     pub(crate) due: Instant,
-    /// When the last one was sent.
+    /// Time at which the last initiation was sent.
     sent: Option<Instant>,
-    /// Until then the peer's own initiation goes first.
+    /// Time until which the peer's own initiation has precedence.
     yields_until: Instant,
 }
 
 impl Attempt {
-    /// An attempt whose first initiation is due at `now`.
+    /// Creates an attempt with its first initiation due at `now`.
     pub(crate) fn start(now: Instant) -> Attempt {
         Attempt { since: now, due: now, sent: None, yields_until: Instant::ZERO }
     }
 
-    /// An initiation was sent, or asked for, at `now`.
+    /// Schedules the next initiation after one was sent or requested at `now`.
     pub(crate) fn schedule_next(&mut self, now: Instant, rng: &mut SecretRng) {
         let fast = now.since(self.since) < GIVE_UP_AFTER;
         let interval = if fast { RETRY_INTERVAL } else { SLOW_RETRY_INTERVAL };
@@ -52,13 +54,15 @@ impl Attempt {
         }
     }
 
-    /// Makes the next initiation due `interval` after the last one at the latest, unless the peer's own goes first.
+    /// Makes the next initiation due at the latest `interval` after the last one.
+    ///
+    /// The peer's own initiation keeps its precedence.
     pub(crate) fn hurry(&mut self, now: Instant, interval: Duration) {
         let at = self.sent.map_or(now, |sent| sent + interval);
         self.due = self.due.min(at.max(self.yields_until));
     }
 
-    /// The peer's own initiation goes first.
+    /// Gives the peer's own initiation precedence for [`YIELD_FOR`].
     pub(crate) fn yield_to_peer(&mut self, now: Instant) {
         self.yields_until = if planted::is(Fault::YieldsForGood) { Instant::FAR_FUTURE } else { now + YIELD_FOR };
         self.due = self.due.max(self.yields_until);

@@ -9,11 +9,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::memory::WipingAllocator;
 
-/// As the daemon has it.
+/// The same allocator as in the daemon.
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
-/// Secrets are kept under this mask, so that the notes are no copies.
+/// Mask over recorded secrets, so that the record itself is not a copy.
 const MASK: u8 = 0xa5;
 
 type Masked = [u8; 32];
@@ -22,13 +22,15 @@ thread_local! {
     static NOTES: RefCell<Option<Vec<Masked>>> = const { RefCell::new(None) };
 }
 
-/// Lets one test at a time search the memory: the chunk that a test has read is a copy of another test's secrets.
+/// Lets only one test at a time search the memory.
+///
+/// The buffer of a search may hold a copy of another test's secrets.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a secret of 32 bytes, if this thread takes notes.
+/// Records a secret of 32 bytes, if this thread records secrets.
 pub(crate) fn note(secret: &[u8]) {
     NOTES.with_borrow_mut(|notes| {
         if let (Some(notes), Ok(secret)) = (notes, Masked::try_from(secret)) {
@@ -37,19 +39,19 @@ pub(crate) fn note(secret: &[u8]) {
     });
 }
 
-/// Notes the key that is expanded from `secret`.
+/// Records the key that is derived from `secret`.
 pub(crate) fn note_key(secret: &Prk, info: &[&[u8]], algorithm: &'static Algorithm) {
     let mut key = [0; 32];
     secret.expand(info, algorithm).and_then(|okm| okm.fill(&mut key)).unwrap();
     note(&key);
 }
 
-/// What was noted since the last call; notes are taken from now on.
+/// Returns the secrets recorded since the last call, and starts recording.
 pub(crate) fn take() -> Vec<Masked> {
     NOTES.with_borrow_mut(|notes| notes.replace(Vec::new()).unwrap_or_default())
 }
 
-/// How many of these secrets lie somewhere in the memory of this process that can be written.
+/// Returns the number of these secrets found anywhere in this process's writable memory.
 pub(crate) fn found(secrets: &[Masked]) -> usize {
     let memory = fs::File::open("/proc/self/mem").unwrap();
     let mut is_found = vec![false; secrets.len()];
@@ -58,10 +60,10 @@ pub(crate) fn found(secrets: &[Masked]) -> usize {
         let mut at = from;
         while at < to {
             let wanted = chunk.len().min((to - at) as usize);
-            // A region may have gone since the list was read.
+            // A region may have been unmapped since the list was read.
             let Ok(len) = memory.read_at(&mut chunk[..wanted], at) else { break };
             look(&chunk[..len], secrets, &mut is_found);
-            // Regions end at pages, so a last piece is never shorter than a secret.
+            // Regions end at page boundaries, so a last piece is never shorter than a secret.
             at += if len < wanted || at + len as u64 == to { (to - at).max(1) } else { len as u64 - 31 };
         }
     }

@@ -1,4 +1,6 @@
-//! Explicit-rate TCP on a stock kernel (papers 001 and 002): for sockets that ask for it, and for all others by proxies at the two edges.
+//! Explicit-rate TCP on an unmodified kernel (papers 001 and 002).
+//!
+//! [`congestion`] serves sockets that select it. [`proxy`] serves all other connections by proxies at the two edges.
 
 pub mod congestion;
 pub mod nft;

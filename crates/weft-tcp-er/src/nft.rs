@@ -1,29 +1,31 @@
-//! nft(8) as a child that keeps a table: the table has an owner, so that the kernel removes it as soon as the child has gone, and the
-//! child goes when its standard input closes, however this process ends.
+//! Runs nft(8) as a child process that owns a table.
+//!
+//! The kernel removes the table as soon as the child ends. The child ends when its standard input closes, however this
+//! process ends.
 
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Where Debian and others keep what only root uses, beside what is in PATH.
+/// Directories of programs that only root uses, in addition to PATH.
 const PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Where a program is that only root uses, if this machine has it.
+/// Returns the path of a program that only root uses, if this machine has it.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(PLACES.map(PathBuf::from));
     places.map(|place| place.join(name)).find(|file| file.is_file())
 }
 
-/// nft, if this machine has it.
+/// Returns the path of nft, if this machine has it.
 pub fn program() -> Option<PathBuf> {
     find_program("nft")
 }
 
-/// Asks the kernel, without changing anything, whether it takes these rules.
+/// Tests whether the kernel accepts these rules, without any change.
 ///
 /// # Errors
-/// What nft says, or that there is none.
+/// Fails with nft's message, or if nft is missing.
 pub fn check(rules: &str) -> io::Result<()> {
     let mut child = command()?.args(["-c", "-f", "-"]).stdout(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -45,13 +47,13 @@ fn command() -> io::Result<Command> {
     Ok(command)
 }
 
-/// The child and its table.
+/// The child process and its table.
 pub struct Session {
-    /// Shows a chain of the table.
+    /// Command that prints a chain of the table.
     show: String,
     child: Child,
     stdin: ChildStdin,
-    /// What it shows and what it complains of, in order.
+    /// Output and errors of the child, in order.
     said: BufReader<PipeReader>,
 }
 
@@ -63,10 +65,10 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Makes the table of family inet that `rules`, one line, describe; one of its chains is `chain`.
+    /// Creates the table of family inet that `rules` describe in one line. `chain` names one of its chains.
     ///
     /// # Errors
-    /// When nft is missing or refuses.
+    /// Fails if nft is missing or rejects the rules.
     pub fn create(table: &str, chain: &str, rules: &str) -> io::Result<Session> {
         let (said, says) = io::pipe()?;
         let mut child = command()?.arg("-i").stdout(says.try_clone()?).stderr(says).spawn()?;
@@ -77,10 +79,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Does what a line says.
+    /// Executes one line of nft commands.
     ///
     /// # Errors
-    /// When nft refuses.
+    /// Fails if nft rejects the line.
     pub fn run(&mut self, line: &str) -> io::Result<()> {
         self.say(line)?;
         self.confirm()
@@ -90,7 +92,7 @@ impl Session {
         writeln!(self.stdin, "{line}").and_then(|()| self.stdin.flush())
     }
 
-    /// Has nft show a chain, and reads to its end: what it was told before is done then, or it has complained.
+    /// Makes nft print a chain and reads to its end. By then nft has executed or rejected all earlier commands.
     fn confirm(&mut self) -> io::Result<()> {
         let show = self.show.clone();
         self.say(&show)?;

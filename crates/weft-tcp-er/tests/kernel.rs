@@ -1,4 +1,6 @@
-//! `weft_er` in this machine's kernel: it is there while it is held, and obeys both ways of granting a rate.
+//! Tests `weft_er` in this machine's kernel.
+//!
+//! It exists while it is held, and obeys both kinds of grants.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +13,7 @@ use weft_tcp_er::congestion::{Available, Congestion, Connection, NAME, choose, i
 
 const BYTES: usize = 1_000_000;
 const BYTES_PER_S: u64 = 2_000_000;
-/// At the granted rate; the first burst and what the socket may hold go at once.
+/// Minimum duration of a transfer at the granted rate. The first burst and the socket's buffers pass at once.
 const AT_LEAST: Duration = Duration::from_millis(250);
 
 #[test]
@@ -45,7 +47,7 @@ fn it_is_there_while_held_and_obeys() {
     });
     assert!(free.unwrap().unwrap() < Duration::from_secs(100), "another namespace's grant is not ours");
 
-    // A second holder finds it, and has it to itself when the first is gone.
+    // A second holder finds it, and is its only holder once the first is gone.
     let mut second = Congestion::load().unwrap();
     assert!(first.is_own() && !second.is_own());
     let of_map = granted(&node, &second, IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -67,7 +69,7 @@ fn it_is_there_while_held_and_obeys() {
     assert!(!is_available(NAME), "nothing stays behind");
 }
 
-/// A transfer while the grant toward `to` is renewed.
+/// Measures a transfer while the grant toward `to` is renewed.
 fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
     let over = AtomicBool::new(false);
     let length = if to.is_ipv4() { 8 } else { 128 };
@@ -90,13 +92,13 @@ fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
     })
 }
 
-/// The connection itself is granted a rate, its destination a thousandth of it.
+/// Grants the connection itself a rate, and its destination a thousandth of it.
 fn transfer_by_flow(congestion: &Congestion) -> io::Result<Duration> {
     let grants = congestion.grants();
     let to = IpAddr::V4(Ipv4Addr::LOCALHOST);
     grants.set(to, 32, BYTES_PER_S / 1_000, u64::MAX).map_err(io::Error::other)?;
     let lasted = transfer_told(to, None, |connection| {
-        // From the future, so that it does not grow old.
+        // The time of the grant is in the future, so that the grant does not expire.
         grants.set_flow(connection, BYTES_PER_S, u64::MAX).map_err(io::Error::other)
     });
     grants.clear(to, 32).map_err(io::Error::other)?;
@@ -107,7 +109,7 @@ fn transfer(to: IpAddr, bytes_per_s: Option<u64>) -> io::Result<Duration> {
     transfer_told(to, bytes_per_s, |_| Ok(()))
 }
 
-/// Sends over loopback; from when all is set until all has arrived.
+/// Sends over loopback. Returns the time from the end of the setup until all bytes have arrived.
 fn transfer_told(
     to: IpAddr,
     bytes_per_s: Option<u64>,
@@ -120,7 +122,7 @@ fn transfer_told(
     }
     let mut receiver = TcpStream::connect(listener.local_addr()?)?;
     receiver.set_read_timeout(Some(Duration::from_secs(20)))?;
-    // What was accepted takes after its listener.
+    // An accepted socket inherits the options of its listener.
     let (mut sender, remote) = listener.accept()?;
     tell(Connection { local_port: listener.local_addr()?.port(), remote })?;
     let began = Instant::now();
@@ -133,7 +135,7 @@ fn transfer_told(
 }
 
 fn option(socket: &impl AsRawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as `value` has, and it outlives the call.
+    // SAFETY: the kernel reads as many bytes as `value` has, and `value` outlives the call.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t)
     };

@@ -1,4 +1,4 @@
-//! The kernel's law and weft-core's are one: the BPF program's steps beside `tcp_er`'s, whatever happens.
+//! The rate laws of the BPF program and of weft-core agree for every sequence of events.
 
 use libbpf_rs::{MapType, ObjectBuilder, ProgramInput, ProgramMut};
 use proptest::prelude::*;
@@ -15,14 +15,14 @@ enum Event {
     Ack { at: Time, delivered: u32, lost: u32, srtt_us: u64 },
 }
 
-/// Forward by so much, or anywhere.
+/// Time of an event: an interval after the previous one, or an arbitrary time.
 #[derive(Clone, Copy, Debug)]
 enum Time {
     After(u64),
     At(u64),
 }
 
-/// What a sender does in consequence.
+/// The sender's values that result from a step.
 #[derive(PartialEq, Debug)]
 struct Answer {
     pacing_rate: u64,
@@ -30,7 +30,7 @@ struct Answer {
     is_granted: bool,
 }
 
-/// `struct step` of `bpf/weft_er.bpf.c`, run by the kernel.
+/// Runs `struct step` of `bpf/weft_er.bpf.c` in the kernel.
 struct Kernel<'a> {
     program: &'a ProgramMut<'a>,
     law: [u8; LAW_BYTES],
@@ -80,7 +80,7 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Runs both laws over the same events; what they answered after each.
+/// Runs both laws over the same events and returns both answers after each.
 fn run(program: &ProgramMut<'_>, segment_bytes: u32, events: &[Event]) -> Vec<(Answer, Answer)> {
     let mut kernel = Kernel { program, law: [0; LAW_BYTES] };
     let mut law = TcpEr::new(segment_bytes);

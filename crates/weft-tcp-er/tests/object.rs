@@ -1,10 +1,10 @@
-//! The committed object is what clang makes of its sources.
+//! The committed BPF object equals the one that clang makes of its sources.
 
 use std::path::Path;
 use std::process::Command;
 use weft_tcp_er::congestion::OBJECT;
 
-/// Its object is committed; another's differs.
+/// Version of clang that made the committed object. Other versions make a different object.
 const CLANG: &str = "clang version 14.";
 
 #[test]

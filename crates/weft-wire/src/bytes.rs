@@ -1,8 +1,8 @@
-//! Cursors over bytes, and checked access at an offset. Integers are big-endian.
+//! Reader and writer over byte slices, and checked access at an offset. Integers are big-endian.
 
 use crate::{WireError, varint};
 
-/// Takes fields from the front of a byte slice.
+/// Reads fields from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -58,10 +58,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts fields into a byte slice, front to back.
+/// Writes fields into a byte slice, front to back.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     bytes: &'a mut [u8],
+    /// Number of bytes written.
     len: usize,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Writer<'a> {
         self.bytes.len() - self.len
     }
 
-    /// Forgets what was written after the first `len` bytes.
+    /// Discards all bytes written after the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -94,7 +95,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes over bytes put before.
+    /// Overwrites bytes that were written earlier.
     pub(crate) fn patch(&mut self, at: usize, field: &[u8]) -> Result<(), WireError> {
         put_at(self.bytes, at, field)
     }
@@ -122,22 +123,27 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Reads `N` bytes at offset `at`.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], WireError> {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(WireError::Truncated)
 }
 
+/// Reads one byte at offset `at`.
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, WireError> {
     bytes.get(at).copied().ok_or(WireError::Truncated)
 }
 
+/// Reads a 16-bit integer at offset `at`.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, WireError> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
+/// Reads a 32-bit integer at offset `at`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, WireError> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
+/// Overwrites the bytes at offset `at` with `field`.
 pub(crate) fn put_at(bytes: &mut [u8], at: usize, field: &[u8]) -> Result<(), WireError> {
     bytes.get_mut(at..at + field.len()).ok_or(WireError::NoRoom)?.copy_from_slice(field);
     Ok(())

@@ -1,4 +1,4 @@
-//! Calls: a few bytes to the node that is a key's root, and its answer, handed on from node to node of the overlay.
+//! Codec of overlay calls: small requests that nodes forward to a key's root, and the answers.
 //!
 //! ```text
 //! call    7 | header | number u32 | application u16 | body
@@ -6,72 +6,79 @@
 //! header  key 20 | source 20 | run u32 | seq u32 | hops left u8 | flags
 //! ```
 //!
-//! Types go on where those of [`crate::overlay`] end. An answer's key is the caller's identifier: a node is the root of its own.
-//! Only neighbours are authenticated to each other: what a header says of its source is what those on the way say.
+//! The root of a key is the node with the nearest id. Type numbers continue those of [`crate::overlay`].
+//! The key of an answer is the caller's node id, because each node is the root of its own id.
+//! Only adjacent nodes authenticate each other. A receiver must therefore not trust the `source` of a header: every
+//! forwarding node can change it.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use weft_units::NodeId;
 
-/// The most bytes of a body.
+/// Maximum length of a body, in bytes.
 pub const MAX_BODY: usize = 1_024;
-/// Bytes of the longest message.
+/// Length of the longest message, in bytes.
 pub const MAX_MESSAGE: usize = 1 + HEADER_LEN + 4 + 2 + MAX_BODY;
 
+/// Length of the header, in bytes.
 const HEADER_LEN: usize = 2 * NodeId::LEN + 4 + 4 + 1 + 1;
-/// The first byte of these messages, and of all that were numbered after them.
+/// Lowest message type of this codec. All types that were assigned later are higher.
 pub const FIRST_TYPE: u8 = CALL;
+/// Message type of a call.
 const CALL: u8 = 7;
+/// Message type of an answer.
 const ANSWER: u8 = 8;
+/// Flag bit of [`Header::was_duplicated`].
 const WAS_DUPLICATED: u8 = 1;
 
-/// What a packet on its way carries for the overlay. Flags not known are ignored.
+/// Header of a call or an answer, which the overlay uses to forward it. The parser ignores unknown flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Where to: to the node nearest to it.
+    /// Destination: nodes forward the message to the node whose id is nearest to this key.
     pub key: NodeId,
-    /// The node that made the packet.
+    /// The node that created the message.
     pub source: NodeId,
-    /// Which start of the source's program it is of; rises.
+    /// Number of the source's program start. It rises with each start.
     pub run: u32,
-    /// Counted by the source.
+    /// Sequence number that the source assigns.
     pub seq: u32,
-    /// How many nodes may still forward it.
+    /// Number of nodes that may still forward the message.
     pub hops_left: u8,
-    /// It was sent twice on its way, which happens once at most.
+    /// True if a node on the route has sent the message twice. This happens at most once per message.
     pub was_duplicated: bool,
 }
 
-/// A call or its answer, on its way.
+/// A call or an answer in transit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// Where it comes from and goes to.
+    /// Addressing and forwarding state.
     pub header: Header,
-    /// The caller's number of the call.
+    /// Number that the caller assigned to the call.
     pub number: u32,
-    /// Which of the two.
+    /// Call or answer.
     pub kind: Kind,
-    /// At most [`MAX_BODY`] bytes.
+    /// Application data, at most [`MAX_BODY`] bytes.
     pub body: &'a [u8],
 }
 
-/// A call, or its answer.
+/// Distinguishes a call from an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// For the root of the key.
+    /// A request to the root of the key.
     Call {
-        /// Who is to read the body there.
+        /// Application at the root that receives the body.
         application: u16,
     },
-    /// For the caller.
+    /// A reply to the caller.
     Answer,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::UnknownType`], or [`WireError::TooLong`] for a longer body than there may be.
+    /// [`WireError::Truncated`], [`WireError::UnknownType`], or [`WireError::TooLong`] if the body exceeds
+    /// [`MAX_BODY`].
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
         let mut r = Reader::new(bytes);
         let is_call = match r.u8()? {
@@ -85,10 +92,10 @@ impl<'a> Message<'a> {
         if body.len() > MAX_BODY { Err(WireError::TooLong) } else { Ok(Message { header, number, kind, body }) }
     }
 
-    /// Writes the message at the start of `out`; gives the length, at most [`MAX_MESSAGE`].
+    /// Writes the message at the start of `out` and returns its length, at most [`MAX_MESSAGE`].
     ///
     /// # Errors
-    /// [`WireError::NoRoom`], or [`WireError::TooLong`] for a longer body than there may be.
+    /// [`WireError::NoRoom`], or [`WireError::TooLong`] if the body exceeds [`MAX_BODY`].
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         if self.body.len() > MAX_BODY {
             return Err(WireError::TooLong);

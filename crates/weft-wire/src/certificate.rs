@@ -1,4 +1,6 @@
-//! Certificates and revocations: what the owner of a network's root key says of a node, for everyone to check.
+//! Codec of certificates and revocations, which the network's root key signs.
+//!
+//! They state the name, prefixes and rights of a node. Any node can check them.
 //!
 //! ```text
 //! certificate  version | 1 | flags | public key 32 | not before u64 | not after u64 | name length | name
@@ -7,39 +9,46 @@
 //! revocation   version | 2 | public key 32 | revoked at u64 | signature 64
 //! ```
 //!
-//! There is one encoding of each statement: bits behind a prefix's length are zero, and so are flags not known. The signature is
-//! Ed25519's (RFC 8032); what it is made over beside the bytes before it is the session's matter.
+//! Each statement has exactly one encoding: the bits of an address behind its prefix length are zero, and so are
+//! unknown flags.
+//! The signature is Ed25519 (RFC 8032). The session crate defines the context string that it covers in addition to the
+//! bytes before it.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use core::net::IpAddr;
 
-/// The version in the first byte.
+/// Format version, in the first byte.
 const VERSION: u8 = 1;
+/// Kind byte of a certificate.
 const CERTIFICATE: u8 = 1;
+/// Kind byte of a revocation.
 const REVOCATION: u8 = 2;
+/// Flag bit of [`Claims::may_relay`].
 const MAY_RELAY: u8 = 1;
+/// Family byte of an IPv4 prefix.
 const IPV4: u8 = 4;
+/// Family byte of an IPv6 prefix.
 const IPV6: u8 = 6;
 
-/// Bytes of an X25519 public key.
+/// Length of an X25519 public key, in bytes.
 const KEY_LEN: usize = 32;
-/// Bytes of a signature.
+/// Length of an Ed25519 signature, in bytes.
 pub const SIGNATURE_LEN: usize = 64;
-/// Bytes of a name at most.
+/// Maximum length of a node's name, in bytes.
 pub const MAX_NAME_LEN: usize = 63;
-/// Prefixes of a certificate at most.
+/// Maximum number of prefixes in a certificate.
 pub const MAX_PREFIXES: usize = 16;
-/// Bytes of a certificate at most.
+/// Length of the longest certificate, in bytes. Derived from the limits above.
 pub const MAX_CERTIFICATE_LEN: usize =
     3 + KEY_LEN + 16 + (1 + MAX_NAME_LEN) + (1 + MAX_PREFIXES * (2 + 16)) + SIGNATURE_LEN;
-/// Bytes of a revocation.
+/// Length of a revocation, in bytes.
 pub const REVOCATION_LEN: usize = 2 + KEY_LEN + 8 + SIGNATURE_LEN;
 
-/// An address, and how many of its leading bits count.
+/// An IP prefix: an address, and the number of its leading bits that count.
 pub type Prefix = (IpAddr, u8);
 
-/// The prefixes of a certificate, in its order.
+/// The prefixes of a certificate, in their encoded order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefixes {
     entries: [Prefix; MAX_PREFIXES],
@@ -47,11 +56,11 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
-    /// These prefixes.
+    /// Checks and stores `prefixes`.
     ///
     /// # Errors
-    /// [`WireError::TooLong`] for more than [`MAX_PREFIXES`], [`WireError::Malformed`] for a length longer than the address, and for
-    /// bits behind the length that are not zero.
+    /// [`WireError::TooLong`] for more than [`MAX_PREFIXES`] entries. [`WireError::Malformed`] if a prefix length
+    /// exceeds the address width, or if bits behind the prefix length are set.
     pub fn new(prefixes: &[Prefix]) -> Result<Prefixes, WireError> {
         let mut entries = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES];
         let room = entries.get_mut(..prefixes.len()).ok_or(WireError::TooLong)?;
@@ -63,7 +72,7 @@ impl Prefixes {
         }
     }
 
-    /// The prefixes.
+    /// Returns the prefixes.
     pub fn as_slice(&self) -> &[Prefix] {
         self.entries.get(..self.count).unwrap_or_default()
     }
@@ -95,7 +104,7 @@ fn write_prefix(w: &mut Writer<'_>, (address, length): Prefix) -> Result<(), Wir
     }
 }
 
-/// Whether the length fits the address, and no bit behind it is set.
+/// True if the prefix length fits the address and no bit behind it is set.
 fn is_canonical(&(address, length): &Prefix) -> bool {
     let (bits, width) = match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
@@ -104,28 +113,28 @@ fn is_canonical(&(address, length): &Prefix) -> bool {
     length <= width && bits & u128::MAX.checked_shr(length.into()).unwrap_or(0) == 0
 }
 
-/// What a certificate says of a node.
+/// The statements that a certificate makes about a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claims<'a> {
-    /// The node's X25519 public key.
+    /// X25519 public key of the certified node.
     pub public_key: [u8; KEY_LEN],
-    /// What people call it: 1 to 63 bytes without white space.
+    /// Name of the node for people: 1 to 63 bytes without white space.
     pub name: &'a str,
-    /// The first second at which it holds, since 1970.
+    /// First second of the validity period, in seconds since 1970.
     pub not_before_unix_s: u64,
-    /// The last second at which it holds, since 1970; not before the first.
+    /// Last second of the validity period, in seconds since 1970. It is not before the first second.
     pub not_after_unix_s: u64,
-    /// Whether the node may pass datagrams on between others.
+    /// True if the node may forward datagrams between other nodes.
     pub may_relay: bool,
-    /// Addresses behind the node.
+    /// Prefixes of the hosts behind the node.
     pub prefixes: Prefixes,
 }
 
 impl Claims<'_> {
-    /// Writes the certificate, with what `sign` makes of the bytes before the signature; gives its length.
+    /// Writes the certificate and returns its length. `sign` returns the signature over the bytes before it.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] for a name or a period that is none, [`WireError::NoRoom`].
+    /// [`WireError::Malformed`] for an invalid name or an empty validity period, [`WireError::NoRoom`].
     pub fn emit(&self, out: &mut [u8], sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Result<usize, WireError> {
         if !is_name(self.name) || self.not_before_unix_s > self.not_after_unix_s {
             return Err(WireError::Malformed);
@@ -143,24 +152,24 @@ impl Claims<'_> {
     }
 }
 
-/// Whether people may call a node so.
+/// True if `name` is a valid node name.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_LEN).contains(&name.len()) && !name.contains(char::is_whitespace)
 }
 
-/// Appends the signature over all that was written; gives the whole length.
+/// Appends the signature over all bytes written so far and returns the total length.
 fn finish(mut w: Writer<'_>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Result<usize, WireError> {
     let signature = sign(w.written());
     w.put(&signature)?;
     Ok(w.len())
 }
 
-/// A signature, and what it is over.
+/// A signature and the bytes that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signed<'a> {
-    /// The signature.
+    /// The Ed25519 signature over [`Signed::covers`].
     pub signature: &'a [u8; SIGNATURE_LEN],
-    /// The bytes before it.
+    /// The bytes before the signature.
     pub covers: &'a [u8],
 }
 
@@ -171,20 +180,20 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// A certificate as it came.
+/// A parsed certificate whose signature is not yet verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Certificate<'a> {
-    /// What it says; nothing yet, unless it is signed by whom the reader trusts.
+    /// Statements of the certificate. A reader must not trust them before it verifies the signature with a trusted key.
     pub claims: Claims<'a>,
-    /// Its signature.
+    /// The signature and the bytes that it covers.
     pub signed: Signed<'a>,
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads a whole certificate.
+    /// Parses a complete certificate.
     ///
     /// # Errors
-    /// [`WireError`] for anything but the one encoding of a certificate.
+    /// [`WireError`] for every input that is not the canonical encoding of a certificate.
     pub fn parse(bytes: &'a [u8]) -> Result<Certificate<'a>, WireError> {
         let mut r = Reader::new(bytes);
         parse_kind(&mut r, CERTIFICATE)?;
@@ -214,19 +223,19 @@ fn parse_kind(r: &mut Reader<'_>, expected: u8) -> Result<(), WireError> {
     if r.u8()? == expected { Ok(()) } else { Err(WireError::UnknownType) }
 }
 
-/// The end of every certificate of a node.
+/// A signed statement that invalidates every certificate of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revocation {
-    /// The node's X25519 public key.
+    /// X25519 public key of the revoked node.
     pub public_key: [u8; KEY_LEN],
-    /// When it was revoked, in seconds since 1970; for people.
+    /// Time of the revocation, in seconds since 1970. Programs do not act on it; it is information for people.
     pub revoked_at_unix_s: u64,
-    /// The signature.
+    /// The root key's signature over [`Revocation::covered`].
     pub signature: [u8; SIGNATURE_LEN],
 }
 
 impl Revocation {
-    /// A revocation with what `sign` makes of the bytes before the signature.
+    /// Creates a revocation. `sign` returns the signature over the bytes before it.
     pub fn new(
         public_key: [u8; KEY_LEN],
         revoked_at_unix_s: u64,
@@ -237,10 +246,10 @@ impl Revocation {
         revocation
     }
 
-    /// Reads a whole revocation.
+    /// Parses a complete revocation.
     ///
     /// # Errors
-    /// [`WireError`] for anything but the one encoding of a revocation.
+    /// [`WireError`] for every input that is not the canonical encoding of a revocation.
     pub fn parse(bytes: &[u8]) -> Result<Revocation, WireError> {
         let mut r = Reader::new(bytes);
         let revocation = Revocation::read(&mut r)?;
@@ -253,7 +262,7 @@ impl Revocation {
         Ok(Revocation { public_key: *r.array()?, revoked_at_unix_s: r.u64()?, signature: *r.array()? })
     }
 
-    /// The revocation as bytes.
+    /// Returns the encoded revocation.
     pub fn emit(&self) -> [u8; REVOCATION_LEN] {
         let mut out = [0; REVOCATION_LEN];
         let (covered, signature) = out.split_at_mut(REVOCATION_LEN - SIGNATURE_LEN);
@@ -262,7 +271,7 @@ impl Revocation {
         out
     }
 
-    /// What the signature is over.
+    /// Returns the bytes that the signature covers.
     pub fn covered(&self) -> [u8; REVOCATION_LEN - SIGNATURE_LEN] {
         let mut covered = [0; REVOCATION_LEN - SIGNATURE_LEN];
         covered[..2].copy_from_slice(&[VERSION, REVOCATION]);

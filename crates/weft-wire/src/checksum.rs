@@ -1,7 +1,7 @@
-//! The internet checksum (RFC 1071), whole, partial and incremental (RFC 1624).
+//! The internet checksum (RFC 1071): complete, partial and incremental (RFC 1624).
 //!
-//! A *partial* checksum is what Linux calls `CHECKSUM_PARTIAL`: the field holds the pseudo-header's sum, and whoever
-//! finishes it sums the transport segment over it and stores the complement.
+//! Linux calls a *partial* checksum `CHECKSUM_PARTIAL`: the checksum field holds the sum of the pseudo-header. The
+//! kernel or the device that finishes it adds the sum of the transport segment and stores the complement.
 
 use crate::WireError;
 use crate::bytes::{array_at, put_at, u16_at};
@@ -12,7 +12,7 @@ use core::net::IpAddr;
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes; an odd last byte counts as the high half of a word.
+    /// Adds `bytes` to the sum. An odd last byte counts as the high half of a word.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
         let (words, rest) = bytes.as_chunks::<4>();
@@ -26,13 +26,13 @@ impl Sum {
         Sum(sum)
     }
 
-    /// Adds one 16-bit word.
+    /// Adds one 16-bit word to the sum.
     #[must_use]
     pub fn word(self, word: u16) -> Sum {
         Sum(self.0 + u64::from(word))
     }
 
-    /// The sum in 16 bits, not complemented.
+    /// Folds the sum to 16 bits without complementing it.
     pub fn fold(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {
@@ -41,19 +41,21 @@ impl Sum {
         sum as u16
     }
 
-    /// The checksum: the complement of the folded sum.
+    /// Returns the checksum: the complement of the folded sum.
     pub fn checksum(self) -> u16 {
         !self.fold()
     }
 }
 
-/// The checksum over `bytes`.
+/// Returns the checksum over `bytes`.
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::default().bytes(bytes).checksum()
 }
 
-/// The sum of the pseudo-header of TCP and UDP over IPv4 (RFC 9293 §3.1) and IPv6 (RFC 8200 §8.1).
-/// `transport_len` counts the transport header and what follows it.
+/// Returns the sum of the pseudo-header of TCP or UDP.
+///
+/// The pseudo-header is that of IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1). `transport_len` counts the transport
+/// header and its payload, in bytes.
 pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, transport_len: usize) -> Sum {
     let address = |sum: Sum, address| match address {
         IpAddr::V4(v4) => sum.bytes(&v4.octets()),
@@ -63,16 +65,20 @@ pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, transport_len: usiz
     address(address(lengths, src), dst)
 }
 
-/// A finished transport checksum as it is written: zero means "none" in UDP, so it goes as all ones, which is the same number.
+/// Replaces a transport checksum of zero by all ones, as UDP requires.
+///
+/// A UDP checksum of zero means "no checksum" (RFC 768). All ones is the same number in ones'-complement arithmetic.
 pub const fn never_zero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// Finishes a partial checksum in place: sums `packet[start..]` and stores the checksum at `start + offset`
-/// (`csum_start` and `csum_offset` of a virtio_net_hdr).
+/// Completes a partial checksum in place.
+///
+/// Sums `packet[start..]` and stores the checksum at `start + offset`. The arguments are `csum_start` and `csum_offset`
+/// of a virtio_net_hdr, in bytes.
 ///
 /// # Errors
-/// [`WireError::Truncated`] when the field is outside the packet.
+/// [`WireError::Truncated`] if the checksum field is outside the packet.
 pub fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
     let at = start.checked_add(offset).ok_or(WireError::Truncated)?;
     array_at::<2>(packet, at)?;
@@ -80,13 +86,14 @@ pub fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> Result<
     put_at(packet, at, &never_zero(sum.checksum()).to_be_bytes())
 }
 
-/// `checksum` after one 16-bit word it covers changed from `old` to `new` (RFC 1624, equation 3).
+/// Returns `checksum` after one covered 16-bit word changed from `old` to `new` (RFC 1624, equation 3).
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::default().word(!checksum).word(!old).word(new).checksum()
 }
 
-/// Writes the word `new` at `at` and corrects the checksum at `checksum_at`, which covers words that start at `start`;
-/// `at` need not be aligned to them.
+/// Writes the word `new` at offset `at` and updates the checksum at offset `checksum_at`.
+///
+/// The checksum covers 16-bit words from offset `start` on. `at` need not be aligned to these words.
 pub(crate) fn replace_word(
     packet: &mut [u8],
     start: usize,
@@ -106,14 +113,14 @@ pub(crate) fn replace_word(
 mod tests {
     use super::*;
 
-    /// RFC 1071 §3.
+    /// Checks the example of RFC 1071 §3.
     #[test]
     fn agrees_with_the_example_of_the_rfc() {
         assert_eq!(Sum::default().bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).fold(), 0xddf2);
         assert_eq!(checksum(&[0x12, 0x34, 0x56]), !(0x1234 + 0x5600));
     }
 
-    /// RFC 1624 §4: equation 3 gives 0 where RFC 1141's formula would give all ones.
+    /// Checks the example of RFC 1624 §4: equation 3 yields 0, the formula of RFC 1141 all ones.
     #[test]
     fn updates_as_the_rfc_wants() {
         assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);

@@ -1,27 +1,28 @@
-//! DSCP and ECN through a tunnel, as functions of TOS bytes: RFC 6040 for ECN, RFC 2983 for DSCP.
+//! DSCP and ECN across a tunnel, as functions of TOS bytes: RFC 6040 for ECN, RFC 2983 for DSCP.
 
 use crate::ip::Ecn;
 
-/// How the DSCP of the inner packet and the outer datagram hang together (RFC 2983 §3).
+/// Relation between the DSCP of the inner packet and that of the outer datagram (RFC 2983 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DscpModel {
-    /// One DSCP: copied outward on entry and back inward on exit.
+    /// Uniform model: the DSCP is copied outward on encapsulation and back inward on decapsulation.
     Uniform,
-    /// The inner DSCP passes untouched; the outer one is the tunnel's own.
+    /// Pipe model: the inner DSCP stays unchanged, and the tunnel sets its own outer DSCP.
     Pipe,
 }
 
-/// What to do with a decapsulated packet.
+/// Result of decapsulating a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Decapsulated {
-    /// Forward it with this TOS byte.
+    /// Forward the packet with this TOS byte.
     Tos(u8),
-    /// Drop it: it was marked where a packet that does not know ECN would have been dropped.
+    /// Drop it: a router marked it CE, but its transport does not support ECN, so a mark stands for a loss.
     Drop,
 }
 
-/// The outer TOS byte for a packet that enters the tunnel: ECN copied (RFC 6040 §4.1, normal mode); DSCP copied in
-/// the uniform model, zero in the pipe model.
+/// Returns the outer TOS byte for a packet that enters the tunnel.
+///
+/// ECN is copied (RFC 6040 §4.1, normal mode). DSCP is copied in the uniform model and zero in the pipe model.
 pub const fn encapsulate(inner_tos: u8, model: DscpModel) -> u8 {
     match model {
         DscpModel::Uniform => inner_tos,
@@ -29,8 +30,9 @@ pub const fn encapsulate(inner_tos: u8, model: DscpModel) -> u8 {
     }
 }
 
-/// The inner TOS byte of a packet that leaves the tunnel (RFC 6040 §4.2, figure 4); DSCP taken from outside in the
-/// uniform model.
+/// Returns the inner TOS byte of a packet that leaves the tunnel (RFC 6040 §4.2, figure 4).
+///
+/// In the uniform model the DSCP comes from the outer header.
 pub const fn decapsulate(inner_tos: u8, outer_tos: u8, model: DscpModel) -> Decapsulated {
     let dscp_from = match model {
         DscpModel::Uniform => outer_tos,
@@ -42,7 +44,9 @@ pub const fn decapsulate(inner_tos: u8, outer_tos: u8, model: DscpModel) -> Deca
     }
 }
 
-/// The inner ECN field of a packet that leaves the tunnel; `None` when it must be dropped (RFC 6040 §4.2, figure 4).
+/// Returns the inner ECN field of a packet that leaves the tunnel (RFC 6040 §4.2, figure 4).
+///
+/// `None` means that the packet must be dropped.
 pub const fn decapsulate_ecn(inner: Ecn, outer: Ecn) -> Option<Ecn> {
     match (inner, outer) {
         (Ecn::NotEct, Ecn::Ce) => None,
@@ -58,7 +62,7 @@ mod tests {
     use super::*;
     use Ecn::{Ce, Ect0, Ect1, NotEct};
 
-    /// RFC 6040 figure 4, rows by inner and columns by outer field.
+    /// Compares all 16 cases with RFC 6040 figure 4: rows are inner fields, columns are outer fields.
     #[test]
     fn decapsulation_is_figure_four() {
         let columns = [NotEct, Ect0, Ect1, Ce];

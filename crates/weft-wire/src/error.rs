@@ -1,19 +1,19 @@
 use core::fmt;
 
-/// Why bytes could not be read, or written.
+/// Reason why bytes could not be parsed or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireError {
     /// The bytes end before a field does.
     Truncated,
-    /// There are more bytes than the format has.
+    /// There are more bytes than the format allows.
     TooLong,
-    /// A protocol version this program does not speak.
+    /// This program does not support the protocol version.
     Version,
-    /// A datagram, frame or offload type this program does not know, or not one expected here.
+    /// The type of a datagram, frame or offload is unknown, or is not valid at this place.
     UnknownType,
     /// Fields are out of range or contradict each other.
     Malformed,
-    /// The output buffer is too small; nothing useful was written.
+    /// The output buffer is too small. Its content is then undefined.
     NoRoom,
 }
 

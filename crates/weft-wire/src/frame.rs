@@ -1,4 +1,8 @@
-//! Control frames: what the two ends of a session tell each other about paths and flows.
+//! Codec of control frames, by which the two ends of a session exchange state.
+//!
+//! Frames carry state of paths, flows, VPNs and loops. A control datagram holds frames one after another. [`Frames`]
+//! parses them and [`FrameWriter`] writes them. The parser checks all ranges and lengths, so that the engine never sees
+//! a frame with invalid values.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -9,9 +13,10 @@ use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 
-/// The most ranges a report may name besides its first.
+/// Maximum number of ranges in a report besides its first.
 pub const MAX_REPORT_RANGES: usize = 256;
 
+// Type bytes of the frames, one for each variant of `Frame`.
 const PADDING: u8 = 0;
 const REPORT: u8 = 1;
 const PING: u8 = 2;
@@ -31,153 +36,161 @@ const CHIRPED: u8 = 15;
 const GONE: u8 = 16;
 const LINK: u8 = 17;
 
-/// The longest name a [`Frame::Link`] tells, in bytes. Linux allows 15 for an interface.
+/// Maximum length of the name in a [`Frame::Link`], in bytes. Linux allows 15 for an interface.
 pub const MAX_LINK_NAME: usize = 32;
 
-/// Bytes of a [`Frame::Revocation`].
+/// Length of a [`Frame::Revocation`], in bytes.
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
-/// Bytes of a [`Frame::Overlay`] beside its message.
+/// Length of a [`Frame::Overlay`] without its message, in bytes.
 pub const OVERLAY_FRAME_OVERHEAD: usize = 1 + 2;
-/// Bytes of a [`Frame::LoopMarker`].
+/// Length of a [`Frame::LoopMarker`], in bytes.
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
 /// One frame of a control datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
-    /// One byte without a meaning.
+    /// One byte of padding, ignored by the receiver.
     Padding,
-    /// What arrived on a path.
+    /// The packet numbers that arrived on a path, and counters.
     Report(Report<'a>),
-    /// Asks for a pong with the same token.
+    /// Requests a pong with the same token.
     Ping {
-        /// Chosen by the sender.
+        /// Value chosen by the sender.
         token: u32,
     },
-    /// Answers a ping.
+    /// Answers a ping with the same token.
     Pong {
-        /// The ping's token.
+        /// Token of the ping that is answered.
         token: u32,
-        /// The path the ping came by.
+        /// The path on which the ping arrived.
         path: PathId,
     },
-    /// How long the receiver should wait for a hole in a flow before it goes on without.
+    /// Sets how long the receiver waits for a missing unit of a flow before it delivers the later ones.
     Hold {
-        /// Microseconds.
+        /// Waiting time, in microseconds.
         hold_us: u32,
     },
-    /// Units that were given up: the receiver need not wait for them.
+    /// Units that the sender has given up. The receiver need not wait for them.
     Skip {
-        /// The flow they belong to.
+        /// The flow of the units.
         flow: FlowId,
-        /// The first of them.
+        /// The sequence number of the first unit.
         first: FlowSeq,
-        /// How many, 1..=2^23.
+        /// Number of units, 1..=2^23.
         count: u32,
     },
-    /// What the sender wishes the receiver to do. Bits not known are ignored.
+    /// Settings that the sender requests from the receiver. Unknown bits are ignored.
     Policy {
-        /// Use all paths together toward the sender.
+        /// True if the receiver should use all paths together toward the sender.
         bundle_toward_me: bool,
-        /// The path this frame comes by is one the sender uses for data, not one it only tries.
+        /// True if the sender uses the path of this frame for data. False if it only probes it.
         path_active: bool,
-        /// It is to carry data only while no other path answers.
+        /// True if this path should carry data only while no other path answers.
         path_standby: bool,
     },
     /// The sender ends the session.
     Close {
-        /// Why; the session layer gives the numbers.
+        /// Reason code, defined by the session layer.
         reason: u8,
     },
-    /// How the sender is addressed in a VPN, for as long as the key lives that sealed this frame. Flags not known are ignored.
+    /// Sets the receiver index of the sender for a VPN. It is valid as long as the key that sealed this frame.
+    ///
+    /// Unknown flags are ignored.
     Vpn {
-        /// The VPN, not [`VpnId::DEFAULT`].
+        /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The receiver index of its packets toward the sender; zero: the sender takes none from this peer.
+        /// Receiver index for the VPN's packets toward the sender. Zero: the sender accepts none from this peer.
         index: u32,
-        /// The sender has packets for the receiver, and wants to be told the index there.
+        /// True if the sender has packets for the receiver and asks for the receiver's index.
         wants_index: bool,
     },
-    /// A marker of the loop of a VPN toward the receiver, when no packet of the VPN carries it.
+    /// A marker of a VPN's loop toward the receiver, sent alone because no packet of the VPN carries it.
     LoopMarker {
-        /// The VPN, not [`VpnId::DEFAULT`].
+        /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The marker.
+        /// The marker with the number of its loop's run.
         marker: OfRun<Marker>,
     },
-    /// A report on the loop of a VPN toward the sender.
+    /// A report about a VPN's loop toward the sender.
     LoopReport {
-        /// The VPN, not [`VpnId::DEFAULT`].
+        /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The report.
+        /// The report with the number of its loop's run.
         report: OfRun<LoopReport>,
     },
-    /// A node's certificates hold no more: whoever can check it acts by it, and passes it on.
+    /// A revocation of a node's certificates. A node that can verify it applies it and forwards it.
     Revocation(Revocation),
-    /// A node that the sender passes datagrams on to. Flags not known are ignored.
+    /// A node to which the sender, a relay, forwards datagrams. Unknown flags are ignored.
     Neighbour(Neighbour),
-    /// A message of the overlay ([`crate::overlay::Message`]), not looked into.
+    /// A message of the overlay ([`crate::overlay::Message`]), not parsed here.
     Overlay(&'a [u8]),
-    /// A packet of a train that senses the path it comes by.
+    /// One datagram of a train that measures its path.
     Chirp(Chirp),
-    /// What became of a train.
+    /// The delays that the receiver of a train measured.
     Chirped(Chirped<'a>),
-    /// The sender has given up a path that it opened. A newer datagram on the path takes that back.
+    /// The sender has given up a path that it had opened. A newer datagram on the path cancels this.
     Gone {
-        /// The path.
+        /// The path that was given up.
         path: PathId,
     },
-    /// What the sender calls the link by which this path leaves there: 1 to [`MAX_LINK_NAME`] bytes, UTF-8. Nodes that do not know this
-    /// frame read nothing behind it, so it comes last.
+    /// The sender's name for the link of this path: 1 to [`MAX_LINK_NAME`] bytes of UTF-8.
+    ///
+    /// A node that does not support this frame ignores the rest of the datagram, so this frame comes last.
     Link(&'a str),
 }
 
-/// What a relay says of a node beside it.
+/// A relay's statement about one of its own peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {
-    /// The node.
+    /// The peer of the relay.
     pub node: Label,
-    /// Whether it can be reached; if not, the rest means nothing.
+    /// True if the relay can reach the peer. Otherwise the other fields have no meaning.
     pub is_reachable: bool,
-    /// Round-trip time from the relay, in microseconds.
+    /// Round-trip time between the relay and the peer, in microseconds.
     pub rtt_us: u32,
-    /// What is lost on the way there, in 1/256.
+    /// Loss rate between the relay and the peer, in 1/256.
     pub loss: u8,
 }
 
-/// A report's counters. All but `held_us` are totals since the session began, which survive the loss of a report.
+/// Counters of a report.
+///
+/// All but `held_us` are totals since the session began, so the loss of a report loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
-    /// The path, as the sender of the reported packets numbers it.
+    /// The path id, as the sender of the reported packets numbers it.
     pub path: PathId,
-    /// When the largest packet number arrived: microseconds on the receiver's clock, wrapping.
+    /// Arrival time of the largest packet number: microseconds of the receiver's clock, wrapping.
     pub received_at_us: u32,
-    /// Microseconds between that arrival and this report.
+    /// Time between that arrival and this report, in microseconds.
     pub held_us: u64,
-    /// Datagrams received on the path.
+    /// Number of datagrams received on the path.
     pub packets_received: u64,
-    /// Bytes of those datagrams.
+    /// Bytes of the received datagrams.
     pub bytes_received: u64,
-    /// How many of them carried a CE mark.
+    /// Number of received datagrams with a CE mark.
     pub ce_received: u64,
 }
 
-/// A report as received: counters, and ranges that were checked when it was parsed.
+/// A received report: counters, and packet-number ranges that the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report<'a> {
-    /// The counters.
+    /// Counters of the report.
     pub arrivals: Arrivals,
+    /// First and last number of the range with the largest packet numbers.
     first: (u64, u64),
+    /// Number of further ranges in `encoded`.
     count: usize,
+    /// The encoded further ranges: gap and length of each.
     encoded: &'a [u8],
 }
 
 impl<'a> Report<'a> {
-    /// The packet number that arrived last at [`Arrivals::received_at_us`]: the largest.
+    /// Returns the largest packet number, which arrived at [`Arrivals::received_at_us`].
     pub fn largest(&self) -> u64 {
         self.first.1
     }
 
-    /// The ranges of packet numbers that arrived, from the largest downwards, never touching.
+    /// Returns the ranges of packet numbers that arrived, in descending order and never adjacent.
     pub fn ranges(&self) -> Ranges<'a> {
         Ranges { next: Some(self.first), left: self.count, encoded: self.encoded }
     }
@@ -208,7 +221,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Reads one gap and length: the range below one that begins at `smallest` (RFC 9000 §19.3.1).
+/// Reads one gap and length and returns the next range below `smallest` (RFC 9000 §19.3.1).
 fn next_range(r: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), WireError> {
     let gap = r.varint()?;
     let end = smallest.checked_sub(gap).and_then(|n| n.checked_sub(2)).ok_or(WireError::Malformed)?;
@@ -216,10 +229,12 @@ fn next_range(r: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), WireError
     Ok((start, end))
 }
 
-/// Iterator over a report's ranges, from the largest downwards.
+/// Iterator over a report's ranges, in descending order.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
+    /// The range that the iterator returns next.
     next: Option<(u64, u64)>,
+    /// Number of ranges left in `encoded`.
     left: usize,
     encoded: &'a [u8],
 }
@@ -239,14 +254,14 @@ impl Iterator for Ranges<'_> {
     }
 }
 
-/// Iterator over the frames of a control payload; ends after the first error.
+/// Iterator over the frames of a control payload. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> Frames<'a> {
-    /// The frames of a decrypted control payload.
+    /// Returns the frames of a decrypted control payload.
     pub fn new(plaintext: &'a [u8]) -> Self {
         Frames { rest: Reader::new(plaintext) }
     }
@@ -311,47 +326,47 @@ fn link_name(name: &str) -> Result<&str, WireError> {
     if (1..=MAX_LINK_NAME).contains(&name.len()) { Ok(name) } else { Err(WireError::Malformed) }
 }
 
-/// The default VPN's packets go by the session's own index.
+/// Rejects the default VPN, whose packets use the session's own index.
 fn vpn_id(number: u32) -> Result<VpnId, WireError> {
     if number == VpnId::DEFAULT.0 { Err(WireError::Malformed) } else { Ok(VpnId(number)) }
 }
 
-/// Half the sequence space is the most that serial-number arithmetic can tell apart.
+/// Checks a unit count. Serial-number arithmetic can distinguish at most half of the sequence space.
 fn skip_count(count: u64) -> Result<u32, WireError> {
     if (1..=1 << 23).contains(&count) { Ok(count as u32) } else { Err(WireError::Malformed) }
 }
 
-/// Writes frames one after another; a frame that does not fit is refused and leaves no trace.
+/// Writes frames one after another. A frame that does not fit is rejected and leaves the buffer unchanged.
 #[derive(Debug)]
 pub struct FrameWriter<'a> {
     out: Writer<'a>,
 }
 
 impl<'a> FrameWriter<'a> {
-    /// Writes from the start of `out`.
+    /// Creates a writer that starts at the beginning of `out`.
     pub fn new(out: &'a mut [u8]) -> Self {
         FrameWriter { out: Writer::new(out) }
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Nothing was written yet.
+    /// True if nothing was written yet.
     pub fn is_empty(&self) -> bool {
         self.out.len() == 0
     }
 
-    /// Bytes that are still free.
+    /// Number of bytes that are still free.
     pub fn room(&self) -> usize {
         self.out.room()
     }
 
-    /// Writes one frame.
+    /// Writes one frame at the current position.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a value the format has no place for.
+    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a value that the format cannot represent.
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WireError> {
         if let Frame::Report(report) = frame {
             return self.write_report(&report.arrivals, report.ranges(), MAX_REPORT_RANGES + 1).map(|_| ());
@@ -417,12 +432,14 @@ impl<'a> FrameWriter<'a> {
         })
     }
 
-    /// Writes a report of `ranges`, which come from the largest downwards, sorted and not touching. Takes as many as
-    /// fit and at most `max_ranges`; gives how many those were. The smallest ranges are the ones left out.
+    /// Writes a report of `ranges` and returns the number of ranges written.
+    ///
+    /// `ranges` must be in descending order and not adjacent. At most `max_ranges` are written, fewer if they do not
+    /// fit. The smallest packet numbers are omitted first.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`] when not even the first range fits; [`WireError::Malformed`] when there is no range, the
-    /// ranges are not descending, or a value is above 2^62 − 1.
+    /// [`WireError::NoRoom`] if not even the first range fits. [`WireError::Malformed`] if there is no range, if the
+    /// ranges are not in descending order, or if a value is above 2^62 − 1.
     pub fn write_report(
         &mut self,
         arrivals: &Arrivals,
@@ -437,10 +454,11 @@ impl<'a> FrameWriter<'a> {
         })
     }
 
-    /// Writes what became of a train.
+    /// Writes the delays that a received train showed.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`]; [`WireError::Malformed`] for a train without packets, or of more than [`train::MAX_TRAIN`].
+    /// [`WireError::NoRoom`]; [`WireError::Malformed`] for a train without packets, or with more than
+    /// [`train::MAX_TRAIN`].
     pub fn write_chirped(&mut self, path: PathId, train: u16, delays_us: &[Option<u32>]) -> Result<(), WireError> {
         self.whole_or_nothing(|w| w.u8(CHIRPED).and_then(|()| train::write_delays(w, path, train, delays_us)))
     }
@@ -471,8 +489,9 @@ fn write_arrivals(w: &mut Writer<'_>, a: &Arrivals, first: &RangeInclusive<u64>)
     w.varint(largest.checked_sub(smallest).ok_or(WireError::Malformed)?)
 }
 
-/// Writes the count and the ranges after the first. The count is a two-byte varint where it may be above 63, so that
-/// it can be filled in at the end.
+/// Writes the number of further ranges, and these ranges.
+///
+/// Where the number may exceed 63 it is a two-byte varint, so that it can be filled in at the end.
 fn write_more_ranges(
     w: &mut Writer<'_>,
     mut smallest: u64,

@@ -1,4 +1,4 @@
-//! The framing of the three handshake datagrams. What the Noise messages, MACs and cookies mean is the session's matter.
+//! Codec of the three handshake datagrams. The session crate gives the Noise messages, MACs and cookies their meaning.
 //!
 //! ```text
 //! initiation    type | 3 zero bytes | sender index | Noise message 1 | mac1 | mac2
@@ -6,41 +6,47 @@
 //! cookie reply  type | 3 zero bytes | receiver index | nonce | sealed cookie
 //! ```
 //!
-//! An initiation is longer by the certificate in its payload, if there is one, and so is a response. An answer is never longer than the
-//! initiation, so that nobody can use a responder to amplify traffic: who shows a certificate makes room for the longest.
+//! A certificate in the payload makes an initiation or a response longer by the length of the certificate.
+//! An answer is never longer than the initiation, so that nobody can use a responder to amplify traffic. An initiation
+//! with a certificate is therefore padded to the longest certificate.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use crate::certificate::MAX_CERTIFICATE_LEN;
 use crate::hop::{PacketType, TAG_LEN};
 
-/// Bytes of a MAC, and of a cookie.
+/// Length of a MAC and of a cookie, in bytes.
 pub const MAC_LEN: usize = 16;
-/// Bytes of the nonce of a cookie reply.
+/// Length of the nonce in a cookie reply, in bytes.
 pub const COOKIE_NONCE_LEN: usize = 12;
-/// Bytes of a cookie with its authentication tag.
+/// Length of a cookie with its authentication tag, in bytes.
 pub const SEALED_COOKIE_LEN: usize = MAC_LEN + TAG_LEN;
-/// Bytes of an X25519 public key.
+/// Length of an X25519 public key, in bytes.
 const KEY_LEN: usize = 32;
-/// Bytes of an [`InitiationPayload`].
+/// Length of an [`InitiationPayload`], in bytes.
 pub const INITIATION_PAYLOAD_LEN: usize = 32;
-/// Bytes of a [`ResponsePayload`].
+/// Length of a [`ResponsePayload`], in bytes.
 pub const RESPONSE_PAYLOAD_LEN: usize = 16;
-/// Bytes of the first message of Noise IK without a certificate: ephemeral key, sealed static key, sealed payload.
+/// Length of the first Noise IK message without a certificate, in bytes.
+///
+/// It holds the ephemeral key, the sealed static key and the sealed payload.
 pub const INITIATION_NOISE_LEN: usize = KEY_LEN + (KEY_LEN + TAG_LEN) + (INITIATION_PAYLOAD_LEN + TAG_LEN);
-/// Bytes of the second message of Noise IK without a certificate: ephemeral key, sealed payload.
+/// Length of the second Noise IK message without a certificate, in bytes.
+///
+/// It holds the ephemeral key and the sealed payload.
 pub const RESPONSE_NOISE_LEN: usize = KEY_LEN + (RESPONSE_PAYLOAD_LEN + TAG_LEN);
-/// Bytes of an initiation without a certificate.
+/// Length of an initiation without a certificate, in bytes.
 pub const INITIATION_LEN: usize = 8 + INITIATION_NOISE_LEN + 2 * MAC_LEN;
-/// Bytes of an initiation with the longest certificate.
+/// Length of an initiation with the longest certificate, in bytes.
 pub const MAX_INITIATION_LEN: usize = INITIATION_LEN + MAX_CERTIFICATE_LEN;
-/// Bytes of a response without a certificate.
+/// Length of a response without a certificate, in bytes.
 pub const RESPONSE_LEN: usize = 12 + RESPONSE_NOISE_LEN + 2 * MAC_LEN;
-/// Bytes of a response with the longest certificate.
+/// Length of a response with the longest certificate, in bytes.
 pub const MAX_RESPONSE_LEN: usize = RESPONSE_LEN + MAX_CERTIFICATE_LEN;
-/// Bytes of a cookie reply.
+/// Length of a cookie reply, in bytes.
 pub const COOKIE_REPLY_LEN: usize = 8 + COOKIE_NONCE_LEN + SEALED_COOKIE_LEN;
 
+// An answer longer than the initiation could be used to amplify traffic.
 const _: () = assert!(RESPONSE_LEN <= INITIATION_LEN && COOKIE_REPLY_LEN <= INITIATION_LEN);
 const _: () = assert!(MAX_RESPONSE_LEN <= MAX_INITIATION_LEN);
 
@@ -51,16 +57,16 @@ fn parse_type(r: &mut Reader<'_>, expected: PacketType) -> Result<(), WireError>
     if r.array()? == &[expected.byte(), 0, 0, 0] { Ok(()) } else { Err(WireError::Malformed) }
 }
 
-/// The two MACs at the end of an initiation or a response, and what they cover.
+/// The two MACs at the end of an initiation or a response, and the bytes that they cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Macs<'a> {
-    /// Over everything before it, keyed by the receiver's public key.
+    /// MAC over all bytes before it, keyed by the receiver's public key.
     pub mac1: &'a [u8; MAC_LEN],
-    /// Over everything before it, keyed by a cookie; zeros without one.
+    /// MAC over all bytes before it, keyed by a cookie; zeros if the sender has no cookie.
     pub mac2: &'a [u8; MAC_LEN],
-    /// The bytes `mac1` covers.
+    /// The bytes that `mac1` covers.
     pub mac1_covers: &'a [u8],
-    /// The bytes `mac2` covers.
+    /// The bytes that `mac2` covers.
     pub mac2_covers: &'a [u8],
 }
 
@@ -72,7 +78,7 @@ impl<'a> Macs<'a> {
     }
 }
 
-/// `least` bytes, or more by a certificate at most.
+/// Accepts a length from `least` to `least` plus the longest certificate, in bytes.
 fn check_len(len: usize, least: usize) -> Result<(), WireError> {
     match len.checked_sub(least) {
         None => Err(WireError::Truncated),
@@ -81,22 +87,22 @@ fn check_len(len: usize, least: usize) -> Result<(), WireError> {
     }
 }
 
-/// A handshake initiation.
+/// A parsed handshake initiation datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initiation<'a> {
-    /// The index by which the initiator wants to be addressed.
+    /// Receiver index that the responder must use to address the initiator.
     pub sender: u32,
-    /// First message of Noise IK: [`INITIATION_NOISE_LEN`] bytes, and those of the certificate.
+    /// First message of Noise IK: [`INITIATION_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
-    /// The MACs.
+    /// The two MACs at the end of the initiation.
     pub macs: Macs<'a>,
 }
 
 impl<'a> Initiation<'a> {
-    /// Reads a whole datagram.
+    /// Parses a complete datagram.
     ///
     /// # Errors
-    /// [`WireError`] for every other version or type, a length that no initiation has, and reserved bytes that are not zero.
+    /// [`WireError`] for another version or type, an impossible length, or reserved bytes that are not zero.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeInitiation)?;
@@ -107,21 +113,21 @@ impl<'a> Initiation<'a> {
     }
 }
 
-/// A handshake response.
+/// A parsed handshake response datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response<'a> {
-    /// The index by which the responder wants to be addressed.
+    /// Receiver index that the initiator must use to address the responder.
     pub sender: u32,
-    /// The initiator's index.
+    /// Receiver index of the initiator, repeated from its initiation.
     pub receiver: u32,
-    /// Second message of Noise IK: [`RESPONSE_NOISE_LEN`] bytes, and those of the certificate.
+    /// Second message of Noise IK: [`RESPONSE_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
-    /// The MACs.
+    /// The two MACs at the end of the response.
     pub macs: Macs<'a>,
 }
 
 impl<'a> Response<'a> {
-    /// Reads a whole datagram.
+    /// Parses a complete datagram.
     ///
     /// # Errors
     /// As [`Initiation::parse`].
@@ -135,19 +141,19 @@ impl<'a> Response<'a> {
     }
 }
 
-/// A cookie reply.
+/// A parsed cookie reply datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieReply<'a> {
-    /// The index of the sender of the message this answers.
+    /// Index of the node that sent the message being answered.
     pub receiver: u32,
-    /// The nonce the cookie is sealed with.
+    /// The nonce that seals the cookie.
     pub nonce: &'a [u8; COOKIE_NONCE_LEN],
-    /// The cookie and its tag.
+    /// The sealed cookie and its authentication tag.
     pub sealed_cookie: &'a [u8; SEALED_COOKIE_LEN],
 }
 
 impl<'a> CookieReply<'a> {
-    /// Reads a whole datagram.
+    /// Parses a complete datagram.
     ///
     /// # Errors
     /// As [`Initiation::parse`].
@@ -159,7 +165,7 @@ impl<'a> CookieReply<'a> {
         Ok(reply)
     }
 
-    /// Writes the datagram.
+    /// Writes the cookie reply to `out`.
     pub fn emit(&self, out: &mut [u8; COOKIE_REPLY_LEN]) -> Result<(), WireError> {
         let mut w = Writer::new(out);
         w.put(&[PacketType::CookieReply.byte(), 0, 0, 0])?;
@@ -169,27 +175,29 @@ impl<'a> CookieReply<'a> {
     }
 }
 
-/// Builds an initiation or a response in place: the Noise message first, then [`MessageWriter::finish`].
+/// Builds an initiation or a response in place. The caller writes the Noise message and then calls
+/// [`MessageWriter::finish`].
 #[derive(Debug)]
 pub struct MessageWriter<'a> {
     datagram: &'a mut [u8],
+    /// Length of the fields before the Noise message, in bytes.
     header_len: usize,
 }
 
 impl<'a> MessageWriter<'a> {
-    /// Begins an initiation, as long as `out`.
+    /// Begins an initiation that fills `out`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] and [`WireError::TooLong`] for a length that no initiation has.
+    /// [`WireError::Truncated`] or [`WireError::TooLong`] if `out` does not have the length of an initiation.
     pub fn initiation(out: &'a mut [u8], sender: u32) -> Result<Self, WireError> {
         check_len(out.len(), INITIATION_LEN)?;
         Self::begin(out, PacketType::HandshakeInitiation, &[sender])
     }
 
-    /// Begins a response, as long as `out`.
+    /// Begins a response that fills `out`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] and [`WireError::TooLong`] for a length that no response has.
+    /// [`WireError::Truncated`] or [`WireError::TooLong`] if `out` does not have the length of a response.
     pub fn response(out: &'a mut [u8], sender: u32, receiver: u32) -> Result<Self, WireError> {
         check_len(out.len(), RESPONSE_LEN)?;
         Self::begin(out, PacketType::HandshakeResponse, &[sender, receiver])
@@ -204,13 +212,13 @@ impl<'a> MessageWriter<'a> {
         Ok(MessageWriter { datagram, header_len })
     }
 
-    /// The room for the Noise message: exactly its length.
+    /// Returns the buffer for the Noise message, which must fill it exactly.
     pub fn noise_mut(&mut self) -> &mut [u8] {
         let end = self.datagram.len() - 2 * MAC_LEN;
         self.datagram.get_mut(self.header_len..end).unwrap_or_default()
     }
 
-    /// Writes the MACs, each a function of the bytes before it; `mac2` stays zero without a cookie.
+    /// Writes both MACs, each computed over the bytes before it. `mac2` stays zero without a cookie.
     pub fn finish(
         self,
         mac1: impl FnOnce(&[u8]) -> [u8; MAC_LEN],
@@ -226,25 +234,25 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// What an initiation says under seal; zero bytes fill it to its length.
+/// The sealed payload of an initiation. Zero bytes pad it to its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitiationPayload {
-    /// Larger than in every earlier initiation of this node, against replay.
+    /// Greater than in every earlier initiation of this node, which makes replays visible.
     pub stamp: u64,
-    /// Names the sender's run: another number means that it has forgotten everything before.
+    /// Identifies the current run of the sender's program. Another number means that the sender has lost all state.
     pub association: u64,
-    /// The lowest protocol version the sender speaks.
+    /// The lowest protocol version that the sender supports.
     pub version_min: u8,
-    /// The highest protocol version the sender speaks.
+    /// The highest protocol version that the sender supports.
     pub version_max: u8,
 }
 
 impl InitiationPayload {
-    /// Reads the decrypted payload, without the certificate; what follows the known fields is ignored.
+    /// Parses the decrypted payload without the certificate. Bytes behind the known fields are ignored.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] for an empty range of versions, [`WireError::Truncated`] and [`WireError::TooLong`]
-    /// for a wrong length.
+    /// [`WireError::Malformed`] for an empty version range, [`WireError::Truncated`] or [`WireError::TooLong`] for a
+    /// wrong length.
     pub fn parse(payload: &[u8]) -> Result<Self, WireError> {
         let mut whole = Reader::new(payload);
         let mut r = Reader::new(whole.array::<INITIATION_PAYLOAD_LEN>()?);
@@ -254,7 +262,7 @@ impl InitiationPayload {
         if parsed.version_min > parsed.version_max { Err(WireError::Malformed) } else { Ok(parsed) }
     }
 
-    /// The payload as it is sealed.
+    /// Returns the payload before it is sealed.
     pub fn emit(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
         let mut out = [0; INITIATION_PAYLOAD_LEN];
         out[..8].copy_from_slice(&self.stamp.to_be_bytes());
@@ -264,20 +272,20 @@ impl InitiationPayload {
     }
 }
 
-/// What a response says under seal; zero bytes fill it to its length.
+/// The sealed payload of a response. Zero bytes pad it to its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResponsePayload {
-    /// As [`InitiationPayload::association`].
+    /// Identifies the current run of the responder's program, as [`InitiationPayload::association`] does.
     pub association: u64,
-    /// The version both will speak.
+    /// The protocol version that both ends use from now on.
     pub version: u8,
 }
 
 impl ResponsePayload {
-    /// Reads the decrypted payload; what follows the known fields is ignored.
+    /// Parses the decrypted payload. Bytes behind the known fields are ignored.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] and [`WireError::TooLong`] for a wrong length.
+    /// [`WireError::Truncated`] or [`WireError::TooLong`] for a wrong length.
     pub fn parse(payload: &[u8]) -> Result<Self, WireError> {
         let mut whole = Reader::new(payload);
         let mut r = Reader::new(whole.array::<RESPONSE_PAYLOAD_LEN>()?);
@@ -285,7 +293,7 @@ impl ResponsePayload {
         Ok(ResponsePayload { association: r.u64()?, version: r.u8()? })
     }
 
-    /// The payload as it is sealed.
+    /// Returns the payload before it is sealed.
     pub fn emit(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
         let mut out = [0; RESPONSE_PAYLOAD_LEN];
         out[..8].copy_from_slice(&self.association.to_be_bytes());

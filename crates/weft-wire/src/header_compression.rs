@@ -1,8 +1,10 @@
-//! Header compression: a packet's header as its difference from one that the receiver keeps.
+//! Header compression: sends a header as its difference from a reference that both ends keep.
 //!
-//! The idea is RFC 1144's: the packets of a flow differ in few bytes of their headers. Unlike there the reference stays: a lost packet
-//! takes no other with it. The difference has a bit for each byte of the reference, set where the header has another byte, and then those
-//! bytes. Lengths and checksums that follow from the rest of the packet are not sent.
+//! The idea is that of RFC 1144: headers of one flow differ in few bytes. Unlike RFC 1144, the reference does not
+//! change with each packet, so a lost packet makes no other packet undecodable.
+//!
+//! A difference holds a bit mask with one bit per byte of the reference, and then the bytes of the header at each set
+//! bit. The sender omits lengths and checksums that the receiver can derive from the rest of the packet.
 
 use crate::WireError;
 use crate::bytes::{Reader, array_at, put_at, u8_at};
@@ -11,9 +13,10 @@ use crate::ip::{UDP_HEADER_LEN, protocol};
 use crate::super_packet::MAX_HEADER_LEN;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest difference.
+/// Length of the longest difference, in bytes. Derived: the mask and all bytes of the longest header.
 pub const MAX_DIFFERENCE_LEN: usize = MAX_HEADER_LEN / 8 + MAX_HEADER_LEN;
 
+/// Transport protocol whose header fields can be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Transport {
     Tcp,
@@ -21,20 +24,21 @@ enum Transport {
     Other,
 }
 
-/// Where things are in a header.
+/// Positions of the fields in a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
     is_v6: bool,
     transport: Transport,
+    /// Protocol number after the IP header.
     protocol: u8,
-    /// Bytes of the IP header.
+    /// Length of the IP header, in bytes.
     transport_at: usize,
-    /// Bytes of all headers.
+    /// Length of all headers together, in bytes.
     len: usize,
 }
 
 impl Layout {
-    /// Reads the start of a packet. `None` if it is no IP packet, or its headers are longer than [`MAX_HEADER_LEN`].
+    /// Parses the start of a packet. Returns `None` for a non-IP packet or headers longer than [`MAX_HEADER_LEN`].
     fn of(packet: &[u8]) -> Option<Layout> {
         let first = u8_at(packet, 0).ok()?;
         let (is_v6, transport_at, protocol, is_fragment) = match first >> 4 {
@@ -72,7 +76,7 @@ impl Layout {
         }
     }
 
-    /// The bytes that follow from the rest, a bit each.
+    /// Returns a bit mask of the bytes that the receiver derives from the rest of the packet.
     fn derived(&self, is_partial: bool) -> u128 {
         let two_at = |at: usize| 3u128 << at;
         let ip = if self.is_v6 { two_at(4) } else { two_at(2) | two_at(10) };
@@ -81,7 +85,7 @@ impl Layout {
         ip | udp | checksum
     }
 
-    /// Writes them.
+    /// Writes the derived lengths and checksums into `header`.
     fn derive(&self, header: &mut [u8], payload_len: usize, is_partial: bool) -> Result<(), WireError> {
         let field = |len: usize| u16::try_from(len).map(u16::to_be_bytes).map_err(|_| WireError::TooLong);
         let after_ip = self.len - self.transport_at + payload_len;
@@ -115,12 +119,14 @@ impl Layout {
     }
 }
 
-/// Bytes of a packet's IP header, and of its TCP or UDP header. `None` if it is no IP packet, or they are longer than [`MAX_HEADER_LEN`].
+/// Returns the length of a packet's IP header plus its TCP or UDP header, in bytes.
+///
+/// Returns `None` for a non-IP packet or headers longer than [`MAX_HEADER_LEN`].
 pub fn header_len(packet: &[u8]) -> Option<usize> {
     Layout::of(packet).map(|layout| layout.len)
 }
 
-/// A header that both ends keep.
+/// A header that both ends keep as the base of differences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reference {
     layout: Layout,
@@ -128,7 +134,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The header at the start of `packet`; see [`header_len`].
+    /// Copies the header at the start of `packet`. Returns `None` where [`header_len`] does.
     pub fn of(packet: &[u8]) -> Option<Reference> {
         let layout = Layout::of(packet)?;
         let mut bytes = [0; MAX_HEADER_LEN];
@@ -136,14 +142,16 @@ impl Reference {
         Some(Reference { layout, bytes })
     }
 
-    /// The header.
+    /// Returns the header's bytes.
     pub fn header(&self) -> &[u8] {
         &self.bytes[..self.layout.len]
     }
 
-    /// Writes the difference of `header` from the reference at the start of `out`; gives its length. With `is_partial`
-    /// the transport checksum is the pseudo-header's sum, and is not sent. `None` if [`Reference::restore`] would not give back `header`, or if the difference is longer than half of it:
-    /// the flow deserves another reference then.
+    /// Writes the difference between `header` and the reference to `out` and returns its length.
+    ///
+    /// With `is_partial` the transport checksum is the pseudo-header's sum and is not sent. Returns `None` if
+    /// [`Reference::restore`] would not yield `header`. Also returns `None` if the difference exceeds half the header:
+    /// the flow then needs a new reference.
     pub fn difference(&self, header: &[u8], payload_len: usize, is_partial: bool, out: &mut [u8]) -> Option<usize> {
         if header.len() != self.layout.len {
             return None;
@@ -165,12 +173,13 @@ impl Reference {
         is_same.then_some(len)
     }
 
-    /// Reads a difference and the payload after it; writes the packet's header at the start of `out`. Gives the header's length and the
-    /// payload.
+    /// Parses a difference and writes the packet's header to `out`.
+    ///
+    /// Returns the length of the header, and the payload behind the difference.
     ///
     /// # Errors
-    /// [`WireError::Truncated`]; [`WireError::Malformed`] for a bit beyond the header or of a byte that follows from others;
-    /// [`WireError::TooLong`] for a packet that its length field cannot count; [`WireError::NoRoom`].
+    /// [`WireError::Truncated`]; [`WireError::Malformed`] if the mask marks a byte beyond the header or a derived byte;
+    /// [`WireError::TooLong`] if the packet's length exceeds its length field; [`WireError::NoRoom`].
     pub fn restore<'a>(
         &self,
         difference: &'a [u8],
@@ -208,7 +217,7 @@ impl Reference {
     }
 }
 
-/// The places of the bits that are set, from the lowest on.
+/// Returns the positions of the set bits, from the lowest on.
 fn ones(mut set: u128) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let at = (set != 0).then(|| set.trailing_zeros() as usize)?;

@@ -1,24 +1,25 @@
-//! The hop header: the ten clear bytes in front of every sealed datagram, and the type byte of all datagrams.
+//! Codec of the hop header: the ten unencrypted bytes before every sealed datagram. Also the type byte of all
+//! datagrams.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use crate::inner::{INNER_LEN, PART_HEADER_LEN};
 use weft_units::PathId;
 
-/// The protocol version in the first four bits of every datagram.
+/// Protocol version, in the first four bits of every datagram.
 pub const VERSION: u8 = 1;
-/// Bytes of the hop header.
+/// Length of the hop header, in bytes.
 pub const HOP_HEADER_LEN: usize = 10;
-/// Bytes of the authentication tag after the ciphertext.
+/// Length of the authentication tag after the ciphertext, in bytes.
 pub const TAG_LEN: usize = 16;
-/// Bytes a data datagram has beside its payload, without IP and UDP headers.
+/// Length of a data datagram without its payload and without IP and UDP headers, in bytes.
 pub const DATA_OVERHEAD: usize = HOP_HEADER_LEN + INNER_LEN + TAG_LEN;
-/// Bytes a data part has beside its payload, without IP and UDP headers.
+/// Length of a data part without its payload and without IP and UDP headers, in bytes.
 pub const PART_OVERHEAD: usize = HOP_HEADER_LEN + PART_HEADER_LEN + TAG_LEN;
-/// The largest packet number, so that every number fits a varint (RFC 9000 §12.3).
+/// The largest packet number. Every number up to it fits a varint (RFC 9000 §12.3).
 pub const MAX_PACKET_NUMBER: u64 = crate::varint::MAX;
 
-/// What a datagram is. Other numbers are reserved or unknown, and dropped.
+/// Type of a datagram. Receivers drop datagrams with any other number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PacketType {
@@ -26,22 +27,22 @@ pub enum PacketType {
     HandshakeInitiation = 1,
     /// Second message of a handshake.
     HandshakeResponse = 2,
-    /// Answer of a responder under load.
+    /// A cookie from a responder under load. The initiator uses it for `mac2` of its next initiation.
     CookieReply = 3,
-    /// Sealed: one unit of a flow.
+    /// Sealed; carries one unit of a flow.
     Data = 4,
-    /// Sealed: frames.
+    /// Sealed; carries control frames.
     Control = 5,
-    /// Authenticated, for a relay: a datagram and its way.
+    /// Authenticated for a relay; carries another datagram and its route.
     Relayed = 6,
-    /// Sealed: markers and reports of a VPN's loops, with a unit behind them or alone.
+    /// Sealed; carries a marker of a VPN's loop and a unit.
     LoopData = 7,
-    /// Sealed: a part of a unit that is too long for its path.
+    /// Sealed; carries a part of a unit that is too long for its path.
     DataPart = 8,
 }
 
 impl PacketType {
-    /// The type of a whole datagram, from its first byte.
+    /// Returns the type of a complete datagram from its first byte.
     ///
     /// # Errors
     /// [`WireError::Truncated`] for an empty datagram, [`WireError::Version`], [`WireError::UnknownType`].
@@ -66,41 +67,42 @@ impl PacketType {
         }
     }
 
-    /// Whether datagrams of this type have a hop header and a tag.
+    /// True if datagrams of this type have a hop header and a tag.
     pub const fn has_hop_header(self) -> bool {
         self.is_sealed() || matches!(self, PacketType::Relayed)
     }
 
-    /// Whether datagrams of this type are for the node they come to, sealed as a whole.
+    /// True if datagrams of this type end at the node that receives them and are sealed as a whole.
     pub const fn is_sealed(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Control | PacketType::LoopData | PacketType::DataPart)
     }
 
-    /// The first byte of a datagram of this type.
+    /// Returns the first byte of a datagram of this type.
     pub const fn byte(self) -> u8 {
         VERSION << 4 | self as u8
     }
 }
 
-/// The clear, authenticated header of a sealed or relayed datagram.
+/// The unencrypted, authenticated header of a sealed or relayed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HopHeader {
-    /// A type that has such a header.
+    /// A type for which [`PacketType::has_hop_header`] is true.
     pub packet_type: PacketType,
-    /// The path, as the sender numbers it; of a relayed datagram the code of its [`Way`](crate::relay::Way).
+    /// The path, as the sender numbers it. In a relayed datagram it is the code of the route
+    /// ([`Way::code`](crate::relay::Way::code)).
     pub path: PathId,
-    /// The index by which the receiver finds the session.
+    /// The index by which the receiver finds the session or VPN.
     pub receiver: u32,
-    /// The low half of the packet number.
+    /// The low 32 bits of the packet number.
     pub packet_number_low: u32,
 }
 
 impl HopHeader {
-    /// Reads the header of a whole datagram.
+    /// Parses the header of a complete datagram.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when header and tag do not fit, [`WireError::Version`], and
-    /// [`WireError::UnknownType`] for every type without it.
+    /// [`WireError::Truncated`] if the datagram is shorter than header and tag, [`WireError::Version`], and
+    /// [`WireError::UnknownType`] for every type without this header.
     pub fn parse(datagram: &[u8]) -> Result<HopHeader, WireError> {
         let mut r = Reader::new(datagram);
         let packet_type = PacketType::from_byte(r.u8()?)?;
@@ -111,10 +113,10 @@ impl HopHeader {
         if r.rest().len() < TAG_LEN { Err(WireError::Truncated) } else { Ok(header) }
     }
 
-    /// Writes the header at the start of `out`; gives its length.
+    /// Writes the header at the start of `out` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`] when `out` is shorter than [`HOP_HEADER_LEN`].
+    /// [`WireError::NoRoom`] if `out` is shorter than [`HOP_HEADER_LEN`].
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let mut w = Writer::new(out);
         w.u8(self.packet_type.byte())?;
@@ -125,7 +127,9 @@ impl HopHeader {
     }
 }
 
-/// The full packet number nearest to the one after `highest_seen` whose low 32 bits are `low` (RFC 9000 appendix A.3).
+/// Returns the full packet number for its low 32 bits (RFC 9000 appendix A.3).
+///
+/// The result is the number nearest to `highest_seen + 1` whose low 32 bits are `low`.
 pub const fn reconstruct_packet_number(low: u32, highest_seen: u64) -> u64 {
     const WINDOW: u64 = 1 << 32;
     let expected = highest_seen.saturating_add(1);

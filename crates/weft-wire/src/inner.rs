@@ -1,45 +1,46 @@
-//! The encrypted bytes in front of a payload: which unit of which flow it is and, in a data part, which part.
+//! Codec of the inner header: the encrypted bytes before a payload. It names the flow, the unit and, in a data part,
+//! the part.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use weft_units::{FlowId, FlowSeq};
 
-/// Bytes of the inner header.
+/// Length of the inner header, in bytes.
 pub const INNER_LEN: usize = 6;
-/// The largest index of a tail slice: a head and its tails are at most 32 units.
+/// The largest index of a tail slice. A head slice and its tail slices are at most 32 units.
 pub const MAX_SLICE_INDEX: u8 = 31;
 
-/// What a data payload holds.
+/// Kind of payload in a data datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum UnitKind {
-    /// A whole IP packet, checksums complete.
+    /// A complete IP packet with complete checksums.
     Packet = 0,
-    /// A whole IP packet whose TCP or UDP checksum is the pseudo-header sum, for the egress kernel to finish.
+    /// A complete IP packet whose TCP or UDP checksum holds the pseudo-header sum. The egress kernel finishes it.
     PartialPacket = 1,
-    /// A super-packet's header and its first `gso_size` bytes.
+    /// The header of a super-packet and its first `gso_size` payload bytes.
     HeadSlice = 2,
-    /// The next `gso_size` bytes of a super-packet, without a header.
+    /// The next `gso_size` payload bytes of a super-packet, without a header.
     TailSlice = 3,
 }
 
-/// How the packet's own header is sent. A tail slice has none.
+/// Encoding of the packet's own header. A tail slice has no such header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum HeaderForm {
-    /// As it is.
+    /// The complete header.
     #[default]
     Whole = 0,
-    /// As it is. The receiver keeps it for differences from it.
+    /// The complete header, which the receiver stores as the reference for later differences.
     Reference = 1,
-    /// The sequence number of the flow's unit that carried the reference, and the difference from that.
+    /// The sequence number of the unit that carried the reference, and the difference from that header.
     Difference = 2,
 }
 
-/// Bytes that name a reference.
+/// Length of the sequence number that identifies a reference, in bytes.
 pub const REFERENCE_LEN: usize = 3;
 
-/// Reads which unit carried the reference of a difference; gives what follows too.
+/// Parses the sequence number of the unit that carried the reference, and returns the bytes after it.
 ///
 /// # Errors
 /// [`WireError::Truncated`].
@@ -48,7 +49,7 @@ pub fn parse_reference(bytes: &[u8]) -> Result<(FlowSeq, &[u8]), WireError> {
     Ok((FlowSeq::new(r.u24()?), r.rest()))
 }
 
-/// Writes the same at the start of `out`; gives the rest of it.
+/// Writes the sequence number of the unit that carried the reference, and returns the rest of `out`.
 ///
 /// # Errors
 /// [`WireError::NoRoom`].
@@ -58,41 +59,41 @@ pub fn emit_reference(unit: FlowSeq, out: &mut [u8]) -> Result<&mut [u8], WireEr
     Ok(rest)
 }
 
-/// The inner header.
+/// The header of a unit, encrypted with it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct InnerHeader {
-    /// What the payload is.
+    /// Kind of payload.
     pub kind: UnitKind,
-    /// Nothing of the same super-packet follows. True for whole packets, false for head slices.
+    /// True if no later unit belongs to the same super-packet. True for whole packets, false for head slices.
     pub last: bool,
-    /// The slice's place after its head, 1..=31 for tail slices, otherwise 0.
+    /// Position of a tail slice after its head slice, 1..=31. It is 0 for other kinds.
     pub index: u8,
-    /// How the packet's own header is sent.
+    /// Encoding of the packet's own header.
     pub form: HeaderForm,
-    /// The ingress edge's number for the flow.
+    /// Number that the ingress edge assigned to the flow.
     pub flow: FlowId,
-    /// The unit's number in the flow.
+    /// Sequence number of the unit in its flow.
     pub seq: FlowSeq,
 }
 
 impl InnerHeader {
-    /// The header of a whole packet.
+    /// Creates the header of a whole packet.
     pub const fn packet(checksum_partial: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
         let kind = if checksum_partial { UnitKind::PartialPacket } else { UnitKind::Packet };
         InnerHeader { kind, last: true, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// The header of a head slice.
+    /// Creates the header of a head slice.
     pub const fn head(flow: FlowId, seq: FlowSeq) -> InnerHeader {
         InnerHeader { kind: UnitKind::HeadSlice, last: false, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// The header of the tail slice `index` (1..=31) units after its head.
+    /// Creates the header of a tail slice that follows its head by `index` units (1..=31).
     pub const fn tail(index: u8, last: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
         InnerHeader { kind: UnitKind::TailSlice, last, index, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// The sequence number of the head this unit needs: its own, unless it is a tail.
+    /// Returns the sequence number of the unit's head slice. For other units it is their own number.
     pub const fn head_seq(&self) -> FlowSeq {
         self.seq.plus(-(self.index as i32))
     }
@@ -105,10 +106,10 @@ impl InnerHeader {
         }
     }
 
-    /// Reads the header at the start of a decrypted data payload; gives the payload after it too.
+    /// Parses the header of a decrypted data payload, and returns the payload after it.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], or [`WireError::Malformed`] when kind, last and index contradict each other.
+    /// [`WireError::Truncated`], or [`WireError::Malformed`] if kind, last and index contradict each other.
     pub fn parse(plaintext: &[u8]) -> Result<(InnerHeader, &[u8]), WireError> {
         let mut r = Reader::new(plaintext);
         let first = r.u8()?;
@@ -118,7 +119,7 @@ impl InnerHeader {
             2 => UnitKind::HeadSlice,
             _ => UnitKind::TailSlice,
         };
-        // Only a tail slice has an index, and only it has no header that could have a form.
+        // The same 5 bits hold the index of a tail slice and, for the other kinds, the form of the header.
         let (index, form) = match (kind, first & 0x1f) {
             (UnitKind::TailSlice, index) => (index, HeaderForm::Whole),
             (_, 0) => (0, HeaderForm::Whole),
@@ -137,11 +138,11 @@ impl InnerHeader {
         if header.is_valid() { Ok((header, r.rest())) } else { Err(WireError::Malformed) }
     }
 
-    /// Writes the header at the start of `out`; gives its length.
+    /// Writes the header at the start of `out` and returns its length.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`] when `out` is shorter than [`INNER_LEN`], [`WireError::Malformed`] when kind, last and
-    /// index contradict each other.
+    /// [`WireError::NoRoom`] if `out` is shorter than [`INNER_LEN`], [`WireError::Malformed`] if kind, last and index
+    /// contradict each other.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         if !self.is_valid() {
             return Err(WireError::Malformed);
@@ -154,14 +155,16 @@ impl InnerHeader {
     }
 }
 
-/// Bytes of the part header: the unit's inner header, and one byte that says which part.
+/// Length of the part header: the unit's inner header, and one byte that identifies the part.
 pub const PART_HEADER_LEN: usize = INNER_LEN + 1;
-/// Parts begin and, but for a unit's last, end at a multiple of so many bytes.
+/// Size of a granule, in bytes. Parts begin and end at a granule boundary, except the end of a unit's last part.
 pub const GRANULE: usize = 128;
-/// Granules of the longest unit that can be sent in parts.
+/// Maximum number of granules in a unit that is sent in parts.
 pub const MAX_GRANULES: u8 = 16;
 
-/// Granules of a unit of `len` bytes; `None` if it cannot be sent in parts: it is empty or too long.
+/// Returns the number of granules in a unit of `len` bytes.
+///
+/// `None` means that the unit is empty or too long for parts.
 pub fn granules(len: usize) -> Option<u8> {
     u8::try_from(len.div_ceil(GRANULE)).ok().filter(|count| (1..=MAX_GRANULES).contains(count))
 }
@@ -169,32 +172,34 @@ pub fn granules(len: usize) -> Option<u8> {
 /// The header of a data part: a piece of a unit that is too long for its path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PartHeader {
-    /// The unit's own header, the same in all its parts.
+    /// The unit's inner header, identical in all its parts.
     pub unit: InnerHeader,
-    /// The granule of the unit that the part begins with.
+    /// Index of the part's first granule within the unit.
     pub first: u8,
-    /// Granules of the unit, 1..=16.
+    /// Number of granules in the unit, 1..=16.
     pub of: u8,
 }
 
 impl PartHeader {
-    /// The granules that a part with `len` bytes of payload holds; `None` if there is no such part: it would reach behind the
-    /// unit's end, end inside a granule before it, be empty, or be the whole unit.
+    /// Returns the granules in a part with `len` bytes of payload, or `None` if the part is invalid.
+    ///
+    /// A part is invalid if it is empty, is the whole unit, or extends beyond the unit's end. It is also invalid if it
+    /// ends inside a granule before the unit's end.
     pub fn granules(&self, len: usize) -> Option<core::ops::Range<u8>> {
         let end = self.first.checked_add(granules(len)?)?;
         let ends_well = end == self.of || (end < self.of && len.is_multiple_of(GRANULE));
         (ends_well && self.of <= MAX_GRANULES && end - self.first < self.of).then_some(self.first..end)
     }
 
-    /// Reads the header at the start of a decrypted data part; gives the payload after it too.
+    /// Parses the header of a decrypted data part, and returns the payload after it.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], or [`WireError::Malformed`] for a part that no unit has.
+    /// [`WireError::Truncated`], or [`WireError::Malformed`] for an invalid part.
     pub fn parse(plaintext: &[u8]) -> Result<(PartHeader, &[u8]), WireError> {
         let (unit, rest) = InnerHeader::parse(plaintext)?;
         let (&place, payload) = rest.split_first().ok_or(WireError::Truncated)?;
         let header = PartHeader { unit, first: place >> 4, of: (place & 0x0f) + 1 };
-        // Parts join to a unit with its whole header.
+        // A unit in parts always has its whole header: header compression applies to undivided units only.
         header
             .granules(payload.len())
             .filter(|_| unit.form == HeaderForm::Whole)
@@ -202,10 +207,10 @@ impl PartHeader {
             .ok_or(WireError::Malformed)
     }
 
-    /// Writes the header at the start of `out`; gives its length.
+    /// Writes the header at the start of `out` and returns its length.
     ///
     /// # Errors
-    /// As [`InnerHeader::emit`]; [`WireError::Malformed`] too when `first` lies outside the unit, or `of` outside 1..=16.
+    /// As [`InnerHeader::emit`]; [`WireError::Malformed`] too if `first` lies outside the unit or `of` outside 1..=16.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         if self.first >= self.of || self.of > MAX_GRANULES || self.unit.form != HeaderForm::Whole {
             return Err(WireError::Malformed);

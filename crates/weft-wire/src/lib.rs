@@ -1,6 +1,7 @@
-//! Codecs: weft's datagrams and frames, views of IP, TCP and UDP, super-packets. No state, no allocation.
+//! Codecs of weft's datagrams and frames, and views of IP, TCP and UDP.
 //!
-//! Everything here reads bytes that strangers may have written. A decoder returns a [`WireError`], never panics.
+//! [`super_packet`] cuts and joins super-packets. The crate keeps no state and allocates nothing. All input may come
+//! from an attacker: a decoder returns a [`WireError`] and never panics.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,69 +1,74 @@
-//! What the two ends of a loop tell each other: a marker before a unit
-//! ([`PacketType::LoopData`](crate::hop::PacketType::LoopData)), sealed with the key of its VPN, or markers and reports of many VPNs
-//! in control frames ([`crate::frame::Frame`]).
+//! Codec of markers and reports, by which the ingress and egress edges of a loop exchange their counts.
+//!
+//! A marker precedes a unit in a [`PacketType::LoopData`](crate::hop::PacketType::LoopData) datagram, sealed with the
+//! key of its VPN. Markers and reports of several VPNs also travel in control frames ([`crate::frame::Frame`]).
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 
-/// Bytes that a marker adds to a unit.
+/// Number of bytes that a marker adds to a unit.
 pub const MARKER_LEN: usize = 22;
 
+/// Flag bit of [`Marker::is_pressing`].
 const IS_PRESSING: u8 = 1;
 
-/// What the ingress stamps onto a packet of the loop, or sends by itself when it has no packet. All counts wrap at 2^32.
+/// Counts that the ingress edge attaches to a packet of the loop, or sends alone if no packet is due. All wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marker {
-    /// The loop's markers, counted from one.
+    /// Number of this marker within the loop, starting at one.
     pub sequence: u32,
-    /// The ingress's clock in microseconds.
+    /// Sending time on the ingress edge's clock, in microseconds.
     pub sent_at_us: u32,
-    /// Packets sent on the loop, ever; the one that carries the marker is among them.
+    /// Total number of packets sent on the loop, including the one that carries the marker.
     pub packets: u32,
-    /// Bytes of those packets.
+    /// Total bytes of those packets.
     pub bytes: u32,
-    /// Microseconds of its delay that are no queue of the network's, but due to which of several paths it took.
+    /// Part of the marker's delay that is not queueing in the network, in microseconds.
+    ///
+    /// It covers the wait for a path at the ingress edge and the longer delay of the chosen path.
     pub explained_us: u32,
-    /// The loop holds packets back, so that it and its report wait for nothing.
+    /// True if the loop holds packets back. The marker and its report are then sent without delay.
     pub is_pressing: bool,
 }
 
-/// The egress's answer to a marker. It repeats the marker, so that the ingress keeps none. All counts wrap at 2^32.
+/// The egress edge's answer to a marker. It repeats the marker, so the ingress edge need not store it. All counts wrap
+/// at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The marker this answers.
+    /// The marker that this report answers.
     pub marker: Marker,
-    /// When the marker arrived: the egress's clock in microseconds.
+    /// Arrival time of the marker on the egress edge's clock, in microseconds.
     pub received_at_us: u32,
-    /// Microseconds from then until the report left.
+    /// Time from the marker's arrival until the report left, in microseconds.
     pub held_us: u32,
-    /// Packets received on the loop when the marker arrived; the one that carried it is among them.
+    /// Total packets received on the loop when the marker arrived, including the one that carried it.
     pub packets: u32,
-    /// Bytes of those packets.
+    /// Total bytes of those packets.
     pub bytes: u32,
-    /// Those of the packets that came with a CE mark (RFC 3168).
+    /// Number of those packets that arrived with a CE mark (RFC 3168).
     pub ce_packets: u32,
 }
 
-/// Something of a loop, and which of the ingress's runs of it: when a loop begins anew, so do its numbers and counts.
+/// A marker or report with the number of its run. When a loop restarts, its run number rises and its counts restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OfRun<T> {
-    /// The run, counted modulo 256.
+    /// Run number, modulo 256.
     pub run: u8,
-    /// What is of it.
+    /// The marker or report.
     pub what: T,
 }
 
 impl OfRun<Marker> {
-    /// Reads the marker at the start of a decrypted datagram; gives what follows too: the unit with its inner header.
+    /// Parses the marker of a decrypted datagram, and returns the unit after it with its inner header.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], or [`WireError::Malformed`] for flags that are not known.
+    /// [`WireError::Truncated`], or [`WireError::Malformed`] for unknown flags.
     pub fn parse(plaintext: &[u8]) -> Result<(OfRun<Marker>, &[u8]), WireError> {
         let mut r = Reader::new(plaintext);
         Ok((read_marker(&mut r)?, r.rest()))
     }
 
-    /// Writes it at the start of `out`; gives its length, [`MARKER_LEN`].
+    /// Writes the marker at the start of `out` and returns its length, [`MARKER_LEN`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`].

@@ -1,21 +1,25 @@
-//! What nodes of the overlay tell each other about it: probes, and questions for other nodes (SPECS §6, after Chimera).
+//! Codec of overlay maintenance messages: probes of neighbours, and queries for other nodes.
 //!
-//! A message fills its datagram's payload. What it is about is bounded: [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
+//! The protocol follows Chimera (SPECS §6). A message fills the payload of its datagram. Its size is bounded by
+//! [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use weft_units::NodeId;
 
-/// The most contacts in one message.
+/// Maximum number of contacts in one message.
 pub const MAX_CONTACTS: usize = 16;
-/// The most bytes of a contact's details: a public key and four addresses of either family.
+/// Maximum length of a contact's details, in bytes. Derived: a public key and four addresses of either family.
 pub const MAX_DETAILS: usize = 32 + 4 * 19;
-/// Bytes of the longest message.
+/// Length of the longest message, in bytes.
 pub const MAX_MESSAGE: usize = FOUND_LEN + MAX_CONTACTS * (NodeId::LEN + 1 + MAX_DETAILS);
 
+/// Length of a [`Message::Found`] before its contacts, in bytes.
 const FOUND_LEN: usize = 1 + 1 + ROW_LEN + 1 + 1;
+/// Length of the body of a [`Query::Row`], in bytes.
 const ROW_LEN: usize = NodeId::LEN + 1 + 2;
 
+// Message types. `call::FIRST_TYPE` is the next free one.
 const PROBE: u8 = 1;
 const INTRODUCTION: u8 = 2;
 const ECHO: u8 = 3;
@@ -23,85 +27,89 @@ const FIND: u8 = 4;
 const FOUND: u8 = 5;
 const LEAVE: u8 = 6;
 
+// Kinds of queries.
 const NEAR: u8 = 1;
 const ROW: u8 = 2;
 
 /// One message to an adjacent node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// Asks for an echo with the same number.
+    /// Requests an echo with the same number.
     Probe {
-        /// Counted per neighbour.
+        /// Sequence number, counted per neighbour.
         seq: u32,
     },
-    /// A probe of a node that may not know the sender yet.
+    /// A probe of a node that may not have met the sender yet.
     Introduction {
-        /// As a probe's.
+        /// Sequence number, counted as in a probe.
         seq: u32,
-        /// How the sender can be reached, at most [`MAX_DETAILS`] bytes.
+        /// The sender's public key and addresses, at most [`MAX_DETAILS`] bytes.
         details: &'a [u8],
     },
-    /// Answers a probe.
+    /// Answers a probe or an introduction.
     Echo {
-        /// The probe's number.
+        /// Sequence number of the probe.
         seq: u32,
-        /// What has become of the sender.
+        /// State of the node that sends the echo.
         state: NodeState,
     },
-    /// Asks which nodes the receiver uses itself.
+    /// Asks the receiver for nodes from its own tables.
     Find(Query),
-    /// Answers a question.
+    /// Answers a [`Message::Find`].
     Found {
-        /// The question.
+        /// The query that is answered.
         query: Query,
-        /// [`NodeState::leaf_news`] or [`NodeState::table_news`] when it was answered, by the question's kind.
+        /// Change counter at the time of the answer.
+        ///
+        /// The kind of query selects [`NodeState::leaf_news`] or [`NodeState::table_news`].
         news: u8,
-        /// Nodes the sender uses itself.
+        /// Nodes from the sender's own tables.
         contacts: Contacts<'a>,
     },
-    /// The sender goes away.
+    /// The sender leaves the overlay.
     Leave,
 }
 
-/// What a node says about itself with each echo. Flags not known are ignored.
+/// State that a node reports about itself in each echo. Unknown flags are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeState {
-    /// It knows its place: packets may be routed by it.
+    /// True if the node has found its place in the overlay. Other nodes may route packets over it then.
     pub is_ready: bool,
-    /// Counts the changes of its leaf set.
+    /// Number of changes of its leaf set, modulo 256.
     pub leaf_news: u8,
-    /// Counts the changes of its table.
+    /// Number of changes of its routing table, modulo 256.
     pub table_news: u8,
 }
 
-/// Which nodes are asked for.
+/// Selects the nodes that a query asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Query {
-    /// Those nearest to a place on the ring, on either side.
+    /// The nodes nearest to an id on the ring, on both sides.
     Near(NodeId),
-    /// Those of some columns of a row of a node's table.
+    /// The nodes in certain columns of one row of a node's routing table.
     Row {
-        /// Whose table: nodes that begin with its first `row` digits are asked for.
+        /// The node whose table row is wanted. All matching nodes share its first `row` digits.
         of: NodeId,
-        /// Below [`NodeId::DIGITS`].
+        /// Row number, below [`NodeId::DIGITS`].
         row: u8,
-        /// The wanted values of the next digit: bit n for n.
+        /// Bit mask of the wanted values of the next digit: bit n stands for the digit n.
         columns: u16,
     },
 }
 
-/// A node, and how it can be reached.
+/// A node's id, and how to reach the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contact<'a> {
-    /// The node.
+    /// Id of the node.
     pub id: NodeId,
-    /// Its public key and addresses, for the layer below; at most [`MAX_DETAILS`] bytes.
+    /// Public key and addresses of the node, at most [`MAX_DETAILS`] bytes. The layer below interprets them.
     pub details: &'a [u8],
 }
 
-/// Contacts that were checked when they were parsed.
+/// Iterator over contacts that the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contacts<'a> {
+    /// Number of contacts left in `encoded`.
     left: usize,
     encoded: &'a [u8],
 }
@@ -134,11 +142,11 @@ impl<'a> Contacts<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for too many contacts,
-    /// too long details, or a row that is none.
+    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
+    /// too many contacts, too long details, or an invalid row.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
@@ -160,10 +168,10 @@ impl<'a> Message<'a> {
         r.end().map(|()| message)
     }
 
-    /// Writes the message at the start of `out`; gives the length, at most [`MAX_MESSAGE`].
+    /// Writes the message at the start of `out` and returns its length, at most [`MAX_MESSAGE`].
     ///
     /// # Errors
-    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for what [`Message::parse`] would refuse.
+    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a message that [`Message::parse`] would reject.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let mut w = Writer::new(out);
         match *self {
@@ -192,10 +200,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Writes a [`Message::Found`] of the first [`MAX_CONTACTS`] of `contacts`, or as many as there is room for; gives the length.
+/// Writes a [`Message::Found`] and returns its length.
+///
+/// It takes the first [`MAX_CONTACTS`] of `contacts`, or fewer if they do not fit.
 ///
 /// # Errors
-/// [`WireError::NoRoom`] when not even the question fits; [`WireError::Malformed`] for too long details or a row that is none.
+/// [`WireError::NoRoom`] if not even the query fits; [`WireError::Malformed`] for too long details or an invalid row.
 pub fn emit_found<'a>(
     query: Query,
     news: u8,
@@ -210,7 +220,7 @@ pub fn emit_found<'a>(
     Ok(w.len())
 }
 
-/// Writes how many contacts follow, and the contacts: as many as there may be and there is room for.
+/// Writes the number of contacts, and at most [`MAX_CONTACTS`] contacts or as many as fit.
 pub(crate) fn write_contacts<'a>(
     w: &mut Writer<'_>,
     contacts: impl Iterator<Item = Contact<'a>>,

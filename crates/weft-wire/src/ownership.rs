@@ -1,22 +1,25 @@
-//! Who owns which prefix: what an owner tells those that keep it, and what they are asked (paper 001 §II).
+//! Codec of prefix ownership: claims of owners, and queries for them (paper 001 §II).
+//!
+//! An owner sends its claim to the holders: the nodes that store claims for a key.
 //!
 //! ```text
 //! claim     9 | seq u64 | details | certificate    owner to holder, answered by a verdict
-//! withdraw 10 | seq u64                            the same
-//! verdict  11 | seq u64 | what
-//! renew    12 | key 20                             holder to owner: others hold this key now
+//! withdraw 10 | seq u64                            owner to holder, answered by a verdict
+//! verdict  11 | seq u64 | result                   holder to owner
+//! renew    12 | key 20                             holder to owner: other nodes hold this key now
 //!
-//! question  1 | key 20                             who is to hold the key?
+//! question  1 | key 20                             which nodes should hold the key?
 //!           2 | key 20 | address                   who owns the address, in the region with this key?
-//! reply     1 | count | contacts                   these hold the key; a contact is id 20 | details
-//!           2 | seq u64 | details | certificate
-//!           3                                      the sender holds the key, and knows of no owner
+//! reply     1 | count | contacts                   these nodes hold the key; a contact is id 20 | details
+//!           2 | seq u64 | details | certificate    the owner's claim
+//!           3                                      the sender holds the key and has no claim for the address
 //! details   length | bytes, as in an introduction
 //! address   4 or 6 | bytes
 //! ```
 //!
-//! The first four go straight from node to node, under a session between the two, and go on numbering where [`crate::call`] ends;
-//! questions and replies are bodies of calls.
+//! Claims, withdrawals, verdicts and renewals travel directly between two nodes that have a session. Their type numbers
+//! continue those of [`crate::call`].
+//! Questions and replies are the bodies of overlay calls.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -25,67 +28,69 @@ use crate::overlay::{Contact, Contacts, MAX_DETAILS, read_details, read_id, writ
 use core::net::IpAddr;
 use weft_units::NodeId;
 
-/// Bytes of the longest message.
+/// Length of the longest message, in bytes.
 pub const MAX_MESSAGE: usize = 1 + 8 + 1 + MAX_DETAILS + MAX_CERTIFICATE_LEN;
 
+// Message types. They continue those of `call`.
 const CLAIM: u8 = 9;
 const WITHDRAW: u8 = 10;
 const VERDICT: u8 = 11;
 const RENEW: u8 = 12;
 
+// Kinds of questions and replies.
 const HOLDERS: u8 = 1;
 const OWNER: u8 = 2;
 const NOBODY: u8 = 3;
 
-/// One message between an owner and a node that keeps its claim.
+/// One message between an owner and a holder: a node that stores the owner's claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// The sender owns what its certificate says.
+    /// The sender owns the prefixes in its certificate.
     Claim(Claim<'a>),
-    /// The sender owns nothing any more.
+    /// The sender no longer owns any prefix.
     Withdraw {
-        /// As a claim's.
+        /// Sequence number, which rises as in a claim.
         seq: u64,
     },
-    /// What has become of a claim or a withdrawal.
+    /// The holder's decision about a claim or a withdrawal.
     Verdict {
-        /// The claim's.
+        /// Sequence number of the claim or withdrawal.
         seq: u64,
-        /// What the holder made of it.
+        /// The decision.
         verdict: Verdict,
     },
-    /// Other nodes than before are to hold what belongs to a key.
+    /// Tells the owner that the set of holders of a key has changed.
     Renew {
-        /// The key.
+        /// The key with changed holders.
         key: NodeId,
     },
 }
 
-/// Where an owner is, and why it is one.
+/// An owner's address details, and the certificate that proves its ownership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim<'a> {
-    /// Rises from claim to claim: the owner's clock, in seconds since 1970, or one more than before.
+    /// Rises from claim to claim: the owner's clock in seconds since 1970, or the previous number plus one.
     pub seq: u64,
-    /// How to reach it, at most [`MAX_DETAILS`] bytes.
+    /// The owner's public key and addresses, at most [`MAX_DETAILS`] bytes.
     pub details: &'a [u8],
-    /// A certificate of [`crate::certificate`], not read here.
+    /// An encoded certificate of [`crate::certificate`], not parsed here.
     pub certificate: &'a [u8],
 }
 
-/// What a holder made of a claim.
+/// A holder's decision about a claim or a withdrawal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// Kept, or ended.
+    /// The holder has stored the claim, or has removed it.
     Taken,
-    /// A newer one is kept.
+    /// The holder stores a newer claim.
     Outdated,
-    /// The certificate is none that holds, or not the sender's.
+    /// The certificate is invalid, or belongs to another node.
     Uncertified,
     /// Every prefix has another owner, whose certificate is older.
     Owned,
-    /// There is no room.
+    /// The holder's table is full.
     Full,
-    /// None of the prefixes belongs here.
+    /// The holder is not responsible for any of the prefixes.
     Elsewhere,
 }
 
@@ -99,11 +104,11 @@ impl Verdict {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for too long details
-    /// and unknown verdicts.
+    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
+    /// too long details and unknown verdicts.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
         let mut r = Reader::new(bytes);
         let message = match r.u8()? {
@@ -116,7 +121,7 @@ impl<'a> Message<'a> {
         r.end().map(|()| message)
     }
 
-    /// Writes the message at the start of `out`; gives the length, at most [`MAX_MESSAGE`].
+    /// Writes the message at the start of `out` and returns its length, at most [`MAX_MESSAGE`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`], or [`WireError::Malformed`] for too long details or certificates.
@@ -145,25 +150,25 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Bytes of the longest question.
+/// Length of the longest question, in bytes.
 pub const MAX_QUESTION: usize = 1 + NodeId::LEN + 1 + 16;
 
-/// The body of a call to a key's root.
+/// A question to the root of a key, sent as the body of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// Which nodes are to hold what belongs to this key?
+    /// Asks which nodes should hold the claims that belong to this key.
     Holders(NodeId),
-    /// Who owns this address?
+    /// Asks for the owner of an address.
     Owner {
-        /// The key of a region that holds it.
+        /// Key of the region that contains the address.
         key: NodeId,
-        /// The address.
+        /// The address for which the owner is wanted.
         address: IpAddr,
     },
 }
 
 impl Question {
-    /// Reads a question.
+    /// Parses a question.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`].
@@ -177,7 +182,7 @@ impl Question {
         r.end().map(|()| question)
     }
 
-    /// Writes the question; gives its length.
+    /// Writes the question and returns its length.
     ///
     /// # Errors
     /// [`WireError::NoRoom`].
@@ -198,23 +203,24 @@ impl Question {
     }
 }
 
-/// The body of an answer.
+/// A reply to a [`Question`], sent as the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// These hold the key, the nearest first; also when somebody else is asked for an owner.
+    /// The nodes that hold the key, nearest first. A node that does not hold the key also replies this to a query for
+    /// an owner.
     Holders(Contacts<'a>),
-    /// What the owner claims.
+    /// The claim of the address's owner.
     Owner(Claim<'a>),
-    /// The sender holds the key, and nobody claims the address.
+    /// The sender holds the key and has no claim for the address.
     Nobody,
 }
 
 impl<'a> Reply<'a> {
-    /// Reads a reply.
+    /// Parses a reply.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for too many contacts
-    /// and too long details.
+    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
+    /// too many contacts and too long details.
     pub fn parse(bytes: &'a [u8]) -> Result<Reply<'a>, WireError> {
         let mut r = Reader::new(bytes);
         let reply = match r.u8()? {
@@ -226,7 +232,7 @@ impl<'a> Reply<'a> {
         r.end().map(|()| reply)
     }
 
-    /// Writes the reply; gives its length.
+    /// Writes the reply and returns its length.
     ///
     /// # Errors
     /// [`WireError::NoRoom`], or [`WireError::Malformed`] for too long details or certificates.
@@ -248,7 +254,9 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes a [`Reply::Holders`] of as many of `contacts` as there may be and there is room for; gives its length.
+/// Writes a [`Reply::Holders`] and returns its length.
+///
+/// It takes the first [`MAX_CONTACTS`](crate::overlay::MAX_CONTACTS) of `contacts`, or fewer if they do not fit.
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::Malformed`] for too long details.
@@ -274,7 +282,7 @@ fn write_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), WireError> {
     }
 }
 
-/// A certificate has no length of its own: it is what is left.
+/// Parses a claim. The certificate has no length field: it fills the rest of the message.
 fn read_claim<'a>(r: &mut Reader<'a>) -> Result<Claim<'a>, WireError> {
     let (seq, details, certificate) = (r.u64()?, read_details(r)?, r.rest());
     if certificate.len() > MAX_CERTIFICATE_LEN {

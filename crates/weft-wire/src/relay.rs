@@ -1,42 +1,47 @@
-//! Relayed datagrams: a datagram within a datagram, and the way it has before and behind it.
+//! Codec of relayed datagrams, which carry another datagram and its route across relays.
 //!
-//! A relay authenticates the hop, looks at the way and passes the datagram on. What is within is sealed between the ends of the
-//! way, or a handshake of theirs; the relay has no key for it.
+//! A relay authenticates the hop, reads the next label of the route and forwards the datagram. The inner datagram is
+//! sealed between the ends of the route, or is a handshake between them. The relay has no key for it.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use crate::hop::{HOP_HEADER_LEN, TAG_LEN};
 
-/// The most relays on a way.
+/// Maximum number of relays on a route.
 pub const MAX_RELAYS: usize = 6;
-/// Bytes of a node's label.
+/// Length of a node's label, in bytes.
 pub const LABEL_LEN: usize = 4;
 
-/// How a node is named on a way: the first 32 bits of its id. A relay looks for it among its own peers only.
+/// Short name of a node on a route: the first 32 bits of its id. A relay looks it up among its own peers only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Label(pub u32);
 
-/// The way of a relayed datagram, segment by segment, as in an explicit route: of the nodes after the first relay those still ahead, and in
-/// the place of those passed the nodes before the relays. Read from its end by who receives it, it is the way back.
+/// The route of a relayed datagram: an explicit route, of which each relay replaces one label.
+///
+/// The labels name the nodes after the first relay. A relay overwrites the label of the next node with the label of the
+/// node before itself. The receiver reads the labels in reverse order as the route back.
 ///
 /// ```text
 /// A → B → C → D     leaves A [C D] at 0, leaves B [A D] at 1, leaves C [A B] at 2: the end; back via C, [B A]
 /// ```
 ///
-/// In a datagram: the labels, 4 bytes each, sealed, between what is within and the tag; in the clear, in the place of the hop header's path
-/// id, the place on the way (high 4 bits) and the number of labels (low 4 bits). The place only grows, so no datagram goes in circles.
+/// In a datagram, the sealed labels, 4 bytes each, lie between the inner datagram and the tag. The hop header's path id
+/// field holds the position on the route (high 4 bits) and the number of labels (low 4 bits). The position only grows,
+/// so no datagram loops.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Way {
     labels: [Label; MAX_RELAYS],
+    /// Number of labels.
     len: u8,
+    /// Position on the route: the index of the next node's label.
     at: u8,
 }
 
 impl Way {
-    /// A way at its begin: the nodes after the first relay, the destination last.
+    /// Creates a route at its beginning. `after_first` lists the nodes after the first relay, the destination last.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] for none, [`WireError::TooLong`] for more than [`MAX_RELAYS`].
+    /// [`WireError::Malformed`] for an empty list, [`WireError::TooLong`] for more than [`MAX_RELAYS`] labels.
     pub fn new(after_first: &[Label]) -> Result<Way, WireError> {
         let mut labels = [Label(0); MAX_RELAYS];
         labels.get_mut(..after_first.len()).ok_or(WireError::TooLong)?.copy_from_slice(after_first);
@@ -46,22 +51,22 @@ impl Way {
         Ok(Way { labels, len: after_first.len() as u8, at: 0 })
     }
 
-    /// Its labels, passed or ahead.
+    /// Returns all labels of the route: those already replaced and those still ahead.
     pub fn labels(&self) -> &[Label] {
         self.labels.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// The node to pass the datagram on to; none at the end of the way.
+    /// Returns the node to which the datagram must be forwarded, or `None` at the end of the route.
     pub fn next(&self) -> Option<Label> {
         self.labels().get(usize::from(self.at)).copied()
     }
 
-    /// Whether a relay has passed it on.
+    /// True if at least one relay has forwarded the datagram.
     pub fn is_begun(&self) -> bool {
         self.at > 0
     }
 
-    /// One segment on, at a relay that had the datagram from `before`.
+    /// Returns the route advanced by one relay. `before` is the node from which the relay received the datagram.
     #[must_use]
     pub fn passed(mut self, before: Label) -> Way {
         if self.at < self.len
@@ -73,7 +78,7 @@ impl Way {
         self
     }
 
-    /// The way back from its end, for the node that is reached before all others: the last relay.
+    /// Returns the route back from the end. Its first hop is the last relay, which has no label in it.
     #[must_use]
     pub fn back(&self) -> Way {
         let mut way = Way { at: 0, ..*self };
@@ -81,15 +86,15 @@ impl Way {
         way
     }
 
-    /// The byte in the hop header: the place on the way, and the number of labels.
+    /// Returns the byte for the hop header: position on the route and number of labels.
     pub const fn code(&self) -> u8 {
         self.at << 4 | self.len
     }
 
-    /// Bytes of the labels of a way with this code.
+    /// Returns the length of the labels of a route with this code, in bytes.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] for no label, too many, or a place beyond them.
+    /// [`WireError::Malformed`] for no labels, too many labels, or a position beyond the labels.
     pub const fn labels_len(code: u8) -> Result<usize, WireError> {
         let (at, len) = (code >> 4, code & 0x0f);
         if len == 0 || len as usize > MAX_RELAYS || at > len {
@@ -98,10 +103,10 @@ impl Way {
         Ok(len as usize * LABEL_LEN)
     }
 
-    /// Reads the labels of a way with this code at the end of `bytes`, which end before the tag.
+    /// Parses the labels of a route with this code from the end of `bytes`, which end before the tag.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], and those of [`Way::labels_len`].
+    /// [`WireError::Truncated`], and the errors of [`Way::labels_len`].
     pub fn parse(code: u8, bytes: &[u8]) -> Result<Way, WireError> {
         let from = bytes.len().checked_sub(Way::labels_len(code)?).ok_or(WireError::Truncated)?;
         let (at, len) = (code >> 4, code & 0x0f);
@@ -113,7 +118,7 @@ impl Way {
         Ok(Way { labels, len, at })
     }
 
-    /// Writes its labels at the start of `out`; gives their length.
+    /// Writes the labels at the start of `out` and returns their length.
     ///
     /// # Errors
     /// [`WireError::NoRoom`].
@@ -126,7 +131,7 @@ impl Way {
     }
 }
 
-/// Bytes that relaying adds to a datagram over so many relays.
+/// Returns the number of bytes that relaying over `relays` relays adds to a datagram.
 pub const fn overhead(relays: usize) -> usize {
     HOP_HEADER_LEN + relays * LABEL_LEN + TAG_LEN
 }

@@ -1,25 +1,26 @@
-//! Trains of packets that sense a path, and what became of them.
+//! Codec of trains, which measure a path, and of the receiver's reports about them.
 //!
-//! Delays are arrival minus departure, microseconds modulo 2³², of two clocks that may be apart. A report has the least one, and the others as
-//! what they are above it, plus one; a zero stands for a packet that did not come.
+//! A train is a short run of datagrams (chirps). A delay is arrival time minus sending time, in microseconds modulo
+//! 2³². The two clocks may differ. A report holds the least delay, and for each packet its delay above the least plus
+//! one. A zero marks a lost packet.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use weft_units::PathId;
 
-/// The most packets of a train.
+/// Maximum number of packets in a train.
 pub const MAX_TRAIN: u8 = 64;
 
-/// A packet of a train. What follows its frame in the datagram is padding.
+/// One packet of a train. Padding follows its frame in the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chirp {
-    /// The train's number, wrapping.
+    /// Number of the train, wrapping.
     pub train: u16,
-    /// The packet's place in the train.
+    /// Position of the packet in the train.
     pub index: u8,
-    /// Packets of the train, 1..=[`MAX_TRAIN`]; more than `index`.
+    /// Number of packets in the train, 1..=[`MAX_TRAIN`]; greater than `index`.
     pub of: u8,
-    /// When it left: microseconds of the sender's clock, wrapping.
+    /// Sending time: microseconds of the sender's clock, wrapping.
     pub sent_us: u32,
 }
 
@@ -40,20 +41,23 @@ impl Chirp {
     }
 }
 
-/// What became of a train.
+/// The receiver's report about a train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chirped<'a> {
-    /// The path, as the sender of the train numbers it.
+    /// The path id, as the sender of the train numbers it.
     pub path: PathId,
-    /// The train.
+    /// Number of the train.
     pub train: u16,
+    /// Least delay of the train, in microseconds.
     least_us: u32,
+    /// Number of packets in the train.
     of: u8,
+    /// Encoded delays above the least one.
     encoded: &'a [u8],
 }
 
 impl<'a> Chirped<'a> {
-    /// The delay of each packet of the train, at most [`MAX_TRAIN`]; none of those that did not come.
+    /// Returns the delay of each packet of the train in microseconds, or `None` for a lost packet.
     pub fn delays_us(&self) -> impl Iterator<Item = Option<u32>> + use<'a> {
         let (mut r, least) = (Reader::new(self.encoded), self.least_us);
         (0..self.of)
@@ -85,6 +89,7 @@ fn read_above(r: &mut Reader<'_>) -> Result<Option<u32>, WireError> {
     above.transpose().map_err(|_| WireError::Malformed)
 }
 
+/// Writes the delays of a received train, in microseconds.
 pub(crate) fn write_delays(
     w: &mut Writer<'_>,
     path: PathId,
@@ -105,7 +110,9 @@ fn write_head(w: &mut Writer<'_>, path: PathId, train: u16, least_us: u32, of: u
     w.u8(of)
 }
 
-/// The least delay, as seen from the first, so that clocks may wrap; zero where none came.
+/// Returns the least delay, or zero if no packet arrived.
+///
+/// Delays are compared by their signed difference from the first one, so that the clocks may wrap.
 fn least_us(delays_us: &[Option<u32>]) -> u32 {
     let mut known = delays_us.iter().flatten();
     let Some(first) = known.next() else { return 0 };

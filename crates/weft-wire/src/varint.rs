@@ -5,7 +5,7 @@ use crate::WireError;
 /// The largest value a varint holds, 2^62 − 1.
 pub const MAX: u64 = (1 << 62) - 1;
 
-/// Bytes of the shortest encoding of `value`; values above [`MAX`] have none and count as eight.
+/// Length of the shortest encoding of `value`, in bytes. Values above [`MAX`] have no encoding and yield eight.
 pub const fn len(value: u64) -> usize {
     match value {
         0..0x40 => 1,
@@ -15,7 +15,7 @@ pub const fn len(value: u64) -> usize {
     }
 }
 
-/// Reads a varint at the start of `bytes`, in any of its lengths; gives the bytes after it too.
+/// Parses a varint of any length at the start of `bytes`, and returns the bytes after it.
 ///
 /// # Errors
 /// [`WireError::Truncated`].
@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8]) -> Result<(u64, &[u8]), WireError> {
     Ok((value & (u64::MAX >> (66 - 8 * field.len())), rest))
 }
 
-/// Writes `value` at the start of `out` in its shortest encoding; gives the length.
+/// Writes `value` at the start of `out` in its shortest encoding and returns the length.
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a value above [`MAX`].
@@ -46,7 +46,7 @@ pub fn emit(value: u64, out: &mut [u8]) -> Result<usize, WireError> {
 mod tests {
     use super::*;
 
-    /// RFC 9000 appendix A.1.
+    /// Checks the examples of RFC 9000 appendix A.1.
     #[test]
     fn agrees_with_the_examples_of_the_rfc() {
         let cases: [(u64, &[u8]); 4] = [

@@ -1,59 +1,62 @@
-//! The header a TUN device puts before each packet with `IFF_VNET_HDR`: the legacy virtio_net_hdr, in the machine's byte order.
+//! Codec of the legacy virtio_net_hdr, in host byte order.
+//!
+//! A TUN device with `IFF_VNET_HDR` puts this header before each packet.
 
 use crate::WireError;
 use crate::bytes::{Reader, put_at};
 
-/// Bytes of the header.
+/// Length of the header, in bytes.
 pub const VNET_HEADER_LEN: usize = 10;
-/// The transport checksum is partial: finish it from `csum_start` on, and store it at `csum_offset` from there.
+/// Flag: the transport checksum is partial. It covers the packet from `csum_start` on and is stored `csum_offset` bytes
+/// after that.
 pub const NEEDS_CSUM: u8 = 1;
-/// Set beside a TCP GSO type when the packet carries CWR.
+/// Flag in the GSO type: the TCP packet carries CWR.
 pub const GSO_ECN: u8 = 0x80;
 
-/// Which segmentation the packet still needs.
+/// Segmentation that the packet still needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum GsoType {
-    /// None.
+    /// No segmentation.
     #[default]
     None = 0,
-    /// TCP over IPv4.
+    /// TCP over IPv4 (TSO).
     TcpV4 = 1,
-    /// TCP over IPv6.
+    /// TCP over IPv6 (TSO).
     TcpV6 = 4,
-    /// UDP datagrams of one size.
+    /// UDP datagrams of one size (USO).
     UdpL4 = 5,
 }
 
-/// The virtio_net_hdr.
+/// The virtio_net_hdr of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct VnetHeader {
-    /// [`NEEDS_CSUM`] and others, which are ignored.
+    /// [`NEEDS_CSUM`] and other flags, which are ignored.
     pub flags: u8,
-    /// Which segmentation.
+    /// Segmentation that the packet still needs.
     pub gso_type: GsoType,
-    /// [`GSO_ECN`] was set.
+    /// True if [`GSO_ECN`] is set.
     pub gso_ecn: bool,
-    /// Bytes of all headers; a hint.
+    /// Length of all headers, in bytes. It is only a hint.
     pub hdr_len: u16,
-    /// Payload bytes of each segment.
+    /// Payload of each segment, in bytes.
     pub gso_size: u16,
-    /// Where the checksum begins to cover.
+    /// Offset at which the checksummed bytes begin.
     pub csum_start: u16,
-    /// Where the checksum is, from `csum_start`.
+    /// Offset of the checksum field from `csum_start`, in bytes.
     pub csum_offset: u16,
 }
 
 impl VnetHeader {
-    /// The transport checksum is partial.
+    /// True if the transport checksum is partial.
     pub const fn needs_csum(&self) -> bool {
         self.flags & NEEDS_CSUM != 0
     }
 
-    /// Reads the header at the start of what a TUN device gave; gives the packet after it too.
+    /// Parses the header before a packet from a TUN device, and returns the packet after it.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::UnknownType`] for a GSO type that was not asked for.
+    /// [`WireError::Truncated`], [`WireError::UnknownType`] for a GSO type that the program did not enable.
     pub fn parse(bytes: &[u8]) -> Result<(VnetHeader, &[u8]), WireError> {
         let mut r = Reader::new(bytes);
         let [flags, gso_type] = *r.array()?;
@@ -76,7 +79,7 @@ impl VnetHeader {
         Ok((header, r.rest()))
     }
 
-    /// Writes the header at the start of `out`; gives its length.
+    /// Writes the header at the start of `out` and returns its length.
     ///
     /// # Errors
     /// [`WireError::NoRoom`].

@@ -1,4 +1,4 @@
-//! Certificates and revocations: their bytes, and that each has one encoding only.
+//! Certificates and revocations: their exact bytes, and that each has only one encoding.
 
 mod common;
 
@@ -11,7 +11,7 @@ use weft_wire::certificate::{
 };
 use weft_wire::frame::{Frame, FrameWriter, Frames, REVOCATION_FRAME_LEN};
 
-/// Not a signature, but of all the bytes it is over.
+/// A stand-in for a signature that depends on every covered byte.
 fn sum(covered: &[u8]) -> [u8; SIGNATURE_LEN] {
     [covered.iter().fold(covered.len() as u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)); SIGNATURE_LEN]
 }
@@ -81,7 +81,7 @@ fn what_makes_no_sense_is_neither_written_nor_read() {
         bytes[at] = byte;
         Certificate::parse(&bytes).err()
     };
-    // Places: version, kind, flags, not before, name, prefix count, family, length, host bits.
+    // Offsets: version, kind, flags, not before, name, prefix count, family, length, host bits.
     for (at, byte, why) in [
         (0, 2, WireError::Version),
         (1, 2, WireError::UnknownType),

@@ -1,4 +1,4 @@
-//! ER-SIG v1: its bytes, what nodes may do to it, and where it sits in packets.
+//! ER-SIG v1: its exact bytes, the changes that nodes may make, and its position in packets.
 
 use proptest::prelude::*;
 use weft_units::Rate;
@@ -11,7 +11,9 @@ use weft_wire::er_sig::{
 };
 use weft_wire::ip::{FlowKey, IpView};
 
-/// Paper 001's call: 82 kbit/s guaranteed, delay variance below 10 ms, and 32 Mbit/s if they can be had.
+/// The example of paper 001: 82 kbit/s guaranteed, and up to 32 Mbit/s available.
+///
+/// The requested delay variance is below 10 ms.
 const CALL: Signal = Signal {
     message: Message::Request,
     service: Service::Guaranteed,
@@ -38,7 +40,9 @@ const CALL_BYTES: [u8; SIGNAL_LEN] = [
     0xcd, 0x00, 0x11, 0x5a, 0x5a,
 ];
 
-/// IPv4 with `options` zero or more words, or IPv6 with or without a hop-by-hop header; a UDP datagram of four bytes.
+/// Returns a UDP packet with four payload bytes.
+///
+/// `options` are the IPv4 options, or the IPv6 hop-by-hop header if it is not empty.
 fn packet(is_ipv6: bool, options: &[u8]) -> Vec<u8> {
     let udp = [0x12, 0x34, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4];
     let mut packet = if is_ipv6 {
@@ -108,7 +112,7 @@ fn nodes_lower_and_never_raise() {
 
 #[test]
 fn packets_carry_it() {
-    // A router alert and an end of the list; a PadN of six.
+    // A router alert and an end of the option list; a PadN of six bytes.
     let (router_alert, pad) = ([0x94, 4, 0, 0, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0]);
     for (is_ipv6, options) in [(false, &[][..]), (false, &router_alert), (true, &[]), (true, &pad)] {
         let plain = packet(is_ipv6, options);
@@ -181,7 +185,7 @@ proptest! {
     #[test]
     fn a_floor_is_below_by_less_than_one_in_2048(bps in 1_000u64..4_000_000_000_000) {
         let floor = Rate16::floor(Rate::from_bps(bps));
-        // 1 kbit/s itself has no number.
+        // A rate of 1 kbit/s has no encoding of its own.
         let rate = if floor == Rate16::ZERO { 1_000 } else { floor.rate().unwrap().bps() };
         prop_assert!(rate <= bps && (bps - rate) as f64 <= bps as f64 / 2048.0 + 1.0, "{} {}", rate, bps);
     }
@@ -213,13 +217,13 @@ fn what_was_put_in_can_be_taken_out() {
         assert_eq!((taken, &out[taken..len]), (ADDED_LEN, &bare[..]), "IPv6 {is_ipv6}");
         assert_eq!(remove(&mut out[taken..len]), Ok(0));
     }
-    // Beside a router alert (RFC 2711), which has to stay.
+    // A router alert (RFC 2711) beside the signal must stay.
     let bare = packet(true, &[17, 0, 5, 2, 0, 0, 1, 0]);
     let mut out = [0; 160];
     let len = insert(&bare, &CALL, &mut out).unwrap();
     assert_eq!((remove(&mut out[..len]), locate(&out[..len])), (Ok(0), Ok(None)));
     assert_eq!(IpView::parse(&out[..len]).unwrap().ports(), (0x1234, 53));
-    // Between other options of IPv4 there are no fillers to go with it.
+    // Between other IPv4 options there is no padding that could be removed with the signal.
     let mut options = vec![30, 30];
     options.extend(CALL_BYTES);
     options.extend([7, 6, 4, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! Golden vectors: these bytes are the wire format. A change here is a new protocol version.
+//! Golden vectors: these bytes are the wire format. A change of them is a new protocol version.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn hop_header() {
     }
 }
 
-/// A → B → C → D: the datagram within as it leaves each node, without the tag.
+/// Checks the relayed datagram on the route A → B → C → D as it leaves each node, without the tag.
 #[test]
 fn relayed() {
     let [a, b, c, d] = [0xaaaa_0001, 0xbbbb_0002, 0xcccc_0003, 0xdddd_0004].map(Label);
@@ -295,11 +295,11 @@ fn report_frame() {
 fn reports_that_lie_are_refused() {
     let head = "01 03 0a deadbeef 00 00 00 00";
     let cases = [
-        ("0b 00", WireError::Malformed),       // the first range goes below zero
-        ("01 01 08 00", WireError::Malformed), // the gap does
-        ("01 01 00 08", WireError::Malformed), // the second range does
-        ("00 4101", WireError::Malformed),     // 257 ranges
-        ("00 02 00 00", WireError::Truncated), // two ranges announced, one there
+        ("0b 00", WireError::Malformed),       // the first range extends below zero
+        ("01 01 08 00", WireError::Malformed), // the gap extends below zero
+        ("01 01 00 08", WireError::Malformed), // the second range extends below zero
+        ("00 4101", WireError::Malformed),     // 257 ranges, which is one too many
+        ("00 02 00 00", WireError::Truncated), // two ranges announced, one present
     ];
     for (tail, error) in cases {
         let bytes = unhex(&format!("{head} {tail}"));
@@ -455,7 +455,7 @@ fn virtio_net_hdr() {
 fn what_became_of_a_train() {
     let mut out = [0; 64];
     let mut writer = FrameWriter::new(&mut out);
-    // Around the end of the clock: the least is the second.
+    // The delays wrap around the end of the clock: the least is 2^32 − 6.
     let delays = [Some(4), None, Some(u32::MAX - 5), Some(294)];
     writer.write_chirped(PathId(2), 0x0102, &delays).unwrap();
     let len = writer.len();

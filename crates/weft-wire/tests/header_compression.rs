@@ -1,4 +1,6 @@
-//! Whatever a header's difference from a reference is, the receiver has the header back, or the sender knows that it would not.
+//! Header compression never changes a header.
+//!
+//! Either the receiver restores it exactly from the difference, or the sender refuses to compress it.
 
 mod common;
 
@@ -12,7 +14,9 @@ fn segments() -> impl Strategy<Value = Segment> {
         .prop_map(|(id, seq, flags, payload)| Segment { id, seq, flags, payload })
 }
 
-/// The difference of `packet` from `reference`, with the payload after it; `None` if it is to be sent whole.
+/// Returns the difference of `packet` from `reference` and the payload.
+///
+/// `None` means that the header must be sent whole.
 fn compress(reference: &Reference, packet: &[u8], is_partial: bool) -> Option<Vec<u8>> {
     let header_len = header_len(packet)?;
     let mut out = [0; MAX_DIFFERENCE_LEN];
@@ -41,13 +45,13 @@ proptest! {
             prop_assert_eq!(hex(&restore(&reference, &compressed, is_partial).unwrap()), hex(&packet));
             prop_assert!(packet.len() - compressed.len() >= whole / 2);
         } else {
-            // Neither checksums nor lengths: what is left differs in too many bytes.
+            // Even without checksums and lengths, too many bytes differ.
             let differs = whole.div_ceil(8) + packet.iter().zip(&first).take(whole).filter(|(new, old)| new != old).count();
             prop_assert!(differs > whole / 2, "{differs} of {whole}");
         }
     }
 
-    /// A field that is not sent is sent after all where it is not what it should be.
+    /// A derived field with an unexpected value is never lost: the header is then sent whole.
     #[test]
     fn a_header_that_contradicts_itself_is_sent_whole(
         flow in flows(), first in segments(), at in 0..2usize, wrong in 1..=255u8, is_partial in any::<bool>(),
@@ -79,7 +83,7 @@ proptest! {
     }
 }
 
-/// A full packet of a download, two seconds and 5 MB after the reference.
+/// Compresses a full packet of a download, sent 2 s and 5 MB after the reference.
 #[test]
 fn a_tcp_header_of_52_bytes_becomes_16() {
     let flow = Flow {

@@ -1,4 +1,4 @@
-//! Views of IP and TCP: real packets by hand, changes in place against checksums computed anew.
+//! Views of IP and TCP: hand-written packets, and in-place changes compared with recomputed checksums.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn a_view_says_what_the_headers_say() {
     for v6 in [false, true] {
         let flow = flow(v6, L4::Tcp, vec![]);
         let mut packet = flow.packet(&segment(0x18));
-        packet.extend([0; 6]); // Ethernet padding
+        packet.extend([0; 6]); // Ethernet padding behind the packet
         let view = IpView::parse(&packet).unwrap();
         assert_eq!(view.version, if v6 { IpVersion::V6 } else { IpVersion::V4 });
         assert_eq!((view.header_len, view.total_len), (flow.l4_at(), packet.len() - 6));
@@ -87,7 +87,7 @@ fn lengths_that_contradict_each_other_are_refused() {
 #[test]
 fn fragments_have_no_ports_and_echoes_have_an_identifier() {
     let mut packet = flow(false, L4::Udp, vec![]).packet(&segment(0));
-    packet[6] = 0x20; // more fragments
+    packet[6] = 0x20; // set the more-fragments flag
     assert_eq!(FlowKey::of(&packet).map(|k| (k.src_port, k.dst_port)), Ok((0, 0)));
     assert_eq!(IpView::parse(&packet).map(|v| v.is_fragment), Ok(true));
     let echo = unhex("45000024 00000000 4001 0000 0a000001 0a000002 0800 0000 1234 0001 0000000000000000");

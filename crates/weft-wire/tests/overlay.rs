@@ -1,4 +1,4 @@
-//! The overlay's messages: their bytes, and that what is written is what is read.
+//! Messages of the overlay: their exact bytes, and that the parser restores each written message.
 #![allow(missing_docs)]
 
 mod common;
@@ -19,7 +19,7 @@ fn id(text: &str) -> NodeId {
     NodeId::new(unhex(text).try_into().unwrap())
 }
 
-/// Golden vectors: these bytes are the format.
+/// Golden vectors: these bytes are the wire format.
 #[test]
 fn the_bytes_are_these() {
     let a = id("000102030405060708090a0b0c0d0e0f10111213");

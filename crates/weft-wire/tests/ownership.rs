@@ -1,4 +1,4 @@
-//! Calls, and what they and owners say: their bytes, and that what is written is what is read.
+//! Calls and ownership messages: their exact bytes, and that the parser restores each one.
 #![allow(missing_docs)]
 
 mod common;
@@ -48,7 +48,7 @@ fn emit_question(question: &Question) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// Golden vectors: these bytes are the format.
+/// Golden vectors: these bytes are the wire format.
 #[test]
 fn the_bytes_are_these() {
     let head = format!("{A} {B} 00000001 a1b2c3d4 20 01");

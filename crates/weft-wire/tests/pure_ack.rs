@@ -1,4 +1,4 @@
-//! Which packets only acknowledge, and which of two says more.
+//! Recognition of pure acknowledgments, and the choice which of two makes the other redundant.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -15,7 +15,9 @@ fn packet(ack: u32, byte_12: u8, flags: u8, options: &[u8], data: usize) -> Vec<
     packet
 }
 
-/// The same segment over IPv6, behind `extensions` bytes of destination options, a multiple of eight.
+/// Returns the same segment over IPv6, behind `extensions` bytes of destination options.
+///
+/// `extensions` is a multiple of eight.
 fn packet6(segment: &[u8], extensions: usize) -> Vec<u8> {
     let next = if extensions > 0 { 60 } else { 6 };
     let len = extensions + segment.len();
@@ -49,7 +51,9 @@ fn only_what_acknowledges_and_nothing_else_is_one() {
 }
 
 proptest! {
-    /// Replacing has a direction, also where numbers wrap.
+    /// A later acknowledgment replaces an earlier one and never the reverse.
+    ///
+    /// This holds even where sequence numbers wrap.
     #[test]
     fn the_later_replaces_the_earlier(ack: u32, ahead in 1..1_u32 << 31, sacks: [bool; 2]) {
         let [older, newer] = [(ack, sacks[0]), (ack.wrapping_add(ahead), sacks[1])]
@@ -58,7 +62,7 @@ proptest! {
         prop_assert!(!older.replaces(&newer) && !older.replaces(&older));
     }
 
-    /// The IP version makes no difference, and extension headers, which may be signals, keep a packet from being one.
+    /// Both IP versions yield the same result. An IPv6 packet with extension headers is never a pure acknowledgment.
     #[test]
     fn ipv6_is_read_as_ipv4_is(ack: u32, flags: u8, sack: bool, data in 0..3_usize, extensions in 0..3_usize) {
         let four = packet(ack, 0, flags, if sack { SACK } else { TIMESTAMPS }, data);
@@ -66,7 +70,7 @@ proptest! {
         prop_assert_eq!(pure_ack(&packet6(&four[20..], 8 * extensions)), expected);
     }
 
-    /// Whatever comes, it is read or refused.
+    /// Arbitrary bytes never cause a panic.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = pure_ack(&bytes);

@@ -1,4 +1,4 @@
-//! Quick-Start: its bytes, what routers may do to it, and where it sits in packets.
+//! Quick-Start: its exact bytes, the changes that routers may make, and its position in packets.
 
 use proptest::prelude::*;
 use weft_units::Rate;
@@ -13,7 +13,7 @@ use weft_wire::super_packet::partial_l4_checksum;
 const ASKED: QuickStart =
     QuickStart { function: Function::Request, rate: QuickRate::MOST, ttl: 0x40, nonce: 0x2aaa_aaab };
 
-/// A SYN with `options` in its TCP header.
+/// Returns a SYN with `options` in its TCP header.
 fn syn(is_ipv6: bool, options: &[u8]) -> Vec<u8> {
     let len = 20 + options.len() as u8;
     let mut packet = if is_ipv6 {
@@ -126,7 +126,7 @@ fn a_request_that_is_taken_out_leaves_the_packet_it_was_put_into() {
 }
 
 proptest! {
-    /// RFC 4782 §3.3: each step down draws two bits anew, those below stay, and nothing ever rises.
+    /// RFC 4782 §3.3: each step down redraws two nonce bits. The lower bits stay, and no rate rises.
     #[test]
     fn lowering_changes_the_bits_of_its_steps_alone(from in 0..16u8, to in 0..16u8, nonce in 0..1u32 << 30, random: u32) {
         let mut option = QuickStart { rate: QuickRate::new(from), nonce, ..ASKED };

@@ -1,4 +1,4 @@
-//! What is written is what is read; and no bytes make a decoder panic.
+//! Each parser restores the written value, and no input makes a decoder panic.
 
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
     )
 }
 
-/// Ranges from the largest downwards, with a missing number at least between any two.
+/// Draws ranges in descending order with at least one missing number between any two.
 fn ranges() -> impl Strategy<Value = Vec<RangeInclusive<u64>>> {
     let steps = prop::collection::vec((varints().prop_map(|n| n >> 20), 0u64..1000), 1..300);
     (varints(), steps).prop_map(|(largest, steps)| {

@@ -1,4 +1,6 @@
-//! Segmentation as the kernel does it is the oracle: what survives a cut, losses and a join is what was sent.
+//! Cutting, loss and joining of super-packets, compared with the kernel's segmentation.
+//!
+//! All surviving segments must equal the sent ones.
 
 mod common;
 
@@ -8,7 +10,7 @@ use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind};
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::virtio::VnetHeader;
 
-/// A unit on its way, with the segment it carries.
+/// A unit in transit, and the segment that it carries.
 #[derive(Debug)]
 struct Unit {
     kind: UnitKind,
@@ -18,18 +20,18 @@ struct Unit {
     expected: Vec<u8>,
 }
 
-/// What befalls a segment.
+/// Fate of a segment in the simulated tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Delivered,
     /// Sent as a packet of its own, and delivered.
     Alone,
-    /// Dropped by the AQM, before it had a sequence number.
+    /// Dropped by the AQM, before it got a sequence number.
     Dropped,
     Lost,
 }
 
-/// Cuts a super-packet into slices and packets; `None` for each that is lost.
+/// Cuts a super-packet into slices and packets; `None` for each lost one.
 fn cut(flow: &Flow, whole: &Segment, gso_size: usize, fates: &[Fate]) -> Vec<Option<Unit>> {
     let mut packet = flow.partial(whole);
     let (vnet, _) = VnetHeader::parse(&flow.vnet(gso_size)).unwrap();
@@ -70,10 +72,10 @@ fn cut(flow: &Flow, whole: &Segment, gso_size: usize, fates: &[Fate]) -> Vec<Opt
     units
 }
 
-/// An egress: joins what it can, and gives the TUN writes.
+/// An egress edge that joins units and collects the TUN writes.
 #[derive(Default)]
 struct Egress {
-    /// The last head slice, and its sequence number.
+    /// The last head slice and its sequence number.
     head: Option<(usize, Vec<u8>)>,
     run: Option<(Run, Vec<u8>, Vec<u8>)>,
     writes: Vec<Vec<u8>>,
@@ -90,7 +92,7 @@ impl Egress {
         }
     }
 
-    /// Takes a unit; `false` if it is a tail whose head was lost.
+    /// Processes a unit. Returns `false` for a tail slice whose head slice was lost.
     fn take(&mut self, seq: usize, unit: &Unit) -> bool {
         if unit.kind == UnitKind::TailSlice {
             return self.take_tail(seq, unit);
@@ -127,7 +129,9 @@ impl Egress {
     }
 }
 
-/// Sends units through an egress; gives the TUN writes, what the kernel receives by them, and what it should receive.
+/// Passes units through an egress edge.
+///
+/// Returns the TUN writes, the packets that the kernel receives by them, and the expected packets.
 fn deliver(flow: &Flow, units: Vec<Option<Unit>>) -> (Vec<Vec<u8>>, Vec<String>, Vec<String>) {
     let mut egress = Egress::default();
     let mut expected = Vec::new();
@@ -194,7 +198,9 @@ proptest! {
         }
     }
 
-    /// Every segment that says URG points at the same byte of the stream, and none after that byte says it.
+    /// Every segment with URG points at the same byte of the stream.
+    ///
+    /// No segment after that byte has URG.
     #[test]
     fn the_urgent_pointer_stays_on_its_byte(
         flow in flows().prop_filter("TCP", |flow| flow.l4 == L4::Tcp),
@@ -339,7 +345,7 @@ fn a_partial_packet_passes_as_partial() {
 
 #[test]
 fn a_checksum_in_an_odd_place_is_finished_at_the_ingress() {
-    // A UDP packet in IP-in-IP: the checksum to finish is the inner one.
+    // A UDP packet in IP-in-IP: the partial checksum is the inner one.
     let flow = Flow { l4: L4::Udp, ..tcp4() };
     let inner = flow.partial(&segment(1, 0, 0, 30));
     let mut outer = vec![0x45, 0, 0, (20 + inner.len()) as u8, 0, 0, 0, 0, 64, 4, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2];

@@ -1,4 +1,4 @@
-//! NFQUEUE (linux/netfilter/nfnetlink_queue.h).
+//! Packets that wait for a verdict, through NFQUEUE (linux/netfilter/nfnetlink_queue.h).
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -7,52 +7,69 @@ use netlink_sys::Socket;
 
 use super::socket::{Nfnetlink, Request, Target, each_message, find, number, send};
 
+/// Number of the nfnetlink subsystem NFQUEUE (`NFNL_SUBSYS_QUEUE`).
 const SUBSYSTEM: u8 = 3;
+/// Message type of a queued packet (`NFQNL_MSG_PACKET`).
 const PACKET: u8 = 0;
+/// Message type of a verdict (`NFQNL_MSG_VERDICT`).
 const VERDICT: u8 = 1;
+/// Message type of a configuration (`NFQNL_MSG_CONFIG`).
 const CONFIG: u8 = 2;
 
+/// Attribute with a configuration command (`NFQA_CFG_CMD`).
 const CONFIG_COMMAND: u16 = 1;
+/// Attribute with the copy mode and length (`NFQA_CFG_PARAMS`).
 const CONFIG_COPY: u16 = 2;
+/// Attribute with the maximum queue length (`NFQA_CFG_QUEUE_MAXLEN`).
 const CONFIG_MOST: u16 = 3;
+/// Attribute with the mask of the flags to change (`NFQA_CFG_MASK`).
 const CONFIG_MASK: u16 = 4;
+/// Attribute with the new flags (`NFQA_CFG_FLAGS`).
 const CONFIG_FLAGS: u16 = 5;
+/// Command: bind to the queue (`NFQNL_CFG_CMD_BIND`).
 const BIND: u8 = 1;
+/// Copy mode: the bytes of each packet (`NFQNL_COPY_PACKET`).
 const COPY_PACKET: u8 = 2;
+/// Copy length: the whole packet.
 const COPY_ALL: u32 = 0xffff;
-/// What finds no room in the queue goes on as if there were none.
+/// Flag: packets pass without a verdict while the queue is full (`NFQA_CFG_F_FAIL_OPEN`).
 const FAIL_OPEN: u32 = 1;
 
+/// Attribute with a packet's id and hook (`NFQA_PACKET_HDR`).
 const PACKET_HEADER: u16 = 1;
+/// Attribute with a verdict (`NFQA_VERDICT_HDR`).
 const VERDICT_HEADER: u16 = 2;
+/// Attribute with a packet's mark (`NFQA_MARK`).
 const MARK: u16 = 3;
+/// Attribute with a packet's bytes (`NFQA_PAYLOAD`).
 const PAYLOAD: u16 = 10;
+/// Verdict: the packet continues.
 const ACCEPT: u32 = libc::NF_ACCEPT as u32;
 
-/// Where on its way a packet was taken.
+/// Direction in which a packet was going when a rule queued it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
-    /// It has arrived.
+    /// The packet was received (hooks prerouting and input).
     Arriving,
-    /// It leaves.
+    /// The packet is being sent (all other hooks).
     Leaving,
 }
 
-/// A packet that waits for a verdict. Its checksums are complete, and a super-packet comes in segments.
+/// A packet that waits for a verdict. Its checksums are complete, and super-packets arrive as segments.
 #[derive(Debug)]
 pub struct Queued<'a> {
-    /// Names it in the verdict.
+    /// Identifies the packet in its verdict.
     pub id: u32,
-    /// Where it was taken.
+    /// Direction of the packet.
     pub hook: Hook,
-    /// Its mark.
+    /// The packet's netfilter mark.
     pub mark: u32,
-    /// The packet from its IP header on.
+    /// The packet's bytes, from its IP header on.
     pub packet: &'a mut [u8],
 }
 
 impl<'a> Queued<'a> {
-    /// From the attributes of a message.
+    /// Parses the attributes of a message.
     fn parse(attributes: &'a mut [u8]) -> Option<Queued<'a>> {
         let mark = number(attributes, MARK).unwrap_or_default();
         let header = find(attributes, PACKET_HEADER).and_then(|at| attributes.get(at)?.first_chunk::<7>().copied());
@@ -64,7 +81,7 @@ impl<'a> Queued<'a> {
         Some(Queued { id: u32::from_be_bytes([a, b, c, d]), hook, mark, packet: attributes.get_mut(payload)? })
     }
 
-    /// Hands over the packets in a datagram of the kernel's, as [`Queue::receive`] does.
+    /// Passes each packet in a netlink datagram to `handle`, as [`Queue::receive`] does.
     pub fn each_in(datagram: &mut [u8], mut handle: impl FnMut(Queued<'_>)) {
         let target = Target { subsystem: SUBSYSTEM, resource: 0 };
         each_message(datagram, target, PACKET, |attributes| {
@@ -75,17 +92,18 @@ impl<'a> Queued<'a> {
     }
 }
 
-/// Where verdicts go.
+/// Sends verdicts to the kernel.
 pub struct Verdicts<'a> {
     socket: &'a Socket,
+    /// Number of the queue.
     number: u16,
 }
 
 impl Verdicts<'_> {
-    /// Lets a packet go on with this mark, as it came or with other bytes.
+    /// Lets a packet continue with this mark, unchanged or with the bytes `instead`.
     ///
     /// # Errors
-    /// When the kernel does not take it.
+    /// Fails if the kernel does not accept the verdict.
     pub fn accept(&self, id: u32, mark: u32, instead: Option<&[u8]>) -> io::Result<()> {
         let target = Target { subsystem: SUBSYSTEM, resource: self.number };
         let mut verdict = Request::new(target, VERDICT)
@@ -98,17 +116,20 @@ impl Verdicts<'_> {
     }
 }
 
-/// A queue of the network namespace it was opened in.
+/// An NFQUEUE of the network namespace in which it was opened.
 pub struct Queue {
     socket: Nfnetlink,
+    /// Number of the queue.
     number: u16,
 }
 
 impl Queue {
-    /// Takes what rules send to the queue of that number; at most `most` packets wait, others go on.
+    /// Receives the packets that rules send to the queue `number`.
+    ///
+    /// At most `most` packets wait for a verdict. Further packets continue without one.
     ///
     /// # Errors
-    /// When the kernel refuses: another program has it, or CAP_NET_ADMIN is missing.
+    /// Fails if another program holds the queue, or without CAP_NET_ADMIN.
     pub fn open(number: u16, most: u32) -> io::Result<Queue> {
         let target = Target { subsystem: SUBSYSTEM, resource: number };
         let mut socket = Nfnetlink::open()?;
@@ -121,10 +142,10 @@ impl Queue {
         Ok(Queue { socket, number })
     }
 
-    /// Hands over the packets of one datagram. Each needs a verdict.
+    /// Receives one netlink datagram and passes each packet in it to `handle`. Each packet needs a verdict.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none, and whatever the kernel says.
+    /// [`io::ErrorKind::WouldBlock`] if none is waiting, and errors of the kernel.
     pub fn receive(&mut self, mut handle: impl FnMut(&Verdicts<'_>, Queued<'_>)) -> io::Result<()> {
         let target = Target { subsystem: SUBSYSTEM, resource: self.number };
         self.socket.receive(target, PACKET, |socket, attributes| {

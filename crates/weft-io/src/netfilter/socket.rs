@@ -1,4 +1,4 @@
-//! A socket of nfnetlink, its messages and their attributes (linux/netfilter/nfnetlink.h).
+//! An nfnetlink socket, its messages and their attributes (linux/netfilter/nfnetlink.h).
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -9,24 +9,31 @@ use netlink_sys::{Socket, SocketAddr};
 use crate::netlink::messages;
 use crate::sys::retry;
 
+/// Netlink port of the kernel.
 const KERNEL_PORT: u32 = 0;
+/// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;
-/// Netlink's header and nfnetlink's: family, version, resource.
+/// Length of the netlink and nfnetlink headers, in bytes. The latter holds family, version and resource.
 const HEADERS_LEN: usize = HEADER_LEN + 4;
+/// Message flag: this is a request.
 const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
+/// Message flag: the kernel must acknowledge the request.
 const ACK: u16 = libc::NLM_F_ACK as u16;
+/// Message type of an acknowledgment or an error.
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
-/// Bits of an attribute's type that are not its number.
+/// Bits of an attribute's type that are not part of its number.
 const FLAGS: u16 = 0xc000;
-/// The longest packet, and what netlink says of it.
+/// Length of the receive buffer, in bytes. The longest packet and its netlink headers fit.
 const RECEIVE_LEN: usize = 68 * 1024;
-/// What waits in the socket at most.
+/// Size of the socket's receive buffer, in bytes.
 const SOCKET_LEN: u32 = 1 << 20;
 
-/// The subsystem's half of a message's type, and which of its queues or groups is meant.
+/// Names an nfnetlink subsystem and one of its queues or groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
+    /// Number of the subsystem, the high byte of a message's type.
     pub(super) subsystem: u8,
+    /// Number of the queue or group.
     pub(super) resource: u16,
 }
 
@@ -51,7 +58,7 @@ impl Request {
     }
 }
 
-/// The socket. It never blocks.
+/// An nfnetlink socket, which never blocks.
 pub(super) struct Nfnetlink {
     socket: Socket,
     buffer: Vec<u8>,
@@ -62,13 +69,13 @@ impl Nfnetlink {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        // What finds no room is told by nobody; the packet goes on or is lost like any other.
+        // Without this option the kernel would report lost messages. Their packets pass or are dropped like any other.
         socket.set_no_enobufs(true)?;
         socket.set_rx_buf_sz(SOCKET_LEN)?;
         Ok(Nfnetlink { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
     }
 
-    /// Sends a request and reads the kernel's word on it, which is there when `send` returns.
+    /// Sends a request and reads the kernel's answer, which is available when `send` returns.
     pub(super) fn ask(&mut self, request: Request) -> io::Result<()> {
         send(&self.socket, request, ACK)?;
         loop {
@@ -83,7 +90,7 @@ impl Nfnetlink {
         }
     }
 
-    /// Receives a datagram and hands over the attributes of its messages of that type.
+    /// Receives a datagram and passes the attributes of its messages of type `wanted` to `handle`.
     pub(super) fn receive(
         &mut self,
         target: Target,
@@ -107,7 +114,7 @@ impl AsRawFd for Nfnetlink {
     }
 }
 
-/// Hands over the attributes of a datagram's messages of that type.
+/// Passes the attributes of a datagram's messages of type `wanted` to `handle`.
 pub(super) fn each_message(datagram: &mut [u8], target: Target, wanted: u8, mut handle: impl FnMut(&mut [u8])) {
     let wanted = u16::from(target.subsystem) << 8 | u16::from(wanted);
     let mut rest = datagram;
@@ -123,7 +130,7 @@ pub(super) fn each_message(datagram: &mut [u8], target: Target, wanted: u8, mut 
     }
 }
 
-/// Sends a request without waiting for the kernel's word on it.
+/// Sends a request without waiting for the kernel's answer.
 pub(super) fn send(socket: &Socket, Request(mut bytes): Request, flags: u16) -> io::Result<()> {
     let len = bytes.len() as u32;
     put(&mut bytes, 0, &len.to_ne_bytes());
@@ -131,7 +138,7 @@ pub(super) fn send(socket: &Socket, Request(mut bytes): Request, flags: u16) -> 
     retry(|| socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
 }
 
-/// Where the value of an attribute is among `attributes`.
+/// Returns the position of an attribute's value within `attributes`.
 pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<std::ops::Range<usize>> {
     let mut at = 0;
     loop {
@@ -147,7 +154,7 @@ pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<std::ops::Range<usi
     }
 }
 
-/// A number of four bytes in network order that begins an attribute.
+/// Returns an attribute's first four bytes as a number in network byte order.
 pub(super) fn number(attributes: &[u8], wanted: u16) -> Option<u32> {
     let value = attributes.get(find(attributes, wanted)?)?;
     value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))

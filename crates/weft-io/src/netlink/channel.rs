@@ -12,15 +12,21 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::sys::retry;
 
-/// The kernel's largest datagram of a dump (NLMSG_GOODSIZE is at most this).
+/// Length of the receive buffer, in bytes.
+///
+/// It fits the kernel's largest datagram of a dump (NLMSG_GOODSIZE is at most this).
 const RECEIVE_LEN: usize = 32 * 1024;
+/// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;
+/// Number of times that an interrupted dump is started.
 const DUMP_ATTEMPTS: usize = 5;
+/// Netlink port of the kernel.
 const KERNEL_PORT: u32 = 0;
 
-/// One rtnetlink socket. It never blocks: the kernel has answered a request by the time its `send` returns.
+/// An rtnetlink socket that never blocks: the kernel has answered a request when `send` returns.
 pub(crate) struct Channel {
     socket: Socket,
+    /// Sequence number of the last request.
     sequence: u32,
     buffer: Vec<u8>,
 }
@@ -37,12 +43,12 @@ impl Channel {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_LEN) })
     }
 
-    /// Sends a request and waits for the kernel's word on it.
+    /// Sends a request and waits for the kernel's acknowledgment.
     pub(crate) fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, flags, |_| {})
     }
 
-    /// Asks for one object, of which `handle` gets what comes before the kernel's word.
+    /// Requests one object. `handle` gets each message before the kernel's acknowledgment.
     pub(crate) fn get(
         &mut self,
         message: RouteNetlinkMessage,
@@ -70,7 +76,9 @@ impl Channel {
         answer.unwrap_or(Ok(()))
     }
 
-    /// Asks for all objects of a kind and returns them, from one moment: a dump that a change broke is made again.
+    /// Requests all objects of a kind and returns them as of one moment.
+    ///
+    /// If a change interrupts the dump, it starts again.
     pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         for _ in 0..DUMP_ATTEMPTS {
             if let Some(objects) = self.dump_once(message.clone())? {
@@ -116,7 +124,7 @@ impl Channel {
         retry(|| self.socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
     }
 
-    /// Receives one datagram and hands over its messages; those of a form unknown to us are passed over.
+    /// Receives one datagram and passes its messages to `handle`. Skips messages that it cannot parse.
     pub(crate) fn receive(
         &mut self,
         mut handle: impl FnMut(&NetlinkHeader, NetlinkPayload<RouteNetlinkMessage>),
@@ -143,7 +151,7 @@ impl AsRawFd for Channel {
     }
 }
 
-/// Cuts a datagram into messages by their length fields; ends at the first that cannot be.
+/// Splits a datagram into messages by their length fields. Ends at the first invalid length.
 pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;

@@ -1,4 +1,6 @@
-//! Changes to devices, addresses and routes, each one request that the kernel has carried out when the call returns.
+//! Changes devices, addresses, routes and rules.
+//!
+//! Each change is one request, which the kernel has completed when the call returns.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,82 +16,91 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::channel::Channel;
 
-/// Before the main table's rule, 32766, and after what people usually add.
+/// Priority of rules by source or device.
+///
+/// They precede the main table's rule (32766) and follow most rules of administrators.
 const RULE_PRIORITY: u32 = 32_000;
-/// The last priority before the main table's rule. The kernel keeps rules of one priority in the order in which they were added, so ours
-/// come after those that people added there before.
+/// Priority of [`Selector::AtLeast`] rules: the last one before the main table's rule.
+///
+/// The kernel keeps rules of equal priority in the order of their creation. Ours therefore follow those that an
+/// administrator added before.
 const LAST_PRIORITY: u32 = 32_765;
-/// Before what people usually add: a mark is set by who knows better.
+/// Priority of rules by mark: before most rules of administrators, because a mark is set on purpose.
 const MARK_PRIORITY: u32 = 90;
-/// Next after the local table's rule, 0, and before all that others add: nothing leads around a prohibition.
+/// Priority of prohibitions: directly after the local table's rule (0).
+///
+/// No other rule can therefore lead around a prohibition.
 const PROHIBIT_PRIORITY: u32 = 1;
-/// Rules of one device that are looked for, at most.
+/// Maximum number of a device's rules that are removed in one call.
 const MOST_PROHIBITIONS: usize = 256;
-/// Who made rules, and routes for marks; a number of our own (`rtm_protocol`).
+/// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
-/// The index of `lo` in every network namespace.
+/// Interface index of `lo`, which is the same in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// A route that leads a prefix to a device.
+/// A route from a prefix to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The prefix; bits beyond `prefix_len` must be zero.
+    /// Address of the prefix. Bits beyond `prefix_len` must be zero.
     pub destination: IpAddr,
-    /// How many leading bits of `destination` count.
+    /// Prefix length in bits.
     pub prefix_len: u8,
     /// Interface index of the device.
     pub index: u32,
-    /// The table it is in; `None` is the main one.
+    /// Routing table of the route; `None` is the main table.
     pub table: Option<u32>,
-    /// Preference among routes to the same prefix, lower first; `None` is the kernel's default.
+    /// Metric among routes to the same prefix, lower first; `None` is the kernel's default.
     pub priority: Option<u32>,
-    /// `RTAX_REORDERING`: the duplicate-ACK threshold with which the kernel's TCP starts on this route.
+    /// `RTAX_REORDERING`: the initial duplicate-ACK threshold of the kernel's TCP on this route.
     pub reordering: Option<u32>,
 }
 
-/// What a [`Rule`] looks at.
+/// Packet property that a [`Rule`] matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selector<'a> {
-    /// What has this source address.
+    /// Packets with this source address.
     From(IpAddr),
-    /// What comes from this device.
+    /// Packets that arrive from this device.
     Incoming(&'a str),
-    /// What is bound to this device.
+    /// Packets of sockets that are bound to this device.
     Bound(&'a str),
-    /// What has this mark.
+    /// Packets with this mark.
     Mark(u32),
-    /// Every packet, where the table has a route with a prefix of at least this length. Several such rules are asked in the order in which
-    /// they were added, after all other rules but the main table's.
+    /// Every packet, but only routes with a prefix of at least this length count.
+    ///
+    /// Several such rules apply in the order of their creation, after all other rules but the main table's.
     AtLeast(u8),
 }
 
-/// A rule: what is selected is routed by a table before the main one.
+/// A routing rule: matching packets use a table before the main one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule<'a> {
-    /// What is selected.
+    /// Packets that the rule matches.
     pub selector: Selector<'a>,
-    /// For IPv6, not IPv4.
+    /// True for IPv6, false for IPv4.
     pub ipv6: bool,
-    /// The table.
+    /// Routing table that the matching packets use.
     pub table: u32,
 }
 
-/// What comes from a device and is for a prefix: it is not forwarded, and who sent it is told so (`RTN_PROHIBIT`). What is for this
-/// machine's own addresses comes in all the same.
+/// Rejects packets from a device to a prefix (`RTN_PROHIBIT`).
+///
+/// The kernel does not forward these packets and informs their sender. Packets to this machine's own addresses still
+/// arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prohibition<'a> {
-    /// Where it comes from.
+    /// Device from which the packets arrive.
     pub incoming: &'a str,
-    /// The prefix; bits beyond `prefix_len` must be zero.
+    /// Address of the prefix. Bits beyond `prefix_len` must be zero.
     pub destination: IpAddr,
-    /// How many leading bits of `destination` count.
+    /// Prefix length in bits.
     pub prefix_len: u8,
 }
 
-/// The number of the main table.
+/// Number of the main routing table.
 pub const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
 
-/// A netlink socket for changes. All need `CAP_NET_ADMIN`.
+/// A netlink socket for changes. Every change needs `CAP_NET_ADMIN`.
 pub struct Configure {
     channel: Channel,
 }
@@ -100,7 +111,7 @@ impl Configure {
         Ok(Self { channel: Channel::open(&[])? })
     }
 
-    /// Takes a device up or down.
+    /// Sets a device up or down.
     pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -109,17 +120,17 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Sets a device's MTU in bytes.
+    /// Sets a device's MTU, in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
         self.set_link(index, LinkAttribute::Mtu(mtu))
     }
 
-    /// Sets how many packets a device queues.
+    /// Sets the length of a device's transmit queue, in packets.
     pub fn set_txqueuelen(&mut self, index: u32, packets: u32) -> io::Result<()> {
         self.set_link(index, LinkAttribute::TxQueueLen(packets))
     }
 
-    /// Sets what a device says of itself (`ifalias`).
+    /// Sets a device's descriptive text (`ifalias`).
     pub fn set_alias(&mut self, index: u32, alias: &str) -> io::Result<()> {
         self.set_link(index, LinkAttribute::IfAlias(alias.to_owned()))
     }
@@ -131,14 +142,15 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Adds an address to a device, or does nothing if it is there. It can be bound at once: IPv6 does not ask the link whether
-    /// somebody else has it (`IFA_F_NODAD`).
+    /// Adds an address to a device, or does nothing if the device has it.
+    ///
+    /// The address can be bound at once, because IPv6 skips duplicate address detection (`IFA_F_NODAD`).
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
         self.channel.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// The same, but the kernel makes no route for the rest of its prefix.
+    /// Adds an address as [`Configure::add_address`] does, but without a route to the rest of its prefix.
     pub fn add_address_without_route(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let mut message = address_message(index, address, prefix_len);
         let mut flags = AddressFlags::Noprefixroute;
@@ -147,7 +159,7 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Takes an address from a device; `AddrNotAvailable` if it is not there.
+    /// Removes an address from a device; `AddrNotAvailable` if the device does not have it.
     pub fn remove_address(&mut self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
         let message = address_message(index, address, prefix_len);
         self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
@@ -158,18 +170,18 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Adds a route, in place of one with the same prefix and priority.
+    /// Adds a route, or replaces the one with the same prefix and priority.
     pub fn replace_route(&mut self, route: &Route) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Removes a route; `ESRCH` if it is not there.
+    /// Removes a route; `ESRCH` if it does not exist.
     pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
         let route = Route { reordering: None, ..*route };
         self.channel.request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
     }
 
-    /// Adds a rule, or does nothing if it is there; returns whether it was missing.
+    /// Adds a rule, or does nothing if it exists. Returns true if it was missing.
     pub fn add_rule(&mut self, rule: &Rule<'_>) -> io::Result<bool> {
         match self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE | NLM_F_EXCL) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -177,7 +189,7 @@ impl Configure {
         }
     }
 
-    /// Adds a prohibition, or does nothing if it is there.
+    /// Adds a prohibition, or does nothing if it exists.
     pub fn prohibit(&mut self, what: &Prohibition<'_>) -> io::Result<()> {
         let mut message = prohibition_message(what.incoming, what.destination.is_ipv6());
         message.header.dst_len = what.prefix_len;
@@ -188,7 +200,7 @@ impl Configure {
         }
     }
 
-    /// Removes every prohibition for what comes from a device, those of an earlier run too.
+    /// Removes every prohibition for packets from a device, including those of an earlier run.
     pub fn allow_all(&mut self, incoming: &str) -> io::Result<()> {
         for is_ipv6 in [false, true] {
             for _ in 0..MOST_PROHIBITIONS {
@@ -204,23 +216,23 @@ impl Configure {
         Ok(())
     }
 
-    /// Adds a rule, even if there is one like it.
+    /// Adds a rule even if an equal one exists.
     pub fn append_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE)
     }
 
-    /// Adds a route to a table by which everything is delivered here, as if it had this machine's address.
+    /// Adds a route by which the kernel delivers every packet of this table to local sockets.
     pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         let message = local_route_message(table, ipv6);
         self.channel.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Removes that route; `ESRCH` if it is not there.
+    /// Removes the route of [`Configure::add_local_route`]; `ESRCH` if it does not exist.
     pub fn remove_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::DelRoute(local_route_message(table, ipv6)), 0)
     }
 
-    /// Removes a rule; `NotFound` if it is not there.
+    /// Removes a rule; `NotFound` if it does not exist.
     pub fn remove_rule(&mut self, rule: &Rule<'_>) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::DelRule(rule_message(rule)), 0)
     }
@@ -236,7 +248,7 @@ fn prohibition_message(incoming: &str, is_ipv6: bool) -> RuleMessage {
     message
 }
 
-/// No such rule; or no such family in this kernel.
+/// True if the rule does not exist, or if the kernel lacks the address family.
 fn is_absent(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
@@ -303,7 +315,7 @@ fn rule_message(rule: &Rule<'_>) -> RuleMessage {
         Selector::Incoming(device) => RuleAttribute::Iifname(device.to_owned()),
         Selector::Bound(device) => RuleAttribute::Oifname(device.to_owned()),
         Selector::Mark(mark) => RuleAttribute::FwMark(mark),
-        // The longest length that does not count.
+        // The kernel ignores routes up to this prefix length.
         Selector::AtLeast(length) => RuleAttribute::SuppressPrefixLen(u32::from(length).saturating_sub(1)),
     });
     let (priority, protocol) = match rule.selector {

@@ -1,4 +1,4 @@
-//! From netlink messages to what a [`Snapshot`](super::snapshot::Snapshot) holds.
+//! Converts netlink messages into the entries of a [`Snapshot`](super::snapshot::Snapshot).
 
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
@@ -7,7 +7,9 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 
 use super::snapshot::{Address, Family, Link, OperState, Scope};
 
-/// A device; `None` where the message says but a part: [`is_about_device`] is false, or a driver's word in between has no name.
+/// Decodes a device.
+///
+/// Returns `None` for a partial message: [`is_about_device`] is false, or a driver's event lacks name or MTU.
 pub(super) fn link(message: &LinkMessage) -> Option<Link> {
     let flags = message.header.flags;
     let mut name = None;
@@ -38,7 +40,7 @@ pub(super) fn link(message: &LinkMessage) -> Option<Link> {
     })
 }
 
-/// Whether the message is about a device as a whole, not about its role in a bridge or its IPv6 settings.
+/// True if the message is about the device itself, not about its role in a bridge or its IPv6 settings.
 pub(super) fn is_about_device(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Unspec
 }
@@ -52,14 +54,14 @@ fn oper_state(state: State) -> OperState {
     }
 }
 
-/// An address; `None` if the message names none.
+/// Decodes an address; `None` if the message contains none.
 pub(super) fn address(message: &AddressMessage) -> Option<Address> {
     let mut local = None;
     let mut other = None;
     let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
     for attribute in &message.attributes {
         match attribute {
-            // On a point-to-point device IFA_ADDRESS is the far end's; IPv6 has often no IFA_LOCAL.
+            // On a point-to-point device IFA_ADDRESS is the far end's address. IPv6 often has no IFA_LOCAL.
             AddressAttribute::Local(address) => local = Some(*address),
             AddressAttribute::Address(address) => other = Some(*address),
             AddressAttribute::Flags(all) => flags = *all,
@@ -85,7 +87,7 @@ fn scope(scope: AddressScope) -> Scope {
     }
 }
 
-/// Whether this is a route to everywhere.
+/// True if this is a default route.
 pub(super) fn is_default_route(message: &RouteMessage) -> bool {
     message.header.destination_prefix_length == 0
         && message.header.source_prefix_length == 0
@@ -93,7 +95,7 @@ pub(super) fn is_default_route(message: &RouteMessage) -> bool {
         && family(message.header.address_family).is_some()
 }
 
-/// The devices a route leads to.
+/// Returns the devices that a route uses.
 pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, Family)> {
     let family = family(message.header.address_family);
     let indexes = message.attributes.iter().flat_map(|attribute| match attribute {

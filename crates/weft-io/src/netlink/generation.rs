@@ -1,7 +1,7 @@
-//! Hears that the hypervisor restored or copied this machine.
+//! Detects that the hypervisor restored or copied this machine.
 //!
-//! A hypervisor gives such a machine another generation ID. Since Linux 6.8 the `vmgenid` driver announces that to user space
-//! (`NEW_VMGENID=1`).
+//! A hypervisor gives such a machine a new generation ID. Since Linux 6.8 the `vmgenid` driver announces it to user
+//! space (`NEW_VMGENID=1`).
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,15 +11,18 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::sys::unless_blocked;
 
-/// The group that the kernel sends to.
+/// Multicast group to which the kernel sends events.
 const KERNEL_GROUP: u32 = 1;
-/// The kernel's own port. Other senders are processes.
+/// Netlink port of the kernel. Other senders are processes.
 const KERNEL_PORT: u32 = 0;
-/// UEVENT_BUFFER_SIZE of the kernel, and the path before it.
+/// Length of the receive buffer, in bytes.
+///
+/// It fits the kernel's UEVENT_BUFFER_SIZE and the path before the event.
 const RECEIVE_LEN: usize = 8 * 1024;
+/// Setting of an event that announces a new generation ID.
 const ANNOUNCEMENT: &[u8] = b"NEW_VMGENID=1";
 
-/// Watches for another generation of this machine.
+/// Watches for a new generation of this machine.
 pub struct GenerationWatch {
     socket: Socket,
     buffer: Vec<u8>,
@@ -29,7 +32,7 @@ impl GenerationWatch {
     /// Starts to watch. No privilege is needed.
     ///
     /// # Errors
-    /// When the kernel has no such events.
+    /// Fails if the kernel has no such events.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_KOBJECT_UEVENT)?;
         socket.bind(&SocketAddr::new(0, KERNEL_GROUP))?;
@@ -37,7 +40,7 @@ impl GenerationWatch {
         Ok(Self { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
     }
 
-    /// Reads the events that came since the last call. Returns true if this machine was restored or copied.
+    /// Reads all new events. Returns true if this machine was restored or copied.
     pub fn is_new(&mut self) -> bool {
         let mut is_new = false;
         loop {
@@ -46,7 +49,7 @@ impl GenerationWatch {
                 Ok(Some((_, sender))) => {
                     is_new |= sender.port_number() == KERNEL_PORT && announces(&self.buffer);
                 }
-                // Lost events (ENOBUFS) may have been this one.
+                // After a lost event (ENOBUFS) a new generation is assumed.
                 Err(why) if why.raw_os_error() == Some(libc::ENOBUFS) => is_new = true,
                 _ => return is_new,
             }
@@ -60,7 +63,7 @@ impl AsRawFd for GenerationWatch {
     }
 }
 
-/// Whether an event's settings, each ended by a zero byte, have the announcement.
+/// True if one of an event's zero-terminated settings is the announcement.
 fn announces(event: &[u8]) -> bool {
     event.split(|byte| *byte == 0).any(|setting| setting == ANNOUNCEMENT)
 }
@@ -88,7 +91,7 @@ mod tests {
         watch.socket.get_address(&mut own).unwrap();
         let mut other = Socket::new(NETLINK_KOBJECT_UEVENT).unwrap();
         other.bind_auto().unwrap();
-        // Refused without CAP_NET_ADMIN, heard and not believed with it.
+        // Without CAP_NET_ADMIN the kernel refuses this event. With it, the watch must ignore the event.
         let _ = other.send_to(b"change@/x\0NEW_VMGENID=1\0", &own, 0);
         assert!(!watch.is_new());
     }

@@ -1,4 +1,4 @@
-//! Asks the kernel whether it has a route by one device.
+//! Asks the kernel whether a device has a route to a destination.
 
 use super::channel::Channel;
 use netlink_packet_core::NetlinkPayload;
@@ -7,10 +7,10 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
 use std::net::IpAddr;
 
-/// The kernel's words for "there is no route": none at all, or one of type unreachable, blackhole or prohibit.
+/// Errors that mean "no route": none exists, or it has type unreachable, blackhole or prohibit.
 const NO_ROUTE: [i32; 5] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EINVAL, libc::EACCES, libc::ESRCH];
 
-/// Looks routes up in this network namespace. No privilege is needed.
+/// Looks up routes in this network namespace. No privilege is needed.
 pub struct RouteLookup {
     channel: Channel,
 }
@@ -19,18 +19,20 @@ impl RouteLookup {
     /// Opens a netlink socket.
     ///
     /// # Errors
-    /// When there can be none.
+    /// Fails if the kernel refuses the socket.
     pub fn open() -> io::Result<RouteLookup> {
         Ok(RouteLookup { channel: Channel::open(&[])? })
     }
 
-    /// Whether rules and tables lead a packet to `destination` out by the device of interface index `index`. `source` is the packet's
-    /// source address, if it has one before the lookup.
+    /// True if rules and tables route a packet to `destination` out of the device with index `index`.
     ///
-    /// The lookup sends nothing to `destination`. An IPv6 lookup may make the kernel test a router of the route it finds (RFC 4191 §3.5).
+    /// `source` is the packet's source address, if it is set before the lookup.
+    ///
+    /// The lookup sends nothing to `destination`. An IPv6 lookup may make the kernel probe a router of the route that
+    /// it finds (RFC 4191 §3.5).
     ///
     /// # Errors
-    /// When the kernel cannot be asked. A missing route is no error.
+    /// Fails if the kernel cannot be asked. A missing route is not an error.
     pub fn has_route(&mut self, destination: IpAddr, index: u32, source: Option<IpAddr>) -> io::Result<bool> {
         let mut is_found = false;
         let asked = self.channel.get(RouteNetlinkMessage::GetRoute(question(destination, index, source)), |payload| {
@@ -50,8 +52,9 @@ fn question(destination: IpAddr, index: u32, source: Option<IpAddr>) -> RouteMes
     let mut message = RouteMessage::default();
     message.header.address_family = if destination.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.destination_prefix_length = length;
-    // Without a matching route IPv4 takes every address to be on the device's link; this flag has the kernel answer with routes only. With
-    // a device IPv6 never does so, and its answer to this flag leaves devices out of account.
+    // Without a matching route, IPv4 assumes that every address is on the device's link. With this flag the kernel
+    // returns only actual routes. IPv6 with a device never makes that assumption, and its answer to this flag would
+    // ignore the device.
     if destination.is_ipv4() {
         message.header.flags = RouteFlags::FibMatch;
     }

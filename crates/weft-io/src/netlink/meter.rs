@@ -1,4 +1,4 @@
-//! What a device has carried and what waits before it.
+//! Reads a device's byte counters and the backlog of its queue.
 
 use std::io;
 
@@ -14,33 +14,34 @@ use super::channel::Channel;
 pub struct Load {
     /// MTU in bytes.
     pub mtu: u32,
-    /// Bytes sent in all.
+    /// Total bytes sent.
     pub sent_bytes: u64,
-    /// Bytes received in all.
+    /// Total bytes received.
     pub received_bytes: u64,
-    /// Bytes that wait in its queueing discipline.
+    /// Backlog of the device's queueing discipline, in bytes.
     pub queued_bytes: u64,
 }
 
 /// Reads the counters of one device.
 pub struct Meter {
     channel: Channel,
+    /// Interface index of the device.
     index: u32,
 }
 
 impl Meter {
-    /// For the device with this interface index, in the network namespace it is opened in.
+    /// Opens a meter for the device with this interface index in the current network namespace.
     ///
     /// # Errors
-    /// When there can be no socket.
+    /// Fails if the kernel refuses the socket.
     pub fn open(index: u32) -> io::Result<Meter> {
         Ok(Meter { channel: Channel::open(&[])?, index })
     }
 
-    /// Reads them.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// Fails if the device no longer exists.
     pub fn read(&mut self) -> io::Result<Load> {
         let mut load = Load::default();
         let mut link = LinkMessage::default();

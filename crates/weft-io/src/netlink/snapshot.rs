@@ -1,122 +1,128 @@
-//! What is known of the host's devices, and the events that lead from one state of knowledge to the next.
+//! The state of the host's devices, addresses and default routes, and the events between two states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// A change. Links are told before their addresses and routes, and taken back after them.
+/// A change. A link is reported before its addresses and routes, and removed after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A device is new or has changed (name, MTU, up, carrier, state).
+    /// A device was added, or its name, MTU, flags, carrier or state changed.
     Link(Link),
-    /// A device is gone.
+    /// A device was removed.
     LinkRemoved {
-        /// Its interface index.
-        index: u32,
-    },
-    /// An address is new or has changed its flags.
-    Address(Address),
-    /// An address is gone.
-    AddressRemoved {
-        /// Interface index of the device that had it.
-        index: u32,
-        /// The address.
-        address: IpAddr,
-        /// Its prefix length.
-        prefix_len: u8,
-    },
-    /// A device has got its first default route of this family or lost its last, in whatever routing table.
-    DefaultRoute {
         /// Interface index of the device.
         index: u32,
-        /// Which Internet Protocol.
+    },
+    /// An address was added, or its flags changed.
+    Address(Address),
+    /// An address was removed.
+    AddressRemoved {
+        /// Interface index of the device that had the address.
+        index: u32,
+        /// The removed address.
+        address: IpAddr,
+        /// Prefix length of the address.
+        prefix_len: u8,
+    },
+    /// A device got its first default route of this family or lost its last one, in any routing table.
+    DefaultRoute {
+        /// Interface index of the device that got or lost the route.
+        index: u32,
+        /// Address family of the route.
         family: Family,
-        /// Whether there is one now.
+        /// True if the device has a default route now.
         has_default: bool,
     },
-    /// Routes or rules changed, in whatever table. Routes that go with a device or an address are not told.
+    /// Routes or rules changed in any table. Routes that the kernel removes with a device or an address are not
+    /// reported.
     Routes,
 }
 
 /// A network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Interface index: stays when the device is renamed.
+    /// Interface index, which stays the same when the device is renamed.
     pub index: u32,
-    /// Name.
+    /// Name of the device.
     pub name: String,
-    /// MTU in bytes.
+    /// MTU of the device, in bytes.
     pub mtu: u32,
-    /// Whether this is the loopback device.
+    /// True for the loopback device.
     pub is_loopback: bool,
-    /// Whether this is a TUN or TAP device: our own, or another VPN's.
+    /// True for a TUN or TAP device: weft's own, or another VPN's.
     pub is_tun: bool,
-    /// What the device says of itself (`ifalias`); empty if nothing.
+    /// Descriptive text of the device (`ifalias`); empty if there is none.
     pub alias: String,
-    /// Whether it is set up by the administrator (`IFF_UP`).
+    /// True if the administrator has set the device up (`IFF_UP`).
     pub is_up: bool,
-    /// Whether the layer below says that it is connected (`IFF_LOWER_UP`).
+    /// True if the layer below reports a connection (`IFF_LOWER_UP`).
     pub has_carrier: bool,
-    /// Operational state (RFC 2863).
+    /// Operational state of the device (RFC 2863).
     pub state: OperState,
 }
 
-/// RFC 2863's ifOperStatus. Some drivers never leave `Unknown`: then go by [`Link::has_carrier`].
+/// Operational state: ifOperStatus of RFC 2863.
+///
+/// Some drivers always report `Unknown`. Then [`Link::has_carrier`] decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperState {
-    /// The driver does not say.
+    /// The driver reports no state.
     Unknown,
-    /// Ready to pass packets.
+    /// The device can pass packets.
     Up,
-    /// Waits for something, such as an authentication.
+    /// The device waits for an external event, such as an authentication.
     Dormant,
-    /// Down, testing, or without the device below.
+    /// The device is down, in a test, or lacks the device below.
     Down,
 }
 
 /// An address of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Interface index of the device.
+    /// Interface index of the device that has the address.
     pub index: u32,
-    /// The address.
+    /// The IP address.
     pub address: IpAddr,
-    /// Its prefix length.
+    /// Prefix length of the address.
     pub prefix_len: u8,
-    /// How far it is valid.
+    /// Scope of the address.
     pub scope: Scope,
-    /// Not to be used for something new (RFC 4862 §5.5.4).
+    /// True if the address must not be used for new communication (RFC 4862 §5.5.4).
     pub is_deprecated: bool,
-    /// Not yet known, or known not, to be unique (RFC 4862 §5.4): cannot be bound to.
+    /// True if the address is not known to be unique (RFC 4862 §5.4). It cannot be bound.
     pub is_tentative: bool,
 }
 
-/// How far an address is valid.
+/// Scope of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Beyond the link.
+    /// Valid beyond the link.
     Global,
-    /// On its link only.
+    /// Valid on its link only.
     Link,
-    /// On this host only.
+    /// Valid on this host only.
     Host,
 }
 
-/// Which Internet Protocol.
+/// Address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// IPv4.
+    /// IPv4 addresses or routes.
     V4,
-    /// IPv6.
+    /// IPv6 addresses or routes.
     V6,
 }
 
+/// Interface index, address and prefix length.
 type AddressKey = (u32, IpAddr, u8);
 
-/// All devices, addresses and devices with a default route.
+/// All devices, addresses, and devices with a default route.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
+    /// Devices by interface index.
     links: BTreeMap<u32, Link>,
     addresses: BTreeMap<AddressKey, Address>,
+    /// Interface index and family of every device with a default route.
     default_routes: BTreeSet<(u32, Family)>,
 }
 
@@ -167,7 +173,7 @@ impl Snapshot {
         }
     }
 
-    /// Replaces what is known of the default routes.
+    /// Replaces the stored default routes.
     pub(super) fn set_default_routes(&mut self, now: &BTreeSet<(u32, Family)>, events: &mut Vec<Event>) {
         let before = self.default_routes.clone();
         for &(index, family) in before.difference(now) {
@@ -178,7 +184,7 @@ impl Snapshot {
         }
     }
 
-    /// Replaces everything.
+    /// Replaces the whole state.
     pub(super) fn replace(&mut self, now: &Self, events: &mut Vec<Event>) {
         let gone = |index: &u32| !now.links.contains_key(index);
         for index in self.links.keys().copied().filter(gone).collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! What the host has at first, and each change from then on.
+//! Watches the host's network: reports its initial state, and then each change.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,6 +15,7 @@ use super::decode;
 use super::snapshot::{Event, Family, Snapshot};
 use crate::sys::unless_blocked;
 
+/// Multicast groups of the events that the watch receives.
 const GROUPS: [u32; 7] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_IPV4_IFADDR,
@@ -25,14 +26,20 @@ const GROUPS: [u32; 7] = [
     libc::RTNLGRP_IPV6_RULE,
 ];
 
-/// At most so many datagrams are read in one [`LinkWatch::poll`], so that a storm of changes does not hold up its caller.
+/// Maximum number of datagrams read per [`LinkWatch::poll`].
+///
+/// The limit keeps a burst of changes from delaying the caller.
 const DATAGRAMS_PER_POLL: usize = 64;
 
-/// Watches devices, addresses and default routes, and tells that other routes or rules changed.
+/// Watches devices, addresses and default routes. It also reports that other routes or rules changed.
 pub struct LinkWatch {
+    /// Socket that receives the kernel's events.
     events: Channel,
+    /// Separate socket for dumps, so that a dump does not consume events.
     dumps: Channel,
+    /// State that was reported to the caller.
     known: Snapshot,
+    /// True if an event was lost, so that the next poll must dump the whole state.
     is_stale: bool,
 }
 
@@ -47,10 +54,10 @@ impl LinkWatch {
         })
     }
 
-    /// Appends what has changed since the last call; the first call tells everything there is.
+    /// Appends all changes since the last call. The first call reports the whole state.
     ///
-    /// To be called once after opening and whenever the descriptor is readable. A lost message costs nothing but a new dump;
-    /// after an error the next call makes one.
+    /// The caller must call it once after opening, and whenever the descriptor is readable. After a lost message or an
+    /// error, the next dump restores the state.
     pub fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let (mut routes_are_stale, mut routes_changed) = (false, self.is_stale);
         for _ in 0..DATAGRAMS_PER_POLL {
@@ -127,7 +134,9 @@ impl AsRawFd for LinkWatch {
     }
 }
 
-/// The kernel removes routes without a word when their device goes down or their address is taken away.
+/// True if default routes may have changed.
+///
+/// The kernel removes routes silently when their device goes down or their address is removed.
 fn may_change_routes(message: &RouteNetlinkMessage) -> bool {
     match message {
         RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => decode::is_default_route(route),
@@ -136,7 +145,7 @@ fn may_change_routes(message: &RouteNetlinkMessage) -> bool {
     }
 }
 
-/// A route or a rule is new or gone.
+/// True if a route or a rule was added or removed.
 fn is_of_routing(message: &RouteNetlinkMessage) -> bool {
     matches!(
         message,

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+/// Length of a `sockaddr_in`, in bytes.
 const IPV4_LEN: usize = size_of::<libc::sockaddr_in>();
+/// Length of a `sockaddr_in6`, in bytes.
 const IPV6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
-/// Room for a `sockaddr_in6`, the larger of the two.
+/// A `sockaddr_in` or `sockaddr_in6`, in a buffer that fits the larger of the two.
 #[repr(C, align(4))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAddress {
@@ -13,20 +15,22 @@ pub(crate) struct RawAddress {
 }
 
 impl RawAddress {
-    /// How much room the kernel has for an address.
+    /// Length of the buffer, in bytes, as the kernel's interfaces need it.
     pub(super) const CAPACITY: u32 = IPV6_LEN as u32;
 
-    /// Room for the kernel to write to.
+    /// An empty buffer for the kernel to write to.
     pub(super) const EMPTY: Self = Self { bytes: [0; IPV6_LEN] };
 
-    /// The address in bytes that the kernel wrote elsewhere; what is missing counts as zero.
+    /// Copies an address that the kernel wrote elsewhere. Missing bytes become zero.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut raw = Self::EMPTY;
         raw.bytes.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         raw
     }
 
-    /// The address as a socket wants it, and its length: an IPv6 socket knows IPv4 addresses as `::ffff:a.b.c.d`.
+    /// Encodes an address for a socket, and returns its length in bytes.
+    ///
+    /// An IPv6 socket represents an IPv4 address as `::ffff:a.b.c.d`.
     pub(crate) fn encode(address: SocketAddr, ipv6_socket: bool) -> (Self, u32) {
         match address {
             SocketAddr::V4(v4) if !ipv6_socket => (Self::from_v4(v4), IPV4_LEN as u32),
@@ -55,7 +59,7 @@ impl RawAddress {
         raw
     }
 
-    /// Reads what the kernel wrote, IPv4-mapped addresses as IPv4; `None` for another family.
+    /// Decodes the address that the kernel wrote; `None` for another family. IPv4-mapped addresses become IPv4.
     pub(super) fn decode(&self) -> Option<SocketAddr> {
         let bytes = &self.bytes;
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);

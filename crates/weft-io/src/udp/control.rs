@@ -1,29 +1,40 @@
-//! Control messages (cmsg(3)) in the kernel's layout: length as `size_t`, level and type as `int`, data, padding to a word.
+//! Control messages (cmsg(3)) in the kernel's layout.
+//!
+//! The layout is: length as `size_t`, level and type as `int`, data, padding to a word.
 
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Alignment of control messages, in bytes.
 const WORD: usize = size_of::<usize>();
+/// Length of a control message header, in bytes.
 const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 
-/// Room for all that one datagram can have: both families' TOS and packet info, the GRO stride, the drop count, the time.
+/// Length of the buffer, in bytes.
+///
+/// It fits all messages of one datagram: TOS and packet info of both families, GRO segment size, drop count and
+/// timestamp.
 const CAPACITY: usize = 192;
 
-/// A buffer of control messages, aligned as the kernel wants it.
+/// A buffer of control messages with the alignment that the kernel requires.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub(super) struct Control {
     bytes: [u8; CAPACITY],
 }
 
-/// What the kernel says beside a datagram.
+/// Information that the kernel supplies with a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReceiveInfo {
+    /// Destination address of the datagram.
     pub destination: Option<IpAddr>,
+    /// TOS or traffic class byte.
     pub tos: u8,
+    /// Length of each datagram of a GRO batch, in bytes.
     pub segment_size: Option<usize>,
+    /// Total number of datagrams that the socket has dropped.
     pub dropped_total: Option<u32>,
-    /// When the kernel took it in, in nanoseconds since 1970.
+    /// Time at which the kernel received the datagram, in nanoseconds since 1970.
     pub received_unix_ns: Option<u64>,
 }
 
@@ -35,7 +46,7 @@ impl Control {
         self.bytes.as_mut_ptr()
     }
 
-    /// Reads the first `len` bytes as what the kernel wrote; what it cannot understand it passes over.
+    /// Parses the first `len` bytes, as the kernel wrote them. Skips unknown messages.
     pub(super) fn read(&self, len: usize) -> ReceiveInfo {
         let mut info = ReceiveInfo::default();
         for (level, kind, data) in messages(self.bytes(len)) {
@@ -44,7 +55,7 @@ impl Control {
         info
     }
 
-    /// The first `len` bytes, or all.
+    /// Returns the first `len` bytes, or all bytes if `len` exceeds the buffer.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         self.bytes.get(..len).unwrap_or(&self.bytes)
     }
@@ -55,7 +66,7 @@ impl ReceiveInfo {
         match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_TOS) => self.tos = data.first().copied().unwrap_or(0),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => self.tos = int(data).unwrap_or(0) as u8,
-            // in_pktinfo: interface index, local address of the route, destination in the header.
+            // in_pktinfo: interface index, local address of the route, destination address of the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 self.destination = data.get(8..).and_then(<[u8]>::first_chunk::<4>).map(|b| Ipv4Addr::from(*b).into());
             }
@@ -72,7 +83,7 @@ impl ReceiveInfo {
     }
 }
 
-/// A `struct timespec` of the real-time clock.
+/// Parses a `struct timespec` of the real-time clock.
 fn timestamp(data: &[u8]) -> Option<u64> {
     let seconds = u64::from_ne_bytes(*data.first_chunk()?);
     let nanos = u64::from_ne_bytes(*data.get(8..)?.first_chunk()?);
@@ -83,7 +94,7 @@ fn int(data: &[u8]) -> Option<c_int> {
     data.first_chunk().map(|bytes| c_int::from_ne_bytes(*bytes))
 }
 
-/// The messages in `rest`: level, kind, data. What is broken ends them.
+/// Iterates over the messages in `rest` as level, type and data. Ends at the first invalid message.
 pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from_ne_bytes(*rest.first_chunk()?);
@@ -99,6 +110,7 @@ pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &
 /// Writes control messages one after another.
 pub(super) struct ControlWriter {
     control: Control,
+    /// Number of bytes written.
     len: usize,
 }
 
@@ -107,14 +119,14 @@ impl ControlWriter {
         Self { control: Control::EMPTY, len: 0 }
     }
 
-    /// The TOS byte or traffic class of an outgoing packet.
+    /// Sets the TOS byte or traffic class of an outgoing packet.
     pub(super) fn tos(&mut self, ipv4: bool, tos: u8) {
         let (level, kind) =
             if ipv4 { (libc::IPPROTO_IP, libc::IP_TOS) } else { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) };
         self.push(level, kind, &c_int::from(tos).to_ne_bytes());
     }
 
-    /// The source address of an outgoing packet.
+    /// Sets the source address of an outgoing packet.
     pub(super) fn source(&mut self, source: IpAddr) {
         match source {
             IpAddr::V4(address) => {
@@ -130,7 +142,7 @@ impl ControlWriter {
         }
     }
 
-    /// The length of each datagram into which the kernel cuts the contents.
+    /// Sets the length of each datagram into which the kernel cuts the contents.
     pub(super) fn segment_size(&mut self, bytes: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
@@ -191,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_c_librarys() {
-        // SAFETY: both are computations on lengths only.
+        // SAFETY: both calls only compute lengths.
         let (space, len) = unsafe { (libc::CMSG_SPACE(12), libc::CMSG_LEN(12)) };
         let mut writer = ControlWriter::new();
         writer.source("192.0.2.1".parse().unwrap());

@@ -1,6 +1,7 @@
-//! ICMP errors that datagrams of a socket met, from its error queue (`IP_RECVERR`, ip(7)).
+//! ICMP errors about datagrams of a socket, from its error queue (`IP_RECVERR`, ip(7)).
 //!
-//! Anyone who knows the addresses and ports can forge such an error: it is a hint for people, and takes nothing out of use.
+//! An attacker with knowledge of the addresses and ports can forge such an error. It is a hint for people and never
+//! takes a path out of use.
 
 use std::ffi::c_int;
 use std::io;
@@ -12,43 +13,45 @@ use super::control::{Control, messages};
 use super::socket::UdpLink;
 use crate::sys::{check, retry};
 
-/// What an ICMP error says (RFC 792, RFC 1812 §5.2.7.1, RFC 4443 §3).
+/// Meaning of an ICMP error (RFC 792, RFC 1812 §5.2.7.1, RFC 4443 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpError {
-    /// The host has nobody at this port.
+    /// No socket at the host uses this port.
     Port,
     /// The last router, or this machine, does not reach the host.
     Host,
-    /// A router knows no way to the network.
+    /// A router has no route to the network.
     Network,
-    /// A firewall on the way, or at the host, rejects the datagram.
+    /// A firewall on the path or at the host rejects the datagram.
     Prohibited,
-    /// The datagram is longer than a link on the way takes.
+    /// The datagram exceeds the MTU of a link on the path.
     TooBig,
-    /// The datagram passed more routers than it may.
+    /// The datagram's hop limit expired.
     HopLimit,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-/// An ICMP error about a datagram sent before.
+/// An ICMP error about a datagram that was sent earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounce {
-    /// Where the datagram was to go.
+    /// Destination of the datagram.
     pub destination: SocketAddr,
-    /// What came back.
+    /// Meaning of the error.
     pub error: IcmpError,
-    /// Who says so.
+    /// Address of the router or host that reported it.
     pub reporter: Option<IpAddr>,
 }
 
-/// Bytes of a `struct sock_extended_err`; the reporter's socket address follows it.
+/// Length of a `struct sock_extended_err`, in bytes. The reporter's socket address follows it.
 const EXTENDED_LEN: usize = 16;
+/// Origin value of an ICMP error (`SO_EE_ORIGIN_ICMP`).
 const ORIGIN_ICMP: u8 = 2;
+/// Origin value of an ICMPv6 error (`SO_EE_ORIGIN_ICMP6`).
 const ORIGIN_ICMP6: u8 = 3;
 
 impl UdpLink {
-    /// Takes the oldest ICMP error that waits, or `None`. What is not understood is passed over.
+    /// Returns and removes the oldest queued ICMP error, or `None`. Skips entries that it cannot parse.
     pub fn take_bounce(&self) -> Option<Bounce> {
         loop {
             match self.next_error() {
@@ -59,17 +62,18 @@ impl UdpLink {
         }
     }
 
-    /// The oldest entry of the error queue; `None` where it is no ICMP error.
+    /// Returns and removes the oldest entry of the error queue; `None` if it is not an ICMP error.
     fn next_error(&self) -> io::Result<Option<Bounce>> {
         let (mut address, mut control) = (RawAddress::EMPTY, Control::EMPTY);
-        // SAFETY: all-zero bytes are a valid, empty msghdr: no room for the datagram that comes back.
+        // SAFETY: all-zero bytes are a valid, empty msghdr, without a buffer for the returned datagram.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut address).cast();
         message.msg_namelen = RawAddress::CAPACITY;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = Control::CAPACITY as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the descriptor is ours; `message` points to buffers of the given lengths that live until the call returns.
+        // SAFETY: this object owns the descriptor. `message` points to buffers of the given lengths that live until the
+        // call returns.
         retry(|| check(unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, flags) } as c_int))?;
         let mut parts = messages(control.bytes(message.msg_controllen as _));
         let extended = parts.find(|(level, kind, _)| {
@@ -81,7 +85,7 @@ impl UdpLink {
     }
 }
 
-/// Reads a `struct sock_extended_err`: errno u32, origin, type, code, padding, info u32, data u32.
+/// Parses a `struct sock_extended_err`: errno u32, origin, type, code, padding, info u32, data u32.
 fn icmp_error(data: &[u8]) -> Option<IcmpError> {
     let [_, _, _, _, origin, kind, code, ..] = *data.first_chunk::<EXTENDED_LEN>()?;
     match origin {

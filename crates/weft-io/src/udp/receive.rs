@@ -1,4 +1,4 @@
-//! Receiving: many batches in one system call, into the caller's buffers.
+//! Receives several batches of datagrams in one system call, into the caller's buffers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,58 +10,59 @@ use super::control::Control;
 use super::socket::UdpLink;
 use crate::sys::{check, past_old_errors, unless_blocked};
 
-/// The most slots filled by one call.
+/// Maximum number of slots that one call fills.
 const MAX_SLOTS: usize = 16;
 
-/// The largest batch the kernel joins.
+/// Length of the largest batch that the kernel joins, in bytes.
 const SLOT_BYTES: usize = 65_536;
 
-/// Room for one batch of datagrams from one address; made once and used again and again.
+/// A reusable buffer for one batch of datagrams from one address.
 pub struct ReceiveSlot {
     buffer: Box<[u8]>,
+    /// Properties of the batch in the buffer, if there is one.
     received: Option<Received>,
 }
 
-/// What is known of a received batch.
+/// Properties of a received batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Sender.
+    /// Address of the sender.
     pub source: SocketAddr,
-    /// The local address it was sent to.
+    /// The local address to which it was sent.
     pub destination: Option<IpAddr>,
-    /// The whole byte: DSCP (high 6 bits) and ECN (RFC 3168), the same for all datagrams of the batch.
+    /// The TOS byte, equal for all datagrams of the batch: DSCP (high 6 bits) and ECN (RFC 3168).
     pub tos: u8,
-    /// When the kernel took it in, in nanoseconds since 1970: a busy receiver does not change it.
+    /// Time at which the kernel received the batch, in nanoseconds since 1970. A busy receiver does not delay it.
     pub received_unix_ns: Option<u64>,
-    /// Bytes of all payloads.
+    /// Length of all payloads together, in bytes.
     pub len: usize,
-    /// Bytes of each payload but the last, which may be shorter.
+    /// Length of each payload but the last, in bytes. The last one may be shorter.
     pub segment_size: usize,
 }
 
 impl ReceiveSlot {
-    /// An empty slot with its 64 KiB.
+    /// Creates an empty slot with a buffer of 64 KiB.
     pub fn new() -> Self {
         Self { buffer: vec![0; SLOT_BYTES].into(), received: None }
     }
 
-    /// An empty slot that receives into `buffer`.
+    /// Creates an empty slot that receives into `buffer`.
     pub fn with_buffer(buffer: Box<[u8]>) -> Self {
         Self { buffer, received: None }
     }
 
-    /// Takes what was received as it is, and receives into `buffer` from now on.
+    /// Returns the filled buffer and receives into `buffer` from now on.
     pub fn swap_buffer(&mut self, buffer: Box<[u8]>) -> Box<[u8]> {
         self.received = None;
         std::mem::replace(&mut self.buffer, buffer)
     }
 
-    /// What the last call that filled this slot received.
+    /// Returns the properties of the batch that the last call put into this slot.
     pub fn received(&self) -> Option<&Received> {
         self.received.as_ref()
     }
 
-    /// The UDP payloads, to be opened in place.
+    /// Returns the UDP payloads, which can be decrypted in place.
     pub fn datagrams(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (len, segment_size) = self.received.map_or((0, 1), |received| (received.len, received.segment_size.max(1)));
         self.buffer.get_mut(..len).unwrap_or_default().chunks_mut(segment_size)
@@ -75,9 +76,9 @@ impl Default for ReceiveSlot {
 }
 
 impl UdpLink {
-    /// Receives what waits, in at most 16 slots, and returns how many are filled: 0 when nothing waits.
+    /// Receives waiting batches into at most 16 slots and returns the number of filled slots. Never blocks.
     ///
-    /// A filled slot whose [`ReceiveSlot::received`] is `None` held something unintelligible.
+    /// If [`ReceiveSlot::received`] of a filled slot is `None`, its source address could not be parsed.
     pub fn receive(&mut self, slots: &mut [ReceiveSlot]) -> io::Result<usize> {
         let count = slots.len().min(MAX_SLOTS);
         let mut addresses = [RawAddress::EMPTY; MAX_SLOTS];
@@ -97,8 +98,8 @@ impl UdpLink {
             message.msg_controllen = Control::CAPACITY as _;
         }
         let filled = unless_blocked(past_old_errors(|| {
-            // SAFETY: the descriptor is ours; the first `count` headers point to buffers of the given lengths that live on this
-            // stack or in `slots` and are touched by nobody else until the call returns.
+            // SAFETY: this object owns the descriptor. The first `count` headers point to buffers of the given lengths.
+            // These live on this stack or in `slots`, and nothing else accesses them until the call returns.
             check(unsafe {
                 libc::recvmmsg(
                     self.socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Sending: one system call for a batch of datagrams to one address.
+//! Sends a batch of datagrams to one address in one system call.
 
 use std::fmt;
 use std::io;
@@ -10,45 +10,47 @@ use super::control::ControlWriter;
 use super::socket::UdpLink;
 use crate::sys::past_old_errors;
 
-/// The most datagrams of one batch (the kernel's `UDP_MAX_SEGMENTS` before 6.9).
+/// Maximum number of datagrams in one batch (the kernel's `UDP_MAX_SEGMENTS` before Linux 6.9).
 pub const MAX_SEGMENTS: usize = 64;
 
-/// One datagram or a batch of them, all to the same address.
+/// One datagram, or a batch of datagrams to the same address.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Receiver.
+    /// Address of the receiver.
     pub destination: SocketAddr,
-    /// Local address to send from; `None` lets the kernel choose.
+    /// Local source address; `None` lets the kernel choose.
     pub source: Option<IpAddr>,
-    /// The whole byte: DSCP (high 6 bits) and ECN (RFC 3168).
+    /// The TOS byte: DSCP (high 6 bits) and ECN (RFC 3168).
     pub tos: u8,
     /// The UDP payloads, one after another.
     pub contents: &'a [u8],
-    /// Bytes of each payload but the last, which may be shorter; `None` if there is only one.
+    /// Length of each payload but the last, in bytes. The last one may be shorter. `None` for a single payload.
     pub segment_size: Option<u16>,
 }
 
-/// What became of a batch.
+/// Result of sending a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// The kernel took all of it.
+    /// The kernel accepted the whole batch.
     Sent,
-    /// The socket buffer is full; so many bytes of the contents, whole datagrams, are taken nevertheless.
+    /// The socket buffer is full. The kernel accepted only the first `sent_bytes` of the contents.
     WouldBlock {
-        /// Bytes at the beginning of the contents that must not be sent again.
+        /// Length of the accepted datagrams, in bytes. They must not be sent again.
         sent_bytes: usize,
     },
 }
 
-/// Why a batch was not sent.
+/// Reason why a batch was not sent.
 #[derive(Debug)]
 pub enum SendError {
-    /// A datagram is larger than the device's MTU, or the batch larger than the kernel takes.
+    /// A datagram exceeds the device's MTU, or the batch exceeds the kernel's limit.
     TooBig,
-    /// No way to there from here at the moment: the device is down or gone, there is no route, the local address is no longer
-    /// ours, a firewall refuses, the far host said that nobody listens. The kernel's error says which.
+    /// The destination is unreachable at present.
+    ///
+    /// The cause is a device that is down or gone, a missing route, a removed local address, a firewall, or a closed
+    /// port at the host. The kernel's error tells these apart.
     Unreachable(io::Error),
-    /// Anything else.
+    /// Any other error.
     Failed(io::Error),
 }
 
@@ -78,7 +80,7 @@ impl SendError {
                 | libc::EPERM
                 | libc::EACCES
                 | libc::ECONNREFUSED
-                // The kernel's word for a source address that is not ours.
+                // EINVAL: the kernel's error for a source address that this machine does not have.
                 | libc::EINVAL,
             ) => Self::Unreachable(error),
             _ => Self::Failed(error),
@@ -89,7 +91,7 @@ impl SendError {
 impl UdpLink {
     /// Sends a batch of at most [`MAX_SEGMENTS`] datagrams.
     ///
-    /// Where the kernel or the device cannot cut a batch into datagrams this is done here, one system call each.
+    /// If the kernel or the device cannot cut a batch into datagrams, each datagram takes one system call.
     pub fn send(&self, outgoing: &Outgoing) -> Result<SendOutcome, SendError> {
         let total = outgoing.contents.len();
         match outgoing.segment_size.filter(|&size| size > 0 && usize::from(size) < total) {
@@ -102,12 +104,13 @@ impl UdpLink {
 
     fn send_batch(&self, outgoing: &Outgoing, segment_size: u16) -> Result<SendOutcome, SendError> {
         match self.send_one(outgoing, outgoing.contents, Some(segment_size)) {
-            // The device cannot do it: so for good. No packet of the batch has left.
+            // EIO: the device does not support GSO, which will not change. The kernel sent no packet of the batch.
             Err(SendError::Failed(error)) if error.raw_os_error() == Some(libc::EIO) => {
                 self.has_gso.set(false);
                 self.send_singly(outgoing, segment_size)
             }
-            // Older kernels say so of a segment above the MTU as well as of a wrong source: a single datagram shows which.
+            // EINVAL: older kernels return it for a segment above the MTU as well as for a wrong source. A single
+            // datagram distinguishes them.
             Err(SendError::Unreachable(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.send_singly(outgoing, segment_size)
             }
@@ -160,8 +163,8 @@ impl UdpLink {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = control.len() as _;
-        // SAFETY: the descriptor is ours; all that `message` points to lives until the call returns, with the lengths given, and
-        // sendmsg only reads it.
+        // SAFETY: this object owns the descriptor. Everything that `message` points to has the given length and lives
+        // until the call returns, and sendmsg only reads it.
         let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

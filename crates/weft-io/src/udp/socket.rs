@@ -1,4 +1,4 @@
-//! Opening a socket with all that weft wants of it.
+//! Opens UDP sockets with the options that weft needs.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -9,34 +9,39 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use super::address::RawAddress;
 use crate::sys::{check, set_option, set_option_bytes};
 
-/// The socket buffers asked for, in bytes: 8 MB are 64 ms at 1 Gbit/s.
+/// Requested size of each socket buffer, in bytes: 8 MiB hold 64 ms of traffic at 1 Gbit/s.
 const BUFFER_BYTES: c_int = 8 << 20;
 
-/// Where a [`UdpLink`] is bound.
+/// Binding of a [`UdpLink`].
 #[derive(Clone, Debug, Default)]
 pub struct UdpConfig {
-    /// Only this device is used, whatever the routing tables say (`SO_BINDTODEVICE`).
+    /// Use only this device, regardless of the routing tables (`SO_BINDTODEVICE`).
     pub device: Option<String>,
-    /// Local address; `None` is `::`, which serves IPv4 as well unless `v6only`.
+    /// Local address. `None` is `::`, which also serves IPv4 unless `v6only` is set.
     pub local: Option<IpAddr>,
     /// Local port; 0 lets the kernel choose.
     pub port: u16,
-    /// Whether an IPv6 socket leaves IPv4 alone.
+    /// True if an IPv6 socket does not serve IPv4.
     pub v6only: bool,
 }
 
-/// A bound, non-blocking UDP socket. Datagrams are never fragmented (DF), whatever path MTU the kernel believes in.
+/// A bound, non-blocking UDP socket. It never fragments datagrams (DF), regardless of the kernel's path MTU.
 #[derive(Debug)]
 pub struct UdpLink {
     pub(super) socket: OwnedFd,
     pub(super) is_ipv6: bool,
+    /// True if the kernel and the device cut batches into datagrams.
     pub(super) has_gso: Cell<bool>,
+    /// Number of dropped datagrams that the kernel reported last.
     pub(super) dropped_total: u32,
+    /// Address and port to which the socket is bound.
     local: SocketAddr,
 }
 
 impl UdpLink {
-    /// Opens and binds a socket. Errors are the kernel's: `AddrInUse`, `AddrNotAvailable`, `ENODEV` for an unknown device.
+    /// Opens and binds a socket.
+    ///
+    /// Errors are the kernel's: `AddrInUse`, `AddrNotAvailable`, `ENODEV` for an unknown device.
     pub fn bind(config: &UdpConfig) -> io::Result<Self> {
         let local = SocketAddr::new(config.local.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), config.port);
         let socket = UdpSocket::from(open(local.is_ipv6())?);
@@ -54,7 +59,7 @@ impl UdpLink {
         set_buffers(fd)?;
         set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
         set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-        // Kernels before 5.0 have no GRO: then each datagram comes alone.
+        // Kernels before 5.0 have no GRO. Each datagram then arrives alone.
         let _ = set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
         let has_gso = set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         bind(fd, local)?;
@@ -67,16 +72,19 @@ impl UdpLink {
         })
     }
 
-    /// Has ICMP errors wait for [`UdpLink::take_bounce`] from now on. Until they are taken the socket counts as readable.
+    /// Queues ICMP errors for [`UdpLink::take_bounce`] from now on. The socket counts as readable while errors are
+    /// queued.
     pub fn keep_bounces(&self) -> io::Result<()> {
         if self.is_ipv6 {
             set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
         }
-        // An IPv6 socket takes it too, for the IPv4 it carries.
+        // An IPv6 socket accepts this option too, for the IPv4 traffic that it carries.
         set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, 1)
     }
 
-    /// Lets datagrams pass so many routers, 1 to 255; the one after the last tells by [`UdpLink::take_bounce`].
+    /// Sets the hop limit of outgoing datagrams, 1 to 255.
+    ///
+    /// The router at which it expires reports through [`UdpLink::take_bounce`].
     pub fn set_hop_limit(&self, hops: u8) -> io::Result<()> {
         if self.is_ipv6 {
             set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, hops.into())?;
@@ -84,17 +92,17 @@ impl UdpLink {
         set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_TTL, hops.into())
     }
 
-    /// The address and port the socket is bound to.
+    /// Returns the address and port to which the socket is bound.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Whether the kernel cuts batches into datagrams; without it each datagram is a system call.
+    /// True if the kernel cuts batches into datagrams. Otherwise each datagram takes one system call.
     pub fn has_gso(&self) -> bool {
         self.has_gso.get()
     }
 
-    /// How many datagrams the kernel has dropped since the start because nobody fetched them in time; wraps around.
+    /// Number of datagrams that the kernel has dropped because the receive buffer was full. Wraps around.
     pub fn dropped_total(&self) -> u32 {
         self.dropped_total
     }
@@ -117,13 +125,13 @@ fn open(ipv6: bool) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers; the call makes a new descriptor.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {
     let (address, len) = RawAddress::encode(local, local.is_ipv6());
-    // SAFETY: the descriptor is open; `len` bytes of `address` are a socket address and are only read.
+    // SAFETY: the descriptor is open. `len` bytes of `address` are a socket address, which the kernel only reads.
     check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), len) }).map(drop)
 }
 
@@ -139,7 +147,10 @@ fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
 }
 
-/// Beyond the administrator's limit (`net.core.rmem_max`) where we may, else up to it.
+/// Sets the sizes of both socket buffers.
+///
+/// They may exceed the administrator's limit (`net.core.rmem_max`) if the process has the privilege, else they end at
+/// it.
 fn set_buffers(socket: BorrowedFd) -> io::Result<()> {
     for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
         set_option(socket, libc::SOL_SOCKET, force, BUFFER_BYTES)

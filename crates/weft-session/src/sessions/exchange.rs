@@ -1,4 +1,4 @@
-//! The handshake datagrams: writing initiations, answering them, taking responses and cookies.
+//! Handshake datagrams: writes initiations, answers them, and processes responses and cookies.
 
 use super::Sessions;
 use crate::admission;
@@ -21,61 +21,70 @@ use weft_wire::handshake::{
 };
 use weft_wire::hop::PacketType;
 
-/// What a handshake datagram led to.
+/// Result of processing a handshake datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// A peer's initiation was accepted: send the first `len` bytes of `out` back to where it came from. The new key is used
-    /// once the first packet under it arrives ([`super::Opened::first_with_this_key`]).
+    /// A peer's initiation was accepted. The caller must send the first `len` bytes of `out` back to its source.
+    ///
+    /// The new key is in use once the first packet under it arrives ([`super::Opened::first_with_this_key`]).
     Reply {
-        /// Bytes of the answer in `out`.
+        /// Length of the answer in `out`, in bytes.
         len: usize,
-        /// Who initiated.
+        /// The peer that initiated.
         peer: PeerId,
-        /// Whether this is a copy of an initiation answered before, and the answer the same bytes again.
+        /// True if this is a copy of an answered initiation. The answer then repeats the same bytes.
         repeated: bool,
     },
-    /// A stranger showed a certificate for its own key; nothing was done or remembered. Who trusts the certificate adds the peer
-    /// ([`Sessions::add_peer`]) and hands the datagram in again.
+    /// An unknown node presented a certificate for its own key. No state has changed.
+    ///
+    /// A caller that trusts the certificate adds the peer ([`Sessions::add_peer`]) and passes the datagram in again.
     Introduced {
-        /// What it showed, unchecked but for the key.
+        /// The certificate. Only its key is checked.
         certificate: Box<Certificate>,
     },
-    /// This node is under load and asks the sender to prove its address: send the first `len` bytes of `out` back.
+    /// This node is under load and requests proof of the sender's address. The caller must send the first `len` bytes
+    /// of `out` back.
     Cookie {
-        /// Bytes of the cookie reply in `out`.
+        /// Length of the cookie reply in `out`, in bytes.
         len: usize,
     },
-    /// A cookie came: the next [`Sessions::initiate`] of this peer carries it. Call it at once, and send what it writes over
-    /// the path this came by: a cookie is good for one address.
+    /// A cookie arrived, and the next [`Sessions::initiate`] of this peer uses it.
+    ///
+    /// The caller must initiate at once, and send the initiation on the path on which the cookie arrived. A cookie is
+    /// valid for one source address only.
     CookieReceived {
-        /// Who is under load.
+        /// The peer that is under load.
         peer: PeerId,
     },
-    /// A response came: the new key is in use. Send this peer a packet at once (an empty control datagram will do), because it
-    /// uses the key only after the first packet.
+    /// A response arrived, and the new key is in use.
+    ///
+    /// The caller must send this peer a packet at once, for example an empty control datagram. The peer uses the key
+    /// only after the first packet.
     Established {
-        /// Who answered.
+        /// The peer that responded.
         peer: PeerId,
-        /// Whether the peer is a new one: it restarted, or was never met. Its packet numbers and windows start anew.
+        /// True if the peer's process is new: it restarted, or was never met. Its packet numbers and windows then start
+        /// again.
         fresh: bool,
     },
-    /// The peer refused the stamp of this node's initiation. The next one counts on from what the peer accepted last.
+    /// The peer refused the stamp of this node's initiation. The next stamp continues from the one that the peer
+    /// accepted last.
     Refused {
-        /// Who refused.
+        /// The peer that refused.
         peer: PeerId,
-        /// What it refused, and why.
+        /// The refused stamp and the reason.
         refused: RefusedStamp,
-        /// Call it again at once; otherwise the next attempt is in time.
+        /// True if the caller should initiate again at once. Otherwise the next regular attempt suffices.
         call_again: bool,
     },
 }
 
 impl Sessions {
-    /// Writes an initiation to `out` (at most [`MAX_INITIATION_LEN`](weft_wire::handshake::MAX_INITIATION_LEN) bytes) and gives its
-    /// length. It may be sent over several paths at once.
+    /// Writes an initiation to `out` and returns its length. The caller may send it over several paths at once.
     ///
-    /// `stamp` must rise with every call and across restarts of the program. For 5 s the same initiation is written
-    /// again, so that a response to any of its copies completes the handshake.
+    /// The length is at most [`MAX_INITIATION_LEN`](weft_wire::handshake::MAX_INITIATION_LEN) bytes. `stamp` must rise
+    /// with every call and across restarts of the program. For 5 s the same initiation is written again, so that a
+    /// response to any copy completes the handshake.
     ///
     /// # Errors
     /// [`InitiateError`].
@@ -107,7 +116,7 @@ impl Sessions {
         Ok(len)
     }
 
-    /// Who shows a certificate makes room for any other.
+    /// Length of an initiation. A node that presents a certificate leaves room for the longest one in the answer.
     fn initiation_len(&self) -> usize {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
@@ -140,14 +149,16 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes a handshake datagram from `source` (the bytes of its address and port). An answer is written to `out`, which
-    /// needs [`MAX_RESPONSE_LEN`](weft_wire::handshake::MAX_RESPONSE_LEN) bytes of room, [`RESPONSE_LEN`] without a certificate, and is never
-    /// longer than the datagram.
+    /// Processes a handshake datagram from `source`, the bytes of its address and port.
     ///
-    /// `under_load` asks initiators for a proof of their address before anything costly is done for them.
+    /// It writes an answer to `out`, which must have [`MAX_RESPONSE_LEN`](weft_wire::handshake::MAX_RESPONSE_LEN)
+    /// bytes, or [`RESPONSE_LEN`] without a certificate. An answer is never longer than the datagram.
+    ///
+    /// With `under_load` set, initiators must prove their address before this node does any costly operation for them.
     ///
     /// # Errors
-    /// [`HandshakeError`]: drop the datagram and stay silent, but for what [`Sessions::take_refusal`] gives.
+    /// [`HandshakeError`]: the caller must drop the datagram and send nothing, except the answer in
+    /// [`Sessions::take_refusal`].
     pub fn handle(
         &mut self,
         now: Instant,
@@ -159,8 +170,10 @@ impl Sessions {
         self.handle_counted(now, datagram, source, || under_load, out)
     }
 
-    /// The same, where the load is asked for only when an initiation has the right MAC1: who does not know this node's public key adds none.
-    /// A source behind relays is written by [`route_source`](crate::route_source).
+    /// Processes a handshake datagram as [`Sessions::handle`] does, with a lazy test for load.
+    ///
+    /// It calls `is_under_load` only after a valid MAC1. A sender without this node's public key therefore does not add
+    /// to the load. [`route_source`](crate::route_source) encodes a source behind relays.
     ///
     /// # Errors
     /// As [`Sessions::handle`].
@@ -201,7 +214,7 @@ impl Sessions {
         outcome
     }
 
-    /// Under load the sender must prove to have the address it sent from.
+    /// Processes an initiation. Under load the sender must prove that it can receive at its source address.
     fn take_initiation(
         &mut self,
         now: Instant,
@@ -217,7 +230,7 @@ impl Sessions {
             if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
                 return self.ask_for_proof(initiation, cookie, out);
             }
-            // Only now: a forged address must not use up what its owner may ask for.
+            // Checked after the cookie, because a forged source address must not use up its owner's tokens.
             let is_admitted = match admission::via(source) {
                 Some(via) => self.admission.admits_via(now, via),
                 None => {
@@ -257,7 +270,9 @@ impl Sessions {
         Ok(Outcome::Cookie { len: COOKIE_REPLY_LEN })
     }
 
-    /// Decrypts an initiation, checks its sender and stamp, and writes the response. Must not be inlined, as `start_handshake`.
+    /// Decrypts an initiation, checks its sender and stamp, and writes the response.
+    ///
+    /// Must not be inlined, for the reason given at `start_handshake`.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
         let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, answered, stamp_clock, .. } = self;
@@ -330,8 +345,9 @@ impl Sessions {
         Ok(Outcome::Reply { len: out.len(), peer: id, repeated: false })
     }
 
-    /// Both initiated at the same time: the node with the lower public key yields, so that one key comes of it. Yielding
-    /// is a wait, not an end, should the other's handshake fail after all.
+    /// Resolves two simultaneous initiations: the node with the lower public key yields.
+    ///
+    /// One key results. The yielding node waits but keeps its attempt, in case the peer's handshake fails.
     fn yield_if_lower(&mut self, now: Instant, id: PeerId) {
         let own = self.identity.public_key();
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
@@ -346,7 +362,7 @@ impl Sessions {
         }
     }
 
-    /// Takes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
+    /// Processes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
     #[inline(never)]
     fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {
@@ -421,7 +437,7 @@ impl Sessions {
     }
 }
 
-/// What a stranger shows of itself.
+/// Checks the certificate of an unknown initiator and returns it as an introduction.
 fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     let certificate = Certificate::decode(&stranger.certificate).map_err(|_| HandshakeError::Stranger)?;
     if certificate.claims().public_key == stranger.peer || planted::is(Fault::CertificateOfAnother) {
@@ -431,7 +447,9 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// The refusal of an initiation by its index and association, with an answer where the peer was not told just now.
+/// Returns the refusal of an initiation, with an answer unless the peer got one recently.
+///
+/// `sender` and `association` are the initiation's index and association.
 fn refuse(
     peer: &mut Peer,
     (now, id): (Instant, PeerId),
@@ -443,7 +461,7 @@ fn refuse(
     let is_of_known_run = peer.peer_association == Some(association) || peer.shared.has_ended(now, association);
     if peer.accepted_stamps.may_answer(now) {
         answer = vec![0; RESPONSE_LEN];
-        // No index: nothing is kept of it.
+        // The answer carries index 0, because this node keeps no state for it.
         if respond(peer, responder, (0, sender), &payload::refusal(&refused), &mut answer).is_err() {
             answer.clear();
         }
@@ -451,7 +469,9 @@ fn refuse(
     Refusal { peer: id, refused, is_of_known_run, answer }
 }
 
-/// Writes the response with this payload, as long as `out`; the indices are this node's and the initiator's.
+/// Writes the response with this payload, which must fill `out`.
+///
+/// The index pair holds this node's index and the initiator's.
 fn respond(
     peer: &Peer,
     responder: Responder,

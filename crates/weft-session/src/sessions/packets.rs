@@ -1,4 +1,6 @@
-//! Sealing and opening: the part every packet passes. No allocation but a path's first packet, no lock, one table look-up.
+//! Seals and opens packets: the code that every packet passes.
+//!
+//! It takes no lock and makes one table look-up per packet. It allocates only for the first packet of a path.
 
 use super::Sessions;
 use crate::error::{OpenError, SealError};
@@ -14,44 +16,47 @@ use weft_wire::relay::{LABEL_LEN, Way};
 /// An authentic packet, decrypted in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Who sent it.
+    /// The peer that sent the packet.
     pub peer: PeerId,
-    /// The path it took, as the sender numbers it.
+    /// The path that the packet took, as the sender numbers it.
     pub path: PathId,
-    /// Its full number on that path.
+    /// Full packet number on that path.
     pub packet_number: u64,
-    /// Data, control or a data part.
+    /// Type of the packet: data, control, loop data or a data part.
     pub packet_type: PacketType,
-    /// The VPN it was sealed for. Whether the peer is a member is for the caller to know.
+    /// The VPN for which the packet was sealed. The caller must check that the peer is a member.
     pub vpn: VpnId,
-    /// This node's receiver index of the session key it came under, whichever VPN it is of.
+    /// This node's receiver index of the session key that opened the packet, for whichever VPN.
     pub key: u32,
-    /// Where in the datagram the plaintext is.
+    /// Range of the plaintext in the datagram.
     pub plaintext: Range<usize>,
-    /// Whether it is the first packet opened with its key; on the responder's side the key is in use from now on.
+    /// True for the first packet opened with its key. On the responder's side the key is in use from now on.
     pub first_with_this_key: bool,
-    /// Whether the peer is a new one (it restarted, or was never met): its packet numbers and windows start anew with this packet.
+    /// True if the peer's process is new: it restarted, or was never met. Its numbers and windows restart with this
+    /// packet.
     pub fresh: bool,
 }
 
 /// An authentic relayed datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relayed {
-    /// Who passed it on.
+    /// The peer that forwarded the datagram.
     pub peer: PeerId,
-    /// Its way.
+    /// The route of the datagram.
     pub way: Way,
-    /// Where the datagram within is.
+    /// Range of the inner datagram.
     pub within: Range<usize>,
-    /// As of [`Opened`].
+    /// Has the meaning of [`Opened::first_with_this_key`].
     pub first_with_this_key: bool,
-    /// As of [`Opened`].
+    /// Has the meaning of [`Opened::fresh`].
     pub fresh: bool,
 }
 
 impl Sessions {
-    /// Seals a datagram in place: `datagram` is [`HOP_HEADER_LEN`] bytes to be filled, the plaintext, and [`TAG_LEN`] bytes
-    /// of room for the tag. Gives the packet number, which is never given again on this path.
+    /// Seals a datagram in place and returns its packet number, which is never used again on this path.
+    ///
+    /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the plaintext, and [`TAG_LEN`] bytes for the
+    /// tag.
     ///
     /// # Errors
     /// [`SealError`].
@@ -65,10 +70,11 @@ impl Sessions {
         self.seal_in(peer, VpnId::DEFAULT, path, packet_type, datagram)
     }
 
-    /// The same for a packet of `vpn`, under its key; control is of the default VPN.
+    /// Seals a packet of `vpn` in place, as [`Sessions::seal`] does. Control packets belong to the default VPN.
     ///
     /// # Errors
-    /// [`SealError`]; [`SealError::VpnClosed`] where [`Sessions::vpn_standing`] says so.
+    /// [`SealError`]; [`SealError::VpnClosed`] if [`Sessions::vpn_standing`] is
+    /// [`VpnStanding::Closed`](super::VpnStanding::Closed).
     #[inline]
     pub fn seal_in(
         &mut self,
@@ -105,8 +111,10 @@ impl Sessions {
         Ok(number)
     }
 
-    /// Seals a datagram for a relay in place: `datagram` is [`HOP_HEADER_LEN`] bytes to be filled, the datagram within, and room for the
-    /// labels of `way` and the tag.
+    /// Seals a datagram for a relay in place.
+    ///
+    /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the inner datagram, and room for the labels of
+    /// `way` and the tag.
     ///
     /// # Errors
     /// [`SealError`].
@@ -134,7 +142,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Whose a sealed or relayed datagram claims to be. Nothing has proved it.
+    /// Returns the peer that a sealed or relayed datagram claims to come from. The claim is not authenticated.
     pub fn claimed_by(&self, datagram: &[u8]) -> Option<PeerId> {
         match self.indices.get(HopHeader::parse(datagram).ok()?.receiver)? {
             Target::Key(id, _) | Target::Vpn(id, _, _) => Some(id),
@@ -145,7 +153,7 @@ impl Sessions {
     /// Opens a relayed datagram in place.
     ///
     /// # Errors
-    /// [`OpenError`]; the datagram's labels are undefined then, and nothing has changed.
+    /// [`OpenError`]. The datagram's labels are then undefined, and no other state has changed.
     pub fn open_relayed(&mut self, datagram: &mut [u8]) -> Result<Relayed, OpenError> {
         let header = HopHeader::parse(datagram).map_err(|_| OpenError::Malformed)?;
         let Some(Target::Key(id, slot)) = self.indices.get(header.receiver) else {
@@ -164,7 +172,7 @@ impl Sessions {
     /// Opens a sealed datagram in place.
     ///
     /// # Errors
-    /// [`OpenError`]; the datagram's content is undefined then, and nothing has changed.
+    /// [`OpenError`]. The datagram's content is then undefined, and no other state has changed.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
         let header = HopHeader::parse(datagram).map_err(|_| OpenError::Malformed)?;
         if !header.packet_type.is_sealed() {
@@ -192,7 +200,7 @@ impl Sessions {
         })
     }
 
-    /// The key in a slot, and the full number of a packet that claims to be under it and is not known yet.
+    /// Returns the key in a slot, and the full number of a packet that claims this key and is new.
     #[inline]
     fn key_and_number(
         &mut self,
@@ -211,7 +219,8 @@ impl Sessions {
         Ok((key, number))
     }
 
-    /// Remembers an authentic packet: whether it is the first under its key, and whether the peer is a new one.
+    /// Records an authentic packet. Returns whether it is the first under its key, and whether the peer's process is
+    /// new.
     #[inline]
     fn opened(&mut self, id: PeerId, slot: usize, path: PathId, number: u64) -> (bool, bool) {
         let key = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).and_then(|p| p.keys.get_mut(slot));
@@ -229,7 +238,10 @@ impl Sessions {
         self.peer_mut(id).map(|peer| &mut peer.receive)
     }
 
-    /// The first packet under a key: the peer has it (key confirmation), so it seals from now on. Whether the peer is new.
+    /// Processes the first packet under a key, which confirms that the peer has the key. Returns true if the peer is
+    /// new.
+    ///
+    /// The key seals from now on.
     #[cold]
     fn confirm(&mut self, id: PeerId, slot: usize) -> bool {
         let Sessions { peers, indices, now, .. } = self;

@@ -1,4 +1,4 @@
-//! Two nodes and what passes between them.
+//! Tests of two nodes that exchange handshakes and packets. This module holds their helpers.
 
 use super::*;
 use crate::error::{HandshakeError, InitiateError, OpenError, SealError};
@@ -19,7 +19,7 @@ mod seals;
 mod stamps;
 mod vpns;
 
-/// The only peer each of the two has.
+/// The only peer of each of the two nodes.
 const PEER: PeerId = PeerId(0);
 const PATH: PathId = PathId(0);
 const SOURCE: &[u8] = &[192, 0, 2, 1, 0x10, 0x00];
@@ -28,7 +28,7 @@ fn identity(secret: u8) -> Identity {
     Identity::from_secret([secret; 32])
 }
 
-/// Two identities, the one with the higher public key first.
+/// Returns two identities, the one with the higher public key first.
 fn identities() -> (Identity, Identity) {
     let (a, b) = (identity(1), identity(2));
     if a.public_key() > b.public_key() { (a, b) } else { (b, a) }
@@ -64,7 +64,7 @@ fn answer(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Result<(Outcome, 
     Ok((outcome, out[..len].to_vec()))
 }
 
-/// A whole handshake; says whether the responder is fresh to the initiator.
+/// Runs a whole handshake. Returns true if the responder's process is new to the initiator.
 fn handshake(initiator: &mut Sessions, responder: &mut Sessions, now: Instant, stamp: u64) -> bool {
     let first = initiation(initiator, now, stamp);
     let (_, second) = answer(responder, now, &first).unwrap();
@@ -84,7 +84,7 @@ fn seal_in(from: &mut Sessions, vpn: VpnId, path: PathId, text: &[u8]) -> Result
     Ok((number, datagram))
 }
 
-/// One node tells the other, as a control datagram does, how it is addressed in `vpn`.
+/// Announces one node's receiver index for `vpn` to the other, as a control datagram does.
 fn tell(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) {
     let index = from.vpn_index(PEER, vpn).unwrap();
     let (_, datagram) = seal(from, PATH, &index.to_be_bytes()).unwrap();
@@ -99,7 +99,7 @@ fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(Opened, Vec<u8>), OpenErr
     Ok((opened, text))
 }
 
-/// Sends one packet and says what came out.
+/// Sends one packet and returns the opened result.
 fn pass(from: &mut Sessions, to: &mut Sessions) -> Opened {
     let (number, datagram) = seal(from, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
@@ -107,7 +107,7 @@ fn pass(from: &mut Sessions, to: &mut Sessions) -> Opened {
     opened
 }
 
-/// Two nodes with a session in use both ways.
+/// Returns two nodes with a session in use in both directions.
 fn connected() -> (Sessions, Sessions) {
     let (mut a, mut b) = pair();
     handshake(&mut a, &mut b, Instant::ZERO, 1);

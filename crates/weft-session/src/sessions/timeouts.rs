@@ -1,4 +1,4 @@
-//! What happens by time: attempts, rekeys, the end of keys.
+//! Actions that depend on time: handshake attempts, rekeys, and the end of keys.
 
 use super::Sessions;
 use crate::error::InitiateError;
@@ -6,25 +6,27 @@ use crate::peer::Peer;
 use crate::timers::{Attempt, REKEY_AFTER, RETRY_INTERVAL};
 use weft_units::{Duration, Instant, PeerId};
 
-/// What the owner of the table has to do, or to know.
+/// Action for the owner of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Call [`Sessions::initiate`] for this peer and send the initiation, over every path there is.
+    /// Call [`Sessions::initiate`] for this peer and send the initiation over every path.
     Initiate {
-        /// To whom.
+        /// The peer to call.
         peer: PeerId,
     },
-    /// The last key with this peer ended without a new one: nothing can be sealed until a handshake succeeds.
+    /// The last key with this peer ended without a successor. Nothing can be sealed until a handshake succeeds.
     Expired {
-        /// With whom.
+        /// The peer without a key.
         peer: PeerId,
     },
 }
 
 impl Sessions {
-    /// Starts an attempt to get a new key now: the next [`Sessions::handle_timeout`] asks for an initiation, a new one unless
-    /// the last is younger than [`RETRY_INTERVAL`]. For the first handshake with a peer, for a path that has just come up,
-    /// and when the peer has been silent (it may have restarted).
+    /// Starts an attempt to get a new key now.
+    ///
+    /// The next [`Sessions::handle_timeout`] requests an initiation. It is a new one unless the last is younger than
+    /// [`RETRY_INTERVAL`]. This serves the first handshake with a peer, a path that has just come up, and a peer that
+    /// is silent and may have restarted.
     ///
     /// # Errors
     /// [`InitiateError::UnknownPeer`].
@@ -41,8 +43,10 @@ impl Sessions {
         Ok(())
     }
 
-    /// Brings forward the next initiation of an attempt under way, because packets wait for the session. It becomes due `interval` after
-    /// the last one, or at once if that is past. This starts no attempt. The peer's own initiation still goes first where it should.
+    /// Brings forward the next initiation of an attempt in progress, because packets wait for the session.
+    ///
+    /// It becomes due `interval` after the last one, or at once if that time is past. This starts no attempt. A peer's
+    /// own initiation keeps its precedence.
     pub fn hurry(&mut self, now: Instant, peer: PeerId, interval: Duration) {
         if let Some(attempt) = self.peer_mut(peer).and_then(|peer| peer.attempt.as_mut()) {
             attempt.hurry(now, interval);
@@ -50,23 +54,26 @@ impl Sessions {
         }
     }
 
-    /// Whether an attempt to get a new key is under way.
+    /// True if an attempt to get a new key is in progress.
     pub fn is_calling(&self, peer: PeerId) -> bool {
         self.peer(peer).is_some_and(|peer| peer.attempt.is_some())
     }
 
-    /// Whether the peer initiated the key in use, and should have renewed it by now.
+    /// True if the peer initiated the key in use and should have renewed it by now.
     pub fn awaits_renewal(&self, now: Instant, peer: PeerId) -> bool {
         let key = self.peer(peer).and_then(|peer| peer.keys.sending());
         key.is_some_and(|key| !key.initiator && now.since(key.created) >= REKEY_AFTER)
     }
 
-    /// When [`Sessions::handle_timeout`] must be called next.
+    /// Returns the time at which [`Sessions::handle_timeout`] must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
         Some(self.timeouts.total()).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// Ends old keys and says what is due. Allocates only when something is. Its cost grows with what is due, not with the peers.
+    /// Ends old keys and returns the due actions.
+    ///
+    /// It allocates only if an action is due. Its cost grows with the number of due actions, not with the number of
+    /// peers.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Action> {
         self.now = now;
         let mut actions = Vec::new();
@@ -96,7 +103,7 @@ impl Sessions {
         }
     }
 
-    /// Notes when something is next due with a peer. To be called after every change of its keys or its attempt.
+    /// Updates the time of a peer's next action. Must be called after every change of its keys or its attempt.
     pub(super) fn refresh_timeout(&mut self, id: PeerId) {
         let timeout = self.peer(id).and_then(Peer::next_timeout);
         self.timeouts.set(usize::from(id.0), timeout.unwrap_or(Instant::FAR_FUTURE));

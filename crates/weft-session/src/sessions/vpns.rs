@@ -1,25 +1,25 @@
-//! VPNs of a session: which receiver index names which, and whether packets of one can be sealed.
+//! VPNs of a session: their receiver indices, and whether packets of a VPN can be sealed.
 //!
-//! A receiver gives a VPN an index of its own for each session key, and says so in a control datagram sealed with that key. All of
-//! it lives and ends with the session key; a VPN not used any more costs nothing after that.
+//! A receiver assigns a VPN its own index under each session key, and announces it in a control datagram sealed with
+//! that key. All this state ends with the session key, so an unused VPN costs nothing afterwards.
 
 use super::Sessions;
 use crate::index::Target;
 use weft_units::{PeerId, VpnId};
 
-/// Whether packets of a VPN can be sealed for a peer.
+/// State of a VPN toward a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VpnStanding {
-    /// The peer has told no index for it yet, or only under keys that have ended.
+    /// The peer has announced no index for it, or only under keys that have ended.
     Closed,
-    /// Under an older key than the one in use: the peer should be asked for its index under the new one.
+    /// Open under an older key than the one in use. The peer should be asked for its index under the new key.
     Aging,
-    /// Under the key in use.
+    /// Open under the key in use.
     Open,
 }
 
 impl Sessions {
-    /// Whether packets of `vpn` can be sealed for `peer` now. The default VPN is open as long as there is a key.
+    /// Returns the state of `vpn` toward `peer`. The default VPN is open as long as there is a key.
     pub fn vpn_standing(&self, peer: PeerId, vpn: VpnId) -> VpnStanding {
         let Some(keys) = self.peer(peer).map(|peer| &peer.keys) else { return VpnStanding::Closed };
         match keys.sending_slot(self.now, vpn) {
@@ -29,17 +29,21 @@ impl Sessions {
         }
     }
 
-    /// The key that seals packets of `vpn` for `peer` now, by this node's receiver index of it. `None` while nothing can be sealed.
+    /// Returns the key that seals packets of `vpn` for `peer`, as this node's receiver index of that key.
+    ///
+    /// `None` means that nothing can be sealed at present.
     #[inline]
     pub fn sealing_key(&self, peer: PeerId, vpn: VpnId) -> Option<u32> {
         let keys = &self.peer(peer)?.keys;
         keys.get(keys.sending_slot(self.now, vpn)?).map(|key| key.local_index)
     }
 
-    /// This node's receiver index for `vpn` under the key that seals toward `peer` now, a new one the first time: to be told to the
-    /// peer in the very next control datagram sealed. `None` without a session, and for the default VPN, which needs none.
+    /// Returns this node's receiver index for `vpn`, and assigns it on first use.
     ///
-    /// Whether the peer is a member is for the caller to know, who must ask that again for each packet that comes in.
+    /// The index belongs to the key that seals toward `peer` now. The caller must announce it in the next control
+    /// datagram that it seals. `None` without a session, and for the default VPN, which needs no index.
+    ///
+    /// The caller must check that the peer is a member, here and again for each received packet.
     pub fn vpn_index(&mut self, peer: PeerId, vpn: VpnId) -> Option<u32> {
         if vpn == VpnId::DEFAULT {
             return None;
@@ -52,7 +56,9 @@ impl Sessions {
         Some(*entry.local_index.get_or_insert_with(new))
     }
 
-    /// The peer told its receiver index for `vpn`, in a datagram opened under `key` ([`super::Opened::key`]).
+    /// Stores the peer's receiver index for `vpn`.
+    ///
+    /// `key` is the session key of the datagram that announced it ([`super::Opened::key`]).
     pub fn set_vpn_index(&mut self, peer: PeerId, key: u32, vpn: VpnId, index: u32) {
         let Some(Target::Key(of, slot)) = self.indices.get(key) else { return };
         if of != peer || vpn == VpnId::DEFAULT || index == 0 {

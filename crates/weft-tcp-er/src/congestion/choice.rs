@@ -1,31 +1,33 @@
-//! Which congestion control there is, where `weft_er` may not be: BBR under `SO_MAX_PACING_RATE`, then what the kernel has.
+//! Chooses a congestion control for sockets with an explicit rate.
+//!
+//! The order is `weft_er` if it is loaded, BBR under `SO_MAX_PACING_RATE`, and the kernel's default.
 
 use super::NAME;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What a socket for an explicit rate gets.
+/// Congestion control that a socket with an explicit rate gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Available {
-    /// `weft_er`: it goes at the rate.
+    /// `weft_er`, which sends at the explicit rate.
     ExplicitRate,
-    /// BBR: it finds its rate itself and stays under the explicit one.
+    /// BBR, which finds its own rate and stays below the explicit one.
     Bbr,
-    /// The kernel's own: loss decides, under the explicit rate.
+    /// The kernel's default, which reacts to loss and stays below the explicit rate.
     Plain,
 }
 
-/// What was chosen, and why nothing better.
+/// The chosen congestion control, and the reason why a better one is not available.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// What there is.
+    /// The chosen congestion control.
     pub available: Available,
-    /// Why each better one is not; empty for `weft_er`.
+    /// Reason why each better choice is not available; empty for `weft_er`.
     pub because: String,
 }
 
 impl Available {
-    /// For `TCP_CONGESTION`; `None`: leave the kernel's.
+    /// Returns the name for `TCP_CONGESTION`. `None` means that the socket keeps the kernel's default.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Available::ExplicitRate => Some(NAME),
@@ -35,7 +37,7 @@ impl Available {
     }
 }
 
-/// The best there is. `why_not` says why `weft_er` could not be loaded, if that was tried.
+/// Chooses the best congestion control. `why_not` is the reason why loading `weft_er` failed, if it was tried.
 pub fn choose(why_not: Option<&str>) -> Choice {
     if is_available(NAME) {
         return Choice { available: Available::ExplicitRate, because: String::new() };
@@ -47,18 +49,18 @@ pub fn choose(why_not: Option<&str>) -> Choice {
     }
 }
 
-/// Whether a socket of this process can have the congestion control of that name.
+/// True if a socket of this process can use the congestion control with this name.
 pub fn is_available(name: &str) -> bool {
     try_out(name).is_ok()
 }
 
 fn try_out(name: &str) -> io::Result<()> {
-    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made.
+    // SAFETY: the descriptor is new and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let length = name.len() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes of `name`, which outlives the call.

@@ -1,23 +1,25 @@
-//! Which half of the object fits the running kernel, as that describes itself.
+//! Selects the variant of `weft_er` that fits the running kernel.
+//!
+//! The kernel's own type information (BTF) decides.
 
 use super::NAME;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::{MapCore, MapMut, MapType, Object, OpenObject, ReferencesType};
 
-/// The one for kernels before 6.10, which say less of an acknowledgment.
+/// Variant for kernels before 6.10, which pass fewer arguments to `cong_control`.
 const NAME_6_0: &str = "weft_er_6_0";
-/// The socket, and what was sampled.
+/// Number of arguments of `cong_control` before 6.10: the socket and the rate sample.
 const ARGUMENTS_6_0: usize = 2;
-/// Since 6.4 a congestion control can go with the process that holds it.
+/// BTF type that shows that a link can hold a congestion control for its process (since Linux 6.4).
 const LINK: &str = "bpf_struct_ops_link";
 
-/// Whether a map is `weft_er` itself, of this or another process.
+/// True if a map belongs to `weft_er`, loaded by this or another process.
 pub(super) fn is_ours(map: &str) -> bool {
     [NAME, NAME_6_0].contains(&map)
 }
 
-/// Has `object` make the `weft_er` that the kernel takes, and no other.
+/// Makes `object` create only the variant of `weft_er` that the kernel accepts.
 pub(super) fn fit(object: &mut OpenObject) -> libbpf_rs::Result<()> {
     let kernel = Btf::from_vmlinux()?;
     let name = if arguments(&kernel) == Some(ARGUMENTS_6_0) { NAME_6_0 } else { NAME };
@@ -31,13 +33,13 @@ pub(super) fn fit(object: &mut OpenObject) -> libbpf_rs::Result<()> {
     Ok(())
 }
 
-/// The one that was made, once it is.
+/// Returns the map of the created variant.
 pub(super) fn made(object: &mut Object) -> Option<MapMut<'_>> {
-    // libbpf gives the other one a descriptor, too.
+    // libbpf gives the other variant a descriptor too, so the descriptor does not tell them apart.
     object.maps_mut().find(|map| map.map_type() == MapType::StructOps && map.autocreate())
 }
 
-/// How many the kernel gives `cong_control`.
+/// Returns the number of arguments that the kernel passes to `cong_control`.
 fn arguments(kernel: &Btf<'_>) -> Option<usize> {
     let operations = kernel.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
     let member = operations.iter().find(|member| member.name.is_some_and(|name| name == "cong_control"))?;

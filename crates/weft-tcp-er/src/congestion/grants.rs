@@ -1,4 +1,6 @@
-//! What a connection, or each toward a destination, may send: the maps that `weft_er` looks into for sockets without a rate of their own.
+//! Granted rates of connections and destinations.
+//!
+//! They are entries of BPF maps. `weft_er` reads the maps for sockets without a rate of their own.
 
 use super::fit;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfo, MapInfoIter};
@@ -9,19 +11,21 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
+/// Name of the BPF map of grants by destination prefix.
 const BY_DESTINATION: &str = "weft_er_grants";
+/// Name of the BPF map of grants by connection.
 const BY_FLOW: &str = "weft_er_flows";
-/// Bits of the key before the address: the network namespace's cookie.
+/// Number of key bits before the address: the cookie of the network namespace.
 const COOKIE_BITS: u32 = 64;
 
-/// Why a grant was not written.
+/// Reason why a grant was not written.
 #[derive(Debug)]
 pub enum GrantError {
-    /// The prefix is longer than its address.
+    /// The prefix length exceeds the address width.
     Prefix(u8),
-    /// The network namespace would not say who it is.
+    /// The cookie of the network namespace could not be read.
     Namespace(io::Error),
-    /// The kernel refused.
+    /// The kernel rejected the change.
     Map(libbpf_rs::Error),
 }
 
@@ -37,24 +41,29 @@ impl fmt::Display for GrantError {
 
 impl std::error::Error for GrantError {}
 
-/// A connection of this machine, as its sender sees it.
+/// A TCP connection of this machine, as its sender sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Connection {
-    /// The port here.
+    /// The local port.
     pub local_port: u16,
-    /// The other end.
+    /// Address and port of the other end.
     pub remote: SocketAddr,
 }
 
-/// The maps of the program that new connections get, and of those that connections which stand may have been left with when another
-/// process ended.
+/// The maps of all loaded `weft_er` programs.
+///
+/// New connections use the program that is held now. Existing connections may still use one whose process has ended.
 #[derive(Debug)]
 pub(super) struct Maps {
+    /// Maps of grants by destination prefix.
     by_destination: Vec<MapHandle>,
+    /// Maps of grants by connection.
     by_flow: Vec<MapHandle>,
 }
 
-/// The map of the `weft_er` that sockets get now, whoever holds it: the one that a link holds, or else the newest.
+/// Returns the id of the `weft_er` map that new sockets use, regardless of the process that holds it.
+///
+/// It is the map that a link holds, or else the newest one.
 pub(super) fn holder() -> Option<u32> {
     let is_ours = |map: &MapInfo| map.ty == MapType::StructOps && map.name.to_str().is_some_and(fit::is_ours);
     let ours: Vec<u32> = MapInfoIter::default().filter(is_ours).map(|map| map.id).collect();
@@ -66,14 +75,16 @@ pub(super) fn holder() -> Option<u32> {
 }
 
 impl Maps {
-    /// Those of `object`, if it is ours, and all that there are besides, as far as we may look for them (CAP_SYS_ADMIN).
+    /// Finds the maps of `object`, if this process loaded one, and those of all other processes.
+    ///
+    /// Finding the latter needs CAP_SYS_ADMIN.
     pub(super) fn find(object: Option<&Object>) -> libbpf_rs::Result<Maps> {
         let found = |name: &str| {
             let own = object.into_iter().flat_map(Object::maps).filter(|map| map.name() == name);
             let mut maps = own.map(|map| MapHandle::try_from(&map)).collect::<libbpf_rs::Result<Vec<_>>>()?;
             let ids: Vec<_> = maps.iter().map(|map| map.info().map(|info| info.info.id)).collect::<Result<_, _>>()?;
             let others = MapInfoIter::default().filter(|map| map.name == name && !ids.contains(&map.id));
-            // One that went in between is no loss.
+            // A map that was removed since the listing is skipped.
             maps.extend(others.filter_map(|map| MapHandle::from_map_id(map.id).ok()));
             let none = || libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound));
             Some(maps).filter(|maps| !maps.is_empty()).ok_or_else(none)
@@ -82,10 +93,13 @@ impl Maps {
     }
 }
 
-/// What may be sent, in the network namespace of the thread that first sets or clears something by it.
+/// The granted rates in one network namespace.
+///
+/// It is the namespace of the thread that first changes a grant through this object.
 #[derive(Debug)]
 pub struct Grants<'a> {
     maps: &'a Maps,
+    /// Cookie of the network namespace, read on first use.
     cookie: OnceCell<u64>,
 }
 
@@ -104,37 +118,39 @@ impl<'a> Grants<'a> {
         }
     }
 
-    /// Each flow toward the prefix may send so many bytes a second, IP headers included. It holds for four round trips of a flow, then
-    /// it has to be renewed. `now_ns` is CLOCK_MONOTONIC's.
+    /// Grants each flow toward the prefix a rate in bytes per second, IP headers included.
+    ///
+    /// The grant expires after four round trips of a flow unless it is renewed. `now_ns` is the time of
+    /// CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// The prefix is none, or the kernel refuses.
+    /// Fails if the prefix is invalid or the kernel rejects the change.
     pub fn set(&self, to: IpAddr, length: u8, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
         let key = key(self.cookie()?, to, length)?;
         write(&self.maps.by_destination, &key, bytes_per_s, now_ns)
     }
 
-    /// The same for one connection; it goes before its destination's.
+    /// Grants one connection a rate, as [`Grants::set`] does. It takes precedence over the grant of its destination.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel rejects the change.
     pub fn set_flow(&self, flow: Connection, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
         let key = flow_key(self.cookie()?, flow);
         write(&self.maps.by_flow, &key, bytes_per_s, now_ns)
     }
 
-    /// Nothing is granted to the connection.
+    /// Removes the grant of a connection.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel rejects the change.
     pub fn clear_flow(&self, flow: Connection) -> Result<(), GrantError> {
         erase(&self.maps.by_flow, &flow_key(self.cookie()?, flow))
     }
 
-    /// Nothing is granted toward the prefix.
+    /// Removes the grant of a prefix.
     ///
     /// # Errors
-    /// The prefix is none, or the kernel refuses.
+    /// Fails if the prefix is invalid or the kernel rejects the change.
     pub fn clear(&self, to: IpAddr, length: u8) -> Result<(), GrantError> {
         erase(&self.maps.by_destination, &key(self.cookie()?, to, length)?)
     }
@@ -147,13 +163,13 @@ fn write(maps: &[MapHandle], key: &[u8], bytes_per_s: u64, now_ns: u64) -> Resul
 
 fn erase(maps: &[MapHandle], key: &[u8]) -> Result<(), GrantError> {
     maps.iter().try_for_each(|map| match map.delete(key) {
-        // What was not there is gone.
+        // Removing a missing entry succeeds.
         Err(why) if why.kind() != ErrorKind::NotFound => Err(GrantError::Map(why)),
         _ => Ok(()),
     })
 }
 
-/// `struct grant` of `bpf/weft_er.bpf.c`.
+/// Encodes `struct grant` of `bpf/weft_er.bpf.c`.
 fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
     let mut grant = [0; 16];
     grant[..8].copy_from_slice(&bytes_per_s.to_ne_bytes());
@@ -161,7 +177,7 @@ fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
     grant
 }
 
-/// `struct flow` of `bpf/weft_er.bpf.c`.
+/// Encodes `struct flow` of `bpf/weft_er.bpf.c`.
 fn flow_key(cookie: u64, flow: Connection) -> [u8; 32] {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&cookie.to_ne_bytes());
@@ -171,7 +187,7 @@ fn flow_key(cookie: u64, flow: Connection) -> [u8; 32] {
     key
 }
 
-/// IPv4 as IPv6.
+/// Returns an IPv4 address as an IPv4-mapped IPv6 address.
 fn mapped(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -179,7 +195,7 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// `struct destination` of `bpf/weft_er.bpf.c`.
+/// Encodes `struct destination` of `bpf/weft_er.bpf.c`.
 fn key(cookie: u64, to: IpAddr, length: u8) -> Result<[u8; 28], GrantError> {
     let (before, most) = if to.is_ipv4() { (96, 32) } else { (0, 128) };
     if length > most {

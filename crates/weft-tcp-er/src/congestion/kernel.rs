@@ -1,4 +1,4 @@
-//! Loading and unloading.
+//! Loads and unloads `weft_er`.
 
 use super::grants::{Grants, Maps, holder};
 use super::{NAME, OBJECT, fit, is_available};
@@ -7,21 +7,21 @@ use std::path::Path;
 use std::sync::Once;
 use std::{fmt, fs, io};
 
-/// The kernel's own types, without which nothing can be fitted to it.
+/// The kernel's type information (BTF), without which the program cannot be fitted to the kernel.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Which kernel this is.
+/// File with the kernel's version.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
-/// What only the comparison of the two laws runs.
+/// Program that only the test of the two rate laws runs. It is not loaded otherwise.
 const STEP: &str = "weft_er_step";
 
-/// Why it is not loaded.
+/// Reason why `weft_er` is not loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadError {
-    /// The kernel does not describe its types.
+    /// The kernel provides no BTF.
     NoBtf,
-    /// CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN in the first user namespace are needed.
+    /// The process lacks CAP_BPF, CAP_PERFMON or CAP_NET_ADMIN in the initial user namespace.
     NotPermitted,
-    /// Another reason, such as a kernel that would not have it.
+    /// Any other reason, such as a kernel that rejects the program.
     Refused(String),
 }
 
@@ -37,16 +37,16 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Who holds it.
+/// The holder of the loaded program.
 #[derive(Debug)]
 enum Held {
-    /// By this one, as long as these last.
+    /// This process holds it, as long as these two objects exist.
     Here { _link: Link, _object: Object },
-    /// By another process, known by its map.
+    /// Another process holds it, identified by the id of its map.
     There(u32),
 }
 
-/// `weft_er`, which exists while this does, or while another process holds it.
+/// Holds `weft_er` loaded, or refers to the copy that another process holds.
 #[derive(Debug)]
 pub struct Congestion {
     held: Held,
@@ -54,10 +54,10 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// Loads it, or finds it loaded by another process.
+    /// Loads `weft_er`, or finds the copy that another process has loaded.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`LoadError`] with the reason.
     pub fn load() -> Result<Congestion, LoadError> {
         if !Path::new(BTF).exists() {
             return Err(LoadError::NoBtf);
@@ -79,15 +79,17 @@ impl Congestion {
         }
     }
 
-    /// Whether it goes when this goes.
+    /// True if `weft_er` is unloaded when this object is dropped.
     pub fn is_own(&self) -> bool {
         matches!(self.held, Held::Here { .. })
     }
 
-    /// Loads it where the process that held it has ended, or finds who does now; to be called every second or so.
+    /// Loads `weft_er` again if the process that held it has ended, or finds the new holder.
+    ///
+    /// Must be called about once per second.
     ///
     /// # Errors
-    /// Why there is none any more.
+    /// [`LoadError`] with the reason why `weft_er` is no longer available.
     pub fn keep(&mut self) -> Result<(), LoadError> {
         match self.held {
             Held::There(map) if !is_available(NAME) || holder() != Some(map) => {
@@ -98,13 +100,13 @@ impl Congestion {
         }
     }
 
-    /// The rates of connections and destinations.
+    /// Returns the granted rates of connections and destinations.
     pub fn grants(&self) -> Grants<'_> {
         Grants::of(&self.maps)
     }
 }
 
-/// The object, with all that runs in a kernel's TCP.
+/// Opens the object with all programs that the kernel's TCP calls.
 fn open() -> Result<OpenObject, LoadError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -120,7 +122,7 @@ fn open() -> Result<OpenObject, LoadError> {
 
 fn refused(why: libbpf_rs::Error) -> LoadError {
     let why = format!("{why:#}");
-    // Its kind would not do: the verifier says EACCES when it is the program that displeases.
+    // The error's kind is not sufficient: the verifier also returns EACCES when it rejects the program.
     if why.ends_with(&io::Error::from_raw_os_error(libc::EPERM).to_string()) {
         return LoadError::NotPermitted;
     }

@@ -1,11 +1,11 @@
-//! What wakes a thread that waits for descriptors (eventfd).
+//! Wakes a thread that waits for descriptors (eventfd).
 
 use super::sys::{self, unless_blocked};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A bell; rung several times before it is heard, it is heard once.
+/// A wake-up signal. Several rings before the next [`Bell::hear`] count as one.
 pub struct Bell(File);
 
 impl AsRawFd for Bell {
@@ -15,24 +15,24 @@ impl AsRawFd for Bell {
 }
 
 impl Bell {
-    /// One that nobody has rung.
+    /// Creates a bell that was not rung.
     ///
     /// # Errors
-    /// When there is no descriptor.
+    /// Fails if no descriptor is available.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(File::from(sys::event_descriptor()?)))
     }
 
-    /// Wakes who waits for it.
+    /// Wakes the thread that waits for this bell.
     pub fn ring(&self) {
-        // It refuses only while it has been rung and was not heard.
+        // The write fails only if the bell was rung and not heard yet.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
-    /// Makes it silent.
+    /// Clears the signal.
     ///
     /// # Errors
-    /// When the kernel fails.
+    /// Fails if the kernel returns an error.
     pub fn hear(&self) -> io::Result<()> {
         unless_blocked((&self.0).read(&mut [0; 8])).map(drop)
     }

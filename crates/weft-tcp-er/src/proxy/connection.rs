@@ -1,4 +1,4 @@
-//! One connection: a leg to the client, a leg to the server.
+//! One proxied connection: a leg to the client and a leg to the server.
 
 use super::direction::{Direction, Pumped};
 use super::pool::Pool;
@@ -8,15 +8,19 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 
-/// What of the client's first bytes may go with the first packet toward the server.
+/// Maximum number of the client's first bytes that the SYN toward the server carries.
 const EARLY_BYTES: usize = 1_360;
-/// Ports for the second leg of a connection to a server on this machine. The first leg has the client's port and the same addresses, and
-/// the kernel does not see that the two would be one; so they are ports that clients' systems do not choose by themselves.
+/// Port range of the second leg of a connection to a server on this machine.
+///
+/// The first leg has the client's port and the same addresses, and the kernel does not detect that both legs would be
+/// one connection. The range therefore contains no ports that clients' systems choose on their own.
 const PORTS: (u16, u16) = (10_240, 32_767);
-/// How many of them are tried.
+/// Number of these ports that are tried.
 const TRIES: usize = 64;
 
-/// Those of worker `index` of `workers`: two would try the same ones at the same time.
+/// Returns the port range of worker `index` of `workers`.
+///
+/// Each worker has its own range, because two workers would otherwise try the same ports at the same time.
 pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
     let (first, last) = PORTS;
     let width = usize::from(last - first + 1);
@@ -24,54 +28,60 @@ pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
     (begin(index), begin(index + 1) - 1)
 }
 
-/// How far it has come.
+/// Phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// The client may say something that can go with the first packet.
+    /// The client may send bytes that can go with the first packet.
     Listening,
-    /// The server has been called.
+    /// The connection to the server was started.
     Connecting,
-    /// Both legs stand.
+    /// Both legs are established.
     Open,
 }
 
-/// How the legs toward servers are made.
+/// Parameters of the legs toward servers.
 pub struct Calling<'a> {
     /// The mark of the proxy's own packets.
     pub mark: u32,
-    /// First and last of the ports for second legs on this machine that are this worker's.
+    /// First and last port of this worker for second legs on this machine.
     pub ports: (u16, u16),
-    /// Where the search among them begins; another each time.
+    /// Position at which the search for a free port starts. It differs for each connection.
     pub start: usize,
-    /// The congestion control, for a leg between proxies.
+    /// Congestion control of a leg between proxies.
     pub congestion: Option<&'a str>,
-    /// The rate granted to such a leg.
+    /// Rate granted to a leg between proxies, in bytes per second.
     pub rate: Option<u64>,
 }
 
-/// A connection that was taken in.
+/// A connection that the proxy has accepted.
 pub struct Connection {
+    /// Leg to the client.
     client: Socket,
+    /// Leg to the server, once it was started.
     server: Option<Socket>,
     state: State,
     role: Role,
+    /// Address of the client.
     from: SocketAddr,
+    /// Address of the server.
     to: SocketAddr,
+    /// Direction from the client to the server.
     up: Direction,
+    /// Direction from the server to the client.
     down: Direction,
-    /// The rate its leg toward the peer has, if it was given one.
+    /// Rate of the leg toward the peer, in bytes per second, if it has one.
     pub rate: Option<u64>,
-    /// What that leg had been given when its use was last looked at.
+    /// Value of [`Connection::sent_to_peer`] when the leg's use was last measured, in bytes.
     pub counted: u64,
-    /// Whether its use is looked at.
+    /// True if the use of the leg toward the peer is being measured.
     pub is_active: bool,
 }
 
 impl Connection {
-    /// A client has connected.
+    /// Accepts a client's connection.
     ///
     /// # Errors
-    /// When it has gone already, or connected to the listening socket itself.
+    /// Fails if the client has already disconnected, or connected to the listening socket itself.
     pub fn new(client: Socket, listening: SocketAddr, role: Role) -> io::Result<Connection> {
         let (from, to) = (client.remote()?, client.local()?);
         if to == listening {
@@ -97,51 +107,53 @@ impl Connection {
         })
     }
 
-    /// How far it has come.
+    /// Returns the phase of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The leg that the client made.
+    /// Returns the leg to the client.
     pub fn client(&self) -> &Socket {
         &self.client
     }
 
-    /// The leg that was made toward the server.
+    /// Returns the leg to the server.
     pub fn server(&self) -> Option<&Socket> {
         self.server.as_ref()
     }
 
-    /// The leg toward the peer.
+    /// Returns the leg toward the peer.
     pub fn peer_leg(&self) -> Option<&Socket> {
         if self.role.is_egress() { Some(&self.client) } else { self.server.as_ref() }
     }
 
-    /// The client and the server.
+    /// Returns the addresses of the client and the server.
     pub fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.from, self.to)
     }
 
-    /// The address behind the peer.
+    /// Returns the address of the end that is behind the peer.
     pub fn peer_address(&self) -> IpAddr {
         if self.role.is_egress() { self.from.ip() } else { self.to.ip() }
     }
 
-    /// Bytes given to the leg toward the peer.
+    /// Number of bytes written to the leg toward the peer.
     pub fn sent_to_peer(&self) -> u64 {
         if self.role.is_egress() { self.down.moved } else { self.up.moved }
     }
 
-    /// Bytes from the client, and from the server.
+    /// Number of bytes from the client and from the server.
     pub fn moved(&self) -> (u64, u64) {
         (self.up.moved, self.down.moved)
     }
 
-    /// Calls the server in the client's name, with what the client has said already if nothing else says when the peer's proxy could
-    /// begin.
+    /// Connects to the server with the client's address.
+    ///
+    /// On a leg toward a peer, the SYN carries bytes that the client has already sent. The peer's proxy can then start
+    /// at once.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// Fails if the server cannot be reached.
     pub fn call(&mut self, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<()> {
         let is_taken =
             |why: &io::Error| matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
@@ -159,7 +171,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ports to call from, the best first; 0 is whichever the kernel chooses.
+    /// Returns the source ports to try, the best first; 0 lets the kernel choose.
     fn ports(&self, (first, last): (u16, u16), start: usize) -> impl Iterator<Item = u16> + use<> {
         let width = usize::from(last - first) + 1;
         let (same, tries, any) = match self.role {
@@ -180,7 +192,7 @@ impl Connection {
         }
         server.hold_more();
         if let Some(congestion) = calling.congestion {
-            // It was there when it was chosen; without it the leg has the system's.
+            // The congestion control was available when it was chosen. Without it the leg uses the system's default.
             let _ = server.set_congestion(congestion);
         }
         if calling.rate.is_some() {
@@ -200,16 +212,16 @@ impl Connection {
             return server.connect(self.to);
         }
         match server.connect_with(self.to, buffer.get(..said).unwrap_or_default()) {
-            // Switched off in this namespace.
+            // TCP Fast Open is disabled in this namespace.
             Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => server.connect(self.to),
             taken => self.client.skip(taken?).map(|taken| self.up.sent_early(taken)),
         }
     }
 
-    /// Takes in what happened to the client's leg.
+    /// Processes events of the leg to the client.
     ///
     /// # Errors
-    /// When it is broken.
+    /// Fails if the leg is broken.
     pub fn on_client(&mut self, happened: &Happened) -> io::Result<()> {
         self.up.readable |= happened.readable;
         self.up.urgent |= happened.urgent;
@@ -217,10 +229,10 @@ impl Connection {
         if happened.failed { self.client.take_error() } else { Ok(()) }
     }
 
-    /// Takes in what happened to the server's leg.
+    /// Processes events of the leg to the server.
     ///
     /// # Errors
-    /// When it is broken, or the server cannot be reached.
+    /// Fails if the leg is broken or the server cannot be reached.
     pub fn on_server(&mut self, happened: &Happened) -> io::Result<()> {
         self.down.readable |= happened.readable;
         self.down.urgent |= happened.urgent;
@@ -238,10 +250,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes on what can be passed on, in both directions.
+    /// Forwards all available bytes in both directions.
     ///
     /// # Errors
-    /// When either leg is broken.
+    /// Fails if either leg is broken.
     pub fn pump(&mut self, pool: &mut Pool) -> io::Result<Pumped> {
         let Some(server) = self.server.as_ref().filter(|_| self.state == State::Open) else {
             return Ok(Pumped::Waiting);
@@ -255,22 +267,22 @@ impl Connection {
         }
     }
 
-    /// Lets both legs end in order when they are closed.
+    /// Makes both legs end with FIN, not RST, when they are closed.
     pub fn end(&self) {
         for leg in [Some(&self.client), self.server.as_ref()].into_iter().flatten() {
-            // A leg that has gone needs no more.
+            // A leg that is already gone needs no change.
             let _ = leg.reset_on_close(false);
         }
     }
 
-    /// Gives up what is under way.
+    /// Abandons all bytes in transit.
     pub fn abandon(&mut self, pool: &mut Pool) {
         self.up.abandon(pool);
         self.down.abandon(pool);
     }
 }
 
-/// Where the far end of a leg is a proxy it does not wait to be told so. Without that it is a round trip slower.
+/// Widens the send window of a leg if its far end is a proxy. Without this the transfer starts one round trip later.
 fn widen(leg: &Socket) {
     if leg.spoke_early() {
         let _ = leg.assume_window();

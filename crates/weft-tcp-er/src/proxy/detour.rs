@@ -1,4 +1,4 @@
-//! The routing that delivers marked packets here, whatever their destination.
+//! Policy routing that delivers marked packets to this machine, regardless of their destination.
 
 use super::ruleset::Names;
 use std::io;
@@ -8,10 +8,10 @@ fn rule(names: &Names, ipv6: bool) -> Rule<'static> {
     Rule { selector: Selector::Mark(names.divert), ipv6, table: names.divert }
 }
 
-/// Leads marked packets here. Where there is no IPv6, only those of IPv4.
+/// Delivers marked packets to this machine. Without IPv6 on this machine it covers IPv4 only.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Fails if the kernel rejects the change.
 pub fn lead(names: &Names) -> io::Result<()> {
     let mut configure = Configure::open()?;
     let mut family = |ipv6| {
@@ -23,11 +23,11 @@ pub fn lead(names: &Names) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes that back, and what an earlier run left behind.
+/// Removes this routing, including that of an earlier run.
 pub fn unlead(names: &Names) {
     let Ok(mut configure) = Configure::open() else { return };
     for ipv6 in [false, true] {
-        // What is not there needs not go.
+        // Errors are ignored, because a missing rule or route needs no removal.
         let _ = configure.remove_rule(&rule(names, ipv6));
         let _ = configure.remove_local_route(names.divert, ipv6);
     }

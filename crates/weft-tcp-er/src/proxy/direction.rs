@@ -1,47 +1,51 @@
-//! One direction of a connection: bytes, the urgent one at its place, and the end.
+//! One direction of a connection.
+//!
+//! It forwards bytes, the urgent byte at its position, and the end of the stream.
 
 use super::pool::{PIPE_BYTES, Pool};
 use super::sys::{Pipe, Socket, unless_blocked};
 use std::io;
 
-/// Bytes moved in a turn, so that nobody waits long for his.
+/// Maximum number of bytes forwarded in one turn, so that no other connection waits long.
 const TURN_BYTES: usize = 1 << 20;
 
-/// How far a turn came.
+/// Result of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pumped {
-    /// Until one of the two has to do something.
+    /// Nothing more can be forwarded until one of the sockets becomes ready.
     Waiting,
-    /// As far as one turn may.
+    /// The turn's limit is reached, and more can be forwarded.
     Again,
-    /// To the end, which has been passed on.
+    /// The end of the stream was forwarded.
     Finished,
 }
 
-/// One direction. It reads only while the other side takes, so that a slow receiver slows its sender.
+/// One direction of a connection.
+///
+/// It reads only while the receiver accepts data, so that a slow receiver slows its sender.
 #[derive(Default)]
 pub struct Direction {
-    /// A pipe, while there is something in it.
+    /// A pipe and the number of bytes in it, while it is not empty.
     held: Option<(Pipe, usize)>,
-    /// Something may have come.
+    /// True if the source may have data.
     pub readable: bool,
-    /// There may be room.
+    /// True if the destination may accept data.
     pub writable: bool,
-    /// An urgent byte is on its way.
+    /// True if an urgent byte is in the stream.
     pub urgent: bool,
-    /// The end has come.
+    /// True if the source has sent the end of the stream.
     ended: bool,
-    /// The end has been passed on.
+    /// True if the end of the stream was forwarded.
     finished: bool,
-    /// Bytes passed on.
+    /// Number of bytes forwarded.
     pub moved: u64,
 }
 
 impl Direction {
-    /// Passes on what can be passed on now.
+    /// Forwards all bytes that can be forwarded now.
     ///
     /// # Errors
-    /// When either connection is broken.
+    /// Fails if either leg is broken.
     pub fn pump(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<Pumped> {
         let until = self.moved + TURN_BYTES as u64;
         loop {
@@ -67,12 +71,12 @@ impl Direction {
         }
     }
 
-    /// Counts what went with the connection's first packet.
+    /// Counts bytes that the connection's first packet carried.
     pub fn sent_early(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }
 
-    /// Gives the pipe up, with what is in it.
+    /// Drops the pipe and the bytes in it.
     pub fn abandon(&mut self, pool: &mut Pool) {
         if self.held.take().is_some() {
             pool.lost();
@@ -86,7 +90,8 @@ impl Direction {
             result => {
                 pool.give_back(pipe);
                 match result? {
-                    // It stops before the mark, which looks like the end where that has come too.
+                    // The splice stops before the urgent mark. If the end of the stream has arrived too, that looks
+                    // like the end.
                     Some(_) if from.is_at_mark() => self.urgent = true,
                     Some(_) => self.ended = true,
                     None => self.readable = false,
@@ -96,7 +101,7 @@ impl Direction {
         Ok(())
     }
 
-    /// False when there is no room.
+    /// Empties the pipe into `to`. Returns false if the socket buffer is full.
     fn drain(&mut self, to: &Socket, pool: &mut Pool) -> io::Result<bool> {
         let Some((pipe, bytes)) = &mut self.held else { return Ok(true) };
         if !self.writable {
@@ -117,7 +122,9 @@ impl Direction {
         Ok(self.writable)
     }
 
-    /// Without a pipe: looked at, sent, and taken as far as it was sent, so that nothing has to be kept.
+    /// Forwards without a pipe: peeks, sends, and consumes only the bytes that were sent.
+    ///
+    /// Thus no unsent byte has to be stored.
     fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<()> {
         if from.is_at_mark() {
             self.urgent = true;
@@ -138,7 +145,7 @@ impl Direction {
     fn pass_urgent(&mut self, from: &Socket, to: &Socket) -> io::Result<()> {
         let mut byte = [0];
         match unless_blocked(from.peek(&mut byte))? {
-            // The mark comes before its byte.
+            // The mark arrives before its byte.
             None => self.readable = false,
             Some(0) => self.ended = true,
             Some(_) => {

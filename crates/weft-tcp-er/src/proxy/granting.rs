@@ -1,4 +1,4 @@
-//! Rates for a worker's legs between proxies, renewed while they are used.
+//! Grants rates to a worker's legs between proxies and renews them while the legs are in use.
 
 use super::connection::Connection;
 use super::rates::{Use, is_worth_it};
@@ -6,33 +6,37 @@ use super::shared::Shared;
 use super::table::{Id, Table};
 use std::time::{Duration, Instant};
 
-/// How often rates are renewed, and at least how long they last when flows come and go.
+/// Interval between renewals of the rates.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum interval between renewals when flows start or stop.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
-/// Who uses so much of what he was granted would take more.
+/// Fraction of the granted rate from which a flow counts as wanting more.
 const HUNGRY: (u64, u64) = (9, 10);
 
-/// Who sends.
+/// The legs of one worker that need rates.
 pub struct Granting {
+    /// Legs that are sending.
     active: Vec<Id>,
-    /// Legs that began before it was known what they may send.
+    /// Legs that started before their rate was known.
     unlimited: Vec<Id>,
+    /// Time of the last renewal.
     renewed: Instant,
+    /// Time of the next renewal.
     due: Instant,
 }
 
 impl Granting {
-    /// Nobody does yet.
+    /// Creates an empty record.
     pub fn new(now: Instant) -> Granting {
         Granting { active: Vec::new(), unlimited: Vec::new(), renewed: now, due: now }
     }
 
-    /// When rates have to be renewed; not while nobody sends.
+    /// Returns the time of the next renewal; `None` while no leg sends.
     pub fn due(&self) -> Option<Instant> {
         (!self.active.is_empty()).then_some(self.due)
     }
 
-    /// A leg was given something to send, perhaps.
+    /// Records that a leg may have got data to send.
     pub fn used(&mut self, id: Id, connection: &mut Connection) {
         if !connection.is_active && connection.sent_to_peer() > connection.counted {
             connection.is_active = true;
@@ -41,12 +45,12 @@ impl Granting {
         }
     }
 
-    /// A leg began without a rate: it gets one as soon as there is one, also if it sends nothing.
+    /// Records a leg that started without a rate. It gets one as soon as one is known, even if it sends nothing.
     pub fn began_unlimited(&mut self, id: Id) {
         self.unlimited.push(id);
     }
 
-    /// What is used, if it is time to share anew.
+    /// Returns the use of all active legs if a renewal is due.
     pub fn uses(&mut self, now: Instant, connections: &mut Table) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
@@ -65,7 +69,7 @@ impl Granting {
         Some(uses)
     }
 
-    /// Gives everyone who sends, or has no rate yet, what it may send now.
+    /// Sets the current rate on each active leg and on each leg without a rate.
     pub fn renew(&mut self, shared: &Shared, connections: &mut Table) {
         self.unlimited.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
@@ -80,7 +84,7 @@ impl Granting {
     }
 }
 
-/// What a leg used; nothing when it has nothing more to send.
+/// Returns the use of a leg since the last measurement; `None` if it has nothing more to send.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

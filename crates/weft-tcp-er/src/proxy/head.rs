@@ -1,4 +1,6 @@
-//! The head: hears the daemon, opens and shuts the diversion, and says how all workers are.
+//! The head thread: receives the daemon's orders and reports the status of all workers.
+//!
+//! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
 
 use super::listeners::Listeners;
 use super::nft;
@@ -14,28 +16,31 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-/// How often the status is told, if it has changed.
+/// Minimum interval between status reports. An unchanged status is not reported.
 const TELL: Duration = Duration::from_secs(1);
-/// How often a connection that was not made is told of.
+/// Minimum interval between reports of refused connections.
 const TELL_REFUSED: Duration = Duration::from_secs(10);
-/// How often it is looked whether there is room again.
+/// Interval at which a closed diversion is checked for free capacity.
 const LOOK: Duration = Duration::from_millis(50);
-/// Full, it takes connections in again when it, and every worker, is this full.
+/// Fraction of the capacity below which a full proxy accepts connections again.
+///
+/// It applies to the total and to each worker.
 const REOPEN: (usize, usize) = (9, 10);
 
-/// Names of descriptors.
+/// Poll token of the daemon's orders.
 const ORDERS: u64 = 0;
+/// Poll token of the workers' wake-up signal.
 const BELL: u64 = 1;
 
-/// What the daemon says first.
+/// The daemon's first orders.
 pub struct First {
-    /// What to proxy.
+    /// The first policy: the connections to proxy.
     pub policy: Policy,
-    /// What the paths carry.
+    /// The latest rates toward the peers.
     pub totals: Totals,
 }
 
-/// It.
+/// The head thread.
 pub struct Head<'a> {
     names: &'a Names,
     poll: Poll,
@@ -43,20 +48,20 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Listens to the daemon.
+    /// Starts to listen to the daemon.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses a descriptor.
     pub fn new(names: &'a Names) -> io::Result<Head<'a>> {
         let (poll, orders) = (Poll::new()?, Orders::new()?);
         poll.watch_input(orders.as_raw_fd(), ORDERS)?;
         Ok(Head { names, poll, orders })
     }
 
-    /// Waits for the first policy; none when there are no more orders.
+    /// Waits for the first policy. `None` means that the daemon ended the orders.
     ///
     /// # Errors
-    /// When an order is none.
+    /// Fails on an invalid order.
     pub fn first_orders(&mut self) -> io::Result<Option<First>> {
         let mut totals = Totals::default();
         loop {
@@ -71,10 +76,10 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Runs until nobody gives orders any more, or a worker has ended.
+    /// Runs until the daemon ends the orders or a worker ends.
     ///
     /// # Errors
-    /// When the kernel or nft fail.
+    /// Fails if the kernel or nft returns an error.
     pub fn run(&mut self, first: First, shared: &Shared, listeners: &Listeners) -> io::Result<()> {
         self.poll.watch_input(shared.head().as_raw_fd(), BELL)?;
         let mut diversion = Diversion::new(self.names, shared, listeners)?;
@@ -100,7 +105,7 @@ impl<'a> Head<'a> {
         Ok(())
     }
 
-    /// False when they have come to an end.
+    /// Executes all received orders. Returns false at their end.
     fn take_orders(&mut self, diversion: &mut Diversion<'_>) -> io::Result<bool> {
         while let Some(order) = self.orders.next()? {
             match order {
@@ -113,23 +118,25 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What takes connections in while there is room.
+/// Diverts new connections to the proxy while it has capacity.
 struct Diversion<'a> {
     shared: &'a Shared,
     listeners: &'a Listeners,
     nft: nft::Table,
     policy: Policy,
+    /// Capacity of the proxy.
     room: Room,
     status: Status,
-    /// When the status is looked at.
+    /// Time of the next status report.
     due: Instant,
+    /// Status that was reported last.
     told: Status,
-    /// When a connection that was not made may be told of.
+    /// Time from which a refused connection may be reported.
     due_refused: Instant,
 }
 
 impl<'a> Diversion<'a> {
-    /// Makes the table, which takes nothing in yet.
+    /// Creates the table, which diverts nothing yet.
     fn new(names: &Names, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Diversion<'a>> {
         Ok(Diversion {
             shared,
@@ -168,14 +175,14 @@ impl<'a> Diversion<'a> {
         }
     }
 
-    /// Whether there are no more connections than this part of the most, at all and at each worker.
+    /// True if the number of connections is within `part` of the capacity, in total and for each worker.
     fn has_room(&self, part: impl Fn(usize) -> usize) -> bool {
         let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
         is_within(self.shared.connections(), self.room.connections)
             && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.room.each))
     }
 
-    /// Shuts when a worker is full, opens when there is room again.
+    /// Closes the diversion when a worker is full, and opens it when there is capacity again.
     fn follow(&mut self) -> io::Result<()> {
         let (of, whole) = REOPEN;
         match (self.shared.was_full(), self.status.is_open) {
@@ -199,7 +206,7 @@ impl<'a> Diversion<'a> {
         Ok(())
     }
 
-    /// Tells of the last connection that was not made; the others are in the counts.
+    /// Reports the last refused connection. The counters include the others.
     fn tell_refused(&mut self, now: Instant) -> io::Result<()> {
         if now < self.due_refused {
             return Ok(());

@@ -1,29 +1,31 @@
-//! The sockets that diverted connections arrive at.
+//! The listening sockets to which the kernel diverts connections.
 
 use super::ruleset::{Listening, Role};
 use super::sys::Socket;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// One of them.
+/// One listening socket.
 pub struct Listener {
-    /// Whose connections it accepts.
+    /// Role of the connections that it accepts.
     pub role: Role,
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
     /// The socket.
     pub socket: Socket,
 }
 
-/// One for each role and family, and of these one for each worker, all with the same port: the kernel shares connections out among
-/// them by chance (`SO_REUSEPORT`).
+/// The listening sockets of all workers, by worker.
+///
+/// Each worker has one for each role and address family. The workers' sockets share their ports, and the kernel
+/// distributes connections among them at random (`SO_REUSEPORT`).
 pub struct Listeners(Vec<Vec<Listener>>);
 
 impl Listeners {
-    /// Opens them; without IPv6 where this machine has none.
+    /// Opens all sockets. IPv6 sockets are omitted if this machine lacks IPv6.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses a socket.
     pub fn open(mark: u32, workers: usize) -> io::Result<Listeners> {
         let mut first = Vec::new();
         for role in Role::ALL {
@@ -35,12 +37,12 @@ impl Listeners {
         Ok(Listeners(std::iter::once(first).chain(others).collect()))
     }
 
-    /// Those of one worker.
+    /// Returns the sockets of one worker.
     pub fn of(&self, worker: usize) -> &[Listener] {
         self.0.get(worker).map_or(&[], Vec::as_slice)
     }
 
-    /// Their ports.
+    /// Returns the ports of all sockets.
     pub fn ports(&self) -> Listening {
         let mut listening = Listening::default();
         for Listener { role, address, .. } in self.of(0) {
@@ -52,7 +54,9 @@ impl Listeners {
         listening
     }
 
-    /// Gives the legs that come from peers the first of these congestion controls that there is; says which. Empty: none of them.
+    /// Sets the first available of these congestion controls on legs from peers.
+    ///
+    /// Returns its name; empty if none is available.
     pub fn choose_congestion(&self, names: &[String]) -> String {
         let from_peers = || self.0.iter().flatten().filter(|listener| listener.role.is_egress());
         let is_there = |name: &&String| from_peers().all(|listener| listener.socket.set_congestion(name).is_ok());

@@ -1,10 +1,13 @@
-//! Transparent TCP proxies at the two edges of a tunnel (papers 001 and 002): between them a connection goes by explicit rates,
-//! without either end host knowing.
+//! Transparent TCP proxies at the two edges of a tunnel (papers 001 and 002).
 //!
-//! A proxy is a process of its own beside the daemon: a thread that hears the daemon (`head`) and some that hold connections (`worker`),
-//! each with a table of descriptors of its own, since the kernel limits every table, not the process. What it diverts lives and dies with it: the nftables table by its
-//! owner ([`crate::nft`]), the routing by the daemon ([`detour`]), and every connection is reset by the kernel, since it is closed with the
-//! option to do so until it has ended in order.
+//! Between the two proxies a connection uses explicit rates, and neither end host knows of it.
+//!
+//! A proxy is a separate process beside the daemon. One thread receives the daemon's orders (`head`), and others
+//! forward connections (`worker`). Each worker has its own descriptor table, because the kernel limits each table, not
+//! the process.
+//! Everything that the proxy diverts ends with it. The nftables table ends with its owner ([`crate::nft`]). The daemon
+//! removes the routing ([`detour`]). The kernel resets every connection that has not ended, because its sockets are set
+//! to reset on close.
 
 mod bell;
 mod connection;
@@ -44,20 +47,21 @@ use std::io;
 use std::thread;
 use worker::Worker;
 
-/// The first of these congestion controls that a socket gets here; `None` when it is none of them.
+/// Returns the first of these congestion controls that a socket can use here; `None` if there is none.
 ///
 /// # Errors
-/// When there is no socket.
+/// Fails if the kernel refuses a socket.
 pub fn congestion(names: &[String]) -> io::Result<Option<&str>> {
     let socket = sys::Socket::new((std::net::Ipv4Addr::LOCALHOST, 0).into(), 0)?;
     Ok(names.iter().map(String::as_str).find(|name| socket.set_congestion(name).is_ok()))
 }
 
-/// Proxies for the device `tun` until standard input ends, as the orders there say. The routing is the daemon's to set up; it is taken
-/// back here too, in case nobody else is left to do so.
+/// Runs the proxy for the device `tun`, by orders on standard input, until that ends.
+///
+/// The daemon sets up the routing. The proxy also removes it at the end, in case the daemon has died.
 ///
 /// # Errors
-/// When the kernel or nft refuse.
+/// Fails if the kernel or nft returns an error.
 pub fn run(tun: &str) -> io::Result<()> {
     let names = Names::of(tun);
     let result = relay(&names);

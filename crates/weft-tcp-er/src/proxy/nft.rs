@@ -1,14 +1,14 @@
-//! The proxy's table.
+//! The proxy's nftables table.
 
 use super::policy::Policy;
 use super::ruleset::{self, Listening, Names};
 use crate::nft::{self, Session};
 use std::io;
 
-/// Asks the kernel, without changing anything, whether it takes the rules of a proxy.
+/// Tests whether the kernel accepts the rules of a proxy, without any change.
 ///
 /// # Errors
-/// What nft says, or that there is none.
+/// Fails with nft's message, or if nft is missing.
 pub fn check() -> io::Result<()> {
     let names = Names::of("weft0");
     let listening = Listening { ports: [[Some(1), Some(1)]; 4] };
@@ -17,34 +17,34 @@ pub fn check() -> io::Result<()> {
     nft::check(&format!("{}\n{open}", ruleset::table(&names)))
 }
 
-/// The table of one node.
+/// The nftables table of one node's proxy.
 pub struct Table {
     names: Names,
     session: Session,
 }
 
 impl Table {
-    /// Makes the table; it takes nothing in yet.
+    /// Creates the table, which diverts nothing yet.
     ///
     /// # Errors
-    /// When nft is missing or refuses.
+    /// Fails if nft is missing or rejects the rules.
     pub fn create(names: &Names) -> io::Result<Table> {
         let session = Session::create(&names.table, "untracked", &ruleset::table(names))?;
         Ok(Table { names: names.clone(), session })
     }
 
-    /// Takes new connections in as `policy` says.
+    /// Diverts the new connections that `policy` selects.
     ///
     /// # Errors
-    /// When nft refuses.
+    /// Fails if nft rejects the rules.
     pub fn open(&mut self, policy: &Policy, listening: &Listening) -> io::Result<()> {
         self.session.run(&ruleset::open(&self.names, policy, listening))
     }
 
-    /// Takes no new connections in.
+    /// Stops diverting new connections.
     ///
     /// # Errors
-    /// When nft refuses.
+    /// Fails if nft rejects the rules.
     pub fn shut(&mut self) -> io::Result<()> {
         self.session.run(&ruleset::shut(&self.names))
     }

@@ -1,4 +1,6 @@
-//! What the daemon tells the proxy, a line each on standard input: `policy …` and `rates …`. Its end is the proxy's.
+//! Orders of the daemon to the proxy: one line each on standard input, `policy …` or `rates …`.
+//!
+//! The proxy ends at the end of standard input.
 
 use super::policy::Policy;
 use super::rates::Totals;
@@ -7,17 +9,17 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Longest line, in bytes: a policy names every prefix.
+/// Maximum length of a line, in bytes. A policy lists every prefix.
 const MAX_LINE: usize = 1 << 20;
 
-/// An order.
+/// An order of the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Proxy this.
+    /// Proxy the connections of this policy.
     Policy(Policy),
-    /// Share these.
+    /// Share these rates among the flows.
     Totals(Totals),
-    /// Come to an end.
+    /// Exit.
     End,
 }
 
@@ -44,7 +46,7 @@ impl std::str::FromStr for Order {
     }
 }
 
-/// Standard input.
+/// Reads orders from standard input.
 pub struct Orders {
     stdin: io::Stdin,
     read: Vec<u8>,
@@ -57,20 +59,20 @@ impl AsRawFd for Orders {
 }
 
 impl Orders {
-    /// Orders come from standard input.
+    /// Starts to read standard input.
     ///
     /// # Errors
-    /// When it cannot be read without blocking.
+    /// Fails if standard input cannot be set to non-blocking.
     pub fn new() -> io::Result<Orders> {
         let stdin = io::stdin();
         set_nonblocking(stdin.as_raw_fd())?;
         Ok(Orders { stdin, read: Vec::new() })
     }
 
-    /// The next order that has come.
+    /// Returns the next order; `None` if no complete one has arrived.
     ///
     /// # Errors
-    /// When it is none.
+    /// Fails on an invalid order.
     pub fn next(&mut self) -> io::Result<Option<Order>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

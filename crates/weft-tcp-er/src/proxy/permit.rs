@@ -1,38 +1,38 @@
-//! Which connections the proxy may make: ordered rules, and addresses that no rule opens.
+//! Access control of the proxy: ordered rules, and addresses that no rule can open.
 //!
-//! The proxy ends a client's connection and makes one of its own, so the FORWARD chain of the firewall never sees either. These rules
-//! stand in its place. The first rule that matches decides; what no rule matches is allowed. IPv4-mapped IPv6 addresses are judged as
-//! the IPv4 addresses they lead to, and an IPv6 client reaches none of them.
+//! The proxy ends a client's connection and makes a new one, so the firewall's FORWARD chain sees neither. These rules
+//! take its place. The first matching rule decides. A connection that no rule matches is allowed. An IPv4-mapped IPv6
+//! address counts as its IPv4 address, and an IPv6 client reaches none of them.
 
 use super::policy::{Ports, Prefix, items, list};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// What a rule decides.
+/// Decision of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The connection is made.
+    /// The proxy connects to the server.
     Allow,
-    /// The client's connection is reset.
+    /// The proxy resets the client's connection.
     Deny,
 }
 
-/// A rule for connections.
+/// An access rule for connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permit {
-    /// What it decides.
+    /// Decision of the rule.
     pub verdict: Verdict,
-    /// Clients; empty: all.
+    /// Prefixes of the clients; an empty list matches all.
     pub from: Vec<Prefix>,
-    /// Servers; none: nothing matches.
+    /// Prefixes of the servers; an empty list matches none.
     pub to: Vec<Prefix>,
-    /// The servers' ports; empty: all.
+    /// Ports of the servers; an empty list matches all.
     pub ports: Vec<Ports>,
 }
 
 impl Permit {
-    /// Whether it decides about a connection between canonical addresses.
+    /// True if the rule matches a connection between these canonical addresses.
     fn matches(&self, from: IpAddr, to: SocketAddr) -> bool {
         let holds = |prefixes: &[Prefix], address| prefixes.iter().any(|prefix| prefix.contains(address));
         let port = to.port();
@@ -42,6 +42,7 @@ impl Permit {
     }
 }
 
+/// Names of the verdicts in the text form.
 const VERDICTS: [(&str, Verdict); 2] = [("allow", Verdict::Allow), ("deny", Verdict::Deny)];
 
 impl fmt::Display for Permit {
@@ -63,7 +64,7 @@ impl FromStr for Permit {
     }
 }
 
-/// Addresses that no rule opens, and what they are.
+/// Prefixes that no rule opens, with the kind of their addresses.
 pub const CLOSED: [(Prefix, &str); 9] = [
     (v4([0, 0, 0, 0], 8), "unspecified"),
     (v4([127, 0, 0, 0], 8), "loopback"),
@@ -71,7 +72,7 @@ pub const CLOSED: [(Prefix, &str); 9] = [
     (v4([224, 0, 0, 0], 4), "multicast"),
     (v4([255, 255, 255, 255], 32), "broadcast"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "loopback"),
-    // IPv4-compatible addresses (RFC 4291 section 2.5.5.1) name the same hosts as IPv4 ones, and nobody uses them.
+    // IPv4-compatible addresses (RFC 4291 §2.5.5.1) name the same hosts as IPv4 addresses, and are not in use.
     (v6([0; 8], 96), "unspecified"),
     (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), "link-local"),
     (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "multicast"),
@@ -85,19 +86,19 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], length: u8) -> Prefix {
     Prefix { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
 }
 
-/// What the addresses of this prefix are, if no rule opens them.
+/// Returns the kind of an address that no rule opens; `None` for other addresses.
 pub fn closed(address: IpAddr) -> Option<&'static str> {
     CLOSED.iter().find(|(prefix, _)| prefix.contains(address)).map(|(_, kind)| *kind)
 }
 
-/// Why a connection is not made.
+/// Reason why the proxy refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The rule with this number, from 1, denies it.
+    /// The rule with this number, counted from 1, denies it.
     Rule(usize),
-    /// The server's address is of this kind.
+    /// No rule opens addresses of this kind.
     Closed(&'static str),
-    /// The server's address carries the tunnel.
+    /// The server's address is an endpoint of the tunnel.
     Tunnel,
 }
 
@@ -111,20 +112,20 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// All that is asked before a connection is made.
+/// All access checks before a connection is made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// The rules, in order.
+    /// The rules in order.
     pub rules: Vec<Permit>,
     /// Endpoints of the tunnel itself.
     pub endpoints: Vec<SocketAddr>,
 }
 
 impl Access {
-    /// Whether a connection from a client to a server may be made.
+    /// Checks whether a client may connect to a server.
     ///
     /// # Errors
-    /// Why not.
+    /// [`Refusal`] with the reason.
     pub fn judge(&self, from: IpAddr, to: SocketAddr) -> Result<(), Refusal> {
         let (from, to) = (from.to_canonical(), SocketAddr::new(to.ip().to_canonical(), to.port()));
         if let Some(kind) = closed(to.ip()) {

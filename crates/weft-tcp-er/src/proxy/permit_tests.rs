@@ -1,10 +1,11 @@
-//! The rules against a model that knows only single bits, with random rules and addresses.
+//! Compares the access rules with a model that works on single bits, for random rules and addresses.
 
 use super::super::shadow::{Shade, shades};
 use super::*;
 use proptest::prelude::*;
 
-/// Addresses from a few bits, so that rules and addresses meet often; also those no rule opens.
+/// Draws addresses with few random bits, so that rules and addresses often match. Includes addresses that no rule
+/// opens.
 fn address() -> impl Strategy<Value = IpAddr> {
     let v4 = |bits: u32| Ipv4Addr::from_bits(0x0a00_0000 | bits & 0x8000_0003);
     let v6 = |bits: u32| Ipv6Addr::from_bits(0xfd00_u128 << 112 | u128::from(bits & 3));
@@ -57,7 +58,7 @@ fn permit() -> impl Strategy<Value = Permit> {
     })
 }
 
-/// The address as the bits of a packet's header, leftmost first; an IPv4-mapped one as what it leads to.
+/// Returns the address as bits, leftmost first. An IPv4-mapped address yields the bits of its IPv4 address.
 fn bits(address: IpAddr) -> Vec<bool> {
     let octets = match address {
         IpAddr::V4(a) => a.octets().to_vec(),
@@ -69,7 +70,7 @@ fn bits(address: IpAddr) -> Vec<bool> {
     octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1 == 1)).collect()
 }
 
-/// Whether an IPv6 client asks for an IPv4-mapped server, or the other way round.
+/// True if an IPv6 client asks for an IPv4-mapped server, or an IPv4 client for an IPv6 server.
 fn is_mixed(from: IpAddr, to: IpAddr) -> bool {
     bits(from).len() != bits(to).len()
 }
@@ -79,7 +80,7 @@ fn model_holds(prefix: &Prefix, address: IpAddr) -> bool {
     a.len() == b.len() && a.iter().zip(&b).take(prefix.length.into()).all(|(a, b)| a == b)
 }
 
-/// The number of the rule that decides, and whether it allows; `None`: no rule.
+/// Returns the index of the deciding rule and whether it allows; `None` if no rule matches.
 fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)> {
     for (index, rule) in rules.iter().enumerate() {
         let is_from = rule.from.is_empty() || rule.from.iter().any(|prefix| model_holds(prefix, from));
@@ -93,7 +94,7 @@ fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)
     None
 }
 
-/// What an operator would never expect to be reached, by the standard library's words for it.
+/// True for addresses that a proxy must never reach, as the standard library classifies them.
 fn model_is_closed(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {
@@ -167,7 +168,7 @@ proptest! {
             !model_is_closed(*to) && !is_mixed(*from, *to) && matches!(model(&rules, *from, SocketAddr::new(*to, *port)), Some((by, _)) if by == last)
         };
         if found.is_empty() {
-            // Its corners are enough to find a connection it decides about.
+            // If the rule is not shadowed, one of the corner cases must be a connection that it decides.
             let corners = corners(&rules);
             prop_assert!(corners.iter().any(decides), "not shadowed, yet nothing is left for it: {rules:?}");
         } else {
@@ -182,7 +183,9 @@ proptest! {
     }
 }
 
-/// Connections at the first address of each prefix and just behind it, at the first port of each range and just behind it.
+/// Returns connections at the boundaries of all rules.
+///
+/// They use the first address and port inside each range, and the first ones behind it.
 fn corners(rules: &[Permit]) -> Vec<(IpAddr, IpAddr, u16)> {
     let ends = |prefix: &Prefix| match prefix.address {
         IpAddr::V4(a) => {

@@ -1,43 +1,43 @@
-//! Which connections are proxied, and how the daemon says so in one line of text.
+//! The connections to proxy, and the one-line text form in which the daemon sends them.
 
 use super::permit::Access;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Where a connection is taken in.
+/// Edge at which a connection is proxied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Wherever it begins.
+    /// At both edges.
     Both,
-    /// Where it enters the tunnel.
+    /// At the edge where the connection enters the tunnel.
     Ingress,
-    /// Where it leaves the tunnel.
+    /// At the edge where the connection leaves the tunnel.
     Egress,
 }
 
 impl Side {
-    /// The names of the configuration and of the line.
+    /// Names in the configuration and in the text form.
     pub const NAMES: &'static [(&'static str, Side)] =
         &[("both", Side::Both), ("ingress", Side::Ingress), ("egress", Side::Egress)];
 
-    /// Whether connections are taken in where they enter the tunnel.
+    /// True if connections are proxied where they enter the tunnel.
     pub fn has_ingress(self) -> bool {
         self != Side::Egress
     }
 
-    /// Whether connections are taken in where they leave the tunnel.
+    /// True if connections are proxied where they leave the tunnel.
     pub fn has_egress(self) -> bool {
         self != Side::Ingress
     }
 }
 
-/// Ports from the first to the last.
+/// A range of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
-    /// The first.
+    /// First port of the range.
     pub first: u16,
-    /// The last, not below the first.
+    /// Last port of the range. It is not below the first.
     pub last: u16,
 }
 
@@ -64,22 +64,22 @@ impl fmt::Display for Ports {
     }
 }
 
-/// An address prefix; bits behind the length are zero.
+/// An address prefix. The bits behind its length are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefix {
-    /// The address.
+    /// Address of the prefix.
     pub address: IpAddr,
-    /// How many of its leading bits count.
+    /// Prefix length in bits.
     pub length: u8,
 }
 
 impl Prefix {
-    /// Whether this address, taken as it stands, lies within it.
+    /// True if the prefix contains this address. IPv4-mapped addresses are not converted.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.holds(&Prefix { address, length: u8::MAX })
     }
 
-    /// Whether `other` lies within it.
+    /// True if the prefix contains `other`.
     pub fn holds(&self, other: &Prefix) -> bool {
         self.length <= other.length
             && match (self.address, other.address) {
@@ -112,19 +112,20 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Connections with the hosts behind some peers.
+/// Selects connections to or from hosts behind peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Where they are taken in.
+    /// Edge at which the connections are proxied.
     pub side: Side,
-    /// Behind the peers: the servers' at the ingress, the clients' at the egress. None: nothing matches.
+    /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge. An empty list matches
+    /// none.
     pub to: Vec<Prefix>,
-    /// The servers' ports; empty: all.
+    /// Ports of the servers; an empty list matches all.
     pub ports: Vec<Ports>,
 }
 
 impl Rule {
-    /// Whether one connection could match both, at the same side.
+    /// True if one connection could match both rules at the same edge.
     pub fn overlaps(&self, other: &Rule) -> bool {
         let sides = self.side == Side::Both || other.side == Side::Both || self.side == other.side;
         let meets = |a: &Prefix| other.to.iter().any(|b| a.holds(b) || b.holds(a));
@@ -153,16 +154,16 @@ impl FromStr for Rule {
     }
 }
 
-/// What the proxy shall do; the daemon says it anew after each reload.
+/// The proxy's instructions, which the daemon sends again after each reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
-    /// Connections at once.
+    /// Maximum number of simultaneous connections.
     pub capacity: usize,
     /// Congestion controls for the legs between proxies, the best first.
     pub congestion: Vec<String>,
-    /// What is proxied.
+    /// Connections to proxy.
     pub rules: Vec<Rule>,
-    /// Which of those connections may be made.
+    /// Access rules for these connections.
     pub access: Access,
 }
 
@@ -207,7 +208,7 @@ impl FromStr for Policy {
     }
 }
 
-/// `*` is the empty list.
+/// Returns the list as text. `*` stands for the empty list.
 pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     match items {
         [] => "*".to_owned(),
@@ -215,6 +216,7 @@ pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     }
 }
 
+/// Parses a list, the reverse of [`list`].
 pub(super) fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
     match text {
         "*" => Ok(Vec::new()),

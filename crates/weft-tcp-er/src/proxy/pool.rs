@@ -1,31 +1,35 @@
-//! Pipes for those who have bytes under way, and a buffer for all others.
+//! Pipes for connections with bytes in transit, and one copy buffer for connections without a pipe.
 
 use super::sys::Pipe;
 
-/// Bytes a pipe is asked to hold.
+/// Requested capacity of a pipe, in bytes.
 pub const PIPE_BYTES: i32 = 256 << 10;
+/// Size of the copy buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Pipes that are empty, and the right to make more.
+/// Idle pipes, and the limit on the number of pipes in use.
 pub struct Pool {
     idle: Vec<Pipe>,
+    /// Number of pipes in use.
     lent: usize,
+    /// Maximum number of pipes in use.
     most: usize,
+    /// Buffer for connections without a pipe.
     buffer: Box<[u8]>,
 }
 
 impl Pool {
-    /// A pool of at most `most` pipes.
+    /// Creates a pool that lends at most `most` pipes.
     pub fn new(most: usize) -> Pool {
         Pool { idle: Vec::new(), lent: 0, most, buffer: vec![0; BUFFER_BYTES].into() }
     }
 
-    /// Lends at most so many from now on.
+    /// Changes the maximum number of pipes in use.
     pub fn set_most(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// An empty pipe, unless all are in use.
+    /// Returns an empty pipe, or `None` if the maximum is in use.
     pub fn take(&mut self) -> Option<Pipe> {
         let pipe = match self.idle.pop() {
             Some(pipe) => pipe,
@@ -42,17 +46,17 @@ impl Pool {
         self.idle.push(pipe);
     }
 
-    /// One that had bytes in it was closed.
+    /// Records that a pipe with bytes in it was closed.
     pub fn lost(&mut self) {
         self.lent -= 1;
     }
 
-    /// Pipes with bytes in them.
+    /// Number of pipes in use.
     pub fn lent(&self) -> usize {
         self.lent
     }
 
-    /// Memory for one copy at a time.
+    /// Returns the buffer for one copy at a time.
     pub fn buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }

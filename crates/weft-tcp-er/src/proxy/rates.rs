@@ -1,4 +1,4 @@
-//! What may be sent toward each peer, and what that makes for one flow.
+//! Rates toward the peers, and the resulting rate of each flow.
 
 use super::policy::Prefix;
 use super::share::level;
@@ -7,16 +7,16 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use weft_core::route::prefix_map::PrefixMap;
 
-/// What the paths to one peer carry.
+/// Rate of all paths to one peer together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Total {
-    /// Bytes of payload a second; absent: not known, so there is no limit.
+    /// Payload rate in bytes per second; `None` if unknown, which means no limit.
     pub bytes_per_s: Option<u64>,
-    /// What is behind the peer.
+    /// Prefixes behind the peer.
     pub prefixes: Vec<Prefix>,
 }
 
-/// The totals toward all peers, as the daemon says them.
+/// The rates toward all peers, as the daemon sends them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals(pub Vec<Total>);
 
@@ -48,19 +48,19 @@ impl FromStr for Totals {
     }
 }
 
-/// What a flow did in an interval.
+/// Use of a flow in one interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// The address behind the peer.
+    /// Address of the flow's end behind the peer.
     pub address: IpAddr,
-    /// Bytes a second; `u64::MAX` if it would have sent more.
+    /// Rate in bytes per second; `u64::MAX` if the flow would have sent more.
     pub demand: u64,
 }
 
-/// A rate that changes by less than this part stays.
+/// Divisor of the change threshold: a rate changes only if it differs by more than 1/50.
 const WORTH: u64 = 50;
 
-/// Whether a rate should be changed from one to the other.
+/// True if the difference between two rates is large enough to change the rate.
 pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
     match (from, to) {
         (Some(old), Some(new)) => old.abs_diff(new) > old / WORTH,
@@ -68,28 +68,31 @@ pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
     }
 }
 
-/// The totals, and the levels the flows of all workers have got from them.
+/// The rates toward the peers, and the shares that the flows of all workers get.
 pub struct Rates {
+    /// Rate of all paths to each peer, in bytes per second.
     totals: Vec<Option<u64>>,
+    /// Index of the peer for each prefix.
     by_prefix: PrefixMap<usize>,
-    /// By worker.
+    /// Use of each worker's flows.
     uses: Vec<Vec<Use>>,
+    /// Rate of one flow toward each peer, in bytes per second.
     levels: Vec<Option<u64>>,
 }
 
 impl Rates {
-    /// Nothing is known, nobody sends.
+    /// Creates an empty table without rates and flows.
     pub fn new(workers: usize) -> Rates {
         let uses = vec![Vec::new(); workers];
         Rates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
     }
 
-    /// Goes by other totals from now on.
+    /// Replaces the rates toward the peers and computes the shares again.
     pub fn set(&mut self, totals: &Totals) {
         self.by_prefix = PrefixMap::default();
         for (index, total) in totals.0.iter().enumerate() {
             for prefix in &total.prefixes {
-                // Behind two peers it is behind the first.
+                // A prefix behind two peers belongs to the first of them.
                 let _ = self.by_prefix.insert(prefix.address, prefix.length, index);
             }
         }
@@ -97,7 +100,9 @@ impl Rates {
         self.level();
     }
 
-    /// Shares the totals anew, now that this is what the flows of `worker` use; whether it makes a difference to those of others.
+    /// Replaces the use of `worker`'s flows and computes the shares again.
+    ///
+    /// Returns true if a share changed by more than the threshold.
     pub fn share(&mut self, worker: usize, uses: Vec<Use>) -> bool {
         if let Some(old) = self.uses.get_mut(worker) {
             *old = uses;
@@ -119,7 +124,7 @@ impl Rates {
         self.levels = levels.map(|(total, demands)| Some(level((*total)?, demands))).collect();
     }
 
-    /// What a flow with this address behind a peer may send, in bytes a second; `None` where nothing is known.
+    /// Returns the rate of a flow to this address behind a peer, in bytes per second; `None` if unknown.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         self.levels.get(self.by_prefix.longest_match(address)?).copied().flatten()
     }

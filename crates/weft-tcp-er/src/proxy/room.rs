@@ -1,49 +1,58 @@
-//! How many connections descriptors are enough for, and how many workers: each has descriptors of its own, as many as the limit.
+//! Computes the number of connections and workers that the descriptor limit allows.
+//!
+//! Each worker has its own descriptor table, which may hold as many descriptors as the limit.
 
 use super::sys;
 use std::io;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-/// Descriptors of a worker beside those of connections, pipes and listening sockets.
+/// Descriptors of a worker other than those of connections, pipes and listening sockets.
 const OTHERS: usize = 80;
-/// Listening sockets of a worker, which all workers' descriptors name, and what wakes it.
+/// Listening sockets and wake-up descriptor of one worker. The tables of all workers contain them.
 const LISTENING: usize = 9;
-/// Connections that may come on top while the diversion is taken back, as a part of those there is room for.
+/// Divisor of the reserve: 1/64 of the capacity.
+///
+/// The reserve is for connections that arrive while the diversion is being closed.
 const SPARE: usize = 64;
-/// Pipes that may be in use; who finds none is copied for. The kernel gives so many their full size to a user without privileges.
+/// Maximum number of pipes in use; connections without a pipe are copied.
+///
+/// The kernel gives an unprivileged user this many pipes of full size.
 const PIPES: usize = 256;
-/// Workers where there are cores for them: the tunnel itself has one thread.
+/// Preferred number of workers if the machine has enough cores. The tunnel itself uses one thread.
 const WANTED_WORKERS: usize = 2;
-/// The most there are, however few descriptors.
+/// Maximum number of workers, however low the descriptor limit is.
 const MOST_WORKERS: usize = 16;
-/// Connections fall to workers by chance: by how many standard deviations a worker may have more than the mean.
+/// Margin for the random distribution of connections to workers, in standard deviations above the mean.
 const DEVIATIONS: usize = 6;
 
-/// What there is room for.
+/// Capacity of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// Connections that are taken in, by all workers.
+    /// Maximum number of connections of all workers together.
     pub connections: usize,
-    /// Connections of one worker that are taken in.
+    /// Maximum number of connections of one worker.
     pub each: usize,
-    /// Pipes of one worker.
+    /// Maximum number of pipes of one worker.
     pub pipes: usize,
 }
 
 impl Room {
-    /// Whether there are so many connections, `own` of them one worker's, that no more are to be taken in.
+    /// True if no more connections should be accepted. `own` counts one worker's connections, `all` those of all
+    /// workers.
     pub fn is_full(&self, own: usize, all: usize) -> bool {
         own >= self.each || all >= self.connections
     }
 
-    /// Whether there are so many that those which come nevertheless do not fit.
+    /// True if even the reserve is used up, so that connections that still arrive must be dropped.
     pub fn is_crammed(&self, own: usize, all: usize) -> bool {
         own >= self.each + self.each / SPARE || all > self.connections + self.connections / SPARE
     }
 }
 
-/// What `descriptors` for each of `workers` are enough for, `wanted` connections at most: each has two, so has each pipe.
+/// Returns the capacity that `descriptors` per worker allow, at most `wanted` connections.
+///
+/// A connection uses two descriptors, and so does a pipe.
 pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> Room {
     let pipes = (PIPES / workers).min(descriptors / 32);
     let most = descriptors.saturating_sub(OTHERS + LISTENING * workers + 2 * pipes) / 2;
@@ -52,42 +61,44 @@ pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> Room {
     Room { connections: wanted.min(fitting), each, pipes }
 }
 
-/// The mean m of a number that as good as never exceeds `most`: m + d √m = `most`, where √m is the standard deviation.
+/// Returns the mean m of a random count that practically never exceeds `most`.
+///
+/// Derived: m + d·√m = `most`, where √m is the standard deviation and d is [`DEVIATIONS`].
 fn mean_within(most: usize) -> usize {
     let half = DEVIATIONS * DEVIATIONS / 2;
     most + half - DEVIATIONS * (most + half / 2).isqrt()
 }
 
-/// Workers for `wanted` connections.
+/// Returns the number of workers for `wanted` connections.
 fn workers_in(descriptors: usize, wanted: usize, cores: usize) -> usize {
     let fits = |workers: &usize| room_in(descriptors, wanted, *workers).connections >= wanted;
     (WANTED_WORKERS.min(cores)..MOST_WORKERS).find(fits).unwrap_or(MOST_WORKERS)
 }
 
-/// Descriptors that one worker wants for `connections`.
+/// Returns the number of descriptors that one worker needs for `connections`.
 fn descriptors_for(connections: usize) -> usize {
     OTHERS + LISTENING * MOST_WORKERS + 2 * PIPES + 2 * (connections + connections / (SPARE - 1) + 1)
 }
 
-/// Raises the limit of descriptors for `wanted` connections.
+/// Raises the descriptor limit for `wanted` connections.
 fn raise(wanted: usize) -> io::Result<usize> {
     let descriptors = sys::raise_descriptors(descriptors_for(wanted) as u64)?;
     Ok(usize::try_from(descriptors).unwrap_or(usize::MAX))
 }
 
-/// How many workers `wanted` connections are for.
+/// Returns the number of workers for `wanted` connections.
 ///
 /// # Errors
-/// When the kernel does not tell the limit of descriptors.
+/// Fails if the kernel does not return the descriptor limit.
 pub fn workers(wanted: usize) -> io::Result<usize> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     Ok(workers_in(raise(wanted)?, wanted, cores))
 }
 
-/// Raises the limit of descriptors for `wanted` connections of so many workers, and says for how many it is enough.
+/// Raises the descriptor limit for `wanted` connections and returns the resulting capacity.
 ///
 /// # Errors
-/// When the kernel does not tell the limit.
+/// Fails if the kernel does not return the descriptor limit.
 pub fn room(wanted: usize, workers: usize) -> io::Result<Room> {
     Ok(room_in(raise(wanted)?, wanted, workers))
 }

@@ -1,53 +1,54 @@
-//! The nftables rules that lead connections to the proxy, as text.
+//! The nftables rules that divert connections to the proxy, as text.
 //!
-//! What comes by a network device is known by the proxy's sockets (`socket transparent`), and stays out of connection tracking: both
-//! legs of a connection have the same addresses and ports, which would be one entry there. What stays on this machine is known by
-//! its entry's mark.
+//! The proxy's sockets identify packets from network devices (`socket transparent`). These packets bypass connection
+//! tracking, because both legs of a connection have the same addresses and ports and would share one entry there. For
+//! packets that stay on this machine, the mark of their connection tracking entry identifies them.
 
 use super::policy::{Policy, Ports, Prefix, Rule};
 use std::fmt::{Display, Write as _};
 
-/// Why a connection is taken in; each has listening sockets of its own.
+/// Reason why a connection is diverted. Each role has its own listening sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A host behind this node connects through the tunnel.
     Ingress,
-    /// A program on this node does.
+    /// A program on this node connects through the tunnel.
     IngressLocal,
-    /// A host behind a peer connects to one behind this node.
+    /// A host behind a peer connects to a host behind this node.
     Egress,
-    /// It connects to this node.
+    /// A host behind a peer connects to this node.
     EgressLocal,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 4] = [Role::Ingress, Role::IngressLocal, Role::Egress, Role::EgressLocal];
 
-    /// Whether the client, not the server, is behind the peer.
+    /// True if the client, not the server, is behind the peer.
     pub fn is_egress(self) -> bool {
         matches!(self, Role::Egress | Role::EgressLocal)
     }
 }
 
-/// The numbers that tell one node's diversion from others' on the same machine: made of its device's name, so that a successor
-/// finds what was left behind.
+/// Names and numbers that distinguish this node's diversion from others on the same machine.
+///
+/// They derive from the device's name, so that a later run finds the remains of an earlier one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Names {
-    /// The TUN device.
+    /// Name of the TUN device.
     pub tun: String,
-    /// The nftables table.
+    /// Name of the nftables table.
     pub table: String,
-    /// Mark of packets to the proxy, and number of the routing table that leads them there.
+    /// Mark of packets to the proxy. It is also the number of the routing table that delivers them.
     pub divert: u32,
     /// Mark of the proxy's own packets.
     pub own: u32,
 }
 
 impl Names {
-    /// Those for a device.
+    /// Returns the names for a TUN device.
     pub fn of(tun: &str) -> Names {
-        // FNV-1a.
+        // FNV-1a hash of the device name.
         let hash = tun.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let base = 0x7765_0000 | (hash ^ hash >> 16) & 0xfffe;
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
@@ -56,10 +57,10 @@ impl Names {
     }
 }
 
-/// Port of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
+/// Ports of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Listening {
-    /// In [`Role::ALL`]'s order; `None` where a family is not to be had.
+    /// Ports by role in the order of [`Role::ALL`], then IPv4 and IPv6; `None` if a family is missing.
     pub ports: [[Option<u16>; 2]; 4],
 }
 
@@ -69,7 +70,7 @@ impl Listening {
     }
 }
 
-/// The table with everything but what takes new connections in, in one line.
+/// Returns the command for the table in one line, without rules that divert new connections.
 pub fn table(names: &Names) -> String {
     let Names { tun: _, table, divert, own } = names;
     format!(
@@ -89,13 +90,13 @@ pub fn table(names: &Names) -> String {
     )
 }
 
-/// Takes no new connections in.
+/// Returns the command that stops diverting new connections.
 pub fn shut(names: &Names) -> String {
     let table = &names.table;
     format!("flush chain inet {table} take_in; flush chain inet {table} take_out")
 }
 
-/// Takes new connections in as `policy` says, and no others.
+/// Returns the command that diverts exactly the new connections that `policy` selects.
 pub fn open(names: &Names, policy: &Policy, listening: &Listening) -> String {
     let Names { tun, table, divert, .. } = names;
     let mut text = shut(names);
@@ -132,7 +133,9 @@ fn take(port: u16, is_ipv6: bool, divert: u32) -> String {
     format!("meta l4proto tcp tproxy {family} to {address}:{port} meta mark set {divert} accept")
 }
 
-/// A rule's prefixes of a family as a set; those within others are left out, since sets do not take them.
+/// Returns a rule's prefixes of one family as a set.
+///
+/// Prefixes within others are omitted, because nftables sets reject overlaps.
 fn prefixes(rule: &Rule, is_ipv6: bool) -> Option<String> {
     let mut widest: Vec<Prefix> = Vec::new();
     let mut sorted: Vec<Prefix> = rule.to.iter().filter(|p| p.address.is_ipv6() == is_ipv6).copied().collect();
@@ -145,7 +148,7 @@ fn prefixes(rule: &Rule, is_ipv6: bool) -> Option<String> {
     (!widest.is_empty()).then(|| set(&widest))
 }
 
-/// A rule's ports as a match; those that run into each other are one.
+/// Returns a rule's ports as a match. Overlapping ranges are merged.
 fn ports(rule: &Rule) -> String {
     let mut sorted = rule.ports.clone();
     sorted.sort_by_key(|ports| ports.first);

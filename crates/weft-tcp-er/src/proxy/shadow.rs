@@ -1,38 +1,39 @@
-//! Which rules of an ordered list can never decide, because earlier ones decide everything they match.
+//! Finds access rules that can never decide, because earlier rules decide everything that they match.
 //!
-//! A rule is a set of boxes: a range of clients, one of servers and one of ports. What earlier rules match is cut away from them; where
-//! nothing is left, the rules that cut are the ones that shadow it.
+//! A rule is a set of boxes with three sides: client addresses, server addresses and ports. The boxes of earlier rules
+//! are cut away from it. If nothing is left, the rules that cut it shadow it.
 
 use super::permit::{CLOSED, Permit};
 use super::policy::Prefix;
 use std::net::IpAddr;
 
-/// Boxes looked at for a rule; with more, it is taken to decide something.
+/// Maximum number of boxes for one rule. A rule with more boxes is assumed to decide something.
 const MOST: usize = 10_000;
 
-/// What decides in a rule's place.
+/// The reason why a rule never decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shade {
-    /// The rule with this index.
+    /// The earlier rule with this index decides.
     Rule(usize),
     /// No rule opens these addresses.
     Closed,
-    /// Clients and servers are never of the same family.
+    /// The rule's clients and servers are of different address families.
     Family,
 }
 
-/// First and last of a range.
+/// First and last value of a range.
 type Range = (u128, u128);
 
-/// Clients, servers and ports of one family.
+/// A box: ranges of clients, servers and ports of one address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Volume {
     is_ipv6: bool,
+    /// Ranges of client addresses, server addresses and ports.
     sides: [Range; 3],
 }
 
 impl Volume {
-    /// What of it is outside `other`; `None` where they do not meet.
+    /// Returns the parts of this box outside `other`; `None` if the two do not overlap.
     fn without(self, other: &Volume) -> Option<Vec<Volume>> {
         let meets = |(a, b): (&Range, &Range)| a.0 <= b.1 && b.0 <= a.1;
         if self.is_ipv6 != other.is_ipv6 || !self.sides.iter().zip(&other.sides).all(meets) {
@@ -93,7 +94,7 @@ fn volumes(rule: &Permit) -> Vec<Volume> {
     all
 }
 
-/// What decides in place of the last of `rules`; empty when it decides something itself.
+/// Returns the reasons why the last of `rules` never decides; empty if it can decide.
 pub fn shades(rules: &[Permit]) -> Vec<Shade> {
     let Some((last, earlier)) = rules.split_last() else { return Vec::new() };
     let mut left = volumes(last);

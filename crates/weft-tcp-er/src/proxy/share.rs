@@ -1,8 +1,9 @@
-//! How much each of several flows may send where they have one total: max-min.
+//! Max-min fair sharing of one total rate among several flows.
 
-/// The level up to which every flow may send, so that together they do not exceed `total`: who needs less leaves the rest to the
-/// others. `demands` in the unit of `total`, `u64::MAX` for a flow that takes whatever it gets; they come back sorted. Without flows
-/// it is the total.
+/// Returns the max-min fair level: the rate up to which every flow may send within `total`.
+///
+/// Flows that need less leave the rest to the others. `demands` has the unit of `total`; `u64::MAX` marks a flow
+/// without an upper demand. The function sorts `demands`. Without flows the level is `total`.
 pub fn level(total: u64, demands: &mut [u64]) -> u64 {
     demands.sort_unstable();
     let mut left = total;
@@ -14,7 +15,7 @@ pub fn level(total: u64, demands: &mut [u64]) -> u64 {
         }
         left -= demand;
     }
-    // All have what they need; the largest may have the rest, too.
+    // All demands are met. The largest flow may use the remaining rate too.
     left + demands.last().copied().unwrap_or(0)
 }
 
@@ -41,7 +42,8 @@ mod tests {
         fn it_is_max_min(total in 1_u64..1 << 40, limits in prop::collection::vec(1_u64..1 << 38, 1..20)) {
             let mut demands = limits.clone();
             let level = level(total, &mut demands);
-            // The same as a network: one link for all, and one for each that is as wide as its demand.
+            // An equal network for the solver: one shared link, and one link per flow with the flow's demand as
+            // capacity.
             let capacities: Vec<f64> = std::iter::once(total).chain(limits.iter().copied()).map(|rate| rate as f64).collect();
             let routes: Vec<[usize; 2]> = (1..=limits.len()).map(|own| [0, own]).collect();
             let routes: Vec<&[usize]> = routes.iter().map(|route| &route[..]).collect();

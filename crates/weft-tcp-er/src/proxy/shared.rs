@@ -1,4 +1,6 @@
-//! What the head and the workers share; nobody holds a lock for longer than it takes to share the rates.
+//! State that the head and the workers share.
+//!
+//! The longest time for which a thread holds a lock is the computation of the rates.
 
 use super::bell::Bell;
 use super::permit::Access;
@@ -10,32 +12,36 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the head says to all workers.
+/// Settings that the head publishes to all workers.
 #[derive(Default)]
 pub struct Settings {
-    /// What there is room for.
+    /// Capacity of the proxy.
     pub room: Room,
-    /// The congestion control of legs between proxies; empty: the system's.
+    /// Congestion control of legs between proxies; empty for the system's default.
     pub congestion: String,
-    /// Which connections may be made.
+    /// Access rules.
     pub access: Access,
 }
 
-/// What one worker shows, and what wakes it.
+/// Counters that a worker publishes, and its wake-up signal.
 struct Worker {
     counts: Mutex<Counts>,
     bell: Bell,
 }
 
-/// All of it.
+/// State that the head and the workers share.
 pub struct Shared {
     settings: Mutex<Arc<Settings>>,
     rates: Mutex<Rates>,
     workers: Vec<Worker>,
     head: Bell,
+    /// The last refused connection that the head has not reported yet.
     refused: Mutex<Option<Refused>>,
+    /// Number of connections of all workers.
     connections: AtomicUsize,
+    /// True if a worker was full since the head last asked.
     is_full: AtomicBool,
+    /// True if all threads must end.
     is_over: AtomicBool,
 }
 
@@ -44,10 +50,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// For so many workers; there is no room yet.
+    /// Creates the state for `workers` workers. Its capacity is zero until the first [`Shared::set`].
     ///
     /// # Errors
-    /// When there are no descriptors.
+    /// Fails if no descriptors are available.
     pub fn new(workers: usize) -> io::Result<Shared> {
         let worker = |_| Ok(Worker { counts: Mutex::default(), bell: Bell::new()? });
         Ok(Shared {
@@ -62,17 +68,17 @@ impl Shared {
         })
     }
 
-    /// What wakes the head.
+    /// Returns the wake-up signal of the head.
     pub fn head(&self) -> &Bell {
         &self.head
     }
 
-    /// What wakes a worker.
+    /// Returns the wake-up signal of a worker.
     pub fn bell(&self, worker: usize) -> Option<&Bell> {
         self.workers.get(worker).map(|worker| &worker.bell)
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
@@ -81,29 +87,29 @@ impl Shared {
         self.workers.iter().for_each(|worker| worker.bell.ring());
     }
 
-    /// What holds now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&lock(&self.settings))
     }
 
-    /// Holds for all connections from now on.
+    /// Publishes settings for all connections and wakes all workers.
     pub fn set(&self, settings: Settings) {
         *lock(&self.settings) = Arc::new(settings);
         self.ring_all();
     }
 
-    /// What may be sent toward the peers from now on.
+    /// Sets the rates toward the peers and wakes all workers.
     pub fn set_totals(&self, totals: &Totals) {
         lock(&self.rates).set(totals);
         self.ring_all();
     }
 
-    /// What a leg toward the peer with this address behind it may send, in bytes a second.
+    /// Returns the rate of a leg to this address behind a peer, in bytes per second.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         lock(&self.rates).granted(address)
     }
 
-    /// Shares the totals anew, now that the legs of `worker` use this; wakes the others if it changes what theirs may send.
+    /// Replaces the use of `worker`'s legs and shares the rates again. Wakes the other workers if their rates change.
     pub fn share(&self, worker: usize, uses: Vec<Use>) {
         if lock(&self.rates).share(worker, uses) {
             let others = self.workers.iter().enumerate().filter(|(index, _)| *index != worker);
@@ -111,69 +117,69 @@ impl Shared {
         }
     }
 
-    /// Connections of all workers.
+    /// Number of connections of all workers.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// There is one more.
+    /// Counts a new connection.
     pub fn one_more(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is one less.
+    /// Counts the end of a connection.
     pub fn one_less(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A worker has no more room.
+    /// Reports that a worker is full, and wakes the head.
     pub fn say_full(&self) {
         if !self.is_full.swap(true, Ordering::AcqRel) {
             self.head.ring();
         }
     }
 
-    /// Whether one has said so since this was last asked.
+    /// True if a worker was full since the last call.
     pub fn was_full(&self) -> bool {
         self.is_full.swap(false, Ordering::AcqRel)
     }
 
-    /// A connection was not made; the head is woken for the first it has not taken yet.
+    /// Reports a refused connection. Wakes the head unless an earlier report is still pending.
     pub fn refuse(&self, refused: Refused) {
         if lock(&self.refused).replace(refused).is_none() {
             self.head.ring();
         }
     }
 
-    /// The last connection that was not made since this was last asked.
+    /// Returns the last refused connection since the previous call.
     pub fn take_refused(&self) -> Option<Refused> {
         lock(&self.refused).take()
     }
 
-    /// A worker's numbers are these.
+    /// Publishes a worker's counters.
     pub fn count(&self, worker: usize, counts: Counts) {
         if let Some(worker) = self.workers.get(worker) {
             *lock(&worker.counts) = counts;
         }
     }
 
-    /// Every worker's numbers.
+    /// Returns the counters of every worker.
     pub fn counts(&self) -> impl Iterator<Item = Counts> {
         self.workers.iter().map(|worker| *lock(&worker.counts))
     }
 
-    /// Whether a thread has come to its end, so that all shall.
+    /// True if a thread has ended, so that all threads must end.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// What a thread holds while it runs: with it all come to their end.
+    /// Returns a guard that a thread holds while it runs. Dropping it ends all threads.
     pub fn running(&self) -> Running<'_> {
         Running(self)
     }
 }
 
-/// A thread runs.
+/// Guard of a running thread. Dropping it ends all threads.
 pub struct Running<'a>(&'a Shared);
 
 impl Drop for Running<'_> {

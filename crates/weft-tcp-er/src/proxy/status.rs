@@ -1,30 +1,30 @@
-//! What the proxy says of itself, in one line of text.
+//! The proxy's reports to the daemon, each in one line of text.
 
 use std::fmt;
 use std::iter::Sum;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// What is counted, by each worker.
+/// Counters of one worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Connections now.
+    /// Number of current connections.
     pub connections: u64,
-    /// Connections taken in since it began.
+    /// Number of connections accepted since the start.
     pub taken: u64,
-    /// Those whose server could not be reached.
+    /// Number of connections to a server that could not be reached.
     pub unreachable: u64,
-    /// Those that were reset by either side, or broke.
+    /// Number of connections that either side reset, or that broke.
     pub reset: u64,
-    /// Those that ended in order.
+    /// Number of connections that ended with FIN in both directions.
     pub ended: u64,
-    /// Bytes from clients to servers.
+    /// Number of bytes from clients to servers.
     pub up_bytes: u64,
-    /// Bytes from servers to clients.
+    /// Number of bytes from servers to clients.
     pub down_bytes: u64,
-    /// Pipes with bytes in them.
+    /// Number of pipes in use.
     pub pipes: u64,
-    /// Number of connections that a rule denied.
+    /// Number of connections that the access rules refused.
     pub refused: u64,
 }
 
@@ -44,16 +44,16 @@ impl Sum for Counts {
     }
 }
 
-/// How the proxy is.
+/// Status of the proxy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// The sum of all workers'.
+    /// Sum of all workers' counters.
     pub counts: Counts,
-    /// The most connections it takes.
+    /// Maximum number of connections.
     pub capacity: u64,
-    /// Whether new connections are taken in, or go plain because it is full.
+    /// True if new connections are diverted. False if they bypass the proxy because it is full.
     pub is_open: bool,
-    /// The congestion control of legs between proxies.
+    /// Congestion control of legs between proxies.
     pub congestion: String,
 }
 
@@ -90,14 +90,14 @@ impl FromStr for Status {
     }
 }
 
-/// A connection that was not made.
+/// A connection that the proxy refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// The client.
+    /// Address of the client.
     pub from: SocketAddr,
-    /// The server.
+    /// Address of the server.
     pub to: SocketAddr,
-    /// Why, for people.
+    /// Reason, for people.
     pub why: String,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What begins the line about a connection that was not made.
+/// First word of a line about a refused connection.
 const REFUSED: &str = "refused";
 
 impl FromStr for Refused {
@@ -125,12 +125,12 @@ impl FromStr for Refused {
     }
 }
 
-/// A line of the proxy.
+/// One line of the proxy's reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// How it is.
+    /// Status of the proxy.
     Status(Status),
-    /// The last connection that was not made.
+    /// The last refused connection of the interval between two reports.
     Refused(Refused),
 }
 

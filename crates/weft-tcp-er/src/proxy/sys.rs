@@ -1,4 +1,4 @@
-//! The system calls of the proxy: sockets with other hosts' addresses, splicing, epoll.
+//! System calls of the proxy: sockets with addresses of other hosts, splicing and epoll.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -8,25 +8,27 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{from_mut, from_ref, null_mut};
 use std::time::Duration;
 
-/// Not in `libc`: linux/tcp.h.
+/// Socket option `TCP_FASTOPEN_NO_COOKIE` of linux/tcp.h, which `libc` lacks.
 const TCP_FASTOPEN_NO_COOKIE: c_int = 34;
-/// Not in `libc`: linux/sockios.h.
+/// Request `SIOCOUTQNSD` of linux/sockios.h, which `libc` lacks.
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
-/// Not in `libc`: asm-generic/sockios.h.
+/// Request `SIOCATMARK` of asm-generic/sockios.h, which `libc` lacks.
 const SIOCATMARK: libc::Ioctl = 0x8905;
-/// Of `tcpi_options`: what went with the SYN was acknowledged with it (linux/tcp.h).
+/// Bit of `tcpi_options`: the data in the SYN was acknowledged with the SYN (linux/tcp.h).
 const TCPI_OPT_SYN_DATA: u8 = 32;
-/// Ends repair without asking for the window (linux/tcp.h).
+/// Value of `TCP_REPAIR` that ends repair mode without a window probe (linux/tcp.h).
 const TCP_REPAIR_OFF_NO_WP: c_int = -1;
-/// How long a leg may be silent before the kernel asks whether anybody is there, and how often it asks, in seconds and times.
+/// Keepalive of a leg: 120 s of silence before the first probe, 30 s between probes, 4 probes.
 const KEEPALIVE: [(c_int, c_int); 3] = [(libc::TCP_KEEPIDLE, 120), (libc::TCP_KEEPINTVL, 30), (libc::TCP_KEEPCNT, 4)];
-/// Bytes a socket takes beyond what is under way: what keeps memory small where a receiver is slow.
+/// Maximum number of unsent bytes in a socket. It limits memory where a receiver is slow.
 const UNSENT: c_int = 256 << 10;
-/// Bytes of a leg between proxies in its buffers, of which the kernel takes twice as many with all it keeps beside them: 200 Mbit/s over
-/// 300 ms, or a third of that while repairs are lost too.
+/// Requested socket buffer of a leg between proxies, in bytes. The kernel doubles it.
+///
+/// Derived: it holds 200 Mbit/s over 300 ms, or a third of that while retransmissions are lost too.
 const UNDER_WAY: c_int = 8 << 20;
-/// Of that, what a leg may send before the other proxy has said how much it takes.
+/// Number of bytes that a leg may send before the other proxy has announced its window.
 const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;
+/// Length of a listening socket's accept queue, in connections.
 const BACKLOG: c_int = 4_096;
 
 fn check(result: c_int) -> io::Result<c_int> {
@@ -37,7 +39,7 @@ fn count(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// What would block is nothing.
+/// Converts "would block" into `None`.
 pub fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -46,7 +48,7 @@ pub fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// An address as the kernel wants it.
+/// A socket address in the kernel's layout.
 struct Name {
     storage: libc::sockaddr_storage,
     len: libc::socklen_t,
@@ -83,7 +85,7 @@ impl Name {
                     sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
                     sin6_scope_id: v6.scope_id(),
                 };
-                // SAFETY: as above.
+                // SAFETY: sockaddr_storage is large enough and aligned for every address.
                 unsafe { at.write(to) };
                 name.len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
             }
@@ -94,12 +96,12 @@ impl Name {
     fn address(&self) -> io::Result<SocketAddr> {
         match c_int::from(self.storage.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the family says which address it is; the storage is large enough and aligned for it.
+                // SAFETY: the family determines the address type. The storage is large enough and aligned for it.
                 let v4 = unsafe { from_ref(&self.storage).cast::<libc::sockaddr_in>().read() };
                 Ok((IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()), u16::from_be(v4.sin_port)).into())
             }
             libc::AF_INET6 => {
-                // SAFETY: as above.
+                // SAFETY: the family determines the address type. The storage is large enough and aligned for it.
                 let v6 = unsafe { from_ref(&self.storage).cast::<libc::sockaddr_in6>().read() };
                 Ok((Ipv6Addr::from(v6.sin6_addr.s6_addr), u16::from_be(v6.sin6_port)).into())
             }
@@ -112,7 +114,7 @@ impl Name {
     }
 }
 
-/// A TCP socket.
+/// A TCP socket that may use addresses of other hosts.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -123,12 +125,13 @@ impl AsRawFd for Socket {
 }
 
 impl Socket {
-    /// A socket of the family of `like` that may have addresses of others. Its packets carry `mark`; closed before it has ended in
-    /// order, it resets its connection.
+    /// Creates a socket of the address family of `like` that may use addresses of other hosts.
+    ///
+    /// Its packets carry `mark`. If it is closed before its connection has ended, it resets the connection.
     pub fn new(like: SocketAddr, mark: u32) -> io::Result<Socket> {
         let family = if like.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let socket = unsafe { Socket(OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?)) };
         match like.is_ipv4() {
             true => socket.set(libc::SOL_IP, libc::IP_TRANSPARENT, 1)?,
@@ -145,77 +148,81 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A listening socket, which may share its address with others of this user; what it accepts inherits its options.
+    /// Creates a listening socket. Accepted sockets inherit its options.
+    ///
+    /// It may share its address with other sockets of the same user.
     pub fn listen(at: SocketAddr, mark: u32) -> io::Result<Socket> {
         let socket = Socket::new(at, mark)?;
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
         let name = Name::of(at);
-        // SAFETY: the descriptor is ours, pointer and length describe `name`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.len) })?;
         // SAFETY: no pointers.
         check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
         Ok(socket)
     }
 
-    /// Data in the first packet is taken without a cookie (RFC 7413), where the namespace's `net.ipv4.tcp_fastopen` allows it.
+    /// Accepts data in the SYN without a cookie (RFC 7413).
+    ///
+    /// The namespace's `net.ipv4.tcp_fastopen` must allow it.
     pub fn take_early_data(&self) -> io::Result<()> {
         self.set(libc::SOL_TCP, libc::TCP_FASTOPEN, BACKLOG)?;
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
     }
 
-    /// The next connection, if there is one.
+    /// Accepts the next connection, if there is one.
     pub fn accept(&self) -> io::Result<Option<Socket>> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: the descriptor is ours, the address is not asked for.
+        // SAFETY: this object owns the descriptor. The address is not requested.
         let accepted = unsafe { libc::accept4(self.as_raw_fd(), null_mut(), null_mut(), flags) };
-        // SAFETY: it is new, and nobody else's.
+        // SAFETY: the descriptor is new and nothing else owns it.
         Ok(unless_blocked(check(accepted))?.map(|fd| Socket(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// The near end: of an accepted connection what its client connected to.
+    /// Returns the local address. For an accepted connection it is the address to which the client connected.
     pub fn local(&self) -> io::Result<SocketAddr> {
         let mut name = Name::empty();
         let storage = from_mut(&mut name.storage).cast();
-        // SAFETY: the descriptor is ours, pointer and length describe `name`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::getsockname(self.as_raw_fd(), storage, &raw mut name.len) })?;
         name.address()
     }
 
-    /// The far end.
+    /// Returns the remote address.
     pub fn remote(&self) -> io::Result<SocketAddr> {
         let mut name = Name::empty();
         let storage = from_mut(&mut name.storage).cast();
-        // SAFETY: the descriptor is ours, pointer and length describe `name`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::getpeername(self.as_raw_fd(), storage, &raw mut name.len) })?;
         name.address()
     }
 
-    /// Gives it an address, which may be another host's; with port 0 the port is chosen when it connects.
+    /// Binds the socket to an address, which may be another host's. With port 0 the kernel chooses the port on connect.
     pub fn bind(&self, to: SocketAddr) -> io::Result<()> {
         if to.port() == 0 {
             self.set(libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         }
         let name = Name::of(to);
-        // SAFETY: the descriptor is ours, pointer and length describe `name`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::bind(self.as_raw_fd(), name.pointer(), name.len) }).map(drop)
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
         let name = Name::of(to);
-        // SAFETY: the descriptor is ours, pointer and length describe `name`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         match check(unsafe { libc::connect(self.as_raw_fd(), name.pointer(), name.len) }) {
             Err(why) if why.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
             result => result.map(drop),
         }
     }
 
-    /// Begins to connect with data in the first packet (RFC 7413, without a cookie); gives how much of it was taken.
+    /// Starts to connect with data in the SYN (RFC 7413, without a cookie). Returns the number of bytes accepted.
     pub fn connect_with(&self, to: SocketAddr, data: &[u8]) -> io::Result<usize> {
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)?;
         let name = Name::of(to);
         let flags = libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the descriptor is ours, pointers and lengths describe `data` and `name`.
+        // SAFETY: this object owns the descriptor. Pointers and lengths describe `data` and `name`.
         let sent = count(unsafe {
             libc::sendto(self.as_raw_fd(), data.as_ptr().cast(), data.len(), flags, name.pointer(), name.len)
         });
@@ -225,43 +232,46 @@ impl Socket {
         }
     }
 
-    /// Chooses the congestion control.
+    /// Sets the congestion control.
     pub fn set_congestion(&self, name: &str) -> io::Result<()> {
         self.set_bytes(libc::SOL_TCP, libc::TCP_CONGESTION, name.as_bytes())
     }
 
-    /// Limits what it sends, in bytes a second; `None` lifts the limit.
+    /// Limits the sending rate, in bytes per second; `None` removes the limit.
     pub fn set_rate(&self, rate: Option<u64>) -> io::Result<()> {
-        // The kernel takes 64 bits as well as 32.
+        // The kernel accepts 64 bits as well as 32.
         self.set_bytes(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.unwrap_or(u64::MAX).to_ne_bytes())
     }
 
-    /// Room for what is under way on a long path, and for what waits behind repairs of repairs. The system's own limits stay where
-    /// the kernel does not let us pass them.
+    /// Enlarges the socket buffers for a long path and for data that waits behind lost retransmissions.
+    ///
+    /// If the kernel does not permit this, the system's limits remain.
     pub fn hold_more(&self) {
         for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
             let _ = self.set(libc::SOL_SOCKET, option, UNDER_WAY);
         }
     }
 
-    /// Whether data went with the first packet, here or there, and was taken: without a cookie only another proxy does that.
+    /// True if the SYN carried data and the receiver accepted it. Without a cookie only another proxy does so.
     pub fn spoke_early(&self) -> bool {
         const OPTIONS: usize = 5;
-        // What follows is not asked for.
+        // The rest of `struct tcp_info` is not requested.
         let mut info = [0; 8];
         self.get_bytes(libc::SOL_TCP, libc::TCP_INFO, &mut info).is_ok() && info[OPTIONS] & TCPI_OPT_SYN_DATA != 0
     }
 
-    /// Sends as if the far end had shown the window that a proxy has: a SYN's is 64 KiB at most (RFC 7323, section 2.2), and what is
-    /// behind it would wait for the first acknowledgement. The far end takes what its buffer holds, whatever the SYN could say.
+    /// Sends as if the far end had already announced the window of a proxy.
+    ///
+    /// A SYN announces at most 64 KiB (RFC 7323 §2.2), and further data would wait for the first acknowledgement. The
+    /// far end accepts data up to its buffer size, regardless of the SYN's window.
     ///
     /// # Errors
-    /// When the kernel does not let us; then all is as before.
+    /// Fails if the kernel does not permit it. The socket is then unchanged.
     pub fn assume_window(&self) -> io::Result<()> {
         self.set(libc::SOL_TCP, libc::TCP_REPAIR, 1)?;
         let assumed = self.widen_window();
         let ended = self.set(libc::SOL_TCP, libc::TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
-        // Repair's end has taken it away.
+        // The end of repair mode has cleared this option.
         self.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
         assumed.and(ended)
     }
@@ -277,14 +287,14 @@ impl Socket {
         self.set_bytes(libc::SOL_TCP, libc::TCP_REPAIR_WINDOW, fields.as_flattened())
     }
 
-    /// Whether closing resets the connection instead of ending it in order.
+    /// Sets whether closing resets the connection instead of ending it with FIN.
     pub fn reset_on_close(&self, reset: bool) -> io::Result<()> {
         let linger = [c_int::from(reset), 0];
         let bytes: Vec<u8> = linger.iter().flat_map(|value| value.to_ne_bytes()).collect();
         self.set_bytes(libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
     }
 
-    /// The error that came since it was last asked.
+    /// Returns and clears the pending error.
     pub fn take_error(&self) -> io::Result<()> {
         let mut error = [0; 4];
         self.get_bytes(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
@@ -294,53 +304,53 @@ impl Socket {
         }
     }
 
-    /// Bytes that are not acknowledged yet.
+    /// Number of bytes that are not acknowledged yet.
     pub fn unacknowledged(&self) -> u64 {
         self.ask(libc::TIOCOUTQ)
     }
 
-    /// Bytes that were not even sent yet.
+    /// Number of bytes that are not sent yet.
     pub fn unsent(&self) -> u64 {
         self.ask(SIOCOUTQNSD)
     }
 
-    /// Whether the next byte is the urgent one.
+    /// True if the next byte is the urgent one.
     pub fn is_at_mark(&self) -> bool {
         self.ask(SIOCATMARK) != 0
     }
 
     fn ask(&self, request: libc::Ioctl) -> u64 {
         let mut value: c_int = 0;
-        // SAFETY: the descriptor is ours; these requests write one int.
+        // SAFETY: this object owns the descriptor. These requests write one int.
         let result = unsafe { libc::ioctl(self.as_raw_fd(), request, &raw mut value) };
         if result < 0 { 0 } else { u64::try_from(value).unwrap_or(0) }
     }
 
-    /// Copies what has come without taking it.
+    /// Copies received bytes without consuming them.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into, libc::MSG_PEEK)
     }
 
-    /// Takes what was looked at before.
+    /// Consumes bytes that were peeked at before.
     pub fn skip(&self, bytes: usize) -> io::Result<usize> {
-        // With MSG_TRUNC TCP copies nothing (tcp(7)).
-        // SAFETY: the descriptor is ours; nothing is written to the null pointer.
+        // With MSG_TRUNC, TCP copies nothing (tcp(7)).
+        // SAFETY: this object owns the descriptor. The kernel writes nothing to the null pointer.
         count(unsafe { libc::recv(self.as_raw_fd(), null_mut(), bytes, libc::MSG_TRUNC | libc::MSG_DONTWAIT) })
     }
 
     fn receive(&self, into: &mut [u8], flags: c_int) -> io::Result<usize> {
-        // SAFETY: the descriptor is ours, pointer and length describe `into`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `into`.
         count(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags | libc::MSG_DONTWAIT) })
     }
 
-    /// Sends; with `urgent` the last byte is marked so.
+    /// Sends bytes. With `urgent`, the last byte is marked as urgent.
     pub fn send(&self, bytes: &[u8], urgent: bool) -> io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if urgent { libc::MSG_OOB } else { 0 };
-        // SAFETY: the descriptor is ours, pointer and length describe `bytes`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `bytes`.
         count(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
     }
 
-    /// Says that nothing follows.
+    /// Sends the end of the stream (FIN).
     pub fn finish(&self) -> io::Result<()> {
         // SAFETY: no pointers.
         check(unsafe { libc::shutdown(self.as_raw_fd(), libc::SHUT_WR) }).map(drop)
@@ -348,7 +358,7 @@ impl Socket {
 
     fn get_bytes(&self, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<()> {
         let mut len = value.len() as libc::socklen_t;
-        // SAFETY: the descriptor is ours; pointer and length describe `value`.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `value`.
         let result = unsafe {
             libc::getsockopt(self.as_raw_fd(), level, option, value.as_mut_ptr().cast::<c_void>(), &raw mut len)
         };
@@ -362,12 +372,12 @@ impl Socket {
 
     fn set_bytes(&self, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
         let len = value.len() as libc::socklen_t;
-        // SAFETY: the descriptor is ours; pointer and length describe `value`, which the kernel only reads.
+        // SAFETY: this object owns the descriptor. Pointer and length describe `value`, which the kernel only reads.
         check(unsafe { libc::setsockopt(self.as_raw_fd(), level, option, value.as_ptr().cast(), len) }).map(drop)
     }
 }
 
-/// A pipe whose ends do not block.
+/// A pipe with non-blocking ends.
 #[derive(Debug)]
 pub struct Pipe {
     read: OwnedFd,
@@ -375,25 +385,25 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe for about `bytes`, if the kernel gives so much.
+    /// Creates a pipe with a capacity of about `bytes`, or less if the kernel limits it.
     pub fn new(bytes: c_int) -> io::Result<Pipe> {
         let mut ends = [0; 2];
-        // SAFETY: `ends` has room for two descriptors, which are new.
+        // SAFETY: `ends` has space for two descriptors, which are new.
         check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) })?;
-        // SAFETY: they are nobody else's.
+        // SAFETY: nothing else owns the two descriptors.
         let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        // A smaller one works as well.
+        // A smaller pipe works as well.
         // SAFETY: no pointers.
         let _ = unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) };
         Ok(Pipe { read, write })
     }
 
-    /// Moves what has come by `from` into it.
+    /// Moves received bytes from `from` into the pipe, at most `most`.
     pub fn fill(&self, from: &Socket, most: usize) -> io::Result<usize> {
         splice(from.as_raw_fd(), self.write.as_raw_fd(), most, 0)
     }
 
-    /// Moves its first `bytes` to `to`.
+    /// Moves the first `bytes` of the pipe to `to`.
     pub fn drain(&self, to: &Socket, bytes: usize) -> io::Result<usize> {
         splice(self.read.as_raw_fd(), to.as_raw_fd(), bytes, 0)
     }
@@ -401,67 +411,67 @@ impl Pipe {
 
 fn splice(from: RawFd, to: RawFd, bytes: usize, flags: u32) -> io::Result<usize> {
     let flags = flags | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-    // SAFETY: both descriptors are open, no offsets are given.
+    // SAFETY: both descriptors are open, and no offsets are given.
     count(unsafe { libc::splice(from, null_mut(), to, null_mut(), bytes, flags) })
 }
 
-/// What happened to a descriptor.
+/// Events of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Happened {
-    /// The name it was given.
+    /// Token with which the descriptor was registered.
     pub token: u64,
-    /// Something may have come, or the end.
+    /// True if data or the end of the stream may have arrived.
     pub readable: bool,
-    /// There may be room again, or the connection has come about.
+    /// True if the socket may accept data again, or the connection was established.
     pub writable: bool,
-    /// An urgent byte is on its way.
+    /// True if an urgent byte is in the stream.
     pub urgent: bool,
-    /// It has failed.
+    /// True if the descriptor has an error.
     pub failed: bool,
 }
 
-/// Edge-triggered readiness (epoll).
+/// Edge-triggered readiness of descriptors (epoll).
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
 }
 
-/// Events taken at once.
+/// Maximum number of events that one wait returns.
 const EVENTS: usize = 512;
 
 impl Poll {
-    /// Watches nothing yet.
+    /// Creates a poll that watches nothing yet.
     pub fn new() -> io::Result<Poll> {
-        // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         Ok(Poll { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS] })
     }
 
-    /// Tells every change of a connection.
+    /// Reports every change of a connection's readiness (edge-triggered).
     pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
         self.add(socket.as_raw_fd(), token, events)
     }
 
-    /// Tells as long as there is something to read.
+    /// Reports a descriptor as long as it is readable (level-triggered).
     pub fn watch_input(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
         self.add(descriptor, token, libc::EPOLLIN)
     }
 
     fn add(&self, descriptor: RawFd, token: u64, events: c_int) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: token };
-        // SAFETY: both descriptors are open; `event` lives until the return.
+        // SAFETY: both descriptors are open, and `event` outlives the call.
         check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor, &raw mut event) })
             .map(drop)
     }
 
-    /// Waits for something to happen, at most so long.
+    /// Waits for events, at most for `most`.
     pub fn wait(&mut self, most: Duration, happened: &mut Vec<Happened>) -> io::Result<()> {
         happened.clear();
         let millis = c_int::try_from(most.as_micros().div_ceil(1_000)).unwrap_or(c_int::MAX);
         let room = self.events.len() as c_int;
-        // SAFETY: the descriptor is ours, `events` has the room that is said.
+        // SAFETY: this object owns the descriptor, and `events` holds the given number of entries.
         let ready = check(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), room, millis) });
         let ready = match ready {
             Err(why) if why.kind() == io::ErrorKind::Interrupted => 0,
@@ -481,27 +491,28 @@ impl Poll {
     }
 }
 
-/// Gives this thread a table of descriptors of its own: a copy, so that it still knows those that are open, by their numbers.
+/// Gives this thread its own descriptor table: a copy in which all open descriptors keep their numbers.
 pub fn own_descriptors() -> io::Result<()> {
-    // SAFETY: no pointers; who owns a descriptor that was open closes the number in its own thread's table, where it stays valid.
+    // SAFETY: no pointers. The owner of an open descriptor closes the number in its own thread's table, where it stays
+    // valid.
     check(unsafe { libc::unshare(libc::CLONE_FILES) }).map(drop)
 }
 
-/// A counter that shows as readable while it is not 0, and does not block.
+/// Creates a non-blocking counter that is readable while it is not 0.
 pub fn event_descriptor() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) })
 }
 
-/// Raises the number of descriptors each thread's table may have as far as the kernel lets it, `wanted` at most; gives what it may have.
+/// Raises the descriptor limit toward `wanted` as far as permitted, and returns the new limit.
 pub fn raise_descriptors(wanted: u64) -> io::Result<u64> {
     // SAFETY: all zeros is a valid rlimit.
     let mut limit: libc::rlimit = unsafe { zeroed() };
-    // SAFETY: `limit` lives until the return.
+    // SAFETY: `limit` outlives the call.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
     for most in [wanted.max(limit.rlim_max), limit.rlim_max] {
         let raised = libc::rlimit { rlim_cur: wanted.clamp(limit.rlim_cur, most), rlim_max: most };
-        // SAFETY: `raised` lives until the return.
+        // SAFETY: `raised` outlives the call.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
             return Ok(raised.rlim_cur);
         }
@@ -509,7 +520,7 @@ pub fn raise_descriptors(wanted: u64) -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Lets reads of a descriptor return at once.
+/// Makes reads of a descriptor non-blocking.
 pub fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: no pointers.
     let flags = check(unsafe { libc::fcntl(descriptor, libc::F_GETFL) })?;
@@ -546,7 +557,8 @@ mod tests {
         }
     }
 
-    /// Both ends of a connection over loopback, the near one first; the listener holds what a proxy's does.
+    /// Returns both ends of a connection over loopback, the near one first. The listener's buffers are those of a
+    /// proxy.
     fn connection(early: Option<&[u8]>) -> (Socket, Socket) {
         let listener = Socket::listen("127.0.0.1:0".parse().unwrap(), MARK).unwrap();
         listener.take_early_data().unwrap();
@@ -575,7 +587,7 @@ mod tests {
             assert!(near.spoke_early() && far.spoke_early() && window(&near) <= 65_535);
             near.assume_window()?;
             assert_eq!(window(&near), ASSUMED_WINDOW);
-            // What was assumed is there, and the connection goes on.
+            // The assumed window is actually available, and the connection continues.
             let (mut sent, mut got, mut buffer) = (5, 0, vec![0; 1 << 20]);
             while sent < 3 << 20 || got < sent {
                 if sent < 3 << 20 {

@@ -1,47 +1,53 @@
-//! Connections by number; a number that is used again has another name.
+//! Table of connections. An id stays unique when its slot is used again.
 
 use super::connection::Connection;
 
-/// A connection's name: its number and how often the number was given before.
+/// Identifies a connection: the number of its slot, and how often the slot was used before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id {
+    /// Number of the slot.
     number: u32,
+    /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
 }
 
 impl Id {
-    /// The name as one number of 63 bits.
+    /// Returns the id as one number of 63 bits.
     pub fn to_bits(self) -> u64 {
         u64::from(self.turn & (u32::MAX >> 1)) << 32 | u64::from(self.number)
     }
 
-    /// The same name again.
+    /// Creates an id from its number.
     pub fn from_bits(bits: u64) -> Id {
         Id { number: bits as u32, turn: (bits >> 32) as u32 }
     }
 }
 
+/// A slot of the table.
 #[derive(Default)]
 struct Place {
+    /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
     connection: Option<Box<Connection>>,
 }
 
-/// All connections.
+/// All connections of a worker.
 #[derive(Default)]
 pub struct Table {
     places: Vec<Place>,
+    /// Numbers of the free slots.
     free: Vec<u32>,
+    /// Number of connections.
     len: usize,
 }
 
 impl Table {
-    /// How many there are.
+    /// Number of connections.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes one in.
+    /// Inserts a connection and returns its id.
     pub fn insert(&mut self, connection: Connection) -> Id {
         let number = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
@@ -56,13 +62,13 @@ impl Table {
         id
     }
 
-    /// The one of this name, if it is still there.
+    /// Returns the connection with this id, if it still exists.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut Connection> {
         let place = self.places.get_mut(id.number as usize).filter(|place| place.turn == id.turn)?;
         place.connection.as_deref_mut()
     }
 
-    /// Takes one out.
+    /// Removes and returns the connection with this id.
     pub fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
         let place = self.places.get_mut(id.number as usize).filter(|place| place.turn == id.turn)?;
         let connection = place.connection.take()?;

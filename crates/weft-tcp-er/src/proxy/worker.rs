@@ -1,4 +1,4 @@
-//! A worker: one thread, edge-triggered, with connections, descriptors and listening sockets of its own.
+//! A worker: one thread with its own connections, descriptors and listening sockets. Its polling is edge-triggered.
 
 use super::connection::{Calling, Connection, State, port_range};
 use super::direction::Pumped;
@@ -16,20 +16,23 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections accepted from one socket in a turn.
+/// Maximum number of connections accepted from one socket in a turn.
 const ACCEPTS: usize = 64;
-/// How long a client may take to say something that goes with the first packet.
+/// Time that a client has to send bytes that can go with the first packet.
 const EARLY: Duration = Duration::from_millis(2);
-/// The longest wait.
+/// Maximum waiting time of the event loop.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Names of descriptors that are no legs; legs have theirs doubled, and one more for the server's.
+/// Poll token of the worker's wake-up signal.
+///
+/// The token of a leg is the connection's id, doubled, plus one for the server's leg.
 const BELL: u64 = u64::MAX;
+/// Poll token of the first listening socket.
 const FIRST_LISTENER: u64 = u64::MAX - 64;
 
-/// One of them.
+/// One worker.
 pub struct Worker<'a> {
-    /// Its number, from 0.
+    /// Number of the worker, from 0.
     index: usize,
     /// The mark of the proxy's own packets.
     mark: u32,
@@ -42,16 +45,16 @@ pub struct Worker<'a> {
     granting: Granting,
     /// Connections that wait for their client's first bytes, the oldest first.
     listening: VecDeque<(Instant, Id)>,
-    /// Connections with more to do than a turn.
+    /// Connections with more to forward than one turn allows.
     again: Vec<Id>,
     counts: Counts,
 }
 
 impl<'a> Worker<'a> {
-    /// Worker number `index`, in the thread it is made in: from now on that has descriptors of its own beside those that are open.
+    /// Creates worker `index` in the current thread, which gets its own descriptor table.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses a descriptor.
     pub fn new(index: usize, mark: u32, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Worker<'a>> {
         sys::own_descriptors()?;
         let poll = Poll::new()?;
@@ -75,10 +78,10 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs until it is over.
+    /// Runs until a thread of the proxy ends.
     ///
     /// # Errors
-    /// When the kernel fails.
+    /// Fails if the kernel returns an error.
     pub fn run(&mut self) -> io::Result<()> {
         let mut happened = Vec::new();
         while !self.shared.is_over() {
@@ -116,7 +119,7 @@ impl<'a> Worker<'a> {
         [early, granting].into_iter().flatten().min().unwrap_or(IDLE).min(IDLE)
     }
 
-    /// Something that is shared has changed.
+    /// Reads shared state after a wake-up.
     fn hear(&mut self) -> io::Result<()> {
         self.shared.bell(self.index).map_or(Ok(()), |bell| bell.hear())?;
         self.take_settings();
@@ -143,7 +146,7 @@ impl<'a> Worker<'a> {
                         self.judge_and_take_in(connection, listener.role);
                     }
                 }
-                // Of one that has gone before it was accepted.
+                // The client had disconnected before its connection was accepted.
                 Err(why) if why.raw_os_error() == Some(libc::ECONNABORTED) => {}
                 Err(why) if !is_want_of_room(&why) => return Err(why),
                 Err(_) => {
@@ -158,7 +161,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes in what the rules allow; the rest is reset when it goes.
+    /// Takes in a connection that the access rules allow. Dropping any other connection resets it.
     fn judge_and_take_in(&mut self, connection: Connection, role: Role) {
         let (from, to) = connection.ends();
         match self.settings.access.judge(from.ip(), to) {
@@ -181,7 +184,7 @@ impl<'a> Worker<'a> {
             let rate = self.shared.granted(connection.peer_address());
             connection.rate = rate;
             if rate.is_some() {
-                // The next renewal makes up for it.
+                // An error is ignored, because the next renewal sets the rate.
                 let _ = connection.client().set_rate(rate);
             }
             self.call(id);
@@ -213,7 +216,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Calls the servers of clients that wait to be spoken to.
+    /// Connects to the servers of clients that have sent nothing within [`EARLY`].
     fn call_silent(&mut self, now: Instant) {
         while let Some((_, id)) = self.listening.pop_front_if(|(at, _)| *at <= now) {
             self.call(id);
@@ -275,7 +278,7 @@ fn leg(id: Id, is_server: bool) -> u64 {
     id.to_bits() << 1 | u64::from(is_server)
 }
 
-/// Whether descriptors or memory have run out.
+/// True if descriptors or memory have run out.
 fn is_want_of_room(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

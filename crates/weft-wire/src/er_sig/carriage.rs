@@ -1,26 +1,33 @@
-//! A [`Signal`] in the IP header of a packet: an IPv4 option, or an IPv6 hop-by-hop option that who does not know it passes over and
-//! nodes may change. Their numbers are those for experiments (RFC 4727).
+//! Carries a [`Signal`] in the IP header of a packet.
+//!
+//! In IPv4 the signal is an IP option. In IPv6 it is a hop-by-hop option that nodes skip if they do not support it, and
+//! that nodes may change in transit. The option numbers are those reserved for experiments (RFC 4727).
 
 use super::{SIGNAL_LEN, Signal};
 use crate::WireError;
 use crate::bytes::{array_at, put_at};
 use crate::ip::options::{IpOption, finish_header};
 
-/// Bytes a signal adds to a packet.
+/// Number of bytes that a signal adds to a packet.
 pub const ADDED_LEN: usize = 32;
 
-/// RFC 4727 §2.5: not copied into fragments; §3.4: 00, skipped where unknown, 1, may change on the way.
+/// Option numbers of a signal: IPv4 kind 30 (RFC 4727 §2.5), IPv6 type 0x3e (RFC 4727 §3.4).
+///
+/// The IPv4 option is not copied into fragments. The high bits of the IPv6 type mean: 00, skip if unknown; 1, may
+/// change in transit.
 const OPTION: IpOption = IpOption { ipv4: 30, ipv6: 0x3e, len: SIGNAL_LEN };
 
-/// Where a packet's signal begins; `None` if it has none. Options behind one that makes no sense are not looked at.
+/// Returns the offset of a packet's signal, or `None` if it has none.
+///
+/// The search stops at an invalid option and ignores all options behind it.
 ///
 /// # Errors
-/// [`WireError::Truncated`], [`WireError::Version`], or [`WireError::Malformed`] for lengths that contradict each other.
+/// [`WireError::Truncated`], [`WireError::Version`], or [`WireError::Malformed`] for contradictory lengths.
 pub fn locate(packet: &[u8]) -> Result<Option<usize>, WireError> {
     OPTION.locate(packet)
 }
 
-/// Reads the signal of a packet, and where it begins.
+/// Returns a packet's signal and its offset, in bytes.
 ///
 /// # Errors
 /// As [`locate`] and [`Signal::parse`].
@@ -30,7 +37,7 @@ pub fn parse(packet: &[u8]) -> Result<Option<(usize, Signal)>, WireError> {
     Ok(Some((at, Signal::parse(&bytes)?)))
 }
 
-/// Writes a signal over the one that begins `at`.
+/// Overwrites the signal at offset `at`.
 ///
 /// # Errors
 /// [`WireError::Truncated`], or as [`Signal::emit`].
@@ -41,19 +48,22 @@ pub fn update(packet: &mut [u8], at: usize, signal: &Signal) -> Result<(), WireE
     finish_header(packet)
 }
 
-/// Writes the packet with a signal to `out`; gives its length, [`ADDED_LEN`] more.
+/// Writes `packet` with a signal to `out` and returns the length, which is [`ADDED_LEN`] bytes greater.
 ///
 /// # Errors
-/// [`WireError::NoRoom`] in `out`, or in an IPv4 header; [`WireError::TooLong`] for a packet that cannot be longer; [`WireError::Malformed`]
-/// for one that has a signal, or is not a flow's first fragment; [`WireError::Truncated`], [`WireError::Version`].
+/// [`WireError::NoRoom`] if `out` or the IPv4 header is full. [`WireError::TooLong`] if the packet would exceed the
+/// maximum IP length. [`WireError::Malformed`] if it already has a signal or is not the first fragment.
+/// [`WireError::Truncated`], [`WireError::Version`].
 pub fn insert(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Result<usize, WireError> {
     let mut bytes = [0; SIGNAL_LEN];
     signal.emit(&mut bytes)?;
     OPTION.insert(packet, &bytes, out)
 }
 
-/// Takes the signal out of a packet, which then begins so many bytes later: none if it had no signal, or if only fillers could take its
-/// place.
+/// Removes the signal in place and returns the number of bytes by which the packet's start moved.
+///
+/// The result is 0 if the packet had no signal. It is also 0 if the option could not be cut out: padding options
+/// replace it then.
 ///
 /// # Errors
 /// As [`locate`].
@@ -61,7 +71,7 @@ pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
     OPTION.remove(packet)
 }
 
-/// Puts fillers in the signal's place, which leaves the packet as long as it is; false if it had none.
+/// Replaces the signal by padding options and keeps the packet's length. Returns false if it had no signal.
 ///
 /// # Errors
 /// As [`locate`].

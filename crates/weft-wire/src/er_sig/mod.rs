@@ -1,8 +1,11 @@
-//! ER-SIG v1: explicit rates signalled in band (paper 001 §II-B and Figure 2, after TIA-1039), in an encoding of weft's own.
+//! ER-SIG v1: explicit rates, signalled in band, in weft's own encoding.
 //!
-//! A packet of a flow carries one structure of fixed layout. The sender asks for rates, each node on the way lowers them to what it
-//! grants, the receiver reflects them, and the sender confirms, so that nodes release what others did not grant. [`carriage`] puts it
-//! into IPv4 and IPv6 packets.
+//! The procedure is that of paper 001 §II-B and Figure 2, after TIA-1039. A packet of a flow carries one structure of
+//! fixed layout. The sender requests rates. Each node on the route lowers them to the rate that it grants. The receiver
+//! returns the granted rates. The sender confirms them, so that each node releases the part that another node did not
+//! grant.
+//!
+//! [`carriage`] inserts the structure into IPv4 and IPv6 packets. This module is a codec and keeps no reservation.
 
 pub mod carriage;
 mod rate16;
@@ -15,81 +18,89 @@ use crate::WireError;
 use crate::bytes::{Reader, Writer};
 use weft_units::Duration;
 
-/// Bytes of the structure.
+/// Length of the structure, in bytes.
 pub const SIGNAL_LEN: usize = 28;
 
+/// Version of the format, in the high 12 bits of the 16-bit word at offset 24.
 const VERSION: u16 = 1;
+/// Flag bit of [`Signal::must_be_met`].
 const MUST_BE_MET: u16 = 1;
+/// Flag bit of [`Signal::is_overlay`].
 const OVERLAY: u16 = 2;
+/// Mask of the flags in the 16-bit word at offset 24 of a signal.
 const FLAGS: u16 = 0x000f;
+/// Bit of [`Signal::receiver_pays`] in the first byte.
 const RECEIVER_PAYS: u8 = 2;
+/// Bit of [`Signal::is_lowered`] in the first byte.
 const IS_LOWERED: u8 = 1;
 
-/// What a signal does.
+/// Message type of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// The sender asks; nodes book for a while what they grant.
+    /// The sender requests rates. Nodes reserve the rates that they grant for a limited time.
     Request = 1,
-    /// The receiver reflects what arrived.
+    /// The receiver returns the rates that arrived.
     Response = 2,
-    /// The sender accepts; nodes book that and release the rest.
+    /// The sender accepts the rates. Nodes keep this reservation and release the rest.
     Confirm = 3,
-    /// The sender asks again while it sends.
+    /// The sender renews its request while it sends.
     Update = 4,
-    /// The sender needs it no longer.
+    /// The sender no longer needs the rates.
     Release = 5,
-    /// A node cannot meet what must be met.
+    /// A node cannot grant a rate whose full amount is required.
     Reject = 6,
 }
 
-/// What kind of rate is asked for (TIA-1039's four services).
+/// Kind of the requested rate: one of the four services of TIA-1039.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// AR: what the network can carry, renewed while it sends.
+    /// AR, available rate: the rate that the network can carry at present. The sender renews it while it sends.
     Available = 0,
-    /// GR: reserved.
+    /// GR, guaranteed rate: reserved.
     Guaranteed = 1,
-    /// MR: a ceiling, not reserved.
+    /// MR, maximum rate: an upper limit that is not reserved.
     Maximum = 2,
-    /// VR: MR and AR.
+    /// VR, variable rate: the sum of MR and AR.
     Variable = 3,
 }
 
-/// An available rate (AR), and a guaranteed or maximum one (GR).
+/// A pair of rates: the available rate (AR), and the guaranteed rate (GR) or maximum rate (MR).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rates {
-    /// AR.
+    /// Available rate (AR).
     pub available: Rate16,
-    /// GR, or MR.
+    /// Guaranteed rate (GR) or maximum rate (MR).
     pub guaranteed: Rate16,
 }
 
-/// Of the two directions of a flow, as its first sender sees them.
+/// One of the two directions of a flow, seen from the host that sent the first request: the initiator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From it.
+    /// From the initiator.
     Forward,
-    /// Toward it.
+    /// Toward the initiator.
     Reverse,
 }
 
-/// Burst tolerance in 8 bits: 4 of exponent E, 4 of mantissa M, (1 + M/16) · 2^E · 256 bytes.
+/// Burst tolerance in 8 bits: 4-bit exponent E, 4-bit mantissa M. The value is (1 + M/16) · 2^E · 256 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BurstTolerance(pub u8);
 
 impl BurstTolerance {
-    /// In bytes.
+    /// Returns the tolerance in bytes.
     pub const fn bytes(self) -> u32 {
         e4m4(self.0) * 16
     }
 }
 
-/// Delay variance in 8 bits: 4 of exponent E, 4 of mantissa M, (1 + M/16) · 2^E · 10 µs; zero: none is asked for.
+/// Delay variance in 8 bits: 4-bit exponent E, 4-bit mantissa M. The value is (1 + M/16) · 2^E · 10 µs.
+///
+/// The byte 0 means that the sender requests no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayVariance(pub u8);
 
 impl DelayVariance {
-    /// The bound asked for.
+    /// Returns the requested bound, or `None` if there is none.
     pub const fn bound(self) -> Option<Duration> {
         match self.0 {
             0 => None,
@@ -98,59 +109,60 @@ impl DelayVariance {
     }
 }
 
-/// (16 + M) · 2^E.
+/// Returns (16 + M) · 2^E.
 const fn e4m4(bits: u8) -> u32 {
     (16 + (bits & 0x0f) as u32) << (bits >> 4)
 }
 
-/// The structure.
+/// The signalling structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// What it does.
+    /// Message type.
     pub message: Message,
-    /// The kind of rate.
+    /// Kind of the requested rate.
     pub service: Service,
-    /// CH: the receiver pays, not the sender.
+    /// CH: true if the receiver pays, false if the sender pays.
     pub receiver_pays: bool,
-    /// CHG: a node lowered a rate.
+    /// CHG: true if a node lowered a rate.
     pub is_lowered: bool,
-    /// PP: who keeps its rate when it is short; 0 lowest, at most 15.
+    /// PP, pre-emption priority: at too little capacity, flows with a higher value keep their rate. Range 0 to 15.
     pub preemption: u8,
-    /// DP: 0 best effort, 15 tightest.
+    /// DP, delay priority: 0 is best effort, 15 is the tightest bound.
     pub delay_priority: u8,
-    /// BT: how far over the rate before policing.
+    /// BT: the burst, in excess of the rate, that a policer tolerates.
     pub burst: BurstTolerance,
-    /// DV.
+    /// DV: the requested bound on delay variance.
     pub delay_variance: DelayVariance,
-    /// Asked for, and then granted, from the sender.
+    /// Rates from the initiator. Nodes lower the requested values to the granted ones.
     pub forward: Rates,
-    /// The same toward it; zero: one direction only.
+    /// Rates toward the initiator. Zero means that the signal concerns the forward direction only.
     pub reverse: Rates,
-    /// What a response says arrived, or a confirmation accepts.
+    /// Rates that a response returns as arrived, or that a confirmation accepts.
     pub echoed: Rates,
-    /// The request's number, drawn by chance; answers repeat it.
+    /// Random number of the request. Answers repeat it.
     pub nonce: u32,
-    /// Nodes that took part.
+    /// Number of nodes that took part.
     pub hops: u8,
-    /// Drawn by chance, and lowered with the IP TTL by the nodes that take part: unless all do, the difference of the two changes
-    /// (RFC 4782 §3.2).
+    /// Random start value that each participating node decrements along with the IP TTL (RFC 4782 §3.2).
+    ///
+    /// If a router on the route does not take part, the difference of the two values changes.
     pub qttl: u8,
-    /// BNODE: a hash of the node that last lowered an available rate; 0: none.
+    /// BNODE: hash of the node that last lowered an available rate; 0 if none did.
     pub lowered_by: u16,
-    /// Reject what cannot be met, do not lower it.
+    /// True if a node must reject the request rather than lower it.
     pub must_be_met: bool,
-    /// It goes over an overlay link.
+    /// True if the signal crosses an overlay link.
     pub is_overlay: bool,
-    /// A keyed MAC over what nobody may change, cut short; 0: none.
+    /// Truncated keyed MAC over the fields that no node may change; 0 means no MAC.
     pub tag: u16,
 }
 
 impl Signal {
-    /// Reads a structure.
+    /// Parses a structure.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::TooLong`]; [`WireError::Version`] for another version, [`WireError::UnknownType`] for an
-    /// unknown message, [`WireError::Malformed`] for unknown flags.
+    /// [`WireError::Truncated`], [`WireError::TooLong`]; [`WireError::Version`] for another version,
+    /// [`WireError::UnknownType`] for an unknown message, [`WireError::Malformed`] for unknown flags.
     pub fn parse(bytes: &[u8]) -> Result<Signal, WireError> {
         let mut r = Reader::new(bytes);
         let (kind, priorities) = (r.u8()?, r.u8()?);
@@ -187,7 +199,7 @@ impl Signal {
         })
     }
 
-    /// Writes it to the front of `out`; gives its length, [`SIGNAL_LEN`].
+    /// Writes the structure at the start of `out` and returns its length, [`SIGNAL_LEN`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a priority above 15.
@@ -218,7 +230,9 @@ impl Signal {
         Ok(w.len())
     }
 
-    /// A node takes part whose link in `direction` grants so much: rates fall to that, and never rise. `node` is its hash, not 0.
+    /// Applies a node's grant: lowers the rates of `direction` to `grant` and never raises them.
+    ///
+    /// `node` is the hash of the participating node and must not be 0.
     pub fn pass(&mut self, direction: Direction, grant: Rates, node: u16) {
         let rates = match direction {
             Direction::Forward => &mut self.forward,
@@ -235,7 +249,7 @@ impl Signal {
         self.qttl = self.qttl.wrapping_sub(1);
     }
 
-    /// What no node on the way may change, for the tag.
+    /// Returns the fields that no node may change in transit, as input of the tag.
     pub fn immutable(&self) -> [u8; 8] {
         let [a, b, c, d] = self.nonce.to_be_bytes();
         let kind = (self.service as u8) << 2 | if self.receiver_pays { RECEIVER_PAYS } else { 0 };
@@ -243,7 +257,9 @@ impl Signal {
     }
 }
 
-/// What stays the same, from sender to receiver, if every router lowered both (RFC 4782 §3.2).
+/// Returns the difference of IP TTL and QTTL, modulo 256 (RFC 4782 §3.2).
+///
+/// It stays constant from sender to receiver if every router decremented both.
 pub const fn ttl_difference(ttl: u8, qttl: u8) -> u8 {
     ttl.wrapping_sub(qttl)
 }

@@ -1,22 +1,29 @@
 use weft_units::Rate;
 
+/// Bits of the mantissa M.
 const MANTISSA_BITS: u32 = 11;
+/// Number of mantissa values, 2048.
 const MANTISSAS: u64 = 1 << MANTISSA_BITS;
+/// Bits per second in 1 kbit/s.
 const KILO: u128 = 1_000;
 
-/// A rate in 16 bits: 5 of exponent E, 11 of mantissa M, (1 + M/2048) · 2^E kbit/s. Ordered as the rates are, so that the lesser of
-/// two is the lesser number.
+/// A rate in 16 bits: 5-bit exponent E, 11-bit mantissa M. The value is (1 + M/2048) · 2^E kbit/s.
+///
+/// The numbers are ordered as the rates, so an integer comparison finds the lower rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rate16(pub u16);
 
 impl Rate16 {
-    /// Nothing. (The number would mean 1 kbit/s.)
+    /// The rate zero. By the formula this number would mean 1 kbit/s.
     pub const ZERO: Rate16 = Rate16(0);
-    /// No limit, or none said.
+    /// No limit, or no rate specified.
     pub const UNLIMITED: Rate16 = Rate16(u16::MAX);
+    /// The highest finite rate.
     const MOST: Rate16 = Rate16(u16::MAX - 1);
 
-    /// The greatest that is not above `rate`, by less than 1/2048 of it; below 1 kbit/s that is nothing.
+    /// Returns the greatest encodable rate that does not exceed `rate`.
+    ///
+    /// The error is less than 1/2048 of the rate. Rates below 1 kbit/s become zero.
     pub fn floor(rate: Rate) -> Rate16 {
         let kbps = rate.bps() / KILO as u64;
         let Some(exponent) = kbps.checked_ilog2() else { return Rate16::ZERO };
@@ -28,7 +35,7 @@ impl Rate16 {
         Rate16(((exponent << MANTISSA_BITS) as u16) | mantissa as u16).min(Rate16::MOST)
     }
 
-    /// The rate, in whole bits per second; `None` if there is no limit.
+    /// Returns the rate in whole bits per second, or `None` if there is no limit.
     pub fn rate(self) -> Option<Rate> {
         match self {
             Rate16::ZERO => Some(Rate::ZERO),
@@ -61,11 +68,11 @@ mod tests {
     #[test]
     fn every_number_is_the_floor_of_its_rate_and_greater_numbers_are_greater_rates() {
         let mut before = Rate::ZERO;
-        // Below 4 kbit/s numbers are closer than whole bits per second.
+        // Below 4 kbit/s, adjacent encodings are less than 1 bit/s apart, so this property starts above it.
         for bits in 2 << MANTISSA_BITS..u16::MAX {
             let rate = Rate16(bits).rate().unwrap_or_default();
             assert!(rate > before, "{bits:#x}");
-            // Whole bits per second round down once more, which may be below the number's own rate.
+            // `rate` is rounded down to whole bits per second, which can put it below the encoding's exact rate.
             let again = Rate16::floor(Rate::from_bps(rate.bps() + 1));
             assert!(again == Rate16(bits) || Rate16::floor(rate) == Rate16(bits), "{bits:#x}: {again:?}");
             before = rate;

@@ -1,16 +1,20 @@
-//! The tag of a [`Signal`]: a keyed MAC over what nobody on the way may change, cut to 16 bits. Who does not know the key of a signalling
-//! domain and does not see the flow's own signals guesses one of 65,535.
+//! The tag of a [`Signal`]: a keyed MAC, truncated to 16 bits.
+//!
+//! The MAC covers the fields that no node may change in transit. An attacker that neither knows the key of the
+//! signalling domain nor sees the flow's signals must guess one of 65,535 values.
 
 use super::Signal;
 use crate::ip::FlowKey;
 use core::net::IpAddr;
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 pub const KEY_LEN: usize = 32;
-/// Two addresses, protocol, two ports, what is immutable of the structure.
+/// Length of the MAC's input, in bytes: two addresses, the protocol, two ports, the immutable fields.
 const COVERED_LEN: usize = 16 + 16 + 1 + 4 + 8;
 
-/// The key of a signalling domain. SipHash-2-4 takes 16 bytes; the others come before what it covers.
+/// The key of a signalling domain.
+///
+/// SipHash-2-4 uses the first 16 bytes as its key. The other 16 bytes precede the covered fields as a salt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignalKey([u8; KEY_LEN]);
 
@@ -21,12 +25,14 @@ impl core::fmt::Debug for SignalKey {
 }
 
 impl SignalKey {
-    /// The key of these secret bytes.
+    /// Creates a key from secret bytes.
     pub const fn new(bytes: [u8; KEY_LEN]) -> SignalKey {
         SignalKey(bytes)
     }
 
-    /// The tag of a signal of `flow` as its first sender sees it, in answers too; never 0.
+    /// Returns the tag of a signal of `flow`; never 0.
+    ///
+    /// `flow` is the flow as its initiator sends it. This holds for answers too.
     pub fn tag(&self, flow: &FlowKey, signal: &Signal) -> u16 {
         let [key, salt] = [&self.0[..16], &self.0[16..]];
         let mut covered = [0; 16 + COVERED_LEN];
@@ -49,13 +55,13 @@ impl SignalKey {
         (hash as u16).max(1)
     }
 
-    /// The signal with its tag.
+    /// Returns the signal with its tag set.
     #[must_use]
     pub fn sign(&self, flow: &FlowKey, signal: Signal) -> Signal {
         Signal { tag: self.tag(flow, &signal), ..signal }
     }
 
-    /// Whether a signal of `flow`, as its first sender sees it, has the right tag.
+    /// True if `signal` has the right tag. `flow` is the flow as its initiator sends it.
     pub fn is_right(&self, flow: &FlowKey, signal: &Signal) -> bool {
         signal.tag == self.tag(flow, signal)
     }
@@ -72,7 +78,7 @@ fn word(bytes: Option<&[u8; 8]>) -> u64 {
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// SipHash (Aumasson, Bernstein, 2012) with 2 rounds a word and 4 at the end.
+/// SipHash (Aumasson and Bernstein, 2012) with 2 rounds per word and 4 final rounds.
 fn siphash_2_4(k0: u64, k1: u64, message: &[u8]) -> u64 {
     let mut v = [
         k0 ^ 0x736f_6d65_7073_6575,
@@ -112,7 +118,10 @@ fn round(v: &mut [u64; 4]) {
 mod tests {
     use super::*;
 
-    /// The paper's appendix A: bytes 0 to 14 under bytes 0 to 15; and the empty message, from its authors' list.
+    /// Checks two published hashes.
+    ///
+    /// They are the example of the paper's appendix A (bytes 0 to 14 under key bytes 0 to 15), and the empty message
+    /// from the authors' test vectors.
     #[test]
     fn known_hashes() {
         let bytes: [u8; 16] = core::array::from_fn(|n| n as u8);

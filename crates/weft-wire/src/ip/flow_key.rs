@@ -2,27 +2,27 @@ use super::IpView;
 use crate::WireError;
 use core::net::IpAddr;
 
-/// What tells one flow from another: addresses, protocol and ports; in IPv6 the flow label too.
+/// Identifies a flow: addresses, protocol and ports, in IPv6 also the flow label.
 ///
-/// Fragments have no ports, so all fragments between two addresses are one flow and keep their order.
+/// Later fragments have no ports. All fragments between two addresses are therefore one flow and keep their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
-    /// Source address.
+    /// Source address of the flow.
     pub src: IpAddr,
-    /// Destination address.
+    /// Destination address of the flow.
     pub dst: IpAddr,
-    /// Upper-layer protocol.
+    /// Upper-layer protocol number of the flow.
     pub protocol: u8,
-    /// Source port, or the identifier of an ICMP echo, or zero.
+    /// Source port, or the identifier of an ICMP echo; zero if there is neither.
     pub src_port: u16,
-    /// Destination port, or the identifier of an ICMP echo, or zero.
+    /// Destination port, or the identifier of an ICMP echo; zero if there is neither.
     pub dst_port: u16,
-    /// IPv6 flow label, zero in IPv4.
+    /// IPv6 flow label; zero in IPv4.
     pub flow_label: u32,
 }
 
 impl FlowKey {
-    /// The flow a packet belongs to.
+    /// Returns the key of the flow to which `packet` belongs.
     ///
     /// # Errors
     /// As [`IpView::parse`].
@@ -30,14 +30,16 @@ impl FlowKey {
         IpView::parse(packet).map(|view| view.flow_key())
     }
 
-    /// The same five-tuple from the other end, without the flow label, which each end chooses for itself.
+    /// Returns the key of the opposite direction, without the flow label.
+    ///
+    /// Each end chooses its flow label on its own.
     #[must_use]
     pub const fn reversed(&self) -> FlowKey {
         let FlowKey { src, dst, protocol, src_port, dst_port, .. } = *self;
         FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port, flow_label: 0 }
     }
 
-    /// Addresses, protocol and ports alone.
+    /// Returns the key without the flow label: addresses, protocol and ports.
     #[must_use]
     pub const fn five_tuple(&self) -> FlowKey {
         FlowKey { flow_label: 0, ..*self }
@@ -45,7 +47,7 @@ impl FlowKey {
 }
 
 impl IpView<'_> {
-    /// The flow this packet belongs to.
+    /// Returns the key of the flow to which this packet belongs.
     pub fn flow_key(&self) -> FlowKey {
         let (src_port, dst_port) = self.ports();
         FlowKey {

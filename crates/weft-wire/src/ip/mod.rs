@@ -1,4 +1,6 @@
-//! Views of IP packets and of the TCP and UDP inside them.
+//! Read-only views of IP packets and of the TCP and UDP headers in them.
+//!
+//! Every view is checked against the length of the packet. Functions that change a packet also correct its checksums.
 
 mod flow_key;
 pub(crate) mod options;
@@ -18,70 +20,74 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Upper-layer protocol numbers (IANA "Protocol Numbers").
 pub mod protocol {
-    /// ICMP.
+    /// Protocol number of ICMP.
     pub const ICMP: u8 = 1;
-    /// TCP.
+    /// Protocol number of TCP.
     pub const TCP: u8 = 6;
-    /// UDP.
+    /// Protocol number of UDP.
     pub const UDP: u8 = 17;
-    /// ICMPv6.
+    /// Protocol number of ICMPv6.
     pub const ICMPV6: u8 = 58;
 }
 
-/// Bytes of a UDP header.
+/// Length of a UDP header, in bytes.
 pub const UDP_HEADER_LEN: usize = 8;
 
-/// Hop-by-hop, routing, fragment, authentication and destination options (RFC 8200 §4).
+/// Protocol number of the hop-by-hop options header (RFC 8200 §4).
 const HOP_BY_HOP: u8 = 0;
+/// Protocol number of the routing header (RFC 8200 §4).
 const ROUTING: u8 = 43;
+/// Protocol number of the fragment header (RFC 8200 §4).
 const FRAGMENT: u8 = 44;
+/// Protocol number of the authentication header (RFC 4302).
 const AUTHENTICATION: u8 = 51;
+/// Protocol number of the destination options header (RFC 8200 §4).
 const DESTINATION: u8 = 60;
-/// A chain longer than this is not followed further: the last header seen then counts as the protocol.
+/// Maximum number of extension headers that the parser follows. The next header number then counts as the protocol.
 const MAX_EXTENSIONS: usize = 8;
 
-/// IPv4 or IPv6.
+/// IP version of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IpVersion {
-    /// RFC 791.
+    /// IPv4 (RFC 791).
     V4,
-    /// RFC 8200.
+    /// IPv6 (RFC 8200).
     V6,
 }
 
-/// What the IP header of a packet says, checked against the packet's length.
+/// Fields of a packet's IP header, checked against the packet's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpView<'a> {
-    /// The version.
+    /// IP version of the packet.
     pub version: IpVersion,
-    /// Bytes before the upper-layer header: IPv4 options and IPv6 extension headers count.
+    /// Offset of the upper-layer header, in bytes. It includes IPv4 options and IPv6 extension headers.
     pub header_len: usize,
-    /// Bytes of the whole packet as the header says; the slice given may be longer.
+    /// Length of the packet according to its header, in bytes. The parsed slice may be longer.
     pub total_len: usize,
-    /// Source address.
+    /// Source address of the packet.
     pub src: IpAddr,
-    /// Destination address.
+    /// Destination address of the packet.
     pub dst: IpAddr,
-    /// The upper-layer protocol.
+    /// Upper-layer protocol number of the packet.
     pub protocol: u8,
-    /// The packet is a fragment, the first one too.
+    /// True if the packet is a fragment. This includes the first fragment.
     pub is_fragment: bool,
     /// IPv6 flow label; zero in IPv4.
     pub flow_label: u32,
-    /// DSCP and ECN: the TOS or traffic class byte.
+    /// DSCP and ECN: the TOS byte (IPv4) or the traffic class byte (IPv6).
     pub tos: u8,
-    /// TTL or hop limit.
+    /// TTL (IPv4) or hop limit (IPv6).
     pub hop_limit: u8,
-    /// The packet, `total_len` bytes of it.
+    /// The packet's bytes, `total_len` of them.
     pub bytes: &'a [u8],
 }
 
 impl<'a> IpView<'a> {
-    /// Reads the IP header at the start of `packet`, and the extension headers of IPv6.
+    /// Parses the IP header at the start of `packet` and the extension headers of IPv6.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when headers or the packet go beyond the slice, [`WireError::Version`] when it is
-    /// neither IPv4 nor IPv6, [`WireError::Malformed`] when lengths contradict each other.
+    /// [`WireError::Truncated`] if headers or packet exceed the slice, [`WireError::Version`] if it is neither IPv4 nor
+    /// IPv6, [`WireError::Malformed`] if lengths contradict each other.
     pub fn parse(packet: &'a [u8]) -> Result<IpView<'a>, WireError> {
         match u8_at(packet, 0)? >> 4 {
             4 => parse_v4(packet),
@@ -90,18 +96,20 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// The bytes after the IP headers, of a fragment too.
+    /// Returns the bytes after the IP headers. This includes fragments.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(self.header_len..).unwrap_or_default()
     }
 
-    /// The TCP segment; `None` for other protocols, fragments, and what is no TCP header.
+    /// Returns the TCP segment, or `None` for other protocols, fragments and invalid TCP headers.
     pub fn tcp(&self) -> Option<TcpView<'a>> {
         let is_tcp = self.protocol == protocol::TCP && !self.is_fragment;
         is_tcp.then(|| TcpView::parse(self.payload()).ok()).flatten()
     }
 
-    /// Source and destination port of TCP and UDP, the identifier of an ICMP echo twice; zeros where there are none.
+    /// Returns the source and destination ports of TCP or UDP.
+    ///
+    /// For an ICMP echo both values are its identifier. For other packets both are zero.
     pub fn ports(&self) -> (u16, u16) {
         if self.is_fragment {
             return (0, 0);
@@ -161,7 +169,9 @@ fn parse_v6(packet: &[u8]) -> Result<IpView<'_>, WireError> {
     })
 }
 
+/// Position and protocol of the upper-layer header behind IPv6 extension headers.
 struct UpperLayer {
+    /// Offset of the upper-layer header, in bytes.
     at: usize,
     protocol: u8,
     is_fragment: bool,
@@ -176,7 +186,8 @@ fn walk_extensions(packet: &[u8], first: u8) -> Result<UpperLayer, WireError> {
             FRAGMENT => 8,
             _ => break,
         };
-        // Offset and more-fragments both zero is an atomic fragment (RFC 6946): a whole packet.
+        // A fragment header with zero offset and no more-fragments flag marks a whole packet: an atomic fragment (RFC
+        // 6946).
         let fragmented = upper.protocol == FRAGMENT && u16_at(packet, upper.at + 2)? & 0xfff9 != 0;
         upper.is_fragment |= fragmented;
         upper.protocol = u8_at(packet, upper.at)?;

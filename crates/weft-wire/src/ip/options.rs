@@ -1,24 +1,34 @@
-//! Options in IP headers: of IPv4 itself, or of IPv6's hop-by-hop header.
+//! Finds, inserts and removes one option in an IP header: an IPv4 option or an IPv6 hop-by-hop option.
+//!
+//! All functions keep length fields and the IPv4 header checksum correct. They never change other options.
 
 use crate::WireError;
 use crate::bytes::{put_at, u8_at, u16_at};
 use crate::checksum::checksum;
 
+/// Length of an IPv4 header without options, in bytes.
 const IPV4_HEADER_LEN: usize = 20;
+/// Length of the longest IPv4 header, in bytes (RFC 791).
 const IPV4_HEADER_MAX: usize = 60;
+/// Length of the fixed IPv6 header, in bytes.
 const IPV6_HEADER_LEN: usize = 40;
+/// Protocol number of the IPv6 hop-by-hop options header (RFC 8200 §4).
 const HOP_BY_HOP: u8 = 0;
-/// Both the end of IPv4's options and IPv6's Pad1.
+/// The option type 0: End of Option List in IPv4, Pad1 in IPv6.
 const NOTHING: u8 = 0;
-/// IPv4's no-operation, one byte too; IPv6's PadN, which has a length.
+/// The option type 1: No Operation in IPv4, PadN in IPv6.
+///
+/// No Operation is one byte long. PadN has a length field.
 const FILLER: u8 = 1;
 
-/// The longest value there is.
+/// Length of the longest supported option value, in bytes.
 const VALUE_MAX: usize = 28;
-/// Bytes the longest option adds to a packet.
+/// Maximum number of bytes that inserting an option adds to a packet.
 const ADDED_MAX: usize = VALUE_MAX + 4;
 
-/// Whether a packet can have an option at all: an IPv4 header longer than the least, or a hop-by-hop header.
+/// True if a packet may have IP options.
+///
+/// Its IPv4 header then exceeds 20 bytes, or it has a hop-by-hop header.
 #[inline]
 pub fn has_options(packet: &[u8]) -> bool {
     match packet.first() {
@@ -31,16 +41,18 @@ pub fn has_options(packet: &[u8]) -> bool {
 /// An option whose value has a fixed length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpOption {
-    /// Its kind in IPv4.
+    /// Option kind in IPv4.
     pub(crate) ipv4: u8,
-    /// Its type in IPv6.
+    /// Option type in IPv6.
     pub(crate) ipv6: u8,
-    /// Bytes of its value, at most [`VALUE_MAX`].
+    /// Length of the value, in bytes, at most [`VALUE_MAX`].
     pub(crate) len: usize,
 }
 
 impl IpOption {
-    /// Where the option's value begins; `None` if there is no such option. Options behind one that makes no sense are not looked at.
+    /// Returns the offset of the option's value, or `None` if there is no such option.
+    ///
+    /// The search stops at an invalid option and ignores all options behind it.
     pub(crate) fn locate(&self, packet: &[u8]) -> Result<Option<usize>, WireError> {
         match u8_at(packet, 0)? >> 4 {
             4 => {
@@ -58,7 +70,7 @@ impl IpOption {
         }
     }
 
-    /// Writes the packet with the option to `out`; gives its length.
+    /// Writes `packet` with the option to `out` and returns the new length.
     pub(crate) fn insert(&self, packet: &[u8], value: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
         if self.locate(packet)?.is_some() || value.len() != self.len {
             return Err(WireError::Malformed);
@@ -70,13 +82,15 @@ impl IpOption {
         }
     }
 
-    /// Takes the option out in place: the packet then begins so many bytes later. Where it cannot be cut out, fillers take its place.
+    /// Removes the option in place and returns the number of bytes by which the packet's start moved.
+    ///
+    /// If the option cannot be cut out, padding options replace it and the result is 0.
     pub(crate) fn remove(&self, packet: &mut [u8]) -> Result<usize, WireError> {
         let Some(at) = self.locate(packet)? else { return Ok(0) };
         if u8_at(packet, 0)? >> 4 == 4 { self.remove_ipv4(packet, at) } else { self.remove_ipv6(packet, at) }
     }
 
-    /// Puts fillers in the option's place; false if there was none.
+    /// Replaces the option by padding options. Returns false if the packet had no such option.
     pub(crate) fn blank(&self, packet: &mut [u8]) -> Result<bool, WireError> {
         let Some(at) = self.locate(packet)? else { return Ok(false) };
         let is_ipv4 = u8_at(packet, 0)? >> 4 == 4;
@@ -100,7 +114,7 @@ impl IpOption {
             return Err(WireError::NoRoom);
         }
         let total = u16_at(packet, 2)?.checked_add(added_len as u16).ok_or(WireError::TooLong)?;
-        // Before the others, of which the last may end the list.
+        // The new option precedes the existing ones, because the last of those may be an End of Option List.
         let mut added = [FILLER; ADDED_MAX];
         put_at(&mut added, 0, &[self.ipv4, (self.len + 2) as u8])?;
         put_at(&mut added, 2, value)?;
@@ -219,7 +233,7 @@ impl IpOption {
     }
 }
 
-/// Fills a place in IPv6's options with Pad1 or PadN.
+/// Fills `place` in the IPv6 options with Pad1 or PadN.
 fn pad_ipv6(place: &mut [u8]) {
     place.fill(NOTHING);
     let len = place.len();
@@ -228,7 +242,7 @@ fn pad_ipv6(place: &mut [u8]) {
     }
 }
 
-/// Of IPv6's options.
+/// True if IPv6 `options` consist of padding only.
 fn is_padding_only(options: &[u8]) -> bool {
     let mut at = 0;
     while let Some(kind) = options.get(at) {
@@ -241,7 +255,7 @@ fn is_padding_only(options: &[u8]) -> bool {
     true
 }
 
-/// Writes `packet` with `added` before its byte `at`.
+/// Writes to `out` the packet with `added` inserted at offset `at`, and returns the length.
 pub(crate) fn splice(packet: &[u8], at: usize, added: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
     let (head, tail) = packet.split_at_checked(at).ok_or(WireError::Truncated)?;
     let len = packet.len() + added.len();
@@ -259,7 +273,9 @@ fn ipv4_header_len(packet: &[u8]) -> Result<usize, WireError> {
     if len < IPV4_HEADER_LEN { Err(WireError::Malformed) } else { Ok(len) }
 }
 
-/// Bytes of the hop-by-hop header, which comes first where it comes at all (RFC 8200 §4.1).
+/// Returns the length of the hop-by-hop header in bytes, or `None` if there is none.
+///
+/// It always comes first among the extension headers (RFC 8200 §4.1).
 fn hop_by_hop_len(packet: &[u8]) -> Result<Option<usize>, WireError> {
     if u8_at(packet, 6)? != HOP_BY_HOP {
         return Ok(None);
@@ -267,7 +283,7 @@ fn hop_by_hop_len(packet: &[u8]) -> Result<Option<usize>, WireError> {
     Ok(Some((usize::from(u8_at(packet, IPV6_HEADER_LEN + 1)?) + 1) * 8))
 }
 
-/// Corrects the header's checksum; IPv6 has none.
+/// Corrects the header checksum of an IPv4 packet. IPv6 has no header checksum.
 pub(crate) fn finish_header(packet: &mut [u8]) -> Result<(), WireError> {
     if u8_at(packet, 0)? >> 4 == 4 { finish_ipv4(packet) } else { Ok(()) }
 }

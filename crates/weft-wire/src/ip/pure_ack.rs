@@ -1,25 +1,32 @@
-//! TCP segments that only acknowledge.
+//! Recognises pure TCP acknowledgments: segments that carry nothing but an acknowledgment.
 
 use super::tcp::OPTION_TIMESTAMPS;
 use super::{IpView, TcpFlags, TcpOption};
 
-/// What a segment acknowledges that has no data, no flag but ACK, and no options but timestamps and SACK.
+/// The acknowledgment of a TCP segment that carries nothing else.
+///
+/// The segment has no data, no flag other than ACK, and no option other than timestamps and SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PureAck {
+    /// Acknowledgement number of the segment.
     ack: u32,
+    /// True if the segment has SACK blocks.
     has_sack: bool,
 }
 
 impl PureAck {
-    /// Whether this one, sent later in the same connection, says all that `older` says. Duplicates are counted by senders, and SACK blocks
-    /// are news: neither is replaced.
+    /// True if this acknowledgment, sent later on the same connection, makes `older` redundant.
+    ///
+    /// A sender counts duplicate acknowledgments and learns from SACK blocks, so neither is ever redundant.
     pub fn replaces(&self, older: &PureAck) -> bool {
         !older.has_sack && self.ack.wrapping_sub(older.ack) as i32 > 0
     }
 }
 
-/// Reads an IP packet that only acknowledges; `None` for any other. Options of the IP header may be signals. A segment with ECN flags or reserved bits carries an echo or
-/// a counter of marks (AccECN): it is no pure acknowledgment here.
+/// Returns the acknowledgment of a pure ACK packet, or `None` for any other packet.
+///
+/// A packet with IP options is rejected, because an option may be a rate signal. A segment with ECN flags or reserved
+/// bits is rejected, because it carries an ECN echo or an AccECN counter.
 pub fn pure_ack(packet: &[u8]) -> Option<PureAck> {
     let ip = IpView::parse(packet).ok()?;
     if ip.header_len != if ip.src.is_ipv4() { 20 } else { 40 } {

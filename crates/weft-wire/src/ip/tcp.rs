@@ -3,69 +3,71 @@ use crate::WireError;
 use crate::bytes::{array_at, put_at, u8_at, u16_at, u32_at};
 use crate::checksum;
 
+// Option kinds as assigned by IANA ("TCP Option Kind Numbers").
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
 const OPTION_MSS: u8 = 2;
 const OPTION_SACK: u8 = 5;
 pub(super) const OPTION_TIMESTAMPS: u8 = 8;
 
-/// The flags of a TCP header (RFC 9293 §3.1), as in its fourteenth byte.
+/// The flags of a TCP header (RFC 9293 §3.1), the fourteenth byte of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers.
+    /// SYN: synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset.
+    /// RST: reset the connection.
     pub const RST: u8 = 0x04;
-    /// Push.
+    /// PSH: push data to the receiving application.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// ECN echo.
+    /// ECE: ECN echo (RFC 3168).
     pub const ECE: u8 = 0x40;
-    /// Congestion window reduced.
+    /// CWR: congestion window reduced (RFC 3168).
     pub const CWR: u8 = 0x80;
 
-    /// One of `flags` is set.
+    /// True if at least one of `flags` is set.
     pub const fn any(self, flags: u8) -> bool {
         self.0 & flags != 0
     }
 }
 
-/// What a TCP header says, checked against the segment's length.
+/// Fields of a TCP header, checked against the segment's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpView<'a> {
-    /// Source port.
+    /// Source port of the segment.
     pub src_port: u16,
-    /// Destination port.
+    /// Destination port of the segment.
     pub dst_port: u16,
-    /// Sequence number.
+    /// Sequence number of the segment.
     pub seq: u32,
-    /// Acknowledgement number.
+    /// Acknowledgement number of the segment.
     pub ack: u32,
-    /// Flags.
+    /// TCP flags of the segment.
     pub flags: TcpFlags,
-    /// The window field, not scaled.
+    /// The window field, without scaling.
     pub window: u16,
-    /// Bytes of the header with its options.
+    /// Length of the header with its options, in bytes.
     pub header_len: usize,
+    /// The whole segment.
     bytes: &'a [u8],
 }
 
 impl<'a> TcpView<'a> {
-    /// Bytes of a header without options.
+    /// Length of a header without options, in bytes.
     pub const MIN_HEADER_LEN: usize = 20;
 
-    /// Reads a TCP segment, header and payload.
+    /// Parses a TCP segment: header and payload.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when the header goes beyond the slice, [`WireError::Malformed`] for a data offset
-    /// below five words.
+    /// [`WireError::Truncated`] if the header exceeds the slice, [`WireError::Malformed`] for a data offset below five
+    /// words.
     pub fn parse(segment: &'a [u8]) -> Result<TcpView<'a>, WireError> {
         let header_len = usize::from(u8_at(segment, 12)? >> 4) * 4;
         if header_len < Self::MIN_HEADER_LEN {
@@ -86,12 +88,12 @@ impl<'a> TcpView<'a> {
         })
     }
 
-    /// The bytes after the header.
+    /// Returns the bytes after the header.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(self.header_len..).unwrap_or_default()
     }
 
-    /// The options, in order; ends at the first that is malformed.
+    /// Returns the options in order. The iterator ends at the first malformed option.
     pub fn options(&self) -> TcpOptions<'a> {
         TcpOptions { bytes: self.bytes.get(..self.header_len).unwrap_or_default(), at: Self::MIN_HEADER_LEN }
     }
@@ -104,24 +106,26 @@ pub enum TcpOption<'a> {
     Mss(u16),
     /// Selective acknowledgement (RFC 2018).
     Sack(SackBlocks<'a>),
-    /// Any other kind, with its data.
+    /// An option of any other kind.
     Other {
-        /// IANA's number.
+        /// Option kind as assigned by IANA.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes after the kind and length fields.
         data: &'a [u8],
     },
 }
 
-/// Iterator over a TCP header's options; no-operations are left out.
+/// Iterator over a TCP header's options. It skips No-Operation options.
 #[derive(Clone, Debug)]
 pub struct TcpOptions<'a> {
+    /// The header with its options.
     bytes: &'a [u8],
+    /// Offset of the next option, in bytes.
     at: usize,
 }
 
 impl<'a> TcpOptions<'a> {
-    /// The next option as its offset in the segment, its kind and its data.
+    /// Returns the next option: its offset in the segment, its kind and its data.
     fn next_raw(&mut self) -> Option<(usize, u8, &'a [u8])> {
         loop {
             let at = self.at;
@@ -152,7 +156,7 @@ impl<'a> Iterator for TcpOptions<'a> {
     }
 }
 
-/// Iterator over SACK blocks: the first sequence number of each and the one after its last.
+/// Iterator over SACK blocks. Each item is the block's first sequence number and the number after its last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackBlocks<'a>(&'a [u8]);
 
@@ -166,17 +170,18 @@ impl Iterator for SackBlocks<'_> {
     }
 }
 
-/// What the checksum field of a TCP or UDP header holds.
+/// State of the checksum field in a TCP or UDP header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum L4Checksum {
     /// The checksum over pseudo-header and segment.
     Complete,
-    /// The pseudo-header's sum only, to be finished later; changes of the segment do not touch it.
+    /// Only the pseudo-header's sum, to be finished later. Changes to the segment do not affect it.
     Partial,
 }
 
-/// Lowers the MSS option of a TCP SYN to `max_mss` in place and corrects the checksum (RFC 1624); true if it did.
-/// Everything but an unfragmented SYN with a larger MSS stays as it is.
+/// Lowers the MSS option of a TCP SYN to `max_mss` in place and corrects the checksum (RFC 1624).
+///
+/// Returns true if it changed the packet. It changes nothing but an unfragmented SYN with a larger MSS.
 pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool {
     let Some((l4, at)) = larger_mss_at(packet, max_mss) else { return false };
     let written = match checksum {
@@ -186,7 +191,7 @@ pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool 
     written.is_ok()
 }
 
-/// Offsets of the TCP header and of the MSS value, in a SYN whose MSS is above `max_mss`.
+/// Returns the offsets of the TCP header and of the MSS value in a SYN whose MSS exceeds `max_mss`.
 fn larger_mss_at(packet: &[u8], max_mss: u16) -> Option<(usize, usize)> {
     let ip = IpView::parse(packet).ok().filter(|ip| ip.protocol == protocol::TCP)?;
     let tcp = ip.tcp().filter(|tcp| tcp.flags.any(TcpFlags::SYN))?;

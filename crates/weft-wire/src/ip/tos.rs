@@ -2,22 +2,22 @@ use crate::WireError;
 use crate::bytes::{put_at, u8_at, u16_at};
 use crate::checksum;
 
-/// The ECN field (RFC 3168 §5).
+/// Value of the ECN field in an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The transport does not know ECN.
+    /// The transport does not support ECN.
     NotEct = 0,
-    /// ECN-capable, L4S (RFC 9331).
+    /// ECT(1): ECN-capable transport with L4S (RFC 9331).
     Ect1 = 1,
-    /// ECN-capable, classic.
+    /// ECT(0): ECN-capable transport, classic.
     Ect0 = 2,
-    /// Congestion experienced.
+    /// CE: a queue has marked the packet as having met congestion.
     Ce = 3,
 }
 
 impl Ecn {
-    /// The ECN field of a TOS or traffic class byte.
+    /// Returns the ECN field of a TOS or traffic class byte.
     pub const fn of(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -27,18 +27,18 @@ impl Ecn {
         }
     }
 
-    /// `tos` with this ECN field.
+    /// Returns `tos` with its ECN field replaced by this one.
     pub const fn set_in(self, tos: u8) -> u8 {
         tos & !3 | self as u8
     }
 
-    /// The packet may be marked instead of dropped.
+    /// True if a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
 }
 
-/// The TOS or traffic class byte of a packet.
+/// Returns the TOS or traffic class byte of a packet.
 ///
 /// # Errors
 /// [`WireError::Truncated`], [`WireError::Version`].
@@ -50,7 +50,7 @@ pub fn tos(packet: &[u8]) -> Result<u8, WireError> {
     }
 }
 
-/// Writes the TOS or traffic class byte in place; corrects the checksum of an IPv4 header (RFC 1624).
+/// Writes the TOS or traffic class byte in place and corrects an IPv4 header checksum (RFC 1624).
 ///
 /// # Errors
 /// [`WireError::Truncated`], [`WireError::Version`]; the packet is then unchanged.
@@ -63,7 +63,7 @@ pub fn set_tos(packet: &mut [u8], tos: u8) -> Result<(), WireError> {
     }
 }
 
-/// Writes the ECN field in place; see [`set_tos`].
+/// Writes the ECN field in place, as [`set_tos`] does.
 ///
 /// # Errors
 /// As [`set_tos`].
@@ -71,7 +71,7 @@ pub fn set_ecn(packet: &mut [u8], ecn: Ecn) -> Result<(), WireError> {
     set_tos(packet, ecn.set_in(tos(packet)?))
 }
 
-/// Writes the DSCP (low six bits of `dscp`) in place; see [`set_tos`].
+/// Writes the low six bits of `dscp` as the DSCP in place, as [`set_tos`] does.
 ///
 /// # Errors
 /// As [`set_tos`].

@@ -1,4 +1,7 @@
-//! Quick-Start (RFC 4782): how fast may a flow begin? A coarse rate in an IP option that routers lower, and its answer in a TCP option.
+//! Codec of Quick-Start (RFC 4782), by which a TCP sender asks routers for its initial rate.
+//!
+//! The sender puts a coarse rate into an IP option, and routers may lower it. The receiver returns the result in a TCP
+//! option ([`Response`]). This module keeps no state and decides no rate.
 
 mod response;
 
@@ -9,78 +12,82 @@ use crate::bytes::{Reader, Writer, array_at, put_at};
 use crate::ip::options::{IpOption, finish_header};
 use weft_units::Rate;
 
-/// Bytes of the option's value.
+/// Length of the option's value, in bytes.
 const VALUE_LEN: usize = 6;
-/// RFC 4782 §3.1: kind 25 in IPv4; in IPv6's hop-by-hop header 0x26, skipped where unknown, may change on the way.
+/// Numbers of the option (RFC 4782 §3.1): IPv4 kind 25, IPv6 hop-by-hop type 0x26.
+///
+/// The IPv6 type means: skip if unknown, may change in transit.
 const OPTION: IpOption = IpOption { ipv4: 25, ipv6: 0x26, len: VALUE_LEN };
-/// K, in bit/s.
+/// The constant K of RFC 4782 §3.1, in bit/s.
 const UNIT_BPS: u64 = 40_000;
+/// Number of bits in the nonce (RFC 4782 §3.1).
 const NONCE_BITS: u32 = 30;
 
-/// A rate in 4 bits: 40 kbit/s · 2^N; 0 is none.
+/// A rate in 4 bits: 40 kbit/s · 2^N. N = 0 means no rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct QuickRate(u8);
 
 impl QuickRate {
-    /// Nothing.
+    /// The rate zero.
     pub const ZERO: QuickRate = QuickRate(0);
-    /// 1.31072 Gbit/s.
+    /// The highest rate, 1.31072 Gbit/s.
     pub const MOST: QuickRate = QuickRate(15);
 
-    /// N; what is above 15 is 15.
+    /// Creates the rate with exponent `n`. Values above 15 become 15.
     pub const fn new(n: u8) -> QuickRate {
         if n > 15 { QuickRate::MOST } else { QuickRate(n) }
     }
 
-    /// N.
+    /// Returns the exponent N.
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The greatest that is not above `rate`: what a router grants.
+    /// Returns the greatest encodable rate that does not exceed `rate`. Routers grant this one.
     pub fn floor(rate: Rate) -> QuickRate {
         (rate.bps() / UNIT_BPS).checked_ilog2().map_or(QuickRate::ZERO, |n| QuickRate(n.min(15) as u8))
     }
 
-    /// The least that is not below `rate`: what a sender asks for.
+    /// Returns the least encodable rate that is not below `rate`. Senders request this one.
     pub fn ceil(rate: Rate) -> QuickRate {
         let floor = QuickRate::floor(rate);
         if floor.rate() < rate { QuickRate::new(floor.0 + 1) } else { floor }
     }
 
-    /// The rate; it counts IP headers.
+    /// Returns the rate, which includes IP headers.
     pub const fn rate(self) -> Rate {
         if self.0 == 0 { Rate::ZERO } else { Rate::from_bps(UNIT_BPS << self.0) }
     }
 }
 
-/// What the option is for.
+/// Function of the option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
-    /// The sender asks.
+    /// The sender requests a rate.
     Request = 0,
-    /// The sender says what it was granted, for routers to know.
+    /// The sender reports the granted rate to the routers.
     Report = 8,
 }
 
-/// The option.
+/// The Quick-Start IP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuickStart {
-    /// What for.
+    /// Request or report.
     pub function: Function,
-    /// Asked for, and then granted.
+    /// The requested rate, which routers lower to the granted one.
     pub rate: QuickRate,
-    /// Drawn by chance, and lowered with the IP TTL by routers that approve. Not used in a report.
+    /// Random start value that approving routers decrement along with the IP TTL. Unused in a report.
     pub ttl: u8,
-    /// 30 bits, drawn by chance: two for each step of the rate, which who lowers it draws anew.
+    /// Random nonce of 30 bits: two bits per step of the rate. A router that lowers the rate replaces the bits of the
+    /// lost steps.
     pub nonce: u32,
 }
 
 impl QuickStart {
-    /// Reads the option's value.
+    /// Parses the option's value.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`] for another function.
+    /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`] for an unknown function.
     pub fn parse(value: &[u8]) -> Result<QuickStart, WireError> {
         let mut r = Reader::new(value);
         let (first, ttl, nonce) = (r.u8()?, r.u8()?, r.u32()?);
@@ -93,7 +100,7 @@ impl QuickStart {
         Ok(QuickStart { function, rate: QuickRate(first & 0x0f), ttl, nonce: nonce >> 2 })
     }
 
-    /// Its bytes.
+    /// Returns the encoded value.
     fn to_bytes(self) -> Result<[u8; VALUE_LEN], WireError> {
         let mut bytes = [0; VALUE_LEN];
         let mut w = Writer::new(&mut bytes);
@@ -103,7 +110,7 @@ impl QuickStart {
         Ok(bytes)
     }
 
-    /// A router approves so much: the rate falls to that, never rises, and for each step `random` gives two bits of the nonce (§3.3).
+    /// Lowers the rate to at most `to`. For each lost step, `random` supplies two new nonce bits (RFC 4782 §3.3).
     pub fn lower(&mut self, to: QuickRate, random: u32) {
         let bits_of = |rate: QuickRate| (1u32 << (2 * u32::from(rate.0))) - 1;
         if to < self.rate {
@@ -113,7 +120,9 @@ impl QuickStart {
         }
     }
 
-    /// A request passes a router that grants so much and lowers the packet's TTL by `lowered`; with a grant of nothing it does not approve.
+    /// Applies a router's decision on a request. `lowered` is the amount by which the router decrements the IP TTL.
+    ///
+    /// A grant of zero means that the router does not approve.
     pub fn pass(&mut self, granted: QuickRate, lowered: u8, random: u32) {
         if granted == QuickRate::ZERO {
             return self.refuse();
@@ -122,23 +131,23 @@ impl QuickStart {
         self.lower(granted, random);
     }
 
-    /// A router does not approve: rate, TTL and nonce are zero.
+    /// Marks the request as not approved: rate, TTL and nonce become zero.
     pub fn refuse(&mut self) {
         (self.rate, self.ttl, self.nonce) = (QuickRate::ZERO, 0, 0);
     }
 }
 
-/// Whether the bits of two nonces that lowering to `rate` leaves alone are the same.
+/// True if two nonces agree in the bits that lowering to `rate` does not change.
 pub const fn nonces_agree(asked: u32, answered: u32, rate: QuickRate) -> bool {
     let bits = 2 * rate.0 as u32;
     debug_assert!(bits <= NONCE_BITS);
     (asked ^ answered) & ((1 << bits) - 1) == 0
 }
 
-/// Reads the option of a packet, and where its value begins.
+/// Returns the option of a packet and the offset of its value.
 ///
 /// # Errors
-/// [`WireError::Truncated`], [`WireError::Version`], [`WireError::Malformed`] for lengths that contradict each other, and as
+/// [`WireError::Truncated`], [`WireError::Version`], [`WireError::Malformed`] for contradictory lengths, and as
 /// [`QuickStart::parse`].
 pub fn parse(packet: &[u8]) -> Result<Option<(usize, QuickStart)>, WireError> {
     let Some(at) = OPTION.locate(packet)? else { return Ok(None) };
@@ -146,7 +155,7 @@ pub fn parse(packet: &[u8]) -> Result<Option<(usize, QuickStart)>, WireError> {
     Ok(Some((at, QuickStart::parse(&value)?)))
 }
 
-/// Writes an option over the one whose value begins `at`.
+/// Overwrites the option whose value begins at offset `at`.
 ///
 /// # Errors
 /// [`WireError::Truncated`].
@@ -155,27 +164,31 @@ pub fn update(packet: &mut [u8], at: usize, option: QuickStart) -> Result<(), Wi
     finish_header(packet)
 }
 
-/// Writes the packet with the option to `out`; gives its length.
+/// Writes `packet` with the option to `out` and returns the new length.
 ///
 /// # Errors
-/// [`WireError::NoRoom`] in `out`, or in an IPv4 header; [`WireError::TooLong`] for a packet that cannot be longer; [`WireError::Malformed`]
-/// for one that has the option, or is not a flow's first fragment; [`WireError::Truncated`], [`WireError::Version`].
+/// [`WireError::NoRoom`] if `out` or the IPv4 header is full. [`WireError::TooLong`] if the packet would exceed the
+/// maximum IP length. [`WireError::Malformed`] if it already has the option or is not the first fragment.
+/// [`WireError::Truncated`], [`WireError::Version`].
 pub fn insert(packet: &[u8], option: QuickStart, out: &mut [u8]) -> Result<usize, WireError> {
     OPTION.insert(packet, &option.to_bytes()?, out)
 }
 
-/// Takes the option out of a packet, which then begins so many bytes later: none if it had none, or if only fillers could take its place.
+/// Removes the option in place and returns the number of bytes by which the packet's start moved.
+///
+/// The result is 0 if the packet had no option. It is also 0 if the option could not be cut out: padding options
+/// replace it then.
 ///
 /// # Errors
-/// As [`parse`] where the option is looked for.
+/// As [`parse`] while it searches the option.
 pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
     OPTION.remove(packet)
 }
 
-/// Puts fillers in the option's place, which leaves the packet as long as it is; false if it had none.
+/// Replaces the option by padding options and keeps the packet's length. Returns false if it had no such option.
 ///
 /// # Errors
-/// As [`parse`] where the option is looked for.
+/// As [`parse`] while it searches the option.
 pub fn blank(packet: &mut [u8]) -> Result<bool, WireError> {
     OPTION.blank(packet)
 }

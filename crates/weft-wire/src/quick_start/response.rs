@@ -5,30 +5,31 @@ use crate::checksum::{finish_partial, pseudo_header};
 use crate::ip::options::{finish_header, splice};
 use crate::ip::{IpVersion, IpView, L4Checksum, TcpOption, TcpView};
 
-/// RFC 4782 §4.1.
+/// Option kind of the Quick-Start Response (RFC 4782 §4.1).
 const KIND: u8 = 27;
-/// Bytes of the TCP option.
+/// Length of the TCP option, in bytes.
 pub const RESPONSE_LEN: usize = VALUE_LEN + 2;
+/// Length of the longest TCP header, in bytes.
 const TCP_HEADER_MAX: usize = 60;
 
-/// The Quick-Start Response option of TCP: what the receiver saw of a request.
+/// The Quick-Start Response option of TCP: the values of a request as the receiver saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
-    /// What arrived of the rate.
+    /// The rate that arrived.
     pub rate: QuickRate,
-    /// The packet's TTL less the option's.
+    /// IP TTL of the received packet minus the TTL field of its option, modulo 256.
     pub ttl_difference: u8,
-    /// What arrived of the nonce, 30 bits.
+    /// The nonce that arrived, 30 bits.
     pub nonce: u32,
 }
 
 impl Response {
-    /// The answer to a request that arrived in a packet of this TTL.
+    /// Creates the response to a request that arrived in a packet with this IP TTL.
     pub fn to(request: &QuickStart, ttl: u8) -> Response {
         Response { rate: request.rate, ttl_difference: ttl.wrapping_sub(request.ttl), nonce: request.nonce }
     }
 
-    /// Reads what follows the TCP option's kind and length.
+    /// Parses the data of the TCP option, without its kind and length.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`].
@@ -39,7 +40,7 @@ impl Response {
         Ok(Response { rate: QuickRate(rate & 0x0f), ttl_difference, nonce: nonce >> 2 })
     }
 
-    /// That of a TCP segment; `None` if it has none, or one that makes no sense.
+    /// Returns the response in a TCP segment, or `None` if there is no valid one.
     pub fn of(packet: &[u8]) -> Option<Response> {
         let tcp = IpView::parse(packet).ok()?.tcp()?;
         tcp.options().find_map(|option| match option {
@@ -48,7 +49,7 @@ impl Response {
         })
     }
 
-    /// Writes the TCP option to the front of `out`; gives its length, [`RESPONSE_LEN`].
+    /// Writes the TCP option at the start of `out` and returns its length, [`RESPONSE_LEN`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`].
@@ -62,12 +63,15 @@ impl Response {
         Ok(w.len())
     }
 
-    /// Writes the segment with this answer, before its other TCP options, to `out`; gives its length, [`RESPONSE_LEN`] more. What the
-    /// checksum field held, it holds.
+    /// Writes `packet` with this response to `out` and returns its length.
+    ///
+    /// The length grows by [`RESPONSE_LEN`]. The response precedes the other TCP options. The checksum field remains
+    /// complete or partial as it was.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`] in `out` or in the TCP header; [`WireError::TooLong`] for a packet that cannot be longer;
-    /// [`WireError::Malformed`] for what is no TCP segment, or has an answer; [`WireError::Truncated`], [`WireError::Version`].
+    /// [`WireError::NoRoom`] if `out` or the TCP header is full. [`WireError::TooLong`] if the packet would exceed the
+    /// maximum IP length. [`WireError::Malformed`] if it is not a TCP segment or already has a response.
+    /// [`WireError::Truncated`], [`WireError::Version`].
     pub fn insert(&self, packet: &[u8], checksum: L4Checksum, out: &mut [u8]) -> Result<usize, WireError> {
         let ip = IpView::parse(packet)?;
         let tcp = ip.tcp().ok_or(WireError::Malformed)?;

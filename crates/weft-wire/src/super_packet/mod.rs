@@ -1,9 +1,10 @@
-//! Super-packets: one header and the payload of many segments, as kernels hand them over (TSO, USO) and take them back.
+//! Super-packets: one header and the payload of several segments.
 //!
-//! [`SuperPacket`] is the ingress side: it cuts. [`Run`] is the egress side: it joins what arrived without a hole.
-//! Both give what the kernel's own segmentation gives for each segment: IPv4 identification and TCP sequence move on,
-//! FIN and PSH belong to the last segment, CWR to the first. In one thing the cut does better than the kernel: the urgent
-//! pointer stays on its byte, where the kernel copies it into every segment and so moves the byte that it points at.
+//! Kernels send them (TSO, USO) and accept them (GRO). [`SuperPacket`] works at the ingress edge and cuts. [`Run`]
+//! works at the egress edge and joins consecutive units.
+//! Both yield the same segments as the kernel's segmentation: the IPv4 identification and the TCP sequence number
+//! advance, FIN and PSH belong to the last segment, CWR to the first. One result is better than the kernel's: the
+//! urgent pointer keeps pointing at its byte. The kernel copies the pointer into every segment and so moves that byte.
 
 mod run;
 mod segment;
@@ -16,12 +17,15 @@ use crate::bytes::{put_at, u8_at, u16_at, u32_at};
 use crate::checksum::{self, Sum};
 use crate::ip::{IpVersion, IpView, TcpFlags, UDP_HEADER_LEN, protocol};
 
-/// The longest header of a super-packet that may travel as slices: 60 bytes of IPv4 and 60 of TCP fit.
+/// Length of the longest header of a super-packet that may be sliced, in bytes.
+///
+/// Derived: 60 bytes of IPv4 and 60 of TCP fit.
 pub const MAX_HEADER_LEN: usize = 128;
 
-/// Flags that belong to the last segment.
+/// TCP flags that belong to the last segment of a super-packet.
 const LAST_FLAGS: u8 = TcpFlags::FIN | TcpFlags::PSH;
 
+/// Transport protocol of a super-packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Transport {
     Tcp,
@@ -29,7 +33,7 @@ enum Transport {
 }
 
 impl Transport {
-    /// Where the checksum is in the transport header (`csum_offset`).
+    /// Returns the offset of the checksum within the transport header, in bytes (`csum_offset` of virtio).
     const fn checksum_offset(self) -> u16 {
         match self {
             Transport::Tcp => 16,
@@ -38,19 +42,19 @@ impl Transport {
     }
 }
 
-/// Where things are in the headers of a TCP or UDP packet.
+/// Positions of the fields in the headers of a TCP or UDP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Headers {
     version: IpVersion,
     transport: Transport,
-    /// Offset of the transport header.
+    /// Offset of the transport header, in bytes.
     transport_at: u16,
-    /// All headers.
+    /// Length of all headers together, in bytes.
     len: u16,
 }
 
 impl Headers {
-    /// `None` unless the packet is a whole TCP segment or UDP datagram.
+    /// Returns `None` unless the packet is an unfragmented TCP segment or UDP datagram.
     fn of(ip: &IpView<'_>) -> Option<Headers> {
         if ip.is_fragment {
             return None;
@@ -82,23 +86,23 @@ impl Headers {
     }
 }
 
-/// Turns the header of a packet into that of another part of the same super-packet.
+/// Converts the header of a packet into the header of another part of the same super-packet.
 #[derive(Clone, Copy, Debug)]
 struct Rewrite {
-    /// Segments the new packet begins after the old.
+    /// Number of segments between the start of the old packet and the start of the new one.
     skip: usize,
-    /// Payload bytes of each of them.
+    /// Payload of each skipped segment, in bytes.
     gso_size: usize,
-    /// Payload bytes the old header counts.
+    /// Payload that the old header counts, in bytes.
     old_payload_len: usize,
-    /// Payload bytes the new header is to count.
+    /// Payload that the new header must count, in bytes.
     payload_len: usize,
-    /// TCP flags to keep.
+    /// Mask of the TCP flags to keep.
     flags: u8,
 }
 
 impl Rewrite {
-    /// Works on a copy of the header, whose transport checksum is partial before and after.
+    /// Rewrites `header`, a copy whose transport checksum is partial before and after.
     fn apply(&self, h: &Headers, header: &mut [u8]) -> Result<(), WireError> {
         self.rewrite_ip(h, header)?;
         match h.transport {
@@ -108,7 +112,7 @@ impl Rewrite {
                 put_at(header, h.transport_at() + 4, &len.to_be_bytes())?;
             }
         }
-        // Only the length differs in the pseudo-header. A subtraction is the addition of the complement.
+        // Only the length changes in the pseudo-header. Adding the complement subtracts the old length.
         let transport_len = |payload_len: usize| length_field(usize::from(h.len - h.transport_at) + payload_len);
         let sum = Sum::default().word(u16_at(header, h.checksum_at())?);
         let sum = sum.word(!transport_len(self.old_payload_len)?).word(transport_len(self.payload_len)?);
@@ -141,8 +145,9 @@ impl Rewrite {
         put_at(header, h.transport_at() + 13, &[flags])
     }
 
-    /// The pointer counts from the segment's own sequence number (RFC 9293 §3.1). Gives the flags to keep: a segment
-    /// that begins after the urgent data has no URG.
+    /// Adjusts the urgent pointer, which counts from the segment's own sequence number (RFC 9293 §3.1).
+    ///
+    /// Returns the mask of flags to keep: a segment that begins after the urgent data has no URG.
     fn rewrite_urgent_pointer(&self, h: &Headers, header: &mut [u8], moved: u32) -> Result<u8, WireError> {
         if h.tcp_flags(header)? & TcpFlags::URG == 0 {
             return Ok(0xff);
@@ -157,7 +162,7 @@ fn length_field(len: usize) -> Result<u16, WireError> {
     u16::try_from(len).map_err(|_| WireError::TooLong)
 }
 
-/// The partial transport checksum of a TCP or UDP packet: what the checksum field holds until someone finishes it.
+/// Returns the partial transport checksum of a TCP or UDP packet: the folded sum of its pseudo-header.
 ///
 /// # Errors
 /// As [`IpView::parse`]; [`WireError::Malformed`] for fragments and other protocols.

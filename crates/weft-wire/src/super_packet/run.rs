@@ -6,41 +6,49 @@ use crate::ip::{IpVersion, IpView, TcpFlags};
 use crate::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 use weft_units::planted::{self, Fault};
 
-/// The longest packet that a TUN device takes.
+/// Length of the longest packet that a TUN device accepts, in bytes.
 const MAX_TOTAL_LEN: usize = 65_535;
 
-/// Units without a hole between them, to be written to a TUN device in one piece.
+/// Consecutive units that are written to a TUN device as one packet or super-packet.
 ///
-/// A run begins with a packet, a head slice, or, after a hole, with a tail slice whose head is still at hand. The TUN
-/// write is, gathered: what [`Run::emit`] writes; then, unless the run began with a tail, the first packet from
-/// [`Run::header_len`] on; then each tail's bytes and each joined packet from the same offset on.
+/// A run begins with a packet or a head slice. After a missing unit it begins with a tail slice whose head slice is
+/// still stored. The TUN write gathers these buffers in order:
+/// - the output of [`Run::emit`],
+/// - unless the run begins with a tail slice, the first packet from [`Run::header_len`] on,
+/// - each tail slice, and each joined packet from [`Run::header_len`] on.
 ///
-/// `first` is always the packet or head slice that the run was begun with.
+/// The argument `first` is always the packet or head slice that began the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// `None` for a packet that is written as it is.
+    /// Header positions, or `None` for a packet that is written unchanged.
     headers: Option<Headers>,
-    /// The virtio_net_hdr of a packet that is written as it is.
+    /// The virtio_net_hdr of a packet that is written unchanged.
     vnet: VnetHeader,
+    /// Payload of every segment but the last, in bytes.
     gso_size: u16,
+    /// Payload of `first`, in bytes.
     first_payload_len: u16,
+    /// Payload of the whole run, in bytes.
     payload_len: u16,
-    /// Segments of the head that lie before the run.
+    /// Number of segments between the head slice and the start of the run.
     skip: u8,
+    /// Number of segments in the run.
     segments: u16,
-    /// FIN and PSH of the super-packet that the last unit belongs to.
+    /// FIN and PSH of the super-packet to which the last unit belongs.
     last_flags: u8,
-    /// Nothing of that super-packet is missing at the end.
+    /// True if the run includes the end of that super-packet.
     is_ended: bool,
 }
 
 impl Run {
-    /// Begins with a packet or a head slice.
+    /// Begins a run with a packet or a head slice.
     ///
     /// # Errors
-    /// As [`IpView::parse`]; [`WireError::Malformed`] for a partial packet or a head slice that is no whole TCP or UDP
-    /// packet, for a head slice without payload or with too long a header, for bytes after the packet's end, and for
-    /// tail slices.
+    /// As [`IpView::parse`]. [`WireError::Malformed`] for:
+    /// - a tail slice,
+    /// - bytes after the packet's end,
+    /// - a partial packet or a head slice that is not an unfragmented TCP or UDP packet,
+    /// - a head slice without payload or with too long a header.
     pub fn begin(kind: UnitKind, first: &[u8]) -> Result<Run, WireError> {
         let ip = IpView::parse(first)?;
         if ip.total_len != first.len() || kind == UnitKind::TailSlice {
@@ -72,7 +80,7 @@ impl Run {
         })
     }
 
-    /// Begins with the tail slice `index` (1..=31) after a hole; `head` is its head slice.
+    /// Begins a run after a missing unit with the tail slice `index` (1..=31). `head` is its head slice.
     ///
     /// # Errors
     /// As [`Run::begin`] for the head and [`Run::push_tail`] for the tail.
@@ -97,22 +105,23 @@ impl Run {
         }
     }
 
-    /// Bytes of the first packet that [`Run::emit`] writes, changed where necessary; zero for a packet that is written
-    /// as it is.
+    /// Number of bytes of the first packet that [`Run::emit`] replaces.
+    ///
+    /// It is zero for a packet that is written unchanged.
     pub fn header_len(&self) -> usize {
         self.headers.map_or(0, |headers| headers.len.into())
     }
 
-    /// How many packets the run stands for.
+    /// Number of segments in the run.
     pub fn segments(&self) -> usize {
         self.segments.into()
     }
 
-    /// Adds the next tail slice of the super-packet the run ends in.
+    /// Appends the next tail slice of the super-packet at the end of the run.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] when there is no place for one: after the last, or of another length than the head's
-    /// without being the last. [`WireError::TooLong`] when the packet would be too long. The run is then as before.
+    /// The run does not change on an error. [`WireError::Malformed`] after the last slice, or if only the last slice
+    /// may have this length. [`WireError::TooLong`] if the packet would exceed the maximum length.
     pub fn push_tail(&mut self, tail_len: usize, is_last: bool) -> Result<(), WireError> {
         let gso_size = usize::from(self.gso_size);
         let fits = tail_len == gso_size || (1..gso_size).contains(&tail_len) && is_last;
@@ -127,14 +136,16 @@ impl Run {
         Ok(())
     }
 
-    /// The partial packet or head slice `next` can be joined to the run, as generic receive offload would: it is the
-    /// next of the same TCP flow, differs in nothing else, and is no longer than the run's segments. IPv4
-    /// identifications must count up, as those of one sender's segments do.
+    /// True if `next` can be joined to the run, by the rules of generic receive offload.
+    ///
+    /// `next` is a partial packet or a head slice. It must be the next segment of the same TCP flow, have equal header
+    /// fields, and be no longer than the run's segments. IPv4 identifications must count up, as those of one sender's
+    /// segments do.
     pub fn continues(&self, first: &[u8], kind: UnitKind, next: &[u8]) -> bool {
         self.joined(first, kind, next).is_some()
     }
 
-    /// Joins `next` to the run if it [continues](Run::continues) it; true if it did.
+    /// Joins `next` to the run and returns true if it [continues](Run::continues) the run.
     pub fn join(&mut self, first: &[u8], kind: UnitKind, next: &[u8]) -> bool {
         let joined = self.joined(first, kind, next);
         *self = joined.unwrap_or(*self);
@@ -164,7 +175,7 @@ impl Run {
             && !(self.is_ended && self.last_flags != 0)
     }
 
-    /// Whether the header of `next` is what segmentation of the run would give for the segment after it.
+    /// True if segmentation would produce the header of `next` for the segment after the run.
     fn is_next(&self, h: &Headers, first: &[u8], next: &[u8]) -> Option<bool> {
         let tcp = h.transport_at();
         let same = |from: usize, to: usize| first.get(from..to) == next.get(from..to);
@@ -194,11 +205,12 @@ impl Run {
         self.segments += 1;
     }
 
-    /// Writes the virtio_net_hdr and the header of the run at the start of `out`; gives their length, which is at most
-    /// [`Run::MAX_EMITTED_LEN`].
+    /// Writes the run's virtio_net_hdr and packet header to `out` and returns their length.
+    ///
+    /// The length is at most [`Run::MAX_EMITTED_LEN`] bytes.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`]; [`WireError::Truncated`] when `first` is not what the run was begun with.
+    /// [`WireError::NoRoom`]; [`WireError::Truncated`] if `first` is not the packet that began the run.
     pub fn emit(&self, first: &[u8], out: &mut [u8]) -> Result<usize, WireError> {
         let Some(headers) = self.headers else { return self.vnet.emit(out) };
         let (vnet_out, header_out) = out.split_at_mut_checked(VNET_HEADER_LEN).ok_or(WireError::NoRoom)?;
@@ -219,7 +231,7 @@ impl Run {
         Ok(VNET_HEADER_LEN + self.header_len())
     }
 
-    /// The most bytes [`Run::emit`] writes.
+    /// Maximum number of bytes that [`Run::emit`] writes.
     pub const MAX_EMITTED_LEN: usize = VNET_HEADER_LEN + MAX_HEADER_LEN;
 
     fn end_flags(&self, h: &Headers, header: &mut [u8]) -> Result<(), WireError> {

@@ -7,36 +7,41 @@ use crate::ip::{IpVersion, IpView, TcpFlags};
 use crate::virtio::{GsoType, VnetHeader};
 use core::ops::Range;
 
-/// Who will read a segment's header.
+/// Purpose of a segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SegmentRole {
-    /// The segment is a packet of its own: FIN and PSH only on the last.
+    /// The segment is sent as a packet of its own. Only the last segment keeps FIN and PSH.
     Alone,
-    /// Tail slices may follow: FIN and PSH stay, and the egress decides.
+    /// Tail slices may follow the segment. FIN and PSH stay, and the egress edge decides whether they apply.
     Head,
 }
 
-/// How a packet from a TUN device can be cut. Small and free of borrows, to be kept beside the packet's buffer.
+/// Describes how a packet from a TUN device can be cut. It borrows nothing and is stored beside the packet's buffer.
 ///
-/// Every packet is a header and a number of segments, each of which is sent with or without the header:
-/// `segment_header(k)` and `payload(k)`. One that needs no cutting is all header, and its one segment is empty.
+/// Every packet consists of a header and one or more segments: `segment_header(k)` and `payload(k)`. A segment is sent
+/// with or without the header. A packet that needs no cutting is all header, and its only segment is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SuperPacket {
-    /// `Some` if the checksum is partial.
+    /// Header positions, present if the transport checksum is partial.
     headers: Option<Headers>,
+    /// Length of all headers together, in bytes.
     header_len: u32,
+    /// Length of the whole packet, in bytes.
     total_len: u32,
+    /// Payload of every segment but the last, in bytes. Zero for a packet that needs no cutting.
     gso_size: u16,
-    /// URG is set.
+    /// True if the packet is TCP with URG set.
     is_urgent: bool,
 }
 
 impl SuperPacket {
-    /// Looks at a packet as a TUN device gave it. A partial checksum that is not that of a plain TCP or UDP header is
-    /// finished here in place, because the egress could not tell where it is.
+    /// Parses a packet as a TUN device delivers it.
+    ///
+    /// A partial checksum outside a plain TCP or UDP header is finished here in place, because the egress edge could
+    /// not find it.
     ///
     /// # Errors
-    /// As [`IpView::parse`]; [`WireError::Malformed`] when the virtio_net_hdr does not fit the packet.
+    /// As [`IpView::parse`]; [`WireError::Malformed`] if the virtio_net_hdr does not match the packet.
     pub fn parse(vnet: &VnetHeader, packet: &mut [u8]) -> Result<SuperPacket, WireError> {
         match vnet.gso_type {
             GsoType::None => Self::parse_whole(vnet, packet),
@@ -94,51 +99,55 @@ impl SuperPacket {
         })
     }
 
-    /// Bytes that [`SuperPacket::segment_header`] writes.
+    /// Number of bytes that [`SuperPacket::segment_header`] writes.
     pub fn header_len(&self) -> usize {
         self.header_len as usize
     }
 
-    /// Bytes of the packet as it is.
+    /// Length of the uncut packet, in bytes.
     pub fn total_len(&self) -> usize {
         self.total_len as usize
     }
 
-    /// Payload bytes of every segment but the last, which may be shorter; zero for a packet that needs no cutting.
+    /// Payload of every segment but the last, in bytes. Zero for a packet that needs no cutting.
     pub fn gso_size(&self) -> usize {
         self.gso_size.into()
     }
 
-    /// How many segments it has, at least one.
+    /// Number of segments, at least one.
     pub fn segments(&self) -> usize {
         let payload_len = self.total_len() - self.header_len();
         if self.gso_size == 0 { 1 } else { payload_len.div_ceil(self.gso_size()).max(1) }
     }
 
-    /// Its segments may travel as slices: there are several, the egress takes headers of this length, and none points at
-    /// urgent data, whose place a kernel that cuts the joined packet again would not keep.
+    /// True if the segments may be sent as slices.
+    ///
+    /// This needs several segments, a header that the egress edge accepts, and no urgent data. A kernel that cuts the
+    /// joined packet again would move the urgent pointer.
     pub fn may_be_sliced(&self) -> bool {
         self.segments() > 1 && self.header_len() <= MAX_HEADER_LEN && !self.is_urgent
     }
 
-    /// What a segment is when it travels alone: a packet whose checksum is complete or partial.
+    /// Returns the unit kind of a segment that is sent alone: its checksum is complete or partial.
     pub fn unit_kind(&self) -> UnitKind {
         if self.headers.is_some() { UnitKind::PartialPacket } else { UnitKind::Packet }
     }
 
-    /// Where segment `k`'s payload is in the packet; empty if there is no such segment.
+    /// Returns the byte range of segment `k`'s payload in the packet, empty if there is no such segment.
     pub fn payload(&self, k: usize) -> Range<usize> {
         let end = self.total_len();
         let start = self.header_len().saturating_add(k.saturating_mul(self.gso_size())).min(end);
         start..start.saturating_add(self.gso_size()).min(end)
     }
 
-    /// Writes the header of segment `k` of `packet`, the bytes this was parsed from, at the start of `out`; gives its
-    /// length. It counts the payload of that one segment, in either role; its transport checksum is partial.
+    /// Writes the header of segment `k` to `out` and returns its length.
+    ///
+    /// `packet` must be the parsed packet. In both roles the header counts the payload of this segment only, and its
+    /// transport checksum is partial.
     ///
     /// # Errors
-    /// [`WireError::NoRoom`]; [`WireError::Malformed`] if there is no such segment; [`WireError::Truncated`] when
-    /// `packet` is another than before.
+    /// [`WireError::NoRoom`]; [`WireError::Malformed`] if there is no segment `k`; [`WireError::Truncated`] if `packet`
+    /// is shorter than the parsed packet's header.
     pub fn segment_header(
         &self,
         packet: &[u8],

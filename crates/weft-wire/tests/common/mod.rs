@@ -1,20 +1,20 @@
-//! Packets built, and cut, the naive way: everything from scratch, nothing from the crate under test.
+//! A simple reference implementation that builds and cuts packets without the crate under test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use proptest::prelude::*;
 
-/// Bytes to a readable string, for comparison with golden vectors.
+/// Returns bytes as hexadecimal text, for comparison with golden vectors.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The reverse of [`hex`]; white space is ignored.
+/// The reverse of [`hex`], which ignores white space.
 pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// The folded ones'-complement sum of 16-bit words.
+/// Returns the folded ones'-complement sum of 16-bit words.
 pub fn sum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -30,12 +30,12 @@ pub enum L4 {
     Udp,
 }
 
-/// What the packets of one flow have in common.
+/// Properties that all packets of one flow share.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub v6: bool,
     pub l4: L4,
-    /// IPv4 options, or one IPv6 destination options header: 0 or 8 bytes.
+    /// True for 8 bytes of IPv4 options or of an IPv6 destination options header.
     pub ip_options: bool,
     /// TCP options, a multiple of 4 bytes.
     pub tcp_options: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Flow {
     pub window: u16,
 }
 
-/// What is a packet's own.
+/// Fields that differ between the packets of a flow.
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub id: u16,
@@ -131,12 +131,12 @@ impl Flow {
         sum(&pseudo)
     }
 
-    /// A packet whose checksums are complete.
+    /// Returns a packet with complete checksums.
     pub fn packet(&self, s: &Segment) -> Vec<u8> {
         self.build(s, true)
     }
 
-    /// A packet whose transport checksum is partial.
+    /// Returns a packet with a partial transport checksum.
     pub fn partial(&self, s: &Segment) -> Vec<u8> {
         self.build(s, false)
     }
@@ -158,7 +158,7 @@ impl Flow {
         packet
     }
 
-    /// The packets that segmentation of `whole` must give: the oracle.
+    /// Returns the packets that segmentation of `whole` must yield.
     pub fn segments(&self, whole: &Segment, gso_size: usize) -> Vec<Vec<u8>> {
         let count = whole.payload.len().div_ceil(gso_size);
         let segment = |(k, payload): (usize, &[u8])| {
@@ -179,7 +179,7 @@ impl Flow {
         whole.payload.chunks(gso_size).enumerate().map(segment).collect()
     }
 
-    /// What a kernel makes of one TUN write: the packets it stands for, checksums complete.
+    /// Returns the packets that a kernel receives by one TUN write, with complete checksums.
     pub fn receive(&self, write: &[u8]) -> Vec<Vec<u8>> {
         let native = |at: usize| usize::from(u16::from_ne_bytes([write[at], write[at + 1]]));
         let (flags, gso_type) = (write[0], write[1]);
@@ -205,7 +205,7 @@ impl Flow {
         self.segments(&whole, native(4))
     }
 
-    /// The parts of a packet that differ from one to the next.
+    /// Extracts the fields that differ between the packets of a flow.
     fn take_apart(&self, packet: &[u8]) -> Segment {
         let l4 = &packet[self.l4_at()..];
         let is_tcp = self.l4 == L4::Tcp;
@@ -217,7 +217,7 @@ impl Flow {
         }
     }
 
-    /// The virtio_net_hdr a kernel puts before a super-packet.
+    /// Returns the virtio_net_hdr that a kernel puts before a super-packet.
     pub fn vnet(&self, gso_size: usize) -> Vec<u8> {
         let gso_type = match (self.l4, self.v6) {
             _ if gso_size == 0 => 0,
@@ -233,7 +233,7 @@ impl Flow {
     }
 }
 
-/// Flows of all kinds: both versions, both transports, with and without options. An IPv6 extension header hides the transport.
+/// Draws flows of both IP versions and both transports, with and without options and extension headers.
 pub fn flows() -> impl Strategy<Value = Flow> {
     let l4 = prop_oneof![3 => Just(L4::Tcp), 1 => Just(L4::Udp)];
     let options = prop_oneof![Just(vec![]), prop::collection::vec(any::<u8>(), 12), Just(vec![1; 40])];

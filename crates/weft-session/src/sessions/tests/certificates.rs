@@ -2,7 +2,7 @@ use super::*;
 use crate::certificate::{Claims, RootKey};
 use weft_wire::handshake::MAX_INITIATION_LEN;
 
-/// A certificate for this key, from a root key of no account here.
+/// Returns a certificate for this key, signed by an arbitrary root key.
 fn certificate(of: &Identity) -> Certificate {
     let claims = Claims {
         public_key: of.public_key(),
@@ -15,7 +15,7 @@ fn certificate(of: &Identity) -> Certificate {
     RootKey::from_seed([9; 32]).sign(&claims).unwrap()
 }
 
-/// A node that knows the other and shows a certificate, and one that knows nobody.
+/// Returns a node that knows the other and presents a certificate, and a node without peers.
 fn newcomer_and_hub(shows: &Certificate) -> (Sessions, Sessions) {
     let (left, right) = identities();
     let mut newcomer = node(&left, &right, 10);

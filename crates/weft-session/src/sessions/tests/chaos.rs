@@ -1,4 +1,4 @@
-//! Two nodes that follow their timers over a network that delays, reorders, repeats and loses.
+//! Two nodes follow their timers over a network that delays, reorders, duplicates and loses datagrams.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use weft_units::Rng;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// A datagram under way, to node 0 or 1.
+/// A datagram in flight to node 0 or 1.
 struct Flight {
     arrives: Instant,
     to: usize,
@@ -17,12 +17,12 @@ struct Flight {
 struct Network {
     now: Instant,
     rng: Rng,
-    /// Probability that a datagram is lost; half of it that it comes twice.
+    /// Probability that a datagram is lost. It is duplicated with half of this probability.
     loss: f64,
     nodes: [Sessions; 2],
     stamp: u64,
     flights: Vec<Flight>,
-    /// Ciphertexts of zero blocks: one that comes twice shows a nonce used twice.
+    /// Ciphertexts of zero blocks. An equal pair proves that a nonce was used twice.
     blocks: BTreeSet<[u8; 32]>,
     opened: [u64; 2],
 }

@@ -1,11 +1,12 @@
-//! What goes over the wire for fixed seeds. A change here is a change of the protocol: raise its version. Only where [`SecretRng`] itself
-//! draws other numbers from a seed, the same protocol gives other bytes.
+//! Golden vectors of the datagrams for fixed seeds. A change of them is a change of the protocol version.
+//!
+//! The only exception is a change of [`SecretRng`], which yields other bytes for the same protocol.
 
 use super::*;
 use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt::Write;
 
-/// The first 64 bits of SHA-256, in hexadecimal.
+/// Returns the first 64 bits of the SHA-256 hash, in hexadecimal.
 fn fingerprint(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref()[..8].iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();

@@ -240,7 +240,7 @@ fn a_cookie_is_no_pass_for_a_flood() {
     assert_eq!(answered(&mut b, at(1), false), 1_000, "without load nobody is limited");
 }
 
-/// How many of fifty handshakes from there are admitted, each proved for its source.
+/// Returns the number of 50 handshakes that are admitted from this source, each with a valid cookie.
 fn admitted(b: &mut Sessions, source: impl Fn(u32) -> Vec<u8>) -> usize {
     let now = at(0);
     let mut admits = |number: u32| {
@@ -281,7 +281,7 @@ fn load_is_asked_for_only_after_the_mac() {
             false
         };
         let outcome = b.handle_counted(at(0), &damaged, SOURCE, is_under_load, &mut [0; RESPONSE_LEN]);
-        // MAC2 says nothing where there is no load.
+        // Without load, MAC2 is not checked.
         let is_mac2 = at_byte >= first.len() - 16;
         assert_eq!((asked, outcome.is_ok()), (u32::from(is_mac2), is_mac2), "byte {at_byte}: {outcome:?}");
     }

@@ -1,16 +1,19 @@
-//! What a copy of the memory gives away.
+//! Tests that a copy of the process's memory does not reveal ended keys.
 
 use super::*;
 use crate::traces;
 
-/// Bytes that differ from call to call.
+/// Returns bytes that differ for each `number`.
 fn entropy(number: u64) -> [u8; 32] {
     let mut rng = weft_units::Rng::new(number);
     core::array::from_fn(|_| rng.next_u64() as u8)
 }
 
-/// Two nodes whose seeds, which this test has in its code, are no part of what they draw. Tests run beside each other in one memory, so
-/// each has its own number, and with it its own keys: two static keys have one secret in common in whichever test they meet.
+/// Returns two nodes whose output does not depend on their seeds.
+///
+/// The seeds are constants in this test's code, so a search of the memory would find them. All tests share one memory,
+/// so each test has its own number and therefore its own keys. Two tests with equal static keys would share their
+/// static Diffie-Hellman secret.
 fn seeded_pair(test: u64) -> (Sessions, Sessions) {
     let (left, right) = (identity(100 + 2 * test as u8), identity(101 + 2 * test as u8));
     let (mut a, mut b) = (node(&left, &right, 10), node(&right, &left, 20));
@@ -20,7 +23,7 @@ fn seeded_pair(test: u64) -> (Sessions, Sessions) {
     (a, b)
 }
 
-/// A handshake from `a` to `b` and a packet each way.
+/// Runs a handshake from `a` to `b` and sends a packet in each direction.
 #[inline(never)]
 fn meet(a: &mut Sessions, b: &mut Sessions, now: Instant, stamp: u64) {
     let first = initiation(a, now, stamp);
@@ -39,7 +42,7 @@ fn after_181_s_memory_holds_nothing_that_opens_what_was_recorded() {
         let (mut a, mut b) = seeded_pair(test);
         b.cipher = cipher;
         let mut old = Vec::new();
-        // Sessions that follow each other for ten minutes.
+        // Runs consecutive sessions for ten minutes.
         for round in 0..5 {
             meet(&mut a, &mut b, at(120 * round), round + 1);
             let fresh = traces::take();
@@ -49,7 +52,7 @@ fn after_181_s_memory_holds_nothing_that_opens_what_was_recorded() {
                 node.reseed(entropy(test * 1_000 + 10 + round));
                 node.handle_timeout(at(120 * round + 61));
             }
-            // 181 s after a session began, its keys and all that led to them are gone.
+            // 181 s after a session began, its keys and all secrets behind them are gone.
             let ended = old.len().saturating_sub(1);
             for secrets in &old[..ended] {
                 assert_eq!(traces::found(secrets), 0, "{cipher:?}, round {round}");
@@ -78,7 +81,9 @@ fn keys_that_are_forgotten_are_gone_and_the_next_session_uses_others() {
     assert!(a.is_established(PEER) && b.is_established(PEER));
 }
 
-/// Two copies of one process, as a machine that is cloned while it runs, are given different entropy: they have no key in common.
+/// Two copies of one process have no key in common once each gets its own entropy.
+///
+/// This is the situation after a running machine was cloned.
 #[test]
 fn two_copies_that_begin_anew_never_use_a_key_and_a_number_twice() {
     let (left, right) = identities();
@@ -95,7 +100,7 @@ fn two_copies_that_begin_anew_never_use_a_key_and_a_number_twice() {
     let [(before, first), (same, second)] = copies;
     assert_eq!(before, same, "both are copies of one process");
     let own = |secrets: &[[u8; 32]]| secrets.to_vec();
-    // The responder was not copied; what it draws alone is the same in both runs.
+    // The responder was not copied, so its own draws are the same in both runs.
     let shared: Vec<_> = own(&first).into_iter().filter(|secret| second.contains(secret)).collect();
     assert!(first.len() - shared.len() > 8, "{} of {} are shared", shared.len(), first.len());
     let keys = |secrets: &[[u8; 32]]| secrets.iter().rev().take(4).copied().collect::<Vec<_>>();

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Something that happens to two nodes, `false` the first and `true` the second.
+/// An action of two nodes; `false` is the first node and `true` the second.
 #[derive(Clone, Debug)]
 enum Step {
     Seal {
@@ -11,13 +11,13 @@ enum Step {
         path: u8,
         delivered: bool,
     },
-    /// One tells the other how it is addressed in a VPN; that may be lost.
+    /// One node announces its receiver index for a VPN to the other. The announcement may be lost.
     Tell {
         from: bool,
         vpn: u32,
         delivered: bool,
     },
-    /// A handshake; its last message may be lost.
+    /// A handshake whose last message may be lost.
     Handshake {
         from: bool,
         finished: bool,
@@ -46,9 +46,9 @@ struct World {
     nodes: [Sessions; 2],
     identities: [Identity; 2],
     seconds: u64,
-    /// Rises with every use: stamps and seeds.
+    /// Counter that rises with every use, for stamps and seeds.
     count: u8,
-    /// Ciphertexts of one zero block, and the keys and nonces they were made with.
+    /// Ciphertexts of one zero block. An equal pair proves that a key and nonce were used twice.
     blocks: BTreeSet<[u8; 32]>,
 }
 
@@ -135,7 +135,7 @@ proptest! {
             pass(initiator, responder);
             pass(responder, initiator);
         }
-        // And then a VPN opens at once.
+        // Afterwards a VPN opens at once.
         tell(responder, initiator, VpnId(1));
         let (_, datagram) = seal_in(initiator, VpnId(1), PATH, b"vpn").unwrap();
         prop_assert_eq!(open(responder, &datagram).unwrap().0.vpn, VpnId(1));

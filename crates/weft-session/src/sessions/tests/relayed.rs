@@ -1,4 +1,6 @@
-//! Datagrams for relays: authenticated as a whole, opened once, first under their key like any other.
+//! Relayed datagrams are authenticated as a whole and opened only once.
+//!
+//! A relayed datagram can also be the first packet under a key.
 
 use super::*;
 use weft_wire::relay::{Label, Way, overhead};
@@ -7,7 +9,7 @@ fn way() -> Way {
     Way::new(&[Label(0x0102_0304), Label(0x0506_0708)]).unwrap()
 }
 
-/// A datagram over two relays.
+/// Returns a datagram sealed for a route over two relays.
 pub(super) fn sealed(from: &mut Sessions, within: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);
@@ -72,7 +74,7 @@ fn it_may_be_the_first_under_its_key() {
     assert!(opened.first_with_this_key && opened.fresh && b.is_established(PEER));
 }
 
-/// A relay has the keys of its hops, and tries all it can.
+/// A relay has the keys of its own hops only. With these it can neither read nor forge the inner datagram.
 #[test]
 fn a_relay_can_neither_read_nor_forge() {
     let identities = [1, 2, 3].map(identity);
@@ -81,7 +83,8 @@ fn a_relay_can_neither_read_nor_forge() {
         let (cipher, seed) = (Cipher::Aes256Gcm, [own as u8 + 60; 32]);
         Sessions::new(identities[own].clone(), &peers, cipher, seed, Instant::ZERO).unwrap()
     };
-    // Each knows the relay, 1, as its first peer, and the other end as its second; the relay knows both ends.
+    // The ends have the relay (node 1) as their first peer and each other as their second. The relay has both ends as
+    // peers.
     let (mut a, mut relay, mut d) = (of(0, [1, 2]), of(1, [0, 2]), of(2, [1, 0]));
     meet(&mut a, PeerId(0), &mut relay);
     meet(&mut d, PeerId(0), &mut relay);
@@ -111,7 +114,7 @@ fn a_relay_can_neither_read_nor_forge() {
     assert_eq!(at_end(&mut relay, &mut d, &within), Err(OpenError::Replayed));
 }
 
-/// A handshake of `from` with its peer `to`, and a packet that confirms it.
+/// Runs a handshake of `from` with its peer `to`, and sends a packet that confirms it.
 fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
     let mut first = [0; INITIATION_LEN];
     let len = from.initiate(Instant::ZERO, to, 1, &mut first).unwrap();
@@ -122,7 +125,7 @@ fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
     other.open(&mut datagram).unwrap();
 }
 
-/// What becomes of `within` when the relay passes it on.
+/// Returns the result of opening `within` at the end after the relay has forwarded it.
 fn at_end(relay: &mut Sessions, end: &mut Sessions, within: &[u8]) -> Result<Opened, OpenError> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);

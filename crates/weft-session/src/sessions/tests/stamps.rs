@@ -1,14 +1,14 @@
-//! Stamps that are refused: what each end learns, and that sessions come back while recordings stay refused.
+//! Refused stamps: both ends learn the reason, sessions recover, and recorded initiations stay refused.
 
 use super::*;
 use crate::stamps::{FARTHEST_AHEAD, Refusal, StampFault};
 use weft_units::Rng;
 
 const DAY: u64 = 86_400 * 1_000_000_000;
-/// The wall clock when all clocks are right and no time has passed.
+/// The wall clock at the start of a test if the clock is right.
 const NOW: u64 = 20_000 * DAY;
 
-/// Hands an initiation in that must be refused.
+/// Passes in an initiation that must be refused, and returns the refusal.
 fn refuse(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Refusal {
     answer(to, now, datagram).unwrap_err();
     to.take_refusal().expect("it is authentic")
@@ -32,7 +32,7 @@ fn who_lost_its_state_learns_why_and_has_a_session_with_the_next_stamp() {
     handshake(&mut forgetful, &mut b, at(10), 4);
     pass(&mut forgetful, &mut b);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 501);
-    // What counts on does not follow its clock.
+    // A node that continues from a refused stamp does not follow its clock.
     forgetful.force_initiate(at(20), PEER).unwrap();
     handshake(&mut forgetful, &mut b, at(20), 1_000);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 502);
@@ -45,7 +45,7 @@ fn refusals_of_others_change_nothing() {
     let recorded = initiation(&mut a, at(0), 5);
     answer(&mut b, at(0), &recorded).unwrap();
     let refusal = refuse(&mut b, at(10), &recorded).answer;
-    // The run that sent the recorded initiation waits for another answer now.
+    // The run that sent the recorded initiation now waits for another answer.
     a.force_initiate(at(10), PEER).unwrap();
     let next = initiation(&mut a, at(10), 6);
     assert_eq!(answer(&mut a, at(10), &refusal), Err(HandshakeError::Unexpected));
@@ -80,7 +80,7 @@ fn recordings_of_runs_that_were_met_are_known() {
     assert!(refusal.is_of_known_run, "its run has ended");
     let unmet = initiation(&mut node(&left, &right, 79), at(30), 2);
     assert!(!refuse(&mut b, at(30), &unmet).is_of_known_run);
-    // The first run is there after all: it may have a clock that is behind.
+    // The first run is still active, so its clock may only be late.
     a.force_initiate(at(40), PEER).unwrap();
     handshake(&mut a, &mut b, at(40), 7);
     pass(&mut a, &mut b);
@@ -102,7 +102,7 @@ fn a_stamp_far_ahead_is_refused_and_the_peer_is_not_locked_out() {
     answer(&mut a, at(0), &refusal.answer).unwrap();
     handshake(&mut a, &mut b, at(0), far + 5);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 1);
-    // The clocks are right again, and nothing is remembered of the stamps that were ahead.
+    // The clocks are right again, and the stamps that were ahead are forgotten.
     let mut again = node(&identities().0, &identities().1, 78);
     handshake(&mut again, &mut b, at(20), NOW);
     b.reset_stamps(PEER);
@@ -121,28 +121,30 @@ fn both_ends_learn_that_two_nodes_use_one_key() {
         handshake(twin, &mut b, now, turn + 1);
         pass(twin, &mut b);
         let (is_peers, is_own) = (b.shared_keys(now, PEER).0, twin.shared_keys(now, PEER).1);
-        // Its second coming shows it; the answer to the next handshake says so.
+        // The second return of an association reveals the shared key. The answer to the next handshake reports it.
         assert_eq!((is_peers, is_own), (turn >= 2, turn >= 3), "turn {turn}");
     }
 }
 
-/// What a node has on disk: the stamp it used last, and the highest it accepted.
+/// Stored state of a node: the stamp that it used last, and the highest one that it accepted.
 #[derive(Clone, Copy, Default)]
 struct Disk {
     used: u64,
     accepted: Option<u64>,
 }
 
-/// A node with a clock that may be wrong, a disk that may lose or restore what it held, and a model of what it must refuse.
+/// A node with a possibly wrong clock and a disk that may lose or restore its content.
+///
+/// It includes a model of the refusals that are required.
 struct Run {
     sessions: Sessions,
     identity: Identity,
     peer: Identity,
     disk: Disk,
     backup: Disk,
-    /// How far its clock is off, in nanoseconds.
+    /// Error of the node's clock, in nanoseconds.
     off: i64,
-    /// The initiations it accepted, by number, since it lost or restored its state.
+    /// Numbers of the initiations that it accepted since it lost or restored its state.
     accepted: Vec<usize>,
 }
 
@@ -171,7 +173,7 @@ impl Run {
         initiation(&mut self.sessions, now, self.disk.used)
     }
 
-    /// Takes initiation `number`: its answer, a session's or a refusal's, and whether it was accepted.
+    /// Processes initiation `number`. Returns the answer or refusal, and whether the initiation was accepted.
     fn take(&mut self, now: Instant, number: usize, datagram: &[u8]) -> (Vec<u8>, bool) {
         let result = answer(&mut self.sessions, now, datagram);
         self.disk.accepted = self.sessions.accepted_stamps().next().map(|(_, stamp)| stamp);
@@ -189,8 +191,10 @@ impl Run {
     }
 }
 
-/// Starts, losses, restores and wrong clocks in random order: a session comes with the second handshake at the latest, and no initiation is
-/// accepted twice while the responder keeps its state.
+/// Restarts, losses, restores and wrong clocks occur in random order.
+///
+/// A session results from the second handshake at the latest. No initiation is accepted twice while the responder keeps
+/// its state.
 #[test]
 fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
     let (mut replays, mut refused, mut second_tries) = (0, 0, 0);
@@ -217,7 +221,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
                 }
                 _ => nodes[of].restart(now, step + 2),
             }
-            // Recordings of any age, before the true node calls.
+            // Replays recordings of any age before the true node initiates.
             for _ in 0..rng.below(3).min(recorded.len() as u64) {
                 let number = rng.below(recorded.len() as u64) as usize;
                 let (to, datagram) = &recorded[number];
@@ -239,7 +243,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
     assert!(replays > 1_000 && refused > 500 && second_tries > 300, "{replays} {refused} {second_tries}");
 }
 
-/// Node `of` calls the other: whether that led to a session in use.
+/// Node `of` initiates. Returns true if a session in use results.
 fn try_session(nodes: &mut [Run; 2], of: usize, now: Instant, recorded: &mut Vec<(usize, Vec<u8>)>) -> bool {
     let datagram = nodes[of].initiate(now);
     recorded.push((1 - of, datagram.clone()));

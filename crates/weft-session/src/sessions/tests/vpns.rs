@@ -5,7 +5,7 @@ const END: Instant = Instant::from_millis(KEY_LIFETIME.as_millis() as u64);
 const RED: VpnId = VpnId(7);
 const BLUE: VpnId = VpnId(8);
 
-/// Sends one packet of a VPN and says what came out.
+/// Sends one packet of a VPN and returns the opened result.
 fn pass_in(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) -> Opened {
     let (number, datagram) = seal_in(from, vpn, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
@@ -51,7 +51,7 @@ fn a_packet_of_one_vpn_does_not_open_as_anothers() {
             assert_eq!(open(&mut b, &redirected), Err(OpenError::BadCrypto));
         }
     }
-    // One who takes blue's index for red's cannot be understood either: the number is in the key.
+    // A node that uses the index of another VPN is not understood either, because the VPN's number is part of the key.
     let index = u32::from_be_bytes(blue[2..6].try_into().unwrap());
     a.set_vpn_index(PEER, key, RED, index);
     let (_, confused) = seal_in(&mut a, RED, PATH, b"red").unwrap();
