@@ -247,9 +247,9 @@ impl Engine {
         self.send_what_waited(now);
     }
 
-    /// Sends a call of an application to the node whose place is closest to `key`. [`Event::Call`] reports the
-    /// outcome.
+    /// Sends an application's call to the root of `key`, the node that is responsible for it.
     ///
+    /// [`Event::Call`] reports the outcome.
     /// `application` is not 0, and `body` has at most 1,024 bytes. Only adjacent nodes are authenticated to each
     /// other, so a body must prove its own origin.
     ///

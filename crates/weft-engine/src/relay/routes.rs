@@ -26,7 +26,7 @@ pub(crate) struct Route {
     /// The link that represents the route to paths.
     pub(crate) link: Link,
     pub(super) is_up: bool,
-    /// True if the route is configured. False if it was learnt from a datagram or is a detour.
+    /// True if the route is configured or chosen as a detour. False if it was learnt from a datagram.
     is_configured: bool,
     used_at: Instant,
 }
@@ -74,7 +74,7 @@ impl Routes {
         route
     }
 
-    /// Returns the address of a configured route. For size limits, its relay counts as reached over IPv4 unless the
+    /// Returns the address of a configured route or a detour. For size limits, its relay counts as reached over IPv4 unless the
     /// route is known otherwise.
     pub(super) fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
         let route = self.at(now, via, way, true);
@@ -139,7 +139,7 @@ impl Routes {
         }
     }
 
-    /// Returns the routes that are not configured, sorted by relay.
+    /// Returns the learnt routes, sorted by relay.
     fn found_routes(&self) -> impl Iterator<Item = &Route> {
         self.by_way.values().filter_map(|link| self.by_link.get(link)).filter(|route| !route.is_configured)
     }
