@@ -61,8 +61,9 @@ fn rule(ports: std::ops::RangeInclusive<u16>) -> SignalRule {
     }
 }
 
-/// Returns a TUN read of a TCP packet with 1,380 bytes of payload. Its checksum is not valid, and no code here checks
-/// it.
+/// Returns a TUN read of a TCP packet with 1,380 bytes of payload.
+///
+/// Its checksum is not valid, and no code here checks it.
 fn tcp(port: u16, flags: u8) -> Vec<u8> {
     let total = 1_420u16;
     let mut packet = vec![0; 10];

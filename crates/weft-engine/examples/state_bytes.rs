@@ -1,5 +1,6 @@
-//! Memory of a peer and of a flow: `cargo run --release -p weft-engine --example state_bytes`. Each line is a name, a
-//! tab and bytes.
+//! Memory of a peer and of a flow: `cargo run --release -p weft-engine --example state_bytes`.
+//!
+//! Each line is a name, a tab and bytes.
 //!
 //! The example measures the growth of the resident set with very many of them. The overhead of the allocator and of
 //! the cipher library is thus included.

@@ -73,8 +73,9 @@ pub struct VpnConfig {
     pub name: String,
     /// Weight of the VPN against other VPNs; above zero.
     pub weight: u32,
-    /// Service that the VPN is promised. Leased lines must fit into what their members may lease
-    /// ([`Policy::leasable`]).
+    /// Service that the VPN is promised.
+    ///
+    /// Leased lines must fit into what their members may lease ([`Policy::leasable`]).
     pub service: Service,
     /// How the VPN's packets enter the tunnel.
     pub entry: Entry,
@@ -291,8 +292,9 @@ pub enum WrrOrder {
 /// `weights`: the source of the paths' weights.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Weights {
-    /// Follows the measured capacities. Now and then, weights exceed the capacity, to discover whether a path can
-    /// carry more.
+    /// Follows the measured capacities.
+    ///
+    /// Now and then, weights exceed the capacity, to discover whether a path can carry more.
     Measured,
     /// Uses the given weights, by link name.
     Static(Vec<(String, u32)>),

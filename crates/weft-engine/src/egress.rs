@@ -16,8 +16,9 @@ use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 
 /// Most payload pieces of one write, besides the headers.
 const MAX_PIECES: usize = 64;
-/// Capacity that an empty output keeps, in writes. Derived: one turn usually delivers this number; more came from a
-/// release of held units.
+/// Capacity that an empty output keeps, in writes.
+///
+/// Derived: one turn usually delivers this number; more came from a release of held units.
 const USUAL_WRITES: usize = 1_024;
 /// Capacity that an empty output keeps, in pieces.
 const USUAL_PIECES: usize = 8_192;
@@ -41,8 +42,9 @@ impl Arrived {
     }
 }
 
-/// Most flows whose heads are kept. A peer with more flows at once loses heads, and with them the tails that arrive
-/// late.
+/// Most flows whose heads are kept.
+///
+/// A peer with more flows at once loses heads, and with them the tails that arrive late.
 const MAX_HEADS: usize = 4_096;
 
 /// The last head slice of a flow, for tails that arrive after its run was written. Only the packet's header is kept.
@@ -237,8 +239,9 @@ impl Output {
         self.writes.push_back(Write { vpn: open.origin.0, header, header_len, pieces: open.pieces });
     }
 
-    /// Passes at most `most` writes to `write`, each with its VPN and pieces. Releases the buffers and returns the
-    /// number of writes.
+    /// Passes at most `most` writes to `write`, each with its VPN and pieces.
+    ///
+    /// Releases the buffers and returns the number of writes.
     pub(crate) fn drain(&mut self, most: usize, pool: &mut Pool, write: &mut impl FnMut(VpnId, &[&[u8]])) -> usize {
         for done in 0..most {
             let Some(w) = self.next_write() else {
@@ -259,8 +262,9 @@ impl Output {
         most
     }
 
-    /// Drops the oldest writes until `buffers` buffers are free, because buffers are short. Returns the number of
-    /// writes dropped.
+    /// Drops the oldest writes until `buffers` buffers are free, because buffers are short.
+    ///
+    /// Returns the number of writes dropped.
     pub(crate) fn shed(&mut self, buffers: usize, pool: &mut Pool) -> u64 {
         let (enough, mut dropped) = (self.pieces.len().saturating_sub(buffers), 0);
         while self.pieces.len() > enough

@@ -96,8 +96,9 @@ pub enum Event {
         /// The reason, for the log.
         cause: &'static str,
     },
-    /// A certificate signed by the network's root was rejected. Reported at most once in ten minutes for each
-    /// certificate.
+    /// A certificate signed by the network's root was rejected.
+    ///
+    /// Reported at most once in ten minutes for each certificate.
     Refused {
         /// The name in the certificate.
         name: String,
@@ -124,13 +125,15 @@ pub enum Event {
     Conflict(Conflict),
     /// An application call arrived or ended.
     Call(calls::Event),
-    /// A key was revoked, and this node did not know it before. The program must store it, because a revocation never
-    /// ends.
+    /// A key was revoked, and this node did not know it before.
+    ///
+    /// The program must store it, because a revocation never ends.
     Revoked(Revocation),
     /// The MTU that the TUN device should have, in bytes.
     InnerMtu(u16),
-    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq. 1). `None` selects the kernel's
-    /// default.
+    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq.
+    ///
+    /// 1). `None` selects the kernel's default.
     ReorderingMetric(Option<u32>),
     /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
     Granted(Grant),
@@ -163,8 +166,9 @@ pub enum PathState {
     Good,
     /// The path has high loss. It carries only bulk.
     Degraded,
-    /// The path is silent for longer than its jitter explains. Other paths duplicate its traffic until it answers or
-    /// goes down.
+    /// The path is silent for longer than its jitter explains.
+    ///
+    /// Other paths duplicate its traffic until it answers or goes down.
     Suspect,
     /// The path carries no traffic. Probes test it.
     Down,

@@ -120,8 +120,9 @@ pub struct Explanation {
 }
 
 impl Engine {
-    /// Explains where a packet of such a flow would go. Without a VPN name, the default VPN is tried first, then the
-    /// others.
+    /// Explains where a packet of such a flow would go.
+    ///
+    /// Without a VPN name, the default VPN is tried first, then the others.
     ///
     /// # Errors
     /// Fails if no VPN has that name, or no prefix contains the destination.

@@ -22,8 +22,9 @@ use weft_wire::hop::PacketType;
 
 /// Most pairs of a link and an address that are remembered for each peer.
 const MAX_PAIRS: usize = 64;
-/// Time for which a returned error counts. Slow handshakes are 15 to 20 s apart
-/// ([`weft_session::SLOW_RETRY_INTERVAL`]).
+/// Time for which a returned error counts.
+///
+/// Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
 const FRESH_FOR: Duration = Duration::from_secs(30);
 /// Handshakes by each link without an error after which a host counts as silent again.
 ///
@@ -68,8 +69,9 @@ pub struct SessionFacts {
     pub refused_stamp: Option<(RefusedStamp, bool)>,
     /// Address from which the peer answers with handshakes that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
-    /// Number of the peer's initiations that were answered since the session ended, and the last source. No packet
-    /// followed them.
+    /// Number of the peer's initiations that were answered since the session ended, and the last source.
+    ///
+    /// No packet followed them.
     pub unfollowed: Option<(u32, SocketAddr)>,
 }
 
@@ -191,8 +193,9 @@ impl Facts {
 }
 
 impl Engine {
-    /// Handles an error for a datagram: the kernel refused to send it, or an ICMP error arrived. Only the reported
-    /// facts change.
+    /// Handles an error for a datagram: the kernel refused to send it, or an ICMP error arrived.
+    ///
+    /// Only the reported facts change.
     pub fn handle_unreachable(
         &mut self,
         now: Instant,

@@ -18,8 +18,9 @@ const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
 /// Size of the longest handshake datagram, in bytes.
 pub(crate) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
-/// Most handshake datagrams that wait to be sent. Derived: the initiations that a socket buffer holds between two
-/// turns.
+/// Most handshake datagrams that wait to be sent.
+///
+/// Derived: the initiations that a socket buffer holds between two turns.
 const MAX_WAITING: usize = 1_024;
 /// Most addresses to which one initiation is sent.
 const MAX_CALLED: usize = 64;
@@ -175,8 +176,9 @@ impl Engine {
         }
     }
 
-    /// Sends an initiation over every path, and to as many other addresses as allowed. Later calls take the remaining
-    /// addresses in turn.
+    /// Sends an initiation over every path, and to as many other addresses as allowed.
+    ///
+    /// Later calls take the remaining addresses in turn.
     pub(crate) fn initiate(&mut self, now: Instant, peer: PeerId) {
         let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
         if p.endpoints().next().is_none() && p.paths.is_empty() {

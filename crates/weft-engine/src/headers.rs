@@ -12,8 +12,9 @@ use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
 
 /// Flows whose references are kept at each end. A flow's slot is the low byte of its number.
 const PLACES: usize = 256;
-/// Time without use after which a reference may be replaced. Units that depend on it have arrived by then, or never
-/// will.
+/// Time without use after which a reference may be replaced.
+///
+/// Units that depend on it have arrived by then, or never will.
 const UNUSED: Duration = Duration::from_secs(1);
 
 fn place(flow: FlowId) -> usize {
@@ -271,7 +272,9 @@ mod tests {
     }
 
     /// Checks that every header is restored although units are lost, overtake each other by up to 800 ms, and are
-    /// acknowledged late. Flows share slots.
+    /// acknowledged late.
+    ///
+    /// Flows share slots.
     #[test]
     fn whatever_is_lost_or_late_every_header_comes_back() {
         let mut rng = Rng::new(9);

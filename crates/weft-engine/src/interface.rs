@@ -30,8 +30,9 @@ pub enum LinkEvent {
     },
 }
 
-/// The reason for which a datagram did not arrive, from the kernel or an ICMP error. ICMP can be forged, so it is
-/// only shown to people.
+/// The reason for which a datagram did not arrive, from the kernel or an ICMP error.
+///
+/// ICMP can be forged, so it is only shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unreachable {
     /// The host has no socket at this port.
@@ -54,8 +55,9 @@ pub enum Unreachable {
     Other,
 }
 
-/// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO). The engine takes ownership of the
-/// buffer.
+/// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO).
+///
+/// The engine takes ownership of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Time of arrival, which may be before the call. Measurements use it.

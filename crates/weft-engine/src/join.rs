@@ -1,5 +1,6 @@
-//! Joins units that arrive in parts. Memory is bounded: each peer has a fixed number of incomplete units, and the
-//! oldest is dropped first.
+//! Joins units that arrive in parts.
+//!
+//! Memory is bounded: each peer has a fixed number of incomplete units, and the oldest is dropped first.
 
 use crate::unit::bits;
 use alloc::collections::VecDeque;
@@ -9,11 +10,13 @@ use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
-/// Most incomplete units of a peer. Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100
-/// ms.
+/// Most incomplete units of a peer.
+///
+/// Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;
-/// Time after which an incomplete unit is dropped. No sender retransmits for longer, and later parts with that number
-/// belong to another unit.
+/// Time after which an incomplete unit is dropped.
+///
+/// No sender retransmits for longer, and later parts with that number belong to another unit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A unit with missing parts.

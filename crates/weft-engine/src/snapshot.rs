@@ -229,11 +229,13 @@ pub struct VpnSnapshot {
 pub struct MemberSnapshot {
     /// The peer's name.
     pub peer: String,
-    /// True if this node can send packets of the VPN to the peer now. A VPN opens on first use and closes after
-    /// minutes without use.
+    /// True if this node can send packets of the VPN to the peer now.
+    ///
+    /// A VPN opens on first use and closes after minutes without use.
     pub is_open: bool,
-    /// State of the VPN's queue and loop toward the peer. `None` for the default VPN, which uses the peer's own
-    /// queue.
+    /// State of the VPN's queue and loop toward the peer.
+    ///
+    /// `None` for the default VPN, which uses the peer's own queue.
     pub entry: Option<VpnStatus>,
 }
 
@@ -241,8 +243,9 @@ pub struct MemberSnapshot {
 const FLOWS_SHOWN: usize = 64;
 
 impl Engine {
-    /// Returns the current state of all peers. The cost grows with their number; [`Engine::peer_snapshot`] reads only
-    /// one.
+    /// Returns the current state of all peers.
+    ///
+    /// The cost grows with their number; [`Engine::peer_snapshot`] reads only one.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
         Snapshot {

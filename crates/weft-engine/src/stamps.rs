@@ -11,8 +11,9 @@ use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time since the last datagram within which a peer counts as well. A refused initiation is then a replay and gets no
-/// answer.
+/// Time since the last datagram within which a peer counts as well.
+///
+/// A refused initiation is then a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);
 /// Least interval between two reports on one topic about one peer.
 const SAY_EVERY: Duration = Duration::from_secs(60);
@@ -119,8 +120,9 @@ impl Engine {
         }
     }
 
-    /// Handles the peer's refusal of this node's stamp. The next stamp continues from the value that the peer
-    /// returned.
+    /// Handles the peer's refusal of this node's stamp.
+    ///
+    /// The next stamp continues from the value that the peer returned.
     pub(crate) fn on_refused(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, call_again: bool) {
         self.facts.on_refused_stamp(now, peer, refused, true);
         if self.stamps.is_news(now, peer, Topic::WasRefused) {

@@ -48,8 +48,9 @@ fn arrived(world: &mut World) -> Vec<(Duration, u16, u32)> {
         .collect()
 }
 
-/// Sends `per_ms` acknowledgements each millisecond on each of two connections for 2 s. The link of 1 Mbit/s carries
-/// about one a millisecond.
+/// Sends `per_ms` acknowledgements each millisecond on each of two connections for 2 s.
+///
+/// The link of 1 Mbit/s carries about one a millisecond.
 fn flood(policy: &Policy, per_ms: u32) -> (World, Vec<(Duration, u16, u32)>) {
     let mut world = World::new(&[direction(1, 10, 0.0)], policy);
     world.run_for(Duration::from_secs(1));

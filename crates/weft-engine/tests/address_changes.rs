@@ -58,8 +58,9 @@ struct HomeLink {
     name: String,
     address: SocketAddr,
     delay: Duration,
-    /// True if the link's address has changed. The hub learns the new one with the next datagram that leaves by the
-    /// link.
+    /// True if the link's address has changed.
+    ///
+    /// The hub learns the new one with the next datagram that leaves by the link.
     is_rebound: bool,
 }
 
@@ -334,8 +335,9 @@ impl World {
         node.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len());
     }
 
-    /// Runs until all links have a path and packets arrive in both directions. Returns the time taken, or `None`
-    /// after [`OVER_WITHIN`].
+    /// Runs until all links have a path and packets arrive in both directions.
+    ///
+    /// Returns the time taken, or `None` after [`OVER_WITHIN`].
     fn settle(&mut self) -> Option<Duration> {
         let begin = self.now;
         self.delivered = [0; 2];

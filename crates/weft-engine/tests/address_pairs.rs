@@ -1,5 +1,7 @@
 //! Opening of paths for pairs of a local link and a remote address, with random link counts, address counts and
-//! reachability. Every link that reaches an address of the peer must carry data.
+//! reachability.
+//!
+//! Every link that reaches an address of the peer must carry data.
 #![allow(missing_docs)]
 
 mod pairs;
@@ -9,8 +11,9 @@ use std::collections::BTreeSet;
 use weft_engine::Event;
 use weft_units::{Duration, Rng};
 
-/// Time by which every usable link must carry data. In the worst case a link tries twelve addresses, two at a time,
-/// for 1.2 s each.
+/// Time by which every usable link must carry data.
+///
+/// In the worst case a link tries twelve addresses, two at a time, for 1.2 s each.
 const READY_WITHIN: Duration = Duration::from_secs(12);
 
 /// Returns the links that reach an address of the peer but carry no data in some direction after [`READY_WITHIN`].

@@ -1,5 +1,6 @@
-//! Relays that drop, delay or alter a tenth of the datagrams, and replayed handshakes. Altered data must never be
-//! delivered, and traffic must avoid the faulty relay.
+//! Relays that drop, delay or alter a tenth of the datagrams, and replayed handshakes.
+//!
+//! Altered data must never be delivered, and traffic must avoid the faulty relay.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -31,8 +32,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Returns nodes A and D, which reach each other only over two relays. The route over the bad relay is 4 ms shorter.
-/// A initiates.
+/// Returns nodes A and D, which reach each other only over two relays.
+///
+/// The route over the bad relay is 4 ms shorter. A initiates.
 fn diamond() -> Mesh {
     let mut wires = [wire(A, BAD), wire(A, GOOD), wire(BAD, D), wire(GOOD, D)];
     wires.iter_mut().filter(|wire| wire.ends.0 == GOOD || wire.ends.1 == GOOD).for_each(|wire| wire.delay = ms(7));

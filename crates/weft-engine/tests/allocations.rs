@@ -133,7 +133,9 @@ struct Traffic {
 
 impl Traffic {
     /// Sends in both directions for `time`: bulk in super-packets with up to `queued` bytes waiting, voice and
-    /// acknowledgements. Returns the number of units delivered.
+    /// acknowledgements.
+    ///
+    /// Returns the number of units delivered.
     fn run(&mut self, world: &mut World, time: Duration, queued: u64) -> u64 {
         let received =
             |world: &World| (0..2).map(|n| world.nodes[n].snapshot(world.now).peers[0].received_packets).sum::<u64>();
@@ -158,8 +160,9 @@ impl Traffic {
     }
 }
 
-/// Checks that 10 s of traffic cause no allocation. The nodes have met worse conditions before, so that memory for
-/// peaks exists.
+/// Checks that 10 s of traffic cause no allocation.
+///
+/// The nodes have met worse conditions before, so that memory for peaks exists.
 fn in_steady_state(loss: f64, policy: &Policy) {
     in_steady_state_over([direction(30, 8, loss), direction(20, 30, loss)], policy);
 }
@@ -290,8 +293,9 @@ fn no_schedule_costs_an_allocation() {
     }
 }
 
-/// Checks the two ends of a relayed route and the relays themselves. Packets of many lengths in both directions make
-/// batches of many lengths.
+/// Checks the two ends of a relayed route and the relays themselves.
+///
+/// Packets of many lengths in both directions make batches of many lengths.
 fn in_steady_state_over_relays(mut mesh: Mesh) {
     mesh.nodes.iter_mut().for_each(fill_pool);
     mesh.run_for(Duration::from_secs(3));
@@ -322,8 +326,9 @@ fn no_relayed_packet_costs_an_allocation() {
     in_steady_state_over_relays(Mesh::chain(2));
 }
 
-/// Checks that relayed packets cause no allocation while they wait. The traffic takes 10 Mbit/s in one direction, in
-/// bursts.
+/// Checks that relayed packets cause no allocation while they wait.
+///
+/// The traffic takes 10 Mbit/s in one direction, in bursts.
 #[test]
 fn no_relayed_packet_that_waits_costs_an_allocation() {
     let limited = |config: EngineConfig| {

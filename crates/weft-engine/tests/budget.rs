@@ -1,5 +1,6 @@
-//! No action of one peer may delay the packets of another. Peers take turns at the TUN device, and give up buffers in
-//! proportion to the buffers that they hold.
+//! No action of one peer may delay the packets of another.
+//!
+//! Peers take turns at the TUN device, and give up buffers in proportion to the buffers that they hold.
 #![allow(missing_docs)]
 
 mod lies;
@@ -209,8 +210,10 @@ fn what_a_peer_saved_up_holds_up_nobody() {
     }
 }
 
-/// Checks that buffers are taken from the peer that holds most. One peer fills buffers in every possible way while
-/// the daemon writes little; the other peer's packets must still pass in turn.
+/// Checks that buffers are taken from the peer that holds most.
+///
+/// One peer fills buffers in every possible way while the daemon writes little; the other peer's packets must still
+/// pass in turn.
 #[test]
 fn buffers_are_taken_back_from_whoever_holds_most() {
     let mut rng = Rng::new(12);

@@ -28,8 +28,9 @@ const RUNS: usize = 3;
 ///
 /// The bound is generous. The costs that led to this test were several thousand turns.
 const MOST_TURNS: f64 = 50.0;
-/// Longest time for the work that is due after a datagram, in µs. The remaining work of many datagrams may become due
-/// after one of them.
+/// Longest time for the work that is due after a datagram, in µs.
+///
+/// The remaining work of many datagrams may become due after one of them.
 const MOST_DUE_US: f64 = 5_000.0;
 
 /// A node with a session, VPNs and a root key, and the lying peer.
@@ -85,8 +86,9 @@ impl Bench {
         [started.elapsed(), self.turn()]
     }
 
-    /// Runs the node's due work and polls its output. Returns the time taken. The liar's reading of packet numbers is
-    /// not measured.
+    /// Runs the node's due work and polls its output.
+    ///
+    /// Returns the time taken. The liar's reading of packet numbers is not measured.
     fn turn(&mut self) -> Time {
         let (now, node) = (self.liar.world.now, &mut self.liar.world.nodes[1]);
         let mut started = Clock::now();
@@ -119,8 +121,9 @@ impl Bench {
         }
     }
 
-    /// Measures the datagrams of a kind, either full ones or ones of random length from several ports. Returns the
-    /// time of each and of the work due afterwards.
+    /// Measures the datagrams of a kind, either full ones or ones of random length from several ports.
+    ///
+    /// Returns the time of each and of the work due afterwards.
     fn measure(&mut self, kind: &Kind, is_full: bool) -> Vec<[Time; 2]> {
         self.events = 0;
         let times = (0..DATAGRAMS).map(|n| {

@@ -13,8 +13,9 @@ const B: usize = 1;
 const C: usize = 2;
 const D: usize = 3;
 
-/// Interval of a drill's probes. The last probe before a cut and the first one after it may each be this far from the
-/// cut.
+/// Interval of a drill's probes.
+///
+/// The last probe before a cut and the first one after it may each be this far from the cut.
 const PROBE_EVERY: Duration = Duration::from_millis(20);
 
 fn ms(n: u64) -> Duration {

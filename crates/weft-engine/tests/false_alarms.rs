@@ -1,5 +1,6 @@
-//! A lossy path with jitter that works must never go down. A path that becomes worse must be demoted soon, and must
-//! recover for good.
+//! A lossy path with jitter that works must never go down.
+//!
+//! A path that becomes worse must be demoted soon, and must recover for good.
 #![allow(missing_docs)]
 
 mod net;
@@ -12,8 +13,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Checks that 20 % loss and 50 ms of jitter in each direction are not taken for an outage. `WEFT_HOURS` sets the
-/// duration, one hour by default.
+/// Checks that 20 % loss and 50 ms of jitter in each direction are not taken for an outage.
+///
+/// `WEFT_HOURS` sets the duration, one hour by default.
 #[test]
 fn a_fifth_lost_and_jitter_of_fifty_milliseconds_are_no_outage() {
     let hours: u64 = option_env!("WEFT_HOURS").and_then(|hours| hours.parse().ok()).unwrap_or(1);

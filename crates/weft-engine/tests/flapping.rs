@@ -49,8 +49,9 @@ impl Flapping {
         }
     }
 
-    /// True if the last packet left by the first link. Probes and reports are shorter than a packet, and MTU probes
-    /// longer.
+    /// True if the last packet left by the first link.
+    ///
+    /// Probes and reports are shorter than a packet, and MTU probes longer.
     fn carries_now(&mut self) -> bool {
         let before = std::mem::replace(&mut self.sent_bytes, self.world.sent_bytes(0, 0));
         (560..1_000).contains(&(self.sent_bytes - before))

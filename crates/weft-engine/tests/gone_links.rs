@@ -1,5 +1,6 @@
-//! Links without routes, and links that are removed and return. Nothing must be sent where no route exists, and
-//! removed paths must not be shown at either end.
+//! Links without routes, and links that are removed and return.
+//!
+//! Nothing must be sent where no route exists, and removed paths must not be shown at either end.
 #![allow(missing_docs)]
 
 mod pairs;

@@ -20,8 +20,9 @@ fn stranger(world: &World) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// Lets the home node initiate while a flood reaches the hub. Returns the number of cookie replies, and whether a
-/// session exists a second later.
+/// Lets the home node initiate while a flood reaches the hub.
+///
+/// Returns the number of cookie replies, and whether a session exists a second later.
 fn call_under(flood: impl Fn(&mut Rng, &[u8]) -> Vec<u8>) -> (usize, bool) {
     let mut rng = Rng::new(7);
     let mut world = World::new(&[direction(50, 10, 0.0)], &Policy::default());

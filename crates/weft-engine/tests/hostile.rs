@@ -26,8 +26,9 @@ fn two_links() -> World {
     world
 }
 
-/// Sends one packet each millisecond from `from` for `time`, while `meanwhile` interferes. Returns the number and
-/// time of each packet delivered.
+/// Sends one packet each millisecond from `from` for `time`, while `meanwhile` interferes.
+///
+/// Returns the number and time of each packet delivered.
 fn voice(
     world: &mut World,
     from: usize,

@@ -39,8 +39,9 @@ impl Line {
         (0..self.links).map(|link| self.world.sent_bytes(link, 0) + self.world.sent_bytes(link, 1)).collect()
     }
 
-    /// Sends a packet of `payload` bytes in each interval of `every` for `time`, from one or both ends. Returns the
-    /// IP bytes on each link.
+    /// Sends a packet of `payload` bytes in each interval of `every` for `time`, from one or both ends.
+    ///
+    /// Returns the IP bytes on each link.
     fn talk(&mut self, time: Duration, every: Duration, payload: usize, both: bool) -> Vec<u64> {
         let (before, end, mut number) = (self.sent(), self.world.now + time, 0);
         while self.world.now < end {

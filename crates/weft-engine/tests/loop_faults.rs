@@ -179,8 +179,9 @@ fn vpns_come_and_go_while_they_are_loaded() {
     }
 }
 
-/// Checks that no VPN starves: each backlogged VPN gets at least half its share over 10 s. No unit may be lost from
-/// the counters.
+/// Checks that no VPN starves: each backlogged VPN gets at least half its share over 10 s.
+///
+/// No unit may be lost from the counters.
 #[test]
 fn no_vpn_starves_under_any_law_and_queue() {
     const WEIGHTS: [u32; 3] = [1, 2, 5];

@@ -1,5 +1,6 @@
-//! Loops of VPNs over paths of unequal delay. A marker's path must not count as a queue, and units in flight on the
-//! slow path must not count as lost.
+//! Loops of VPNs over paths of unequal delay.
+//!
+//! A marker's path must not count as a queue, and units in flight on the slow path must not count as lost.
 #![allow(missing_docs)]
 
 mod net;
@@ -13,7 +14,9 @@ use weft_engine::{Policy, Recovery, Reorder, Schedule};
 use weft_units::{Duration, Rate, VpnId};
 
 /// Returns the policies under test: earliest delivery, and round robin, which sends half of the packets by the slow
-/// path. Each is tested with and without recovery.
+/// path.
+///
+/// Each is tested with and without recovery.
 fn policies() -> Vec<Policy> {
     let mut all = Vec::new();
     for schedule in [Schedule::EarliestDelivery, Schedule::RoundRobin] {
@@ -27,8 +30,9 @@ fn unequal() -> [Direction; 2] {
     [direction(10, 5, 0.0), direction(10, 45, 0.0)]
 }
 
-/// Sends 8 Mbit/s in VPN 1 for `time`. Returns the longest queue that its loop estimated, in bytes, and the most
-/// packets that waited.
+/// Sends 8 Mbit/s in VPN 1 for `time`.
+///
+/// Returns the longest queue that its loop estimated, in bytes, and the most packets that waited.
 fn pace(world: &mut World, time: Duration) -> (u64, usize) {
     let (mut believed, mut waited) = (0, 0);
     for number in 0..(time.as_secs_f64() * 8e6 / 8.0 / PAYLOAD as f64) as u64 {

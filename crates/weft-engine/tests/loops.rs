@@ -290,8 +290,9 @@ fn what_the_egress_refuses_is_no_loss() {
     }
 }
 
-/// Checks that markers and reports of unpressed loops share datagrams. Two more datagrams for every few packets would
-/// cost more than the loops.
+/// Checks that markers and reports of unpressed loops share datagrams.
+///
+/// Two more datagrams for every few packets would cost more than the loops.
 #[test]
 fn what_is_said_of_loops_that_hold_nothing_back_goes_in_company() {
     let datagrams = |law: Option<LoopConfig>| {

@@ -70,8 +70,9 @@ fn an_idle_peer_costs_the_same() {
     check("a minute of an idle peer", few, many);
 }
 
-/// Checks the time for a relay's reports about each peer to every other. Their number grows with the square of the
-/// peers, up to a bound.
+/// Checks the time for a relay's reports about each peer to every other.
+///
+/// Their number grows with the square of the peers, up to a bound.
 #[test]
 fn what_a_relay_says_takes_a_small_part_of_its_time() {
     let _alone = alone();

@@ -1,5 +1,6 @@
-//! Paths that move to another address. They move at once, but the bytes sent to the new address are limited until the
-//! peer has answered there.
+//! Paths that move to another address.
+//!
+//! They move at once, but the bytes sent to the new address are limited until the peer has answered there.
 #![allow(missing_docs)]
 
 mod net;
@@ -20,8 +21,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Runs a bulk transfer from the hub to the home node for `time`. Returns the number of datagrams that arrived at
-/// home.
+/// Runs a bulk transfer from the hub to the home node for `time`.
+///
+/// Returns the number of datagrams that arrived at home.
 fn bulk(world: &mut World, number: &mut u64, time: Duration) -> usize {
     let end = world.now + time;
     let mut received = 0;
@@ -43,8 +45,9 @@ fn astray(world: &World) -> usize {
     world.astray[1].iter().map(|datagram| datagram.len() + HEADERS * datagram.len().div_ceil(1_472)).sum()
 }
 
-/// Simulates an attacker that copies a datagram of the home node in each interval of `every`. The copy arrives from
-/// another address, before the delayed original.
+/// Simulates an attacker that copies a datagram of the home node in each interval of `every`.
+///
+/// The copy arrives from another address, before the delayed original.
 fn attacked(every: Duration, delay: Duration) -> (usize, usize, f64) {
     let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
     let mut number = 0;
@@ -80,8 +83,9 @@ fn who_replays_from_a_third_address_gets_three_times_what_he_sent_at_most() {
     }
 }
 
-/// Brings the home node's second link up later. An attacker makes all datagrams of that link arrive from another
-/// address only.
+/// Brings the home node's second link up later.
+///
+/// An attacker makes all datagrams of that link arrive from another address only.
 fn attacked_from_the_start(seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let links = [direction(20, 10, 0.0), direction(20, 1 + rng.below(20), 0.0)];

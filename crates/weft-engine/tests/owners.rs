@@ -1,5 +1,6 @@
-//! Packets to addresses that lie behind no peer: the overlay finds their owners, which are then met and sent to. Also
-//! calls to keys.
+//! Packets to addresses that lie behind no peer: the overlay finds their owners, which are then met and sent to.
+//!
+//! Also calls to keys.
 #![cfg(target_os = "linux")]
 
 mod cloud;

@@ -31,8 +31,9 @@ fn send(world: &mut World, count: u64, every: Duration, payload: impl Fn(u64) ->
     out
 }
 
-/// Checks that each packet was delivered once and in order. The order of a flow begins with its first unit that
-/// arrives.
+/// Checks that each packet was delivered once and in order.
+///
+/// The order of a flow begins with its first unit that arrives.
 fn assert_all(out: &[u64], count: u64, context: impl Fn() -> String) {
     let mut sorted = out.to_vec();
     sorted.sort_unstable();
@@ -149,8 +150,9 @@ fn a_narrow_path_that_is_cut_leaves_nothing_behind() {
     }
 }
 
-/// Checks that a held unit leaves when its path is ready. Parts leave in one batch, which moves the pacer far ahead,
-/// and no path queue sets a timer.
+/// Checks that a held unit leaves when its path is ready.
+///
+/// Parts leave in one batch, which moves the pacer far ahead, and no path queue sets a timer.
 #[test]
 fn a_unit_held_back_leaves_when_its_path_is_ready() {
     let policy = Policy { schedule: Schedule::RoundRobin, ..Policy::default() };

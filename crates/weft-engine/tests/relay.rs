@@ -227,8 +227,9 @@ fn a_route_that_makes_no_sense_is_refused() {
     assert_eq!(refused(long), said(RouteError::TooLong));
 }
 
-/// Returns A, D and the relays B and C, each pair with a wire being peers. A and D have a wire of their own and
-/// configure no routes.
+/// Returns A, D and the relays B and C, each pair with a wire being peers.
+///
+/// A and D have a wire of their own and configure no routes.
 fn square() -> Mesh {
     let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D), wire(A, D)];
     let end = |other| Knows { direct: vec![B, C, other], ..Knows::default() };

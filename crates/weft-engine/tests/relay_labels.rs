@@ -1,5 +1,6 @@
-//! Two peers of a relay whose keys have the same label. One must be relayed, the other not, and the clash must be
-//! reported.
+//! Two peers of a relay whose keys have the same label.
+//!
+//! One must be relayed, the other not, and the clash must be reported.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -21,8 +22,9 @@ fn label(key: &PublicKey) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// Returns the secrets of two nodes with one label, drawn at random. Among 77,000 keys such a pair exists with
-/// probability 1/2.
+/// Returns the secrets of two nodes with one label, drawn at random.
+///
+/// Among 77,000 keys such a pair exists with probability 1/2.
 fn twins(rng: &mut Rng) -> [[u8; 32]; 2] {
     let mut known = BTreeMap::new();
     loop {

@@ -76,8 +76,9 @@ fn give(mesh: &mut Mesh, datagram: &[u8]) {
     node.handle_datagrams(now, received);
 }
 
-/// Returns a mesh in which the edge reaches the far end over the relay. `cap` limits the relay's rate toward the far
-/// end.
+/// Returns a mesh in which the edge reaches the far end over the relay.
+///
+/// `cap` limits the relay's rate toward the far end.
 fn relayed(cap: Option<Rate>) -> Mesh {
     let wires = [wire(EDGE, RELAY), wire(RELAY, END)];
     let knows = [

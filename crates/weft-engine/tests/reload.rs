@@ -28,8 +28,9 @@ fn link(name: &str, cap: Option<Rate>, send: bool) -> LinkConfig {
     LinkConfig { name: name.into(), cap, send }
 }
 
-/// Sends 12 Mbit/s in each direction for `time`. Returns the bytes of each node on each link, and checks that
-/// everything arrived.
+/// Sends 12 Mbit/s in each direction for `time`.
+///
+/// Returns the bytes of each node on each link, and checks that everything arrived.
 fn traffic(world: &mut World, time: Duration) -> [[u64; 2]; 2] {
     let sent = |world: &World| [0, 1].map(|from| [0, 1].map(|link| world.sent_bytes(link, from)));
     let before = sent(world);

@@ -1,5 +1,6 @@
-//! Bursts of many small packets. Queued packets must leave buffers for reception, and one peer's packets must leave
-//! buffers for another's.
+//! Bursts of many small packets.
+//!
+//! Queued packets must leave buffers for reception, and one peer's packets must leave buffers for another's.
 #![allow(missing_docs)]
 
 mod mesh;

@@ -1,5 +1,6 @@
-//! A second node runs with a node's key for a while. After it has gone, the peer of both must serve the first node as
-//! before.
+//! A second node runs with a node's key for a while.
+//!
+//! After it has gone, the peer of both must serve the first node as before.
 #![allow(missing_docs)]
 
 mod net;
@@ -16,8 +17,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Replaces the home node by a second one with the same key for `time`. The second node's handshake stamps begin at
-/// `stamp_base`.
+/// Replaces the home node by a second one with the same key for `time`.
+///
+/// The second node's handshake stamps begin at `stamp_base`.
 fn let_twin_run(world: &mut World, stamp_base: u64, time: Duration) {
     let twin = Engine::new(config(HOME, 1, &Policy::default(), stamp_base), world.time_of(HOME), [9; 32]);
     let node = std::mem::replace(&mut world.nodes[HOME], twin.unwrap_or_else(|why| panic!("{why}")));

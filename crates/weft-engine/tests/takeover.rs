@@ -1,5 +1,7 @@
-//! The end of the path in use. Another path of its link must take over, units in flight must wait for a path, and a
-//! restarted peer must be called until it answers.
+//! The end of the path in use.
+//!
+//! Another path of its link must take over, units in flight must wait for a path, and a restarted peer must be called
+//! until it answers.
 #![allow(missing_docs)]
 
 mod net;

@@ -11,8 +11,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Keeps the sender's queue filled with a bulk flow for `time`. Returns the rate of UDP payload delivered in the
-/// second half, in bit/s.
+/// Keeps the sender's queue filled with a bulk flow for `time`.
+///
+/// Returns the rate of UDP payload delivered in the second half, in bit/s.
 fn bulk(world: &mut World, time: Duration, per_ms: usize) -> f64 {
     let end = world.now + time;
     let half = world.now + time / 2;
@@ -190,8 +191,9 @@ fn without_recovery_and_order_every_schedule_delivers() {
     }
 }
 
-/// Checks that flows bound to a full path do not block others. About eight flows share the narrow link and offer five
-/// times its rate.
+/// Checks that flows bound to a full path do not block others.
+///
+/// About eight flows share the narrow link and offer five times its rate.
 #[test]
 fn flows_that_keep_to_a_full_path_do_not_hold_those_of_another_back() {
     let weights =
@@ -247,8 +249,9 @@ fn bursts_do_not_overflow_the_links() {
     assert!(s.repeated_units * 50 < number, "{} of {number} repeated", s.repeated_units);
 }
 
-/// Checks that a peer that restarted while the only link was down is called. After the link's return only a handshake
-/// reaches it.
+/// Checks that a peer that restarted while the only link was down is called.
+///
+/// After the link's return only a handshake reaches it.
 #[test]
 fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
     let policy = Policy::default();

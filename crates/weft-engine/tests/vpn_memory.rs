@@ -1,5 +1,7 @@
-//! Memory of very many idle VPNs, measured by a counting allocator. It does not count memory that the cipher library
-//! takes from the system. All of that belongs to keys, and an idle VPN has none.
+//! Memory of very many idle VPNs, measured by a counting allocator.
+//!
+//! It does not count memory that the cipher library takes from the system. All of that belongs to keys, and an idle
+//! VPN has none.
 #![allow(missing_docs)]
 
 mod net;

@@ -1,5 +1,6 @@
-//! Several VPNs with the same addresses between two nodes. Each packet must be delivered in its own VPN, and only if
-//! both ends are members.
+//! Several VPNs with the same addresses between two nodes.
+//!
+//! Each packet must be delivered in its own VPN, and only if both ends are members.
 #![allow(missing_docs)]
 
 mod net;
@@ -184,8 +185,10 @@ fn packets_wait_until_the_other_end_has_answered() {
     assert_eq!(world.nodes[0].snapshot(world.now).peers[0].waiting_for_vpns, 0);
 }
 
-/// Checks that packets outlive an outage shorter than 300 ms minus an RTT. A returned path is probed within 100 ms,
-/// and the request for the VPN leaves with the probe. The answer then arrives before the packets are 400 ms old.
+/// Checks that packets outlive an outage shorter than 300 ms minus an RTT.
+///
+/// A returned path is probed within 100 ms, and the request for the VPN leaves with the probe. The answer then
+/// arrives before the packets are 400 ms old.
 #[test]
 fn packets_outlive_a_short_outage_before_the_other_end_has_answered() {
     let mut rng = Rng::new(3);

@@ -6,8 +6,9 @@ use core::net::{IpAddr, SocketAddr};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant};
 
-/// Most strangers remembered, separately with and without a proven key. Handshakes without a key cost their sender
-/// nothing.
+/// Most strangers remembered, separately with and without a proven key.
+///
+/// Handshakes without a key cost their sender nothing.
 const MOST: usize = 8;
 /// Least interval between two events about one stranger.
 const SAY_EVERY: Duration = Duration::from_secs(60);

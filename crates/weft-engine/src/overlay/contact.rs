@@ -21,8 +21,9 @@ const IPV6: u8 = 6;
 pub struct Contact {
     /// The node's static key, which determines its place in the overlay.
     pub public_key: PublicKey,
-    /// The node's addresses, the most likely first. At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that
-    /// only relays reach.
+    /// The node's addresses, the most likely first.
+    ///
+    /// At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that only relays reach.
     pub endpoints: Vec<SocketAddr>,
 }
 
@@ -50,8 +51,9 @@ impl Contact {
         out
     }
 
-    /// Parses the output of [`Contact::encode`]. Returns `None` for anything else, and drops endpoints that cannot be
-    /// called.
+    /// Parses the output of [`Contact::encode`].
+    ///
+    /// Returns `None` for anything else, and drops endpoints that cannot be called.
     pub(super) fn decode(bytes: &[u8]) -> Option<Contact> {
         let (key, mut rest) = bytes.split_first_chunk::<KEY_LEN>()?;
         let mut endpoints = Vec::new();

@@ -29,8 +29,9 @@ const SHORT_REST: Duration = Duration::from_secs(3);
 const MAX_UNMET: usize = 1_024;
 /// Time without use by the overlay or by traffic after which a called peer is removed.
 const WANTED_FOR: Duration = Duration::from_secs(60);
-/// Silence after which a certified peer is removed. Derived: three times the interval of 15 s at which idle paths are
-/// probed.
+/// Silence after which a certified peer is removed.
+///
+/// Derived: three times the interval of 15 s at which idle paths are probed.
 const SILENT_FOR: Duration = Duration::from_secs(45);
 /// Silence after which a certified peer is removed if the overlay has lost it as well.
 const LOST_FOR: Duration = Duration::from_secs(5);
@@ -48,8 +49,9 @@ pub enum Unmet {
     JustTried,
     /// The limit on called peers is reached.
     TooMany,
-    /// The contact did not answer. No such node is there, it does not have this network's root key, or datagrams are
-    /// lost.
+    /// The contact did not answer.
+    ///
+    /// No such node is there, it does not have this network's root key, or datagrams are lost.
     Silent,
     /// The contact showed no certificate.
     NoCertificate,

@@ -140,8 +140,9 @@ impl Engine {
         self.with_directory(now, |directory, at| directory.handle_message(at, from, completed.unwrap_or(bytes)));
     }
 
-    /// Queues a packet whose destination lies behind no peer while its owner is looked up. Returns the buffer if no
-    /// lookup is possible.
+    /// Queues a packet whose destination lies behind no peer while its owner is looked up.
+    ///
+    /// Returns the buffer if no lookup is possible.
     pub(crate) fn seek(
         &mut self,
         now: Instant,
@@ -279,8 +280,9 @@ impl Engine {
     }
 }
 
-/// Returns a claim whose details also list the addresses at which the owner is seen. The owner may not know them
-/// itself.
+/// Returns a claim whose details also list the addresses at which the owner is seen.
+///
+/// The owner may not know them itself.
 fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
     let Ok(Message::Claim(claim)) = Message::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;

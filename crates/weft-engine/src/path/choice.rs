@@ -10,8 +10,9 @@ use core::net::SocketAddr;
 
 /// Most paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
 pub(crate) const MAX_PATHS: usize = 64;
-/// Most paths that each of the two nodes opens. Derived: half of [`MAX_PATHS`], so that neither node can take the
-/// paths that the other needs.
+/// Most paths that each of the two nodes opens.
+///
+/// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
 pub(crate) const MOST_OWN: usize = MAX_PATHS / 2;
 /// Addresses that a link tries at a time, if few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
@@ -24,8 +25,9 @@ const PATIENCE: [u32; 3] = [2, 3, 4];
 /// Unanswered probes, one each second, after which a path that has answered before and is down is turned.
 const PATIENCE_DOWN: u32 = 30;
 
-/// Returns the number of addresses that each link tries at a time, if `room` paths may be opened. Every address gets
-/// a link if possible.
+/// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
+///
+/// Every address gets a link if possible.
 pub(crate) fn at_once(links: usize, addresses: usize, room: usize) -> usize {
     let links = links.max(1);
     FEW_AT_ONCE.max(addresses.div_ceil(links)).min(room / links).max(1)

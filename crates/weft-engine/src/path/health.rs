@@ -16,8 +16,9 @@ use weft_units::{Duration, Instant};
 const DEGRADE_ABOVE: f64 = 0.08;
 const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
-/// Probe interval of a down path that is wanted. It bounds the time for which a recovered link stays unused: 100 ms
-/// and one RTT.
+/// Probe interval of a down path that is wanted.
+///
+/// It bounds the time for which a recovered link stays unused: 100 ms and one RTT.
 ///
 /// A probe and its answer are about 150 bytes, so the probes take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
@@ -27,8 +28,9 @@ const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
 /// Time without a failure after which one earlier failure is forgotten.
 const FALL_MEMORY: Duration = Duration::from_secs(600);
-/// Duration of the probation after the second failure. Each further failure doubles it, up to [`MOST_DOUBLINGS`]
-/// times.
+/// Duration of the probation after the second failure.
+///
+/// Each further failure doubles it, up to [`MOST_DOUBLINGS`] times.
 const PROBATION_MIN: Duration = Duration::from_secs(2);
 /// Most doublings of the probation.
 const MOST_DOUBLINGS: u32 = 6;
@@ -135,8 +137,9 @@ impl Health {
         Some(cause)
     }
 
-    /// Handles the acknowledgement of a datagram sent at `sent_at`. It clears a suspicion unless that datagram is
-    /// older than the missing one.
+    /// Handles the acknowledgement of a datagram sent at `sent_at`.
+    ///
+    /// It clears a suspicion unless that datagram is older than the missing one.
     pub(crate) fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
@@ -183,8 +186,9 @@ impl Health {
         }
     }
 
-    /// Handles silence: the oldest unanswered datagram, sent at `since`, waited longer than `threshold`. `misses`
-    /// unanswered probes confirm it.
+    /// Handles silence: the oldest unanswered datagram, sent at `since`, waited longer than `threshold`.
+    ///
+    /// `misses` unanswered probes confirm it.
     pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {

@@ -45,13 +45,15 @@ const FLOOR_RATE: Rate = Rate::from_bps(100_000);
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// Size of a report with a few ranges, in IP bytes.
 const REPORT_BYTES: u64 = 150;
-/// Divisor of a path's rate that reports may take: at most 1/4. Tuned: 1/10 delays retransmissions on links below 2
-/// Mbit/s.
+/// Divisor of a path's rate that reports may take: at most 1/4.
+///
+/// Tuned: 1/10 delays retransmissions on links below 2 Mbit/s.
 const REPORTS_PART: u64 = 4;
 /// Longest spacing of reports on slow paths, because senders depend on them.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-/// Probe interval of a path while no traffic pays for watching it. Standard: NATs forget a UDP mapping after 30 s
-/// (Linux conntrack, unreplied).
+/// Probe interval of a path while no traffic pays for watching it.
+///
+/// Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// Bytes that a sender needs in flight to detect a loss in time. Standard: the initial window of RFC 6928.
@@ -347,8 +349,9 @@ impl Path {
         self.markers_due = Instant::FAR_FUTURE;
     }
 
-    /// True if a whole datagram may be sent to the path's address. Otherwise the address is unproven, and only pings
-    /// may.
+    /// True if a whole datagram may be sent to the path's address.
+    ///
+    /// Otherwise the address is unproven, and only pings may.
     pub(crate) fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
     }

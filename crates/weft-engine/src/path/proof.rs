@@ -64,8 +64,9 @@ impl Proof {
         }
     }
 
-    /// Ends the doubt if the peer acknowledges a packet sent to the address. `largest` is the largest acknowledged
-    /// number.
+    /// Ends the doubt if the peer acknowledges a packet sent to the address.
+    ///
+    /// `largest` is the largest acknowledged number.
     pub(crate) fn on_acknowledged(&mut self, largest: u64) {
         if self.doubt.is_some_and(|doubt| {
             doubt.first.is_some_and(|first| largest >= first || planted::is(Fault::ProofByAnyAnswer))

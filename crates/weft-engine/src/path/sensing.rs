@@ -57,8 +57,9 @@ impl Sensing {
         self.running = None;
     }
 
-    /// Starts the next train if `may` is true and the path is idle. `limit` is the longest IP packet, and `rng` seeds
-    /// a new sensor.
+    /// Starts the next train if `may` is true and the path is idle.
+    ///
+    /// `limit` is the longest IP packet, and `rng` seeds a new sensor.
     pub(crate) fn on_time(&mut self, now: Instant, may: bool, limit: u16, rng: impl FnOnce() -> Rng) {
         if !may {
             (self.look_at, self.running) = (None, None);
@@ -150,8 +151,9 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Notes a chirp that arrived at `at`. Returns true if a train is to be reported now: it is complete, or the next
-    /// one has begun.
+    /// Notes a chirp that arrived at `at`.
+    ///
+    /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
     pub(crate) fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {
         let is_other = chirp.train != self.train || self.delays_us.len() != usize::from(chirp.of);
         let is_older = (chirp.train.wrapping_sub(self.train) as i16) < 0;

@@ -9,8 +9,9 @@ use weft_units::{Duration, Instant};
 /// Least spacing of marks. It is fine enough to time silence, and keeps marks few.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Unanswered marks that count as silence, so that a single lost datagram or report does not. A lossy path needs
-/// more.
+/// Unanswered marks that count as silence, so that a single lost datagram or report does not.
+///
+/// A lossy path needs more.
 const MARKS: u32 = 3;
 /// Spacing of the pings that add marks where traffic sets too few. Reports are not closer to each other either.
 const ASK_SPACING: Duration = Duration::from_millis(10);
@@ -42,8 +43,9 @@ impl Waiting {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// Returns the time at which the oldest answer is overdue, if an answer takes `threshold` at most. It is well
-    /// before suspicion.
+    /// Returns the time at which the oldest answer is overdue, if an answer takes `threshold` at most.
+    ///
+    /// It is well before suspicion.
     pub(crate) fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
         Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
     }
@@ -52,8 +54,9 @@ impl Waiting {
         self.seen_to = now;
     }
 
-    /// Returns the time at which the silent path becomes suspect. An answer takes `threshold` at most, and `misses`
-    /// marks in a row count.
+    /// Returns the time at which the silent path becomes suspect.
+    ///
+    /// An answer takes `threshold` at most, and `misses` marks in a row count.
     pub(crate) fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
         let (_, third) = self.marks.get(MARKS as usize - 1)?;
         let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;

@@ -91,8 +91,9 @@ impl Peer {
         }
     }
 
-    /// Returns the path of a datagram, and creates it if the peer opens one. A newer datagram from another address
-    /// moves the path.
+    /// Returns the path of a datagram, and creates it if the peer opens one.
+    ///
+    /// A newer datagram from another address moves the path.
     fn path_of(
         &mut self,
         cx: &mut Context<'_>,
@@ -162,8 +163,9 @@ impl Peer {
         is_configured || is_route(remote) || self.handshake_from.contains(remote) || self.paths.iter().any(has_path)
     }
 
-    /// Notes the source address of an initiation that was answered. `repeated` is true for a copy of the last
-    /// initiation.
+    /// Notes the source address of an initiation that was answered.
+    ///
+    /// `repeated` is true for a copy of the last initiation.
     pub(crate) fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
         if !repeated {
             self.handshake_from.clear();
@@ -173,8 +175,9 @@ impl Peer {
         }
     }
 
-    /// Handles a control datagram. Returns whether it asks for a report, or `None` if the session and its paths have
-    /// ended.
+    /// Handles a control datagram.
+    ///
+    /// Returns whether it asks for a report, or `None` if the session and its paths have ended.
     fn on_control(
         &mut self,
         cx: &mut Context<'_>,
@@ -382,8 +385,9 @@ impl Peer {
         self.insert(cx, item, ce);
     }
 
-    /// Returns the unit with its whole header. A unit with a compressed header gets a new buffer. `None` if
-    /// decompression fails.
+    /// Returns the unit with its whole header.
+    ///
+    /// A unit with a compressed header gets a new buffer. `None` if decompression fails.
     fn with_whole_header(&mut self, cx: &mut Context<'_>, item: Arrived) -> Option<Arrived> {
         let (flow, is_partial) = (item.inner.flow, item.inner.kind != UnitKind::Packet);
         let inner = InnerHeader { form: HeaderForm::Whole, ..item.inner };
@@ -440,8 +444,9 @@ impl Peer {
         self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos }, ce);
     }
 
-    /// Inserts a unit into the resequencer and takes ownership of its buffer reference. `ce` is true if the network
-    /// marked the datagram.
+    /// Inserts a unit into the resequencer and takes ownership of its buffer reference.
+    ///
+    /// `ce` is true if the network marked the datagram.
     fn insert(&mut self, cx: &mut Context<'_>, item: Arrived, ce: bool) {
         if cx.signal.room().is_some() && may_carry(cx.pool, &item) {
             self.ready_offer(cx);

@@ -23,8 +23,9 @@ use weft_wire::loop_data::{Marker, OfRun};
 const SPARSE_BYTES: u32 = 1_514;
 /// Least time until a unit expires, for bulk. A later unit is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
-/// Least time until a unit of a sparse flow expires. A late SYN or query still beats the sender's own retransmission
-/// after 1 s (RFC 6298).
+/// Least time until a unit of a sparse flow expires.
+///
+/// A late SYN or query still beats the sender's own retransmission after 1 s (RFC 6298).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
 /// Duration of sparse backlog on every path beyond which sparse flows are treated as bulk and wait in their own
@@ -107,8 +108,9 @@ impl Peer {
         may && *passes > 0 && self.way_in.pass_over()
     }
 
-    /// True if the segment at the head may leave: its VPN is open, and some path can carry it. Otherwise the segment
-    /// is dropped or waits.
+    /// True if the segment at the head may leave: its VPN is open, and some path can carry it.
+    ///
+    /// Otherwise the segment is dropped or waits.
     ///
     /// The VPN may have closed while the segment was queued, because the peer restarted or the configuration changed.
     /// A path's MTU may also have shrunk.
@@ -135,8 +137,9 @@ impl Peer {
         }
     }
 
-    /// True if some path carries a unit of this size, whole or in parts. Also true while no path is usable, since
-    /// that is decided later.
+    /// True if some path carries a unit of this size, whole or in parts.
+    ///
+    /// Also true while no path is usable, since that is decided later.
     fn is_carried(&self, bytes: usize) -> bool {
         granules(bytes).is_some()
             || self.usable_paths().next().is_none()

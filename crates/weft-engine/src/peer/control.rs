@@ -21,8 +21,9 @@ const MAX_REPORT_RANGES: usize = 48;
 const MAX_CONTROL: usize = 1200;
 /// Least interval at which a path that carries only reports asks for a report itself.
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// Bytes of data that those reports must have acknowledged before the path asks again. Derived: 20 × 180 bytes, the
-/// size of a ping and its answers.
+/// Bytes of data that those reports must have acknowledged before the path asks again.
+///
+/// Derived: 20 × 180 bytes, the size of a ping and its answers.
 const ASK_BYTES: u64 = 3_600;
 /// Traffic class of control datagrams. Standard: class selector 6, for routing and keepalives (RFC 4594 §3.1).
 pub(super) const CONTROL_TOS: u8 = 0xc0;
@@ -179,8 +180,9 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Writes the local name of the path's link. Returns true if it was written. Older nodes skip the frames behind
-    /// it.
+    /// Writes the local name of the path's link.
+    ///
+    /// Returns true if it was written. Older nodes skip the frames behind it.
     fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let may = |path: &&mut Path| path.pending.link && !path.pending.close && !is_route(&path.remote);
         let Some(path) = self.paths.get_mut(index).filter(may) else { return false };
@@ -197,8 +199,9 @@ impl Peer {
         path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
     }
 
-    /// Writes the pending VPN frames. Returns true if there was one. Frames that do not fit leave with the next
-    /// datagram.
+    /// Writes the pending VPN frames.
+    ///
+    /// Returns true if there was one. Frames that do not fit leave with the next datagram.
     fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };

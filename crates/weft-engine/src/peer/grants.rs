@@ -14,8 +14,9 @@ use weft_units::{Instant, Rate};
 /// A standing queue keeps the paths busy, which the rate estimate needs. It stays below the queue that the schedule
 /// leaves there.
 const QUEUE: f64 = 0.05;
-/// Largest grant to a single VPN, relative to the paths' estimated capacity. Above 1, so that the paths can discover
-/// more capacity.
+/// Largest grant to a single VPN, relative to the paths' estimated capacity.
+///
+/// Above 1, so that the paths can discover more capacity.
 const MOST: f64 = 1.25;
 
 /// The rate law over all paths, and the bytes that the peer had sent when the law last ran.

@@ -149,8 +149,9 @@ impl Peer {
         dropping(cx, &mut self.totals.queue_drops)(segment);
     }
 
-    /// Returns the largest TCP segment that every path carries, possibly in parts. `first` is the packet's first
-    /// byte.
+    /// Returns the largest TCP segment that every path carries, possibly in parts.
+    ///
+    /// `first` is the packet's first byte.
     fn mss_limit(&self, first: Option<u8>) -> u16 {
         let headers = if first.is_some_and(|b| b >> 4 == 6) { 60 } else { 40 };
         self.inner_limit().saturating_sub(headers).try_into().unwrap_or(u16::MAX)

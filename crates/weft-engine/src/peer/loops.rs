@@ -103,8 +103,9 @@ impl Loops {
         self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
     }
 
-    /// Handles a marker that arrived at `at`. The first marker of a run sets the counts, because earlier units are
-    /// unknown.
+    /// Handles a marker that arrived at `at`.
+    ///
+    /// The first marker of a run sets the counts, because earlier units are unknown.
     fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);

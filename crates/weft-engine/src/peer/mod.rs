@@ -154,8 +154,9 @@ pub(crate) struct Peer {
     /// Position in this relay's bulletin up to which the peer has been informed.
     told_to: u64,
     pub(crate) paths: Vec<Path>,
-    /// Source addresses of the peer's last initiation. The handshake succeeds only if the peer gets an answer at one
-    /// of them.
+    /// Source addresses of the peer's last initiation.
+    ///
+    /// The handshake succeeds only if the peer gets an answer at one of them.
     handshake_from: Vec<SocketAddr>,
     /// Addresses that links tried without an answer.
     attempts: Attempts,
@@ -308,8 +309,9 @@ impl Peer {
         self.call_again(cx);
     }
 
-    /// Starts a handshake if no path to the peer is usable. The peer may have restarted, and then only a handshake
-    /// reaches it.
+    /// Starts a handshake if no path to the peer is usable.
+    ///
+    /// The peer may have restarted, and then only a handshake reaches it.
     pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
         if self.usable_paths().next().is_none() {
             self.call(cx);

@@ -147,8 +147,9 @@ impl Peer {
         links.iter().filter(|link| link.send && endpoints.iter().any(|remote| link.reaches(remote)))
     }
 
-    /// Returns the number of this node's open paths on a link. Routes over one relay share a link name and differ by
-    /// address.
+    /// Returns the number of this node's open paths on a link.
+    ///
+    /// Routes over one relay share a link name and differ by address.
     fn open_on(&self, link: &Link) -> usize {
         let is_on = |path: &&Path| path.link_name == link.name && link.reaches(&path.remote);
         self.paths.iter().filter(|path| path.ours && !path.barred).filter(is_on).count()

@@ -12,11 +12,13 @@ use weft_core::queue::Expiry;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Age limit of packets that are not TCP's. Standard: a call tolerates a one-way delay of at most 400 ms (ITU-T
-/// G.114).
+/// Age limit of packets that are not TCP's.
+///
+/// Standard: a call tolerates a one-way delay of at most 400 ms (ITU-T G.114).
 pub(crate) const AGE_LIMIT: Duration = Duration::from_millis(400);
-/// Age limit of waiting TCP segments. Standard: after the initial retransmission timeout of 1 s (RFC 6298 §2.1), a
-/// copy waits behind the original.
+/// Age limit of waiting TCP segments.
+///
+/// Standard: after the initial retransmission timeout of 1 s (RFC 6298 §2.1), a copy waits behind the original.
 pub(crate) const AGE_LIMIT_TCP: Duration = Duration::from_secs(1);
 /// Age limit of TCP segments that were in flight when the outage began. Tuned: outages of radio links last up to 2 s.
 ///
@@ -38,13 +40,15 @@ const NEWEST_FOR_TCP: Duration = Duration::from_secs(120);
 /// A full queue before a slow path lasts for tens of seconds. Standard: a sender that does not know the RTT waits 3 s
 /// before it sends again (RFC 8085 §3.1.3).
 const QUEUED_FOR: Duration = Duration::from_secs(3);
-/// Interval at which old packets are dropped during an outage, to free their buffers. Tuned: any value well below the
-/// age limits works.
+/// Interval at which old packets are dropped during an outage, to free their buffers.
+///
+/// Tuned: any value well below the age limits works.
 ///
 /// When a path returns, old packets are dropped at once.
 const DROP_EVERY: Duration = Duration::from_millis(100);
-/// Interval of initiations while packets wait for a session. It equals the probe interval while packets wait for a
-/// path.
+/// Interval of initiations while packets wait for a session.
+///
+/// It equals the probe interval while packets wait for a path.
 const CALL_EVERY: Duration = Duration::from_millis(100);
 /// Time for which initiations keep the interval [`CALL_EVERY`]. Afterwards the session layer's own interval applies.
 ///
@@ -71,8 +75,9 @@ pub(super) fn stale_at(segment: &Segment) -> Instant {
     segment.born + if segment.is_tcp { AGE_LIMIT_TCP } else { AGE_LIMIT }
 }
 
-/// True if a segment is too old to be useful although paths work. TCP segments are left to the AQM, because their
-/// sender slows down.
+/// True if a segment is too old to be useful although paths work.
+///
+/// TCP segments are left to the AQM, because their sender slows down.
 pub(super) fn is_useless(segment: &Segment, now: Instant) -> bool {
     !segment.is_tcp && now - segment.born >= QUEUED_FOR
 }
@@ -88,8 +93,9 @@ impl Peer {
         self.is_established() && self.usable_paths().next().is_some()
     }
 
-    /// During an outage, drops packets that are too old and hurries the handshake. At its end, drops the remaining
-    /// old packets.
+    /// During an outage, drops packets that are too old and hurries the handshake.
+    ///
+    /// At its end, drops the remaining old packets.
     pub(super) fn watch_outage(&mut self, cx: &mut Context<'_>) {
         if self.is_reachable() {
             if self.outage.take().is_some() {

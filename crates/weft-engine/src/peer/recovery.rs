@@ -26,8 +26,9 @@ pub(crate) enum Rescue {
     Down,
 }
 
-/// Most bulk in flight, in bytes, that a suspicion retransmits as well. Standard: an initial window (RFC 6928), which
-/// TCP sends unasked.
+/// Most bulk in flight, in bytes, that a suspicion retransmits as well.
+///
+/// Standard: an initial window (RFC 6928), which TCP sends unasked.
 ///
 /// Otherwise units that were bulk only for a moment, behind retransmissions of their own flow, would wait until the
 /// path is down.
@@ -37,8 +38,9 @@ const LITTLE_BULK_BYTES: usize = 14_600;
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {
-    /// Queues lost units on the paths that deliver them first, and gives up those past their deadline. Without any
-    /// path, they wait.
+    /// Queues lost units on the paths that deliver them first, and gives up those past their deadline.
+    ///
+    /// Without any path, they wait.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         self.send_lost(cx, None, Path::copies_of_repeat);
     }
@@ -57,8 +59,9 @@ impl Peer {
         self.lost = lost;
     }
 
-    /// Queues one lost unit. Returns true if it waits for a path; otherwise this call releases the caller's
-    /// reference.
+    /// Queues one lost unit.
+    ///
+    /// Returns true if it waits for a path; otherwise this call releases the caller's reference.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
@@ -156,8 +159,9 @@ impl Peer {
         }
     }
 
-    /// True if a suspicion may retransmit packets. Over the only path this is allowed once in an RTT, since
-    /// retransmissions queue behind the originals.
+    /// True if a suspicion may retransmit packets.
+    ///
+    /// Over the only path this is allowed once in an RTT, since retransmissions queue behind the originals.
     ///
     /// A fading link becomes suspect with each answer.
     fn may_doubt(&mut self, now: Instant, index: usize) -> bool {
@@ -185,8 +189,9 @@ impl Peer {
         bytes
     }
 
-    /// Treats units in flight on a path as lost where `is_wanted` is true. They stay in the sent book, so that a late
-    /// report still acknowledges them.
+    /// Treats units in flight on a path as lost where `is_wanted` is true.
+    ///
+    /// They stay in the sent book, so that a late report still acknowledges them.
     fn doubt_in_flight(&mut self, index: usize, is_wanted: impl Fn(&Unit) -> bool) {
         if self.config.policy.recovery != Recovery::Arq {
             return;

@@ -9,8 +9,9 @@ use crate::path::Path;
 use crate::relay::Bulletin;
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// True if this path, while it answers, makes standby paths unnecessary. A path on probation does not, because sparse
-/// flows need a steady path.
+/// True if this path, while it answers, makes standby paths unnecessary.
+///
+/// A path on probation does not, because sparse flows need a steady path.
 pub(super) fn relieves(path: &Path) -> bool {
     !path.standby && !path.health.is_on_probation()
 }

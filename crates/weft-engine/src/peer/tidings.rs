@@ -13,8 +13,9 @@ use weft_wire::frame::{Frame, FrameWriter};
 
 /// Time after which revocations are sent again if their datagram is neither acknowledged nor lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Most false revocations accepted from a peer in a session. Checking a signature is work, so further ones are
-/// ignored.
+/// Most false revocations accepted from a peer in a session.
+///
+/// Checking a signature is work, so further ones are ignored.
 const MAX_FALSE: u8 = 16;
 
 /// Progress of one peer through the node's list of revocations.
@@ -71,8 +72,9 @@ impl Peer {
         }
     }
 
-    /// Writes as many revocations as fit. Returns the number that the peer has after this datagram, or 0 if none was
-    /// written.
+    /// Writes as many revocations as fit.
+    ///
+    /// Returns the number that the peer has after this datagram, or 0 if none was written.
     pub(super) fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
         path.pending.revocations = false;

@@ -171,8 +171,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// Chooses the form of a unit's header. Without recovery no header becomes a reference, because its fate is
-    /// unknown.
+    /// Chooses the form of a unit's header.
+    ///
+    /// Without recovery no header becomes a reference, because its fate is unknown.
     fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
         let mut header = [0; MAX_HEADER_LEN];
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
@@ -240,8 +241,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// Detaches a unit's marker at its first transmission. Without space in the datagram, the marker follows in a
-    /// control frame.
+    /// Detaches a unit's marker at its first transmission.
+    ///
+    /// Without space in the datagram, the marker follows in a control frame.
     fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
         let Some(marker) = self.units.take_marker(id) else { return };
         if let Some(unit) = self.units.get(id).filter(|_| !is_carried) {

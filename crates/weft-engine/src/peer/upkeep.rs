@@ -12,12 +12,14 @@ use weft_units::{Duration, Instant, LinkId, Rate};
 
 /// Least target of CoDel. Derived: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
-/// Least interval of CoDel. Standard: RFC 8289.
-/// Most RTT, jitter and fading included, that sets CoDel's times.
+/// Least interval of CoDel.
+///
+/// Standard: RFC 8289. Most RTT, jitter and fading included, that sets CoDel's times.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RTT_MAX: Duration = Duration::from_secs(2);
-/// Longest time until a scheduler that holds is asked again. Its choice may change with time alone, as predicted
-/// queues drain and rates grow.
+/// Longest time until a scheduler that holds is asked again.
+///
+/// Its choice may change with time alone, as predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
 /// Time without traffic after which a peer no longer counts as busy.
 const BUSY: Duration = Duration::from_secs(30);

@@ -9,12 +9,14 @@ use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
-/// Most backlog that schedules without a view of backlogs leave on a path. A full path then soon holds the others
-/// back.
+/// Most backlog that schedules without a view of backlogs leave on a path.
+///
+/// A full path then soon holds the others back.
 const SHALLOW: Duration = Duration::from_millis(1);
 
-/// Delay added for urgent units to a path on probation, in microseconds. Derived: the longest silence before
-/// suspicion (`liveness::CEILING`).
+/// Delay added for urgent units to a path on probation, in microseconds.
+///
+/// Derived: the longest silence before suspicion (`liveness::CEILING`).
 ///
 /// A steady path is thus preferred, unless it is slower than a new failure would be.
 const UNSTEADY_US: i64 = 1_000_000;
@@ -131,8 +133,9 @@ fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
     known.unwrap_or((rtt_us / 2.0) as i64) + (path.loss().fraction() * rtt_us) as i64
 }
 
-/// Returns the extra delay for urgent units, in microseconds. On a degraded path a retransmission counts in full, to
-/// send sparse flows elsewhere.
+/// Returns the extra delay for urgent units, in microseconds.
+///
+/// On a degraded path a retransmission counts in full, to send sparse flows elsewhere.
 ///
 /// For a path on probation, the next failure counts in full as well.
 fn late_us(path: &Path) -> i64 {

@@ -1,10 +1,12 @@
-//! Decides how often paths without traffic are probed. Each host packet pays for probing time, so probes cost little
-//! beside the packets.
+//! Decides how often paths without traffic are probed.
+//!
+//! Each host packet pays for probing time, so probes cost little beside the packets.
 
 use weft_units::{Duration, Instant};
 
-/// Probing time that each packet pays for. Derived: the probe interval of a watched path, so that probes never
-/// outnumber packets.
+/// Probing time that each packet pays for.
+///
+/// Derived: the probe interval of a watched path, so that probes never outnumber packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
 /// Paid probing time above which paths are watched. One packet alone does not suffice.
 const LEAST: Duration = EACH_PACKET;

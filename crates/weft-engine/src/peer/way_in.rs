@@ -19,8 +19,9 @@ use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
 
 /// Number of the default VPN within [`Ingress`].
 const DEFAULT: VpnNo = VpnNo(0);
-/// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1). It is small to limit a busy VPN's
-/// memory.
+/// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
+///
+/// It is small to limit a busy VPN's memory.
 const FLOW_QUEUES: u32 = 128;
 
 /// A VPN's queue and loop toward this peer, as configured.
@@ -313,8 +314,9 @@ impl WayIn {
         }
     }
 
-    /// Applies the default VPN's queue and share, and the queues of the configured VPNs. Returns true if a loop
-    /// restarted.
+    /// Applies the default VPN's queue and share, and the queues of the configured VPNs.
+    ///
+    /// Returns true if a loop restarted.
     pub(super) fn configure(
         &mut self,
         now: Instant,

@@ -7,8 +7,9 @@ use weft_wire::relay;
 
 /// First link id of routes. The kernel's interface indices are below it.
 const FIRST_LINK: u32 = 1 << 31;
-/// Prefix of the addresses of routes: the discard-only prefix (RFC 6666). A datagram sent to one by mistake is
-/// discarded.
+/// Prefix of the addresses of routes: the discard-only prefix (RFC 6666).
+///
+/// A datagram sent to one by mistake is discarded.
 const PREFIX: u16 = 0x0100;
 
 /// IPv4 and UDP header bytes.
@@ -28,8 +29,9 @@ pub(super) fn address_of(link: LinkId, relays: usize, ipv4: bool) -> SocketAddr 
     SocketAddr::new(ip.into(), 0)
 }
 
-/// Returns a route's number of relays and whether the first is reached over IPv4. `None` for an address that is no
-/// route.
+/// Returns a route's number of relays and whether the first is reached over IPv4.
+///
+/// `None` for an address that is no route.
 fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
     match (address.ip(), address.port()) {
         (IpAddr::V6(ip), 0) => match ip.segments() {

@@ -1,5 +1,6 @@
-//! A relay's latest report about each peer, in the order of the reports. All listeners share the list, and each has a
-//! position in it.
+//! A relay's latest report about each peer, in the order of the reports.
+//!
+//! All listeners share the list, and each has a position in it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -149,8 +149,9 @@ impl Departures {
         }
     }
 
-    /// Notes that this node's own datagrams left by a link. Returns the time at which its next data may leave if
-    /// relayed batches wait.
+    /// Notes that this node's own datagrams left by a link.
+    ///
+    /// Returns the time at which its next data may leave if relayed batches wait.
     pub(super) fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
         self.is_turn = true;
         let departure = self.links.iter_mut().find(|departure| departure.link == link)?;

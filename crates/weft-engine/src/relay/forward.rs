@@ -162,8 +162,9 @@ impl Engine {
         Some(())
     }
 
-    /// Returns the next node for a label, and the link and path to it, if relaying is allowed. The lookup is done
-    /// once for each batch.
+    /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
+    ///
+    /// The lookup is done once for each batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<Segment> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
@@ -184,8 +185,9 @@ impl Engine {
         self.relaying.arrival = None;
     }
 
-    /// Returns the next send, if any. Own and relayed datagrams take turns, own ones first, and each waits for its
-    /// pacer.
+    /// Returns the next send, if any.
+    ///
+    /// Own and relayed datagrams take turns, own ones first, and each waits for its pacer.
     ///
     /// An own send is written to `out`, which should hold 65,536 bytes.
     pub fn poll_departing(&mut self, now: Instant, out: &mut [u8]) -> Option<Departing> {

@@ -40,8 +40,9 @@ impl Labels {
         keeper.into_iter().chain(others)
     }
 
-    /// Replaces all labels, from a list of label, whether the peer joined by certificate, and peer number. Returns
-    /// new clashes.
+    /// Replaces all labels, from a list of label, whether the peer joined by certificate, and peer number.
+    ///
+    /// Returns new clashes.
     ///
     /// A configured peer keeps its label. Among the others, the peer that already had the label keeps it.
     fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {

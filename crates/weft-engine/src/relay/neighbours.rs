@@ -24,8 +24,9 @@ const BATCH: usize = 1_024;
 /// Most nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
 
-/// Returns the repetition interval of a relay that reaches `nodes` nodes. With many nodes, repetition takes half of
-/// the time for reports.
+/// Returns the repetition interval of a relay that reaches `nodes` nodes.
+///
+/// With many nodes, repetition takes half of the time for reports.
 fn tell_every(nodes: usize) -> Duration {
     TELL_EVERY.max(words(2 * nodes, nodes))
 }
@@ -58,8 +59,9 @@ impl Reach {
         core::mem::take(&mut self.has_changed)
     }
 
-    /// Returns the time after which a report that is not repeated is forgotten. It follows from the number of nodes
-    /// that the relay reaches.
+    /// Returns the time after which a report that is not repeated is forgotten.
+    ///
+    /// It follows from the number of nodes that the relay reaches.
     fn forget_after(&self) -> Duration {
         tell_every(self.nodes.len()).mul_f64(FORGET_INTERVALS)
     }

@@ -66,16 +66,18 @@ impl Routes {
         self.by_link.values().filter(|route| route.is_up).map(|route| &route.link)
     }
 
-    /// Returns the route by which a datagram arrived, and creates it if necessary. `ipv4` states the family by which
-    /// it came from `via`.
+    /// Returns the route by which a datagram arrived, and creates it if necessary.
+    ///
+    /// `ipv4` states the family by which it came from `via`.
     pub(crate) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
         route
     }
 
-    /// Returns the address of a configured route or a detour. For size limits, its relay counts as reached over IPv4 unless the
-    /// route is known otherwise.
+    /// Returns the address of a configured route or a detour.
+    ///
+    /// For size limits, its relay counts as reached over IPv4 unless the route is known otherwise.
     pub(super) fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
         let route = self.at(now, via, way, true);
         route.is_configured = true;

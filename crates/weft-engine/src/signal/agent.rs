@@ -92,8 +92,9 @@ impl Room {
         self.send(place, flow, signal?, 0)
     }
 
-    /// Lowers this node's own signal to its own link's offer and signs it. A request that cannot be met here leaves
-    /// as a reject.
+    /// Lowers this node's own signal to its own link's offer and signs it.
+    ///
+    /// A request that cannot be met here leaves as a reject.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {
@@ -102,8 +103,9 @@ impl Room {
         Some(self.config.key.as_ref().map_or(signal, |key| key.sign(&flow, signal)))
     }
 
-    /// Handles a signal of `flow` from a packet with five-tuple `tuple`. Returns true if the signal was for this
-    /// node.
+    /// Handles a signal of `flow` from a packet with five-tuple `tuple`.
+    ///
+    /// Returns true if the signal was for this node.
     ///
     /// `difference` is the packet's TTL minus the signal's QTTL.
     pub(super) fn take_in(

@@ -18,8 +18,9 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 pub(super) struct Answer {
     pub(super) peer: PeerId,
     pub(super) grant: Option<Grant>,
-    /// Answer that waits for a packet to carry it. Its QTTL field holds the TTL difference with which the request
-    /// arrived.
+    /// Answer that waits for a packet to carry it.
+    ///
+    /// Its QTTL field holds the TTL difference with which the request arrived.
     due: Option<Signal>,
     nonce: u32,
     /// Rates that this node's own paths left of the request for the reverse direction.

@@ -61,8 +61,9 @@ impl Asked {
         self.initiator.has_given_up()
     }
 
-    /// Handles an answer. `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths
-    /// can carry now.
+    /// Handles an answer.
+    ///
+    /// `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths can carry now.
     pub(super) fn on_answer(
         &mut self,
         now: Instant,

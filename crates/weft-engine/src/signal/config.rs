@@ -25,8 +25,9 @@ pub struct SignalConfig {
     pub answers: bool,
     /// True if Quick-Start requests (RFC 4782) are granted. Otherwise they pass unchanged.
     pub quick_start: bool,
-    /// True if routers without signalling on the route can carry the granted rates. TTLs then need not prove that
-    /// every router takes part.
+    /// True if routers without signalling on the route can carry the granted rates.
+    ///
+    /// TTLs then need not prove that every router takes part.
     pub plain_routers: bool,
     /// Addresses of this machine. The kernel forwards packets from or to any other address and lowers their TTL.
     pub own_addresses: Vec<IpAddr>,

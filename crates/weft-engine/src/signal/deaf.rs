@@ -1,5 +1,6 @@
-//! Destinations that received a SYN only without its option. The next SYN to them carries no request, which would
-//! cost a retransmission.
+//! Destinations that received a SYN only without its option.
+//!
+//! The next SYN to them carries no request, which would cost a retransmission.
 
 use core::net::IpAddr;
 use hashbrown::HashMap;

@@ -1,5 +1,6 @@
-//! Fast test for whether a flow may be signalled. It takes a few nanoseconds and uses one bit for each hash of the
-//! two ports.
+//! Fast test for whether a flow may be signalled.
+//!
+//! It takes a few nanoseconds and uses one bit for each hash of the two ports.
 
 use alloc::boxed::Box;
 use weft_wire::ip::FlowKey;

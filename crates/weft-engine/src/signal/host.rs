@@ -150,8 +150,9 @@ impl SignalHost {
         alone(head, &signal, ack)
     }
 
-    /// Handles a whole packet that arrives. Returns true if it may have changed; its length stays, because the kernel
-    /// has parsed its headers.
+    /// Handles a whole packet that arrives.
+    ///
+    /// Returns true if it may have changed; its length stays, because the kernel has parsed its headers.
     pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> bool {
         let SignalHost { signalling, up, down, events, .. } = self;
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
@@ -197,8 +198,9 @@ fn position(packet: &IpView<'_>) -> u64 {
     packet.tcp().map_or(0, |tcp| u64::from(tcp.seq))
 }
 
-/// Returns the length to which a packet may grow. A TCP signal can leave in a separate packet, but a UDP signal
-/// cannot.
+/// Returns the length to which a packet may grow.
+///
+/// A TCP signal can leave in a separate packet, but a UDP signal cannot.
 fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     match (packet.protocol, packet.version) {
         (protocol::TCP, IpVersion::V4) => mtu.min(PATH_MTU_V4),
@@ -217,8 +219,9 @@ fn cut(head: &mut [u8]) {
     }
 }
 
-/// Replaces a packet by the output of `write`, with up to `added` more bytes. Returns false if `write` fails and the
-/// packet stays.
+/// Replaces a packet by the output of `write`, with up to `added` more bytes.
+///
+/// Returns false if `write` fails and the packet stays.
 fn replace<E>(packet: &mut Vec<u8>, added: usize, write: impl FnOnce(&[u8], &mut [u8]) -> Result<usize, E>) -> bool {
     let mut out = vec![0; packet.len() + added];
     let Ok(len) = write(packet, &mut out) else { return false };

@@ -186,8 +186,9 @@ impl Room {
         self.asking.contains(flow) || self.answering.contains(flow) || self.quick_answers.contains(flow)
     }
 
-    /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong. The latter counts as
-    /// forged.
+    /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong.
+    ///
+    /// The latter counts as forged.
     fn flow_of(&mut self, packet: FlowKey, signal: &Signal) -> Option<FlowKey> {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {

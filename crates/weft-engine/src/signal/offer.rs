@@ -132,8 +132,9 @@ impl Offer {
         self.bookings.expire(now);
     }
 
-    /// Lowers a signal that passes toward the peer in its flow's `direction`. `sent_bytes` of the flow arrived so
-    /// far.
+    /// Lowers a signal that passes toward the peer in its flow's `direction`.
+    ///
+    /// `sent_bytes` of the flow arrived so far.
     pub(crate) fn on_signal(
         &mut self,
         now: Instant,

@@ -1,5 +1,6 @@
-//! Answers to Quick-Start requests (RFC 4782) for hosts without support for it. Their SYN/ACKs carry the answer
-//! (§4.3).
+//! Answers to Quick-Start requests (RFC 4782) for hosts without support for it.
+//!
+//! Their SYN/ACKs carry the answer (§4.3).
 
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
@@ -42,8 +43,9 @@ impl QuickAnswers {
         self.flows.keys()
     }
 
-    /// Notes a request that was lowered to `rate`. Returns the flow of the SYN/ACK that will answer it, or `None` if
-    /// this node does not answer.
+    /// Notes a request that was lowered to `rate`.
+    ///
+    /// Returns the flow of the SYN/ACK that will answer it, or `None` if this node does not answer.
     pub(super) fn on_request(
         &mut self,
         now: Instant,

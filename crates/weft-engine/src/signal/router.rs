@@ -91,8 +91,9 @@ impl Room {
         carriage::remove(packet).unwrap_or(0)
     }
 
-    /// Handles a peer's Quick-Start request. It ends here if this node answers for the receiver; otherwise its TTL is
-    /// lowered like the packet's.
+    /// Handles a peer's Quick-Start request.
+    ///
+    /// It ends here if this node answers for the receiver; otherwise its TTL is lowered like the packet's.
     fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
         let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
         if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
@@ -145,8 +146,9 @@ impl Room {
     }
 }
 
-/// Lowers a signal of `flow` to the rates that a link grants. Its QTTL stays, because the packet's TTL does not
-/// change here.
+/// Lowers a signal of `flow` to the rates that a link grants.
+///
+/// Its QTTL stays, because the packet's TTL does not change here.
 fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> Verdict {
     let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
     let qttl = signal.qttl;

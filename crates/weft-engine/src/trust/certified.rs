@@ -132,8 +132,9 @@ impl Engine {
         }
     }
 
-    /// Sets the networks and addresses outside the network. A certified peer whose prefix covers a network of this
-    /// machine is removed.
+    /// Sets the networks and addresses outside the network.
+    ///
+    /// A certified peer whose prefix covers a network of this machine is removed.
     pub fn set_outside(&mut self, now: Instant, outside: Outside) {
         if self.trust.outside == outside {
             return;
@@ -146,8 +147,9 @@ impl Engine {
         leaving.into_iter().for_each(|peer| self.dismiss(now, peer, "its prefix covers a network of this machine"));
     }
 
-    /// Returns the conflict of a certificate's claims with this machine's networks or outer addresses. `source` is
-    /// the sender's address.
+    /// Returns the conflict of a certificate's claims with this machine's networks or outer addresses.
+    ///
+    /// `source` is the sender's address.
     ///
     /// An unproven address of a moved path does not count, because anybody can forge it.
     fn taken_from_outside(&self, claims: &Claims, source: Option<IpAddr>) -> Option<Rejection> {
@@ -173,8 +175,9 @@ impl Engine {
             .map(|(peer, certified)| CertifiedPeer { peer: *peer, certificate: &certified.certificate })
     }
 
-    /// Checks whether the owner of a certificate may be a peer. `known` is the peer that it already is by an earlier
-    /// certificate.
+    /// Checks whether the owner of a certificate may be a peer.
+    ///
+    /// `known` is the peer that it already is by an earlier certificate.
     fn may_join(
         &self,
         now: Instant,
@@ -205,8 +208,9 @@ impl Engine {
         self.peers.iter().filter(move |peer| Some(peer.id) != known && self.is_present(peer))
     }
 
-    /// Checks that claims do not conflict with another peer. A prefix within a configured peer's prefix is allowed,
-    /// as in the configuration.
+    /// Checks that claims do not conflict with another peer.
+    ///
+    /// A prefix within a configured peer's prefix is allowed, as in the configuration.
     fn is_apart(&self, claims: &Claims, other: &Peer) -> Result<(), Rejection> {
         if other.config.name == claims.name {
             return Err(Rejection::Name);
@@ -221,8 +225,9 @@ impl Engine {
         }
     }
 
-    /// Answers the initiation of a stranger at `source` if its certificate makes it a peer. `answer` processes the
-    /// initiation again.
+    /// Answers the initiation of a stranger at `source` if its certificate makes it a peer.
+    ///
+    /// `answer` processes the initiation again.
     pub(crate) fn introduce(
         &mut self,
         now: Instant,
@@ -317,8 +322,9 @@ impl Engine {
         self.with_peer(now, usize::from(peer.0), |p, cx| p.set_config(cx, config, &rng));
     }
 
-    /// Reports a refusal. Nodes without a certificate of the network's root are not reported, because any stranger
-    /// can send one.
+    /// Reports a refusal.
+    ///
+    /// Nodes without a certificate of the network's root are not reported, because any stranger can send one.
     fn report_refusal(&mut self, now: Instant, certificate: &Certificate, why: Rejection) {
         let Claims { public_key, name, .. } = certificate.claims();
         let is_strange = why == Rejection::Certificate(CertificateError::OtherRoot);

@@ -41,8 +41,9 @@ impl fmt::Display for Clash {
 }
 
 impl Outside {
-    /// Returns the network or address that `prefix` would take from this machine. A prefix inside a local network is
-    /// allowed.
+    /// Returns the network or address that `prefix` would take from this machine.
+    ///
+    /// A prefix inside a local network is allowed.
     #[must_use]
     pub fn clash(&self, prefix: Prefix) -> Option<Clash> {
         if prefix.length < REST_OF_THE_WORLD {

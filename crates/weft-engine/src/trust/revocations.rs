@@ -79,8 +79,9 @@ impl Revocations {
 }
 
 impl Engine {
-    /// Accepts a revocation: ends sessions with that key and sends it to every peer. Returns false if it was already
-    /// stored.
+    /// Accepts a revocation: ends sessions with that key and sends it to every peer.
+    ///
+    /// Returns false if it was already stored.
     ///
     /// # Errors
     /// Fails with [`RevokeError`]. In that case nothing has changed.

@@ -1,5 +1,6 @@
-//! Admission of leased lines toward each member (paper 004 §7.4). Over-subscribed leased lines make their control law
-//! unstable.
+//! Admission of leased lines toward each member (paper 004 §7.4).
+//!
+//! Over-subscribed leased lines make their control law unstable.
 
 use crate::config::PeerConfig;
 use alloc::string::String;

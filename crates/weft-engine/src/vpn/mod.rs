@@ -56,8 +56,9 @@ pub(crate) struct VpnFlow {
 }
 
 impl Hash for VpnFlow {
-    /// Hashes a flow. A flow of the default VPN has the hash of its key, which selects its path in the flow-hash
-    /// schedule.
+    /// Hashes a flow.
+    ///
+    /// A flow of the default VPN has the hash of its key, which selects its path in the flow-hash schedule.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
         if self.vpn != VpnId::DEFAULT {

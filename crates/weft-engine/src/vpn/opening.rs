@@ -98,8 +98,9 @@ impl Openings {
         Ok(())
     }
 
-    /// Handles the peer's index, and returns the waiting packets. Asking ends if the VPN `is_open` under the newest
-    /// key.
+    /// Handles the peer's index, and returns the waiting packets.
+    ///
+    /// Asking ends if the VPN `is_open` under the newest key.
     pub(crate) fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
         let Some(opening) = self.by_vpn.get_mut(&vpn) else { return VecDeque::new() };
         opening.is_refused = false;

@@ -18,8 +18,9 @@ pub const NOW_UNIX_S: u64 = 1_800_000_000;
 /// Secrets of nodes that lie close together on the ring, if a test needs many.
 static CROWD: OnceLock<Vec<[u8; 32]>> = OnceLock::new();
 
-/// Prepares secrets for `nodes` nodes within one sixteenth of the ring, in four sixteenths of that. A few dozen such
-/// nodes do not all know each other.
+/// Prepares secrets for `nodes` nodes within one sixteenth of the ring, in four sixteenths of that.
+///
+/// A few dozen such nodes do not all know each other.
 pub fn crowd(nodes: usize) {
     let secrets = (0..u32::MAX).map(|n| core::array::from_fn(|byte| n.to_be_bytes()[byte % 4] ^ byte as u8));
     let is_near = |secret: &[u8; 32]| Identity::from_secret(*secret).node_id().as_bytes()[0] < 4;
@@ -76,8 +77,9 @@ pub struct Place {
 
 /// A NAT before a node. It admits datagrams only from nodes to which the inner node has sent.
 struct Nat {
-    /// True if each destination sees another port (address-dependent mapping of RFC 4787). False for one port for all
-    /// (endpoint-independent).
+    /// True if each destination sees another port (address-dependent mapping of RFC 4787).
+    ///
+    /// False for one port for all (endpoint-independent).
     is_symmetric: bool,
     sent_to: BTreeSet<usize>,
 }

@@ -1,5 +1,6 @@
-//! Random datagrams of an authentic but hostile peer. Each type of datagram causes as much work as its author could
-//! achieve.
+//! Random datagrams of an authentic but hostile peer.
+//!
+//! Each type of datagram causes as much work as its author could achieve.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::Ipv4Addr;
@@ -69,8 +70,9 @@ fn full(draw: &mut Draw, frame: impl Fn(&mut Draw, u32) -> Frame<'static>) -> Da
     (PacketType::Control, room)
 }
 
-/// Returns a datagram with as many reports as fit. Each has the ranges returned by `ranges`, from the largest number
-/// downwards.
+/// Returns a datagram with as many reports as fit.
+///
+/// Each has the ranges returned by `ranges`, from the largest number downwards.
 fn reports(draw: &mut Draw, ranges: impl Fn(&mut Draw, u64) -> Vec<(u64, u64)>) -> Datagram {
     let mut room = vec![0; draw.room];
     let mut writer = FrameWriter::new(&mut room);

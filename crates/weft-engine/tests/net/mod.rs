@@ -24,8 +24,9 @@ pub struct Direction {
     pub mtu: u64,
 }
 
-/// Interferes with a datagram of a node. Returns the additional delay of each copy that arrives; an empty list drops
-/// it.
+/// Interferes with a datagram of a node.
+///
+/// Returns the additional delay of each copy that arrives; an empty list drops it.
 pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Vec<Duration>>;
 
 thread_local! {
@@ -126,8 +127,9 @@ pub struct World {
     pub events: Vec<(usize, Instant, Event)>,
     /// Every datagram that arrived, if recording is on.
     pub seen: Option<Vec<Seen>>,
-    /// True if every link reaches every address of the other node. Otherwise a link reaches only the address with its
-    /// own number.
+    /// True if every link reaches every address of the other node.
+    ///
+    /// Otherwise a link reaches only the address with its own number.
     pub crosses: bool,
     /// Node and link at which nothing arrives.
     pub deaf: Option<(usize, usize)>,

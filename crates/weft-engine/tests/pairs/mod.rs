@@ -254,8 +254,9 @@ impl PairWorld {
         self.nodes[HOME].handle_link(self.now, LinkEvent::Up { link: id, name, mtu: 1500, ipv4, ipv6 });
     }
 
-    /// Returns the home link that a datagram crosses, and its arrival: link, source and destination. `None` if it is
-    /// lost.
+    /// Returns the home link that a datagram crosses, and its arrival: link, source and destination.
+    ///
+    /// `None` if it is lost.
     fn way(&self, from: usize, t: &Transmit) -> Option<(usize, LinkId, SocketAddr, IpAddr)> {
         let is_ipv6 = t.destination.is_ipv6();
         let addresses = 0..self.draw.is_ipv6.len();

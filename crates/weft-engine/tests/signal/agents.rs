@@ -92,8 +92,9 @@ fn a_guarantee_is_within_what_may_be_reserved_and_both_together_within_the_bundl
     assert_eq!(status(&world, 1).peers[0].guaranteed, Rate::ZERO);
 }
 
-/// Checks a flow without answers. The first SYN has an option that the remote host sees, and the second has none.
-/// Requests become ever rarer.
+/// Checks a flow without answers.
+///
+/// The first SYN has an option that the remote host sees, and the second has none. Requests become ever rarer.
 #[test]
 fn who_gets_no_answer_gives_up_and_the_flow_is_plain() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, _| {});

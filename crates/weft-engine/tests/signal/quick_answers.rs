@@ -99,8 +99,9 @@ fn what_is_refused_late_of_another_connection_or_full_is_not_answered() {
     assert_eq!(heard[44..], own, "the host answers itself");
 }
 
-/// Returns the answer to a request that no node lowered. The TTL difference is 64 - 9, plus one for the host before
-/// the first node.
+/// Returns the answer to a request that no node lowered.
+///
+/// The TTL difference is 64 - 9, plus one for the host before the first node.
 fn answered(option: quick_start::QuickStart) -> Response {
     Response { rate: option.rate, ttl_difference: 56, nonce: option.nonce }
 }

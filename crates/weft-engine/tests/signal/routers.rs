@@ -80,8 +80,9 @@ pub fn quick_syn(port: u16, option: QuickStart) -> Vec<u8> {
     out
 }
 
-/// Checks a grant from the sum of all paths. RFC 4782 §3.3 forbids approval by a router that spreads a flow over
-/// paths, but an edge knows all of them.
+/// Checks a grant from the sum of all paths.
+///
+/// RFC 4782 §3.3 forbids approval by a router that spreads a flow over paths, but an edge knows all of them.
 #[test]
 fn quick_start_is_granted_what_is_left_of_all_paths() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], speaking);

@@ -71,8 +71,9 @@ pub fn entry(world: &World, node: usize, number: u32) -> VpnStatus {
     of(world, node, number).members[0].entry.unwrap()
 }
 
-/// Keeps the queues of all `vpns` filled for `time`. Returns the IP rate of each VPN delivered in the second half, in
-/// bit/s.
+/// Keeps the queues of all `vpns` filled for `time`.
+///
+/// Returns the IP rate of each VPN delivered in the second half, in bit/s.
 pub fn fill<const N: usize>(world: &mut World, vpns: [u32; N], time: Duration) -> [f64; N] {
     let end = world.now + time;
     let half = world.now + time / 2;
