@@ -1,5 +1,6 @@
-//! Work of a relay for each datagram, from the received GRO batch to the GSO batch sent: `cargo bench -p weft-engine
-//! --bench relay`.
+//! Work of a relay for each datagram, from the received GRO batch to the GSO batch sent.
+//!
+//! Run `cargo bench -p weft-engine --bench relay`.
 #![allow(missing_docs)]
 
 #[path = "../tests/mesh/mod.rs"]

@@ -1,5 +1,6 @@
-//! Cost of signalling for packets that carry no signal, from the TUN device to the queue: `cargo bench -p
-//! weft-engine`.
+//! Cost of signalling for packets without a signal, from the TUN device to the queue.
+//!
+//! Run `cargo bench -p weft-engine`.
 #![allow(missing_docs)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

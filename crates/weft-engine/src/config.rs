@@ -24,7 +24,9 @@ pub struct EngineConfig {
     pub vpns: Vec<VpnConfig>,
     /// Settings of links, by interface name. A link without an entry uses the defaults.
     pub links: Vec<LinkConfig>,
-    /// Highest handshake stamp accepted from each peer before the start, as the program stored it on disk.
+    /// Highest handshake stamp accepted from each peer before the start.
+    ///
+    /// The program stores these stamps on disk.
     pub accepted_stamps: Vec<(PublicKey, u64)>,
     /// Wall-clock time at the start, in nanoseconds since 1970.
     ///
@@ -85,7 +87,7 @@ pub struct VpnConfig {
     pub members: Vec<MemberConfig>,
 }
 
-/// How packets of a VPN enter the tunnel toward each member: the queue, and the loop that paces them.
+/// The queue of a VPN toward each member, and the loop that paces it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Queue discipline. The paths' delays set CoDel's target and interval.
@@ -112,9 +114,10 @@ impl Default for Entry {
 pub struct MemberConfig {
     /// The peer's key.
     pub public_key: PublicKey,
-    /// Prefixes behind the peer: the destinations of packets to it and the allowed sources of packets from it.
+    /// Prefixes behind the peer.
     ///
-    /// Except for default routes, they overlap with no other prefix of the VPN.
+    /// Packets to the peer go to these addresses, and packets from it must come from them. Except for default routes,
+    /// they overlap with no other prefix of the VPN.
     pub prefixes: Vec<Prefix>,
 }
 
@@ -173,7 +176,9 @@ pub struct Policy {
     pub leasable: Option<Rate>,
     /// DSCP of the outer headers of data datagrams.
     pub dscp: Dscp,
-    /// True if routes over relays that reach the peer stand by as spare paths for when no other path answers.
+    /// True if routes over relays stand by as spare paths to the peer.
+    ///
+    /// They carry data when no other path answers.
     pub detours: bool,
     /// True if trains measure the paths that carry no data. The trains use at most 1 % of a path's capacity.
     pub sense: bool,
@@ -263,7 +268,7 @@ pub enum Reorder {
 /// `ack`: treatment of TCP acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// Replaces a queued acknowledgement with a newer one of the same flow that makes it superfluous.
+    /// Replaces a queued acknowledgement that a newer one of the same flow makes superfluous.
     Filter,
     /// Leaves acknowledgements unchanged.
     Pass,

@@ -1,4 +1,4 @@
-//! Events that the engine reports to the program, and commands that the program gives to the engine.
+//! Events from the engine to the program, and commands from the program to the engine.
 
 use crate::drill::{DrillError, DrillTarget};
 use crate::facts::Stranger;
@@ -27,7 +27,7 @@ pub enum Event {
     Established {
         /// The peer.
         peer: PeerId,
-        /// True for the first session with this run of the peer's program: the peer started or restarted.
+        /// True for the first session after a start or restart of the peer's program.
         fresh: bool,
     },
     /// The session with a peer ended.
@@ -189,9 +189,9 @@ impl fmt::Display for PathState {
 /// A command to a running engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Sets weights by link name from the next unit on, and restarts the schedule's counters (NATALIE).
+    /// Sets weights by link name from the next unit on (NATALIE).
     ///
-    /// Other links keep their weights. `None` returns to measured weights.
+    /// The schedule's counters restart. Other links keep their weights. `None` returns to measured weights.
     SetWeights(Option<Vec<(String, u32)>>),
     /// Changes a VPN's share until the next reload.
     SetVpn {
@@ -207,8 +207,9 @@ pub enum Command {
         /// Any number. [`Event::Pong`] returns it.
         id: u32,
     },
-    /// Makes a link or a node fall silent for a limited time: see
-    /// [`Engine::drill_report`](crate::Engine::drill_report).
+    /// Makes a link or a node fall silent for a limited time.
+    ///
+    /// [`Engine::drill_report`](crate::Engine::drill_report) returns the results.
     Drill {
         /// The link or node to cut.
         of: DrillTarget,

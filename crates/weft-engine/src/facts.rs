@@ -1,4 +1,4 @@
-//! Records what is known of peers that do not answer: the attempts, and the errors that were returned.
+//! Records attempts to reach peers that do not answer, and the errors that were returned.
 //!
 //! The program turns these facts into text. ICMP errors can be forged, and strangers can send anything. Nothing here
 //! therefore changes the node's behaviour.
@@ -69,7 +69,7 @@ pub struct SessionFacts {
     pub refused_stamp: Option<(RefusedStamp, bool)>,
     /// Address from which the peer answers with handshakes that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
-    /// Number of the peer's initiations that were answered since the session ended, and the last source.
+    /// Number of the peer's initiations answered since the session ended, and the last source.
     ///
     /// No packet followed them.
     pub unfollowed: Option<(u32, SocketAddr)>,

@@ -271,10 +271,9 @@ mod tests {
         assert_eq!(form(&mut sent, 1_200, KEY + 1, 7), HeaderForm::Difference);
     }
 
-    /// Checks that every header is restored although units are lost, overtake each other by up to 800 ms, and are
-    /// acknowledged late.
+    /// Checks that every header is restored under loss, reordering and late acknowledgement.
     ///
-    /// Flows share slots.
+    /// Units overtake each other by up to 800 ms. Flows share slots.
     #[test]
     fn whatever_is_lost_or_late_every_header_comes_back() {
         let mut rng = Rng::new(9);

@@ -62,7 +62,7 @@ impl Link {
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
     }
 
-    /// True if datagrams to this address can leave by the link: it has the address family and a route.
+    /// True if the link has the address family of this address and a route to it.
     pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
@@ -264,7 +264,7 @@ impl Engine {
         self.links.set_unreachable(link, addresses);
     }
 
-    /// Forgets a link that is down and will not be used again, and the paths that this node opened over it.
+    /// Forgets a link that is down for good, and the paths that this node opened over it.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.links.forget(link);
         for index in 0..self.peers.len() {

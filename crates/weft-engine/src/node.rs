@@ -138,7 +138,9 @@ impl Engine {
         &mut self.pool
     }
 
-    /// Returns the highest handshake stamp accepted from each peer, for the program to store on disk.
+    /// Returns the highest handshake stamp accepted from each peer.
+    ///
+    /// The program stores them on disk.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
         self.sessions.accepted_stamps()
     }
@@ -207,9 +209,10 @@ impl Engine {
         self.links.iter()
     }
 
-    /// Accepts a packet from the TUN device of `vpn`: `len` bytes in `buf`, which begin with a virtio-net header.
+    /// Accepts a packet from the TUN device of `vpn`.
     ///
-    /// The engine takes ownership of the buffer.
+    /// The packet has `len` bytes in `buf`, which begin with a virtio-net header. The engine takes ownership of the
+    /// buffer.
     pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
         let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
         let Some((shape, destination)) = parsed else {
@@ -248,7 +251,7 @@ impl Engine {
         }
     }
 
-    /// Moves a small packet from a large buffer to a small one, so that few large buffers are in use.
+    /// Moves a small packet to a small buffer, so that few large buffers are in use.
     fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
         if len > SMALL_BYTES || !buf.is_large() {
             return Some(buf);
@@ -273,9 +276,10 @@ impl Engine {
         Some(buf)
     }
 
-    /// Drops queued packets of the peer that holds most buffers if buffers of this size are short (McKenney 1991).
+    /// Drops queued packets of the peer that holds most buffers, if buffers are short.
     ///
-    /// A peer that is unreachable or has missing units therefore cannot take the buffers of other peers.
+    /// The method is buffer stealing (McKenney 1991). A peer that is unreachable or has missing units therefore
+    /// cannot take the buffers of other peers.
     fn make_room(&mut self, now: Instant, buf: BufId) {
         if self.pool.is_scarce(buf)
             && let Some(index) = self.peers.with_most_buffers()

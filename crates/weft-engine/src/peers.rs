@@ -69,7 +69,9 @@ impl Marks {
 pub(crate) struct Standing {
     /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path knows.
     pub(crate) inner_limit: usize,
-    /// Reordering that hosts should tolerate, where units are delivered out of order ([`route_reordering_metric`]).
+    /// Reordering metric for hosts, where units are delivered out of order.
+    ///
+    /// It is computed by [`route_reordering_metric`].
     pub(crate) reordering: Option<u32>,
     /// Buffers held by the peer that holds most.
     pub(crate) buffers: usize,
@@ -159,7 +161,9 @@ impl Peers {
         }
     }
 
-    /// Returns the next peer at or after `start` that may have something to send, in circular order.
+    /// Returns the next peer that may have something to send.
+    ///
+    /// The search begins at `start` and is circular.
     pub(crate) fn next_awake(&self, start: usize) -> Option<usize> {
         self.awake.next(start).or_else(|| self.awake.next(0))
     }
@@ -216,7 +220,9 @@ impl Peers {
         self.standings.next(0, |standing| standing.buffers >= most)
     }
 
-    /// Returns the output of the next peer at or after `start` that may have something to write, in circular order.
+    /// Returns the output of the next peer that may have something to write.
+    ///
+    /// The search begins at `start` and is circular.
     pub(crate) fn next_output(&mut self, start: usize) -> Option<(usize, &mut Output)> {
         let index = self.unwritten.next(start).or_else(|| self.unwritten.next(0))?;
         self.list.get_mut(index).map(|peer| (index, &mut peer.output))

@@ -1,4 +1,4 @@
-//! Read-only copies of the engine's state, for `weft status`, `weft paths`, `weft flows` and the metrics.
+//! Read-only copies of the engine's state, for status output and metrics.
 //!
 //! A snapshot copies counters and estimates. Taking one never changes the engine.
 
@@ -79,11 +79,15 @@ pub struct PeerSnapshot {
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
-    /// Datagrams dropped unopened because the node was behind and the peer had used its share of the processing.
+    /// Datagrams dropped unopened.
+    ///
+    /// The node was behind, and the peer had used its share of the processing.
     pub unserved_datagrams: u64,
     /// Units that arrived more than once.
     pub duplicate_units: u64,
-    /// Parts of units that were discarded: they fit no unit, or the other parts of their unit never arrived.
+    /// Parts of units that were discarded.
+    ///
+    /// They fit no unit, or the other parts of their unit never arrived.
     pub broken_parts: u64,
     /// Units that the resequencer holds back now.
     pub held_units: usize,
@@ -131,7 +135,7 @@ pub struct PathSnapshot {
     pub cause: &'static str,
     /// True if bulk may use the path now.
     pub in_bundle: bool,
-    /// True if the path stands by: it carries data only when no other path answers, and another one answers now.
+    /// True if the path is spare: it carries no data while another path answers.
     pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
@@ -334,9 +338,10 @@ pub struct PayloadRate<'a> {
 }
 
 impl Engine {
-    /// Returns the rate to offer toward each peer: the paths' estimated capacity, and now and then more.
+    /// Returns the rate to offer toward each peer.
     ///
-    /// Without the occasional surplus, a growth of the capacity would never be discovered. The call copies nothing.
+    /// It is the paths' estimated capacity, and now and then more. Without the occasional surplus, a growth of the
+    /// capacity would never be discovered. The call copies nothing.
     pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
         self.peers
             .iter()

@@ -95,7 +95,7 @@ impl Engine {
         Ok(key)
     }
 
-    /// Answers a refused initiation with the reason, if it was authentic and its peer is unreachable.
+    /// Answers an authentic but refused initiation with the reason, if its peer is unreachable.
     pub(crate) fn answer_refused(&mut self, now: Instant, received: &Received) {
         let refusal = self.sessions.take_refusal().filter(|_| !planted::is(Fault::RefusalNotAnswered));
         let Some(refusal) = refusal else { return };

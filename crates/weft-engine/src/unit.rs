@@ -85,7 +85,7 @@ impl Unit {
         inner::granules(self.len())
     }
 
-    /// Returns the granules from the first missing one to the last, and the number of granules of the unit.
+    /// Returns the granules from the first to the last missing one, and the unit's number of granules.
     pub(crate) fn missing(&self) -> Option<(Range<u8>, u8)> {
         let of = self.granules()?;
         let missing = !self.arrived & bits(&(0..of));

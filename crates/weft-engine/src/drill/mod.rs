@@ -212,8 +212,9 @@ impl Engine {
         by.map(|path| path.id).collect()
     }
 
-    /// Returns the peers that are now reached over the target: the peers behind a node, or the node itself if there
-    /// are none.
+    /// Returns the peers that are now reached over the target.
+    ///
+    /// For a node, these are the peers behind it, or the node itself if there are none.
     fn peers_by(&self, cut: &Cut) -> Vec<PeerId> {
         let by = |peer: &&Peer| peer.is_established() && peer.usable_paths().any(|path| self.leads_by(cut, path));
         let all: Vec<PeerId> = self.peers.iter().filter(by).map(|peer| peer.id).take(PEERS).collect();

@@ -22,7 +22,9 @@ const MOST_SAID: u32 = 8;
 pub enum Shown {
     /// The handshake was made for another public key than this node's. Anyone can send one.
     OtherKey,
-    /// The handshake was made for this node's key but cannot be decrypted: another version of weft, or damage.
+    /// The handshake was made for this node's key but cannot be decrypted.
+    ///
+    /// Its sender runs another version of weft, or the datagram is damaged.
     Unreadable,
     /// The handshake proves that its sender has this key, which belongs to no peer.
     Key(PublicKey),

@@ -1,4 +1,4 @@
-//! Calls nodes that are known by key and address only, and removes them when they are no longer needed.
+//! Calls nodes that are known by key and address, and removes unused ones.
 //!
 //! A called node becomes a peer once it has shown a valid certificate. Contacts that did not answer are left alone
 //! for a while. The initiator removes a peer that neither the overlay nor traffic has used for some time.
@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Removes called and certified peers that do not answer, have fallen silent, or are not needed.
+    /// Removes called and certified peers that do not answer or are not needed.
     pub(super) fn look_after_met(&mut self, now: Instant) {
         let is_certified = |peer: &PeerId| self.trust.is_certified(*peer);
         let met = self.overlay.meetings.met.iter();

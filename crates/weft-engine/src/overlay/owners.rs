@@ -1,4 +1,4 @@
-//! Finds the owners of addresses that lie behind no peer, calls them, and sends the packets that waited.
+//! Finds and calls the owners of addresses that lie behind no peer, and sends the waiting packets.
 //!
 //! The state machine is weft-core's ([`weft_core::route::ownership`]). It accepts only claims signed by the network's
 //! root key. A holder of claims states where an owner can be reached. A node that answers there must show the owner's
@@ -274,7 +274,7 @@ impl Engine {
         answered.unwrap_or(Ok(()))
     }
 
-    /// Returns the number of owners whose claims this node stores, and the number of their prefixes.
+    /// Returns the number of owners whose claims this node stores, and of their prefixes.
     pub(super) fn kept_claims(&self) -> (usize, usize) {
         self.overlay.owners.as_ref().map_or((0, 0), |owners| owners.directory.kept())
     }

@@ -15,7 +15,7 @@ pub struct OverlayStatus {
     pub id: NodeId,
     /// True if the node has found its place.
     pub is_ready: bool,
-    /// Past, present and candidate members of this node's neighbourhood, in the order of their places.
+    /// Past, present and candidate members of this node's neighbourhood, sorted by place.
     pub members: Vec<OverlayMember>,
     /// Number of times that a member fell silent since the start.
     pub losses: u64,

@@ -16,13 +16,15 @@ pub(crate) const MAX_PATHS: usize = 64;
 pub(crate) const MOST_OWN: usize = MAX_PATHS / 2;
 /// Addresses that a link tries at a time, if few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
-/// Unanswered probes after which a path that never answered is turned to the next address: first, second and later
-/// attempts.
+/// Unanswered probes after which a path that never answered is turned to the next address.
 ///
-/// Probes leave 0, 0.4, 1.2 and 2.8 s after the path was opened. An address is thus left after 1.2 s, the second time
-/// after 2.8 s, and later after 6 s, because an RTT may be that long.
+/// The values are for the first, second and later attempts. Probes leave 0, 0.4, 1.2 and 2.8 s after the path was
+/// opened. An address is thus left after 1.2 s, the second time after 2.8 s, and later after 6 s, because an RTT may
+/// be that long.
 const PATIENCE: [u32; 3] = [2, 3, 4];
-/// Unanswered probes, one each second, after which a path that has answered before and is down is turned.
+/// Unanswered probes after which a path that has answered before is turned.
+///
+/// A path that is down is probed once a second.
 const PATIENCE_DOWN: u32 = 30;
 
 /// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
@@ -52,8 +54,9 @@ pub(crate) struct Candidate {
     pub(crate) is_near: bool,
     /// Paths to the address that are open on other links.
     pub(crate) elsewhere: usize,
-    /// Distance of the address from the link's own position in the configured order: 0 for the i-th address and the
-    /// i-th link.
+    /// Distance of the address from the link's own position in the configured order.
+    ///
+    /// It is 0 for the i-th address and the i-th link.
     pub(crate) distance: usize,
 }
 
@@ -64,7 +67,9 @@ impl Candidate {
     }
 }
 
-/// Returns the distance of the address at `position` of `addresses` from the position of the link at `ordinal`.
+/// Returns the distance between the positions of an address and a link.
+///
+/// `position` is the address's place among `addresses`, and `ordinal` is the link's place.
 pub(crate) fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
     let addresses = addresses.max(1);
     (position + addresses - ordinal % addresses) % addresses

@@ -7,8 +7,9 @@ const MAX_SHARE: f64 = 0.05;
 /// Most copies of one unit, because losses may occur in bursts that take several copies.
 const MAX: usize = 3;
 
-/// Returns the copies for a unit that was lost `times` times, at the loss rate `loss` and with `packets` packets in
-/// one RTT.
+/// Returns the number of copies for a unit that was lost `times` times.
+///
+/// `loss` is the path's loss rate, and `packets` is the number of packets in one RTT.
 pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let lost = loss.powi(times.into());
     let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;

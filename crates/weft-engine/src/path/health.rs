@@ -22,7 +22,9 @@ const RESTORE_AFTER: Duration = Duration::from_secs(2);
 ///
 /// A probe and its answer are about 150 bytes, so the probes take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
-/// Interval to which the probes of a down path back off while the other paths suffice, or while no packets arrive.
+/// Longest probe interval of a down path that is not needed.
+///
+/// The other paths suffice, or no packets arrive.
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
@@ -186,9 +188,9 @@ impl Health {
         }
     }
 
-    /// Handles silence: the oldest unanswered datagram, sent at `since`, waited longer than `threshold`.
+    /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
     ///
-    /// `misses` unanswered probes confirm it.
+    /// That datagram was sent at `since`. `misses` unanswered probes confirm it.
     pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {

@@ -58,7 +58,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// Bytes that a sender needs in flight to detect a loss in time. Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// Number of RTTs: a stall of one RTT counts only in part if it occurs less than once in this number.
+/// Number of RTTs beyond which a stall counts as rare.
+///
+/// A stall of one RTT counts only in part if it occurs less than once in this number.
 const RARE_STALL: f64 = 50.0;
 /// Number of a packet's retransmissions that count in the RTT of its flow.
 const REPEATS_MAX: usize = 4;
@@ -219,7 +221,7 @@ pub(crate) struct Path {
     pub(crate) asked_at: Option<Instant>,
     /// UDP payload bytes of data received on the path since its last report.
     pub(crate) unreported_bytes: u64,
-    /// Bytes acknowledged by reports that left by this path since it last asked whether they arrive.
+    /// Bytes acknowledged by this path's reports since it last asked whether they arrive.
     pub(crate) unasked_bytes: u64,
     /// The peer's name for its link.
     pub(crate) remote_link: Option<String>,
@@ -371,7 +373,7 @@ impl Path {
         self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
     }
 
-    /// Returns the IP and UDP header bytes of a datagram on this path, and the bytes of relay headers.
+    /// Returns the IP, UDP and relay header bytes of a datagram on this path.
     pub(crate) fn outer_header_len(&self) -> usize {
         relay::outer_header_len(&self.remote)
     }
@@ -381,7 +383,9 @@ impl Path {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
-    /// Returns the share of packet bytes in the bytes that bulk sends, 0…1: measured, or that of full packets before.
+    /// Returns the share of packet bytes in the bytes that bulk sends, 0…1.
+    ///
+    /// Before any measurement it is the share of full packets.
     pub(crate) fn packet_share(&self) -> f64 {
         let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
         self.overhead.packet_share().unwrap_or(full)

@@ -6,8 +6,9 @@
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Sizes of outer IP packets to try, largest first: Ethernet jumbo frames, Ethernet, PPPoE, nested tunnels, and
-/// unusual ones.
+/// Sizes of outer IP packets to try, in bytes, largest first.
+///
+/// They are those of Ethernet jumbo frames, Ethernet, PPPoE and nested tunnels, and some smaller ones.
 const LADDER: [u16; 22] = [
     9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1200, 1100, 1000, 900,
     800, 700, 600,

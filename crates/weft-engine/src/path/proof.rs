@@ -91,7 +91,9 @@ impl Proof {
         (third >= longest).then_some(third.min(room))
     }
 
-    /// Returns the time to ping the address, or `None` if it is proven or the credit is too small for a ping.
+    /// Returns the time to ping the address.
+    ///
+    /// Returns `None` if the address is proven or the credit is too small for a ping.
     pub(crate) fn ping_at(&self) -> Option<Instant> {
         self.doubt.filter(|doubt| doubt.credit >= PING_BYTES).map(|doubt| doubt.ping_at)
     }

@@ -43,9 +43,9 @@ impl Waiting {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// Returns the time at which the oldest answer is overdue, if an answer takes `threshold` at most.
+    /// Returns the time at which the oldest answer is overdue.
     ///
-    /// It is well before suspicion.
+    /// An answer takes `threshold` at most. It is well before suspicion.
     pub(crate) fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
         Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
     }
@@ -63,10 +63,10 @@ impl Waiting {
         Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
     }
 
-    /// Returns the time to ask again, because an answer usually takes `patience` and too few marks exist to judge
-    /// silence.
+    /// Returns the time to ask again, because too few marks exist to judge silence.
     ///
-    /// The question must be late enough to set a mark of its own. Otherwise a late timer would ask without end.
+    /// An answer usually takes `patience`. The question must be late enough to set a mark of its own. Otherwise a
+    /// late timer would ask without end.
     pub(crate) fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;

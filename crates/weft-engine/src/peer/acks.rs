@@ -18,7 +18,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 const MAX_SACK_BLOCKS: usize = 4;
 
 impl Peer {
-    /// Replaces the last queued packet of a flow with a newer acknowledgement that makes it superfluous.
+    /// Replaces the flow's last queued packet if a newer acknowledgement makes it superfluous.
     ///
     /// A narrow link then carries the newest acknowledgements instead of a backlog of old ones.
     ///

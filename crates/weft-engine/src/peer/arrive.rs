@@ -155,8 +155,9 @@ impl Peer {
         Some(self.paths.len() - 1)
     }
 
-    /// True if an address is trusted: it is configured, the peer has shaken hands or has a path there, or it stands
-    /// for a relayed route.
+    /// True if an address needs no proof.
+    ///
+    /// It is configured, the peer has shaken hands or has a path there, or it stands for a relayed route.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.proof.is_proven() && path.health.answers();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
@@ -261,8 +262,9 @@ impl Peer {
         }
     }
 
-    /// Handles the peer's VPN frame, received under `key`: it states the VPN's receiver index, or 0 to refuse the
-    /// VPN.
+    /// Handles the peer's VPN frame, received under `key`.
+    ///
+    /// It states the VPN's receiver index, or 0 to refuse the VPN.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
@@ -308,8 +310,9 @@ impl Peer {
         }
     }
 
-    /// Handles the peer's policy: whether it wants several paths used toward it, and whether it uses this path for
-    /// data.
+    /// Handles the peer's policy frame.
+    ///
+    /// It states whether the peer wants several paths used toward it, and whether it uses this path for data.
     fn on_policy(&mut self, cx: &mut Context<'_>, index: usize, bundle: bool, active: bool) {
         self.peer_wants_bundle = bundle;
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -333,7 +336,9 @@ impl Peer {
         self.refresh_weights();
     }
 
-    /// Resolves a simultaneous open between the same two addresses: the path with the lower id stays in use.
+    /// Resolves a simultaneous open between the same two addresses.
+    ///
+    /// The path with the lower id stays in use.
     fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
         let (id, link, remote) = match self.paths.get(theirs) {
             Some(path) => (path.id, path.link, path.remote),
@@ -467,7 +472,7 @@ impl Peer {
         }
     }
 
-    /// True if the peer may send such a unit in `vpn`: it is a member, and the source lies behind it.
+    /// True if the peer is a member of `vpn` and the unit's source lies behind it.
     fn may_send(&self, cx: &Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
         match inner.kind {
             UnitKind::TailSlice => vpn == VpnId::DEFAULT || cx.vpns.has_member(vpn, self.id),
@@ -503,8 +508,9 @@ impl Peer {
         }
     }
 
-    /// Delivers a batch of units that wait for order, without the missing units before them, because buffers are
-    /// short.
+    /// Delivers a batch of units that wait for order, because buffers are short.
+    ///
+    /// The missing units before them are skipped.
     pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>, units: usize) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
@@ -533,10 +539,10 @@ impl Peer {
     }
 }
 
-/// Returns a unit's source address, and true if the network set its CE mark rather than the sender or the ingress
-/// queue.
+/// Returns a unit's source address, and true if the network set its CE mark.
 ///
-/// A tail slice has neither here; its head provides both.
+/// A mark of the sender or of the ingress queue does not count. A tail slice has neither here; its head provides
+/// both.
 fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, bool) {
     let view = if inner.kind == UnitKind::TailSlice { None } else { IpView::parse(packet).ok() };
     let ce = view.as_ref().is_some_and(|ip| Ecn::of(outer_tos) == Ecn::Ce && Ecn::of(ip.tos) != Ecn::Ce);

@@ -28,8 +28,9 @@ const DEADLINE_MIN: Duration = Duration::from_millis(100);
 /// A late SYN or query still beats the sender's own retransmission after 1 s (RFC 6298).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
-/// Duration of sparse backlog on every path beyond which sparse flows are treated as bulk and wait in their own
-/// queues, which are limited.
+/// Backlog of sparse flows on every path, in time, beyond which they wait like bulk.
+///
+/// They then wait in their own queues, which have limits.
 const CROWD_TIME: Duration = Duration::from_millis(100);
 /// Least sparse backlog, in bytes, that counts as a crowd. The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
@@ -101,7 +102,7 @@ impl Peer {
         true
     }
 
-    /// Passes over a flow that is bound to a full path, so that it does not block flows of other paths.
+    /// Passes over a flow bound to a full path, so that it does not block other flows.
     fn pass_over(&mut self, passes: &mut u32) -> bool {
         let may = matches!(self.scheduler, Scheduler::FlowHash(_)) && self.views.iter().any(|v| v.usable && v.room);
         *passes = passes.saturating_sub(1);
@@ -233,8 +234,9 @@ impl Peer {
         id
     }
 
-    /// Reserves space in advance: all units may be lost at once when a path falls silent, and allocation must not
-    /// happen then.
+    /// Reserves space for all units in the list of lost units.
+    ///
+    /// All units may be lost at once when a path falls silent, and allocation must not happen then.
     fn keep_room_for_rescue(&mut self) {
         let room = self.units.room();
         if self.lost.capacity() < room {
@@ -243,8 +245,9 @@ impl Peer {
         }
     }
 
-    /// Returns whether a segment can omit its header because it directly follows the flow's last unit, and its slice
-    /// index.
+    /// Returns the kind and slice index of a segment's unit.
+    ///
+    /// A tail slice omits its header, because it directly follows the flow's last unit.
     fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
         let shape = &segment.shape;
         if !shape.may_be_sliced() {

@@ -86,9 +86,10 @@ impl Peer {
         Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
     }
 
-    /// Adds an occasional ping to the reports of a path that only receives data, to learn whether its reports arrive.
+    /// Adds an occasional ping to the reports of a path that only receives data.
     ///
-    /// While packets are dense, every path that sends control datagrams asks as well.
+    /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
+    /// asks as well.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
         let is_dense = self.watch.is_dense(now);
         let path = &mut self.paths[index];
@@ -256,10 +257,10 @@ impl Peer {
         }
     }
 
-    /// Chooses the paths by which due reports leave: each report takes its own path and the fastest path.
+    /// Chooses the paths by which due reports leave.
     ///
-    /// A path that is cut in the reverse direction then hides only its own report. By the fastest path no report
-    /// waits for a slow one.
+    /// Each report takes its own path and the fastest path. A path that is cut in the reverse direction then hides
+    /// only its own report. By the fastest path no report waits for a slow one.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
         let fastest = self.fastest_path();
         for index in 0..self.paths.len() {

@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// Returns the paths that a flow with this `hash` would take if the paths in `failed` did not answer.
+    /// Returns the paths of a flow with this `hash` if the paths in `failed` did not answer.
     fn ways(&self, now: Instant, failed: &[usize], hash: Option<u32>) -> Ways {
         let views = self.views_without(now, failed);
         let usable: Vec<usize> = (0..views.len()).filter(|at| views[*at].usable).collect();

@@ -56,7 +56,9 @@ impl Peer {
         self.grants = Some(grants);
     }
 
-    /// Returns the total pacing rate of the paths that carry bulk, or of all usable paths until that set is known.
+    /// Returns the total pacing rate of the paths that carry bulk.
+    ///
+    /// Until that set is known, all usable paths count.
     fn pacing_rate(&self, now: Instant) -> Rate {
         let of = |path: &Path| path.rate.pacing_rate(now);
         let carrying = self.inner_capacity(self.carrying_paths(), of);

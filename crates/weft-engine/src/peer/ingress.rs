@@ -18,7 +18,7 @@ use weft_wire::ip::{Ecn, IpView, clamp_mss, protocol};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Bit that distinguishes the number of a separate signal packet from that of the packet that follows it.
+/// Bit that distinguishes a separate signal packet from the packet that follows it.
 const OF_ITS_OWN: u32 = 1 << 31;
 
 /// Buffers that a peer gives up at once when buffers are short. Derived: the most that one arriving batch takes.
@@ -68,7 +68,9 @@ impl Peer {
         self.queue_segments(cx, first, inner_tos);
     }
 
-    /// Queues all segments of a packet, beginning with `first`, and takes ownership of the buffer reference.
+    /// Queues all segments of a packet, of which `first` is the first.
+    ///
+    /// Takes ownership of the buffer reference.
     fn queue_segments(&mut self, cx: &mut Context<'_>, first: Segment, inner_tos: u8) {
         let Segment { buf, flow, shape, .. } = first;
         let ecn_capable = Ecn::of(inner_tos).is_capable();
@@ -95,13 +97,16 @@ impl Peer {
         self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
 
-    /// Returns the number of segments that wait for a path, which is about the number of their buffers.
+    /// Returns the number of segments that wait for a path.
+    ///
+    /// It is about the number of their buffers.
     pub(crate) fn backlog_packets(&self) -> usize {
         self.way_in.backlog_packets()
     }
 
-    /// Returns the number of buffers held by units that wait for a path, for order, for further parts, or to be
-    /// written.
+    /// Returns the number of buffers that this peer holds.
+    ///
+    /// Their units wait for a path, for order, for further parts, or to be written.
     pub(crate) fn buffers(&self) -> usize {
         self.backlog_packets() + self.held_units() + self.joins.len() + self.output.buffers()
     }

@@ -37,10 +37,10 @@ pub(crate) struct LoneMarker {
     pub(crate) since: Instant,
 }
 
-/// Returns the time by which a marker or report leaves: at once if pressing, else after [`LEISURE`] together with
-/// other frames.
+/// Returns the time by which a marker or report leaves.
 ///
-/// Sent alone, a marker and its report would be two more datagrams to seal, open and account for.
+/// A pressing one leaves at once, and any other waits for other frames up to [`LEISURE`]. Sent alone, a marker and
+/// its report would be two more datagrams to seal, open and account for.
 fn due(at: Instant, is_pressing: bool) -> Instant {
     if is_pressing { at } else { at + LEISURE }
 }
@@ -235,11 +235,10 @@ impl Peer {
         OfRun { run: self.loops.run, what: marker }
     }
 
-    /// Completes a marker that leaves by a path in a datagram of `ip_bytes`, with the delays that are no network
-    /// queue.
+    /// Adds to a leaving marker the delays that are no network queue.
     ///
-    /// These are the wait at this node, the path's extra delay over the shortest path, and the datagram's own
-    /// transmission time.
+    /// The marker leaves by the path `index` in a datagram of `ip_bytes`. These are the wait at this node, the path's
+    /// extra delay over the shortest path, and the datagram's own transmission time.
     pub(super) fn explain(&self, now: Instant, index: usize, ip_bytes: usize, marker: OfRun<Marker>) -> OfRun<Marker> {
         let OfRun { run, what } = marker;
         let waited_us = (now.as_micros() as u32).wrapping_sub(what.sent_at_us);
@@ -257,8 +256,9 @@ impl Peer {
         differences.min().unwrap_or(0).min(0).unsigned_abs()
     }
 
-    /// Writes a control datagram with the markers due on this path, or with reports if this is the fastest path and
-    /// they are due.
+    /// Writes a control datagram with the markers due on this path, or with due reports.
+    ///
+    /// Reports leave only by the fastest path.
     pub(super) fn poll_loop(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get(index).filter(|path| path.is_usable())?;
         let has_markers = path.markers_due <= cx.now;

@@ -1,4 +1,4 @@
-//! One peer: its flows and their queue, its paths, the units in flight, and the units that arrived from it.
+//! One peer: its flows, queue and paths, its units in flight, and the units received from it.
 //!
 //! Outgoing packets pass `ingress`, `way_in`, `commit` and `transmit`. Arriving datagrams pass `arrive`, which hands
 //! frames to `report` and `control`. The node lends its shared state with each call ([`Context`]). A peer never
@@ -78,7 +78,9 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng
 const MAX_FLOWS: usize = 16_384;
 /// Time to wait for a missing unit until the peer announces its own value.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
-/// Silence after which this node calls an unreachable peer again, unless a call is already under way.
+/// Silence after which this node calls an unreachable peer again.
+///
+/// It does not call while another call is under way.
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
 
 /// Node-wide state that a peer borrows during one call.
@@ -134,8 +136,9 @@ pub(crate) struct Totals {
     pub(crate) duplicate_units: u64,
     /// Datagrams from the peer on paths beyond the number that it may open.
     pub(crate) refused_datagrams: u64,
-    /// Datagrams from the peer dropped unopened, because the node was behind and the peer had used its share of the
-    /// processing.
+    /// Datagrams from the peer that were dropped unopened.
+    ///
+    /// The node was behind, and the peer had used its share of the processing.
     pub(crate) unserved_datagrams: u64,
 }
 
@@ -177,8 +180,9 @@ pub(crate) struct Peer {
     views: Vec<PathView>,
     pub(crate) units: Units,
     lost: Vec<UnitId>,
-    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram, until their loops are
-    /// informed.
+    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
+    ///
+    /// The entries wait until the VPNs' loops are informed.
     lost_data: Vec<VpnId>,
     skips: VecDeque<(FlowId, FlowSeq)>,
     joins: Joins,

@@ -103,8 +103,9 @@ impl fmt::Display for AddressPairs {
 }
 
 impl Peer {
-    /// True if the peer may open a path with this id: the id has the peer's parity, and its half of all paths is not
-    /// used up.
+    /// True if the peer may open a path with this id.
+    ///
+    /// The id must have the peer's parity, and the peer's half of all paths must not be used up.
     pub(super) fn may_open(&self, id: PathId) -> bool {
         let theirs = self.paths.iter().filter(|path| !path.ours).count();
         u16::from(id.0) % 2 != self.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
@@ -209,10 +210,10 @@ impl Peer {
         }
     }
 
-    /// Returns the path that `link` may take over: an unwanted path, one whose link is gone, or a candidate path of a
-    /// link above its share.
+    /// Returns the path that `link` may take over.
     ///
-    /// Among those, the path that is least likely to be missed is chosen.
+    /// It is unwanted, its link is gone, or it is a candidate path of a link above its share. Among those, the path
+    /// that is least likely to be missed is chosen.
     fn least_useful(&self, links: &Links, link: &Link) -> Option<usize> {
         let share = self.share(links);
         let open_on = |name: &str| self.paths.iter().filter(|p| p.ours && !p.barred && p.link_name == name).count();
@@ -284,7 +285,9 @@ impl Peer {
         from_there.map(|(_, link, remote)| (*link, *remote)).collect()
     }
 
-    /// Handles an answered call: opens a path for its pair, if necessary by turning another path of the link.
+    /// Opens a path for a pair that has answered a call.
+    ///
+    /// If necessary, another path of the link is turned.
     pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
@@ -319,7 +322,9 @@ impl Peer {
         }
     }
 
-    /// Reports the untried pairs once links and addresses have been stable for a while, if the result changed.
+    /// Reports the untried pairs once links and addresses have been stable for a while.
+    ///
+    /// An unchanged result is not reported again.
     pub(super) fn say_untried(&mut self, cx: &mut Context<'_>) {
         if self.attempts.changed_at.is_none_or(|at| cx.now - at < SAY_AFTER) {
             return;

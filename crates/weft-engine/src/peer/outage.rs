@@ -140,10 +140,10 @@ impl Peer {
         Some(self.outage.map_or(now, |outage| outage.drop_at))
     }
 
-    /// True if a path that carries nothing is needed: no path answers, or packets wait that the answering paths
-    /// cannot carry.
+    /// True if a path that carries nothing is needed.
     ///
-    /// A path that has never answered is needed only in the first case, because it may lead nowhere.
+    /// No path answers, or packets wait that the answering paths cannot carry. A path that has never answered is
+    /// needed only in the first case, because it may lead nowhere.
     pub(super) fn wants(&self, path: &Path, now: Instant) -> bool {
         let none_answers = || !self.paths.iter().any(|p| p.carries() && p.health.answers());
         match path.state() {

@@ -1,4 +1,4 @@
-//! Probes of a drill: pings that take the path that a sparse flow over the cut link or node would take.
+//! Probes of a drill: pings on the path of a sparse flow over the cut link or node.
 //!
 //! For each path and phase they count the pings sent and answered. They also record the longest gap between answers,
 //! and the times at which paths became suspect, went down and returned.

@@ -38,9 +38,9 @@ const LITTLE_BULK_BYTES: usize = 14_600;
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {
-    /// Queues lost units on the paths that deliver them first, and gives up those past their deadline.
+    /// Queues lost units for retransmission, and gives up those past their deadline.
     ///
-    /// Without any path, they wait.
+    /// Each takes the path that delivers it first. Without any path, they wait.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         self.send_lost(cx, None, Path::copies_of_repeat);
     }
@@ -123,7 +123,9 @@ impl Peer {
         }
     }
 
-    /// Moves a path's queued units to other paths, and retransmits its units in flight as far as `why` requires.
+    /// Moves a path's queued units to other paths.
+    ///
+    /// Its units in flight are retransmitted as far as `why` requires.
     pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
         if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
@@ -147,9 +149,10 @@ impl Peer {
         self.send_doubted(cx, index);
     }
 
-    /// Retransmits sparse units by another good path when an answer is overdue but the path is not yet suspect.
+    /// Retransmits sparse units by another good path when an answer is overdue.
     ///
-    /// Only units without a copy elsewhere are sent. This is the equivalent of a tail loss probe (RFC 8985).
+    /// The path is not yet suspect. Only units without a copy elsewhere are sent. This is the equivalent of a tail
+    /// loss probe (RFC 8985).
     pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
         self.refresh_views(cx.now);
         let mut others = self.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);

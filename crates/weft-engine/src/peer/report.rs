@@ -12,7 +12,9 @@ use weft_wire::frame::Report;
 
 /// Retransmission attempts of one unit for which the announced hold time allows.
 const REPEATS: u32 = 4;
-/// Time of a retransmission in addition to one RTT: gap detection, report spacing, and the queue that it overtakes.
+/// Time of a retransmission in addition to one RTT.
+///
+/// It covers gap detection, report spacing, and the queue that the retransmission overtakes.
 const REPEAT_MARGIN: Duration = Duration::from_millis(10);
 const HOLD_MAX: Duration = Duration::from_secs(2);
 
@@ -87,7 +89,7 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Puts the best other path of a link into use after the one in use was given up, if that path answers.
+    /// Puts the best answering path of a link into use after the one in use was given up.
     pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;

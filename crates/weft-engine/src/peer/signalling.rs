@@ -47,7 +47,9 @@ impl Peer {
         (rate > Rate::ZERO).then_some(rate)
     }
 
-    /// Returns the rate offered by the paths that carry bulk, or by all answering paths until that set is known.
+    /// Returns the rate offered by the paths that carry bulk.
+    ///
+    /// Until that set is known, all answering paths count.
     fn offered_by(&self, of: impl Fn(&Path) -> Rate) -> Rate {
         let has_chosen = self.carrying_paths().next().is_some();
         let answering = || self.usable_paths().filter(|path| path.health.answers());

@@ -252,7 +252,7 @@ impl Peer {
         }
     }
 
-    /// Returns the entry for the sent book: the unit if it may be retransmitted, otherwise its size.
+    /// Returns the sent book's entry: a unit that may be retransmitted, or only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }

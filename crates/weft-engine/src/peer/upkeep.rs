@@ -81,8 +81,9 @@ impl Peer {
         }
     }
 
-    /// Selects the path for VPN frames: the fastest that answers, else `heard_on`, which may be back, else a path
-    /// with a pending probe.
+    /// Selects the path for pending VPN frames.
+    ///
+    /// It is the fastest that answers, else `heard_on`, which may be back, else a path with a pending probe.
     pub(super) fn announce_vpns(&mut self, heard_on: Option<usize>) {
         let fastest = self.fastest_path();
         let answering = fastest.filter(|index| self.paths[*index].health.answers());
@@ -120,10 +121,10 @@ impl Peer {
         }
     }
 
-    /// Makes the link's other paths suspect when one falls silent, because the whole link may have failed.
+    /// Makes a link's other paths suspect when one falls silent.
     ///
-    /// Before such a path takes over, it must answer. The path that the peer opened between the same two addresses
-    /// shares the fate of the silent one.
+    /// The whole link may have failed. Before such a path takes over, it must answer. The path that the peer opened
+    /// between the same two addresses shares the fate of the silent one.
     fn doubt_link(&mut self, cx: &mut Context<'_>, silent: usize, since: Instant) {
         let Some((link, remote)) = self.paths.get(silent).map(|path| (path.link, path.remote)) else { return };
         for index in 0..self.paths.len() {
@@ -180,7 +181,7 @@ impl Peer {
         });
     }
 
-    /// Sets CoDel's target and interval to the values with which a loss-based sender keeps the paths full.
+    /// Sets CoDel's target and interval so that a loss-based sender keeps the paths full.
     ///
     /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of an RTT must be queued. The window must last until
     /// a fading path recovers. The RTT is therefore scaled by the ratio of the best recent rate to the present rate.
@@ -200,7 +201,7 @@ impl Peer {
         self.way_in.set_delays(target, interval);
     }
 
-    /// Retransmits elsewhere all units that are queued or in flight on a path that may no longer carry data.
+    /// Moves all units of a path that may no longer carry data to other paths.
     pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
@@ -260,7 +261,9 @@ impl Peer {
         }
     }
 
-    /// Returns the time to ask a holding scheduler again: when the next path is ready, or after [`HOLD_AGAIN`].
+    /// Returns the time to ask a holding scheduler again.
+    ///
+    /// It is when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.way_in.is_ready() {
             return None;

@@ -1,4 +1,4 @@
-//! Builds the scheduler's view of the paths: usability, delay, backlog, rate, weight and loss of each path.
+//! Builds the scheduler's view of the paths: usability, delay, backlog, rate, weight and loss.
 
 use super::Peer;
 use crate::PathState;
@@ -50,11 +50,10 @@ impl Peer {
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
     }
 
-    /// Updates the weights: as configured or commanded, else in proportion to the rate offered on each path (paper
-    /// 002 §IV).
+    /// Updates the weights, as configured or in proportion to the rates offered (paper 002 §IV).
     ///
-    /// A path shows its capacity only while it is full. A path that has carried no data and is not sensed gets twice
-    /// the weight of the best known path.
+    /// Weights set by a command replace the configured ones. A path shows its capacity only while it is full. A path
+    /// that has carried no data and is not sensed gets twice the weight of the best known path.
     pub(super) fn refresh_weights(&mut self) {
         let weight_of = |rate: Rate| (rate.bps() / 100_000).clamp(1, 1 << 20) as u32;
         let known = self.paths.iter().filter(|path| path.is_usable()).filter_map(|path| path.rate.capacity()).max();
@@ -125,8 +124,9 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     }
 }
 
-/// Returns the one-way delay relative to `origin`, in microseconds, plus one RTT weighted by the loss rate for
-/// retransmissions.
+/// Returns the one-way delay relative to `origin`, in microseconds.
+///
+/// One RTT, weighted by the loss rate, is added for retransmissions.
 fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
     let known = path.delay().baseline_us().zip(origin).map(|(d, o)| i64::from(d.wrapping_sub(o) as i32));
     let rtt_us = path.rtt().smoothed().as_micros() as f64;
@@ -145,7 +145,9 @@ fn late_us(path: &Path) -> i64 {
     repeat_us + if path.health.is_on_probation() { UNSTEADY_US } else { 0 }
 }
 
-/// True if the backlog before a new bulk unit is short enough for schedules that do not see backlogs.
+/// True if the backlog before a new bulk unit is short.
+///
+/// It applies to schedules that do not examine backlogs.
 pub(super) fn is_shallow(view: &PathView, bytes: u32) -> bool {
     view.backlog <= SHALLOW.max(view.rate.time_for(u64::from(bytes)))
 }

@@ -60,7 +60,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Returns the share of 100 s in which paths are watched, with one packet in each interval of `every`.
+    /// Returns the share of 100 s in which paths are watched.
+    ///
+    /// One packet arrives in each interval of `every`.
     fn watched(every: Duration) -> f64 {
         let (mut watch, start) =
             (Watch { until: Instant::ZERO, ..Watch::new(Instant::ZERO) }, Instant::from_millis(1_000));

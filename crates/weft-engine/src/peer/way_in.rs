@@ -47,8 +47,9 @@ pub(super) struct Shared {
     numbers: HashMap<VpnId, VpnNo, SeededState>,
     /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
     vpns: Vec<VpnId>,
-    /// Number of VPNs with a window law, which counts the loss of a first transmission even if it is retransmitted
-    /// (paper 003).
+    /// Number of VPNs with a window law.
+    ///
+    /// The law counts the loss of a first transmission even if it is retransmitted (paper 003).
     windows: usize,
     /// Number of VPNs whose loop follows the rates that the paths grant.
     granted: usize,
@@ -79,7 +80,7 @@ impl WayIn {
         }
     }
 
-    /// Replaces the last segment of the flow with this one, if the last one still waits and is superfluous.
+    /// Replaces the flow's last waiting segment with this one, if the last one is superfluous.
     ///
     /// # Errors
     /// Returns the segment itself if it replaced nothing.
@@ -115,7 +116,9 @@ impl WayIn {
         }
     }
 
-    /// Removes the segment that [`WayIn::head`] selected, and returns it with the marker that travels with it.
+    /// Removes the segment that [`WayIn::head`] selected.
+    ///
+    /// Returns it with the marker that travels with it.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
             WayIn::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
@@ -133,9 +136,9 @@ impl WayIn {
         }
     }
 
-    /// Notes that the segment that [`WayIn::head`] selected cannot leave now, although one of a sparse flow could.
+    /// Notes that the segment that [`WayIn::head`] selected cannot leave now.
     ///
-    /// Returns true if another segment can be selected instead.
+    /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
     pub(super) fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             WayIn::Alone(queue) => queue.on_hold(now),
@@ -213,9 +216,10 @@ impl WayIn {
         }
     }
 
-    /// Informs a VPN's window law that the first transmission of a unit was lost, even if it will be retransmitted.
+    /// Informs a VPN's window law that the first transmission of a unit was lost.
     ///
-    /// The window law takes this loss for congestion. The rate law detects congestion by its own bytes in queues.
+    /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
+    /// by its own bytes in queues.
     pub(super) fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
         let WayIn::Shared(shared) = self else { return };
         if shared.windows == 0 {
@@ -390,7 +394,9 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the segment's VPN and the arrival with the flow hashed to one of the VPN's queues.
+    /// Returns the number of the segment's VPN, and its arrival in one of the VPN's queues.
+    ///
+    /// The flow is hashed to a queue.
     fn place(&self, segment: &Segment, arrival: Arrival) -> Option<(VpnNo, Arrival)> {
         if segment.vpn == VpnId::DEFAULT {
             return Some((DEFAULT, arrival));

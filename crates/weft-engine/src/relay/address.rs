@@ -52,7 +52,7 @@ pub fn relays_to(address: &SocketAddr) -> Option<usize> {
     parts(address).map(|(relays, _)| relays)
 }
 
-/// Returns the bytes of all headers around a datagram for the peer itself: IP, UDP and relay headers.
+/// Returns the bytes of the IP, UDP and relay headers around a datagram for the peer.
 pub(crate) fn outer_header_len(remote: &SocketAddr) -> usize {
     match parts(remote) {
         Some((relays, true)) => IPV4_UDP + relay::overhead(relays),
@@ -62,7 +62,9 @@ pub(crate) fn outer_header_len(remote: &SocketAddr) -> usize {
     }
 }
 
-/// Returns the space for relay headers in the send buffer: before the first datagram, and after each datagram.
+/// Returns the space for relay headers in the send buffer, in bytes.
+///
+/// The first value is before the first datagram, the second after each datagram.
 pub(crate) fn room_for_relays(remote: &SocketAddr) -> (usize, usize) {
     parts(remote).map_or((0, 0), |(relays, _)| (HOP_HEADER_LEN, relay::overhead(relays)))
 }

@@ -39,7 +39,9 @@ impl Bulletin {
         self.end
     }
 
-    /// Returns the reports from a position on, except those about the listener, each with the position after it.
+    /// Returns the reports from a position on, each with the position after it.
+    ///
+    /// Reports about the listener itself are omitted.
     pub(crate) fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {
         let others = self.order.range(place..).filter(move |(_, of)| **of != listener);
         others.filter_map(|(place, of)| Some((place + 1, self.words.get(*of).copied().flatten()?.1)))

@@ -60,8 +60,10 @@ pub(super) struct Arrival {
 }
 
 impl Forward {
-    /// Appends a datagram if it is contiguous, no longer than the first and takes the same path, and the batch has at
-    /// most `most` bytes.
+    /// Appends a datagram to the batch if it fits, and returns whether it did.
+    ///
+    /// It must be contiguous, no longer than the first and take the same path, and the batch may have at most `most`
+    /// bytes.
     pub(super) fn takes(&mut self, other: &Forward, most: usize) -> bool {
         let (batch, datagram) = (&mut self.transmit, &other.transmit);
         let size = batch.segment_size.map_or(batch.len, usize::from);
@@ -202,7 +204,9 @@ impl Engine {
         }
     }
 
-    /// Returns the next send as [`Engine::poll_departing`] does, but copies relayed datagrams to `out`.
+    /// Returns the next send.
+    ///
+    /// It works as [`Engine::poll_departing`], but copies relayed datagrams to `out`.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         loop {
             match self.poll_departing(now, out)? {
@@ -231,7 +235,9 @@ impl Engine {
         None
     }
 
-    /// Seals a batch for the next node as it leaves, so that packet numbers leave in order under the current key.
+    /// Seals a batch for the next node as it leaves.
+    ///
+    /// Packet numbers thus leave in order, under the current key.
     fn seal_forward(&mut self, forward: &Forward, to: PeerId, way: &Way) -> Option<()> {
         let Transmit { len, segment_size, .. } = forward.transmit;
         let batch = self.pool.bytes_mut(forward.buf).get_mut(forward.start..forward.start + len)?;

@@ -40,9 +40,10 @@ impl Labels {
         keeper.into_iter().chain(others)
     }
 
-    /// Replaces all labels, from a list of label, whether the peer joined by certificate, and peer number.
+    /// Replaces all labels, and returns the new clashes.
     ///
-    /// Returns new clashes.
+    /// Each entry of the list states label, whether the peer joined by certificate, and peer number. Returns new
+    /// clashes.
     ///
     /// A configured peer keeps its label. Among the others, the peer that already had the label keeps it.
     fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {
@@ -74,8 +75,9 @@ impl Engine {
         self.events.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
-    /// Returns the peers that are not relayed because of a label clash, each with the name of the peer that keeps the
-    /// label.
+    /// Returns the peers that are not relayed because of a label clash.
+    ///
+    /// Each is paired with the name of the peer that keeps the label.
     pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |id: PeerId| self.peers.get(usize::from(id.0)).map(|peer| peer.config.name.as_str());
         self.relaying.labels.clashes.iter().filter_map(move |(peer, owner)| Some((name(*peer)?, name(*owner)?)))

@@ -61,7 +61,9 @@ pub(crate) struct Relaying {
     tell_at: Option<Instant>,
     /// Index of the peer that is sent reports first.
     tell_next: usize,
-    /// Time before which no reports are sent, so that they do not take more than their share of the node's time.
+    /// Time before which no reports are sent.
+    ///
+    /// It bounds the share of the node's time that reports take.
     quiet_until: Instant,
     /// True if a relay's reported set of reachable nodes has changed.
     pub(crate) has_news: bool,

@@ -1,8 +1,9 @@
-//! Queue of relayed datagrams for one link: deficit round robin (Shreedhar and Varghese 1996) in two levels.
+//! Queue of relayed datagrams for one link, served by deficit round robin in two levels.
 //!
-//! The first level is the peer from which datagrams arrive, the second is the peer to which they go. A peer that
-//! floods thus takes only its own share, however many destinations it uses. One pair of peers leaves the shares of
-//! other pairs alone. Empty queues are reused, so that nothing is allocated in steady state.
+//! The algorithm is that of Shreedhar and Varghese (1996). The first level is the peer from which datagrams arrive,
+//! the second is the peer to which they go. A peer that floods thus takes only its own share, however many
+//! destinations it uses. One pair of peers leaves the shares of other pairs alone. Empty queues are reused, so that
+//! nothing is allocated in steady state.
 
 use super::Forward;
 use alloc::collections::VecDeque;

@@ -1,5 +1,6 @@
-//! Wraps datagrams that leave by a relayed route, in the buffer in which they were written: see
-//! [`room_for_relays`](super::room_for_relays).
+//! Wraps datagrams that leave by a relayed route.
+//!
+//! It works in the buffer in which they were written: see [`room_for_relays`](super::room_for_relays).
 
 use crate::interface::Transmit;
 use crate::node::Engine;

@@ -18,7 +18,9 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// Returns the carrier for a packet with or without space (`fits`), or `None` if neither is possible.
+    /// Returns how a packet can carry a signal, or `None` if it cannot.
+    ///
+    /// `fits` states whether the packet has space for it.
     pub(crate) fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
         match packet.tcp() {
             _ if fits => Some(Carrier::Packet),

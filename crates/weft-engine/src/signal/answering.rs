@@ -1,5 +1,6 @@
-//! Flows for which remote nodes ask toward hosts behind this node: the answers to send, and the grants of the reverse
-//! direction.
+//! Flows for which remote nodes ask, toward hosts behind this node.
+//!
+//! The module keeps the answers to send, and the grants of the reverse direction.
 
 use super::Change;
 use super::asking::{IDLE, MAX_FLOWS};
@@ -43,7 +44,9 @@ impl Answer {
         self.offered = signal.reverse;
     }
 
-    /// Handles the confirmation of the requesting node: the rate is granted to `flow`, the reverse direction.
+    /// Handles the confirmation of the requesting node.
+    ///
+    /// The rate is granted to `flow`, the reverse direction.
     fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<Change> {
         self.round_trip = (self.round_trip * 7 + (now - self.answered_at)) / 8;
         let granted = Rates {

@@ -30,7 +30,9 @@ pub(super) struct Asked {
     round_trip: Duration,
     /// Time since which an answer is outstanding.
     waits_since: Option<Instant>,
-    /// True if the request was repeated, so that the answer yields no RTT sample (Karn's algorithm).
+    /// True if the request was repeated.
+    ///
+    /// The answer then yields no RTT sample (Karn's algorithm).
     is_repeated: bool,
     used_at: Instant,
     /// Rates that this node's own paths left of the last request. An answer with higher rates is not accepted.

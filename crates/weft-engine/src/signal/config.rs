@@ -1,4 +1,4 @@
-//! Configuration of in-band signalling: the rates to request, and the flows for which to request them.
+//! Configuration of in-band signalling: the flows to signal, and the rates to request.
 
 use crate::config::Prefix;
 use alloc::string::String;
@@ -18,10 +18,9 @@ pub struct SignalConfig {
     pub controller: RateController,
     /// Share of a bundle's capacity that may be guaranteed, 0 to 1.
     pub reservable: f64,
-    /// True if this node answers for its hosts, which do not support signalling, and removes signals from their
-    /// packets.
+    /// True if this node answers for its hosts and removes signals from their packets.
     ///
-    /// The requests of such hosts are defined by `rules`.
+    /// Such hosts do not support signalling. The requests of such hosts are defined by `rules`.
     pub answers: bool,
     /// True if Quick-Start requests (RFC 4782) are granted. Otherwise they pass unchanged.
     pub quick_start: bool,
@@ -65,7 +64,7 @@ pub struct SignalRule {
     pub guaranteed: Rate,
     /// True if the reverse direction is requested as well.
     pub reverse: bool,
-    /// Priority that decides which flow keeps its guarantee when capacity is short: 0 (lowest) to 15.
+    /// Priority of the guarantee when capacity is short: 0 (lowest) to 15.
     pub preemption: u8,
 }
 

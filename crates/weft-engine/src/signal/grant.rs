@@ -29,8 +29,9 @@ impl Grant {
         (bytes_per_second > 0).then_some(Grant { flow, bytes_per_second, ends })
     }
 
-    /// True if `newer` needs no report at `now`: its rate is nearly the same, and this grant has more than half of
-    /// its time left.
+    /// True if `newer` needs no report at `now`.
+    ///
+    /// Its rate is nearly the same, and this grant has more than half of its time left.
     pub(super) fn is_as_good(&self, newer: &Grant, now: Instant) -> bool {
         let difference = self.bytes_per_second.abs_diff(newer.bytes_per_second);
         let is_same = difference as f64 <= SAME * self.bytes_per_second as f64;

@@ -172,8 +172,9 @@ impl SignalHost {
         self.signalling.handle_timeout(now, &mut self.events);
     }
 
-    /// Returns the time at which [`SignalHost::handle_timeout`] or [`SignalHost::look`] is due, or `None` without
-    /// flows.
+    /// Returns the next time for [`SignalHost::handle_timeout`] or [`SignalHost::look`].
+    ///
+    /// Returns `None` without flows.
     pub fn next_timeout(&self) -> Option<Instant> {
         let sweep = self.signalling.next_timeout()?;
         Some(sweep.min(self.up.next_look()).min(self.down.next_look()))

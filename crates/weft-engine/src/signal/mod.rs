@@ -1,10 +1,10 @@
-//! In-band QoS signalling for the default VPN's flows (papers 001, 002): rates in packets from and to the TUN device.
+//! In-band QoS signalling for the default VPN's flows (papers 001, 002).
 //!
-//! Toward each peer this node acts as one router whose link is the bundle of paths. [`offer`] computes the rates that
-//! it grants. [`router`] lowers passing signals to them, both ER-SIG and Quick-Start. For hosts without signalling,
-//! the node acts as an [`agent`]. It asks for the flows of its rules ([`asking`]) and answers requests toward its
-//! hosts ([`answering`]). Each change of a grant becomes an event. A [`host`] does the same without a node, with an
-//! interface as its link.
+//! Packets from and to the TUN device carry the rates. Toward each peer this node acts as one router whose link is
+//! the bundle of paths. [`offer`] computes the rates that it grants. [`router`] lowers passing signals to them, both
+//! ER-SIG and Quick-Start. For hosts without signalling, the node acts as an [`agent`]. It asks for the flows of its
+//! rules ([`asking`]) and answers requests toward its hosts ([`answering`]). Each change of a grant becomes an event.
+//! A [`host`] does the same without a node, with an interface as its link.
 
 mod agent;
 mod answering;
@@ -78,8 +78,9 @@ pub(crate) struct Room {
     /// Flows of `asking`, `answering` and `quick_answers`.
     filter: Filter,
     totals: SignalTotals,
-    /// True if a signal that ends here is overwritten instead of cut out, because the kernel has already parsed the
-    /// packet.
+    /// True if a signal that ends here is overwritten instead of cut out.
+    ///
+    /// The kernel has then already parsed the packet.
     keeps_length: bool,
     next_sweep: Instant,
 }
@@ -172,7 +173,7 @@ impl Room {
         self.rng.next_u64()
     }
 
-    /// True if a packet may be the first of a flow to which a rule applies: a TCP SYN, or any UDP packet.
+    /// True if a packet may begin a flow to which a rule applies: a TCP SYN, or any UDP packet.
     fn may_ask_for(&self, packet: &IpView<'_>) -> bool {
         let mut rules = self.config.rules.iter().filter(|rule| rule.protocol == packet.protocol);
         match packet.protocol {

@@ -65,7 +65,9 @@ pub(crate) struct Offer {
     looked_at: Instant,
     next_look: Instant,
     asked_at: Instant,
-    /// Bytes that had arrived for the bundle at the last read, without those that the queue dropped.
+    /// Bytes that had arrived for the bundle at the last read.
+    ///
+    /// Bytes that the queue dropped are not counted.
     arrived_bytes: u64,
     askers: Askers<FlowKey>,
 }
@@ -168,8 +170,9 @@ impl Offer {
         self.bookings.on_signal(now, flow, signal, direction, share.max(self.least).min(left), node)
     }
 
-    /// Returns the part of `free` that is guaranteed to a requesting flow, or its ceiling, which is lowered to `free`
-    /// without a reservation.
+    /// Returns the part of `free` that is guaranteed to a requesting flow.
+    ///
+    /// Without a guarantee it is the flow's ceiling, which is lowered to `free` and not reserved.
     fn would_guarantee(&self, flow: &FlowKey, signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
         let rates = match direction {
             Direction::Forward => &mut signal.forward,

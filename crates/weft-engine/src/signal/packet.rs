@@ -1,4 +1,4 @@
-//! Writes signals into packets: into TUN packets behind a virtio-net header, and into separate packets.
+//! Writes signals into TUN packets behind a virtio-net header, and into separate packets.
 
 use weft_core::pool::{BufId, Pool};
 use weft_wire::WireError;
@@ -33,7 +33,9 @@ pub(crate) fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Respons
     })
 }
 
-/// Replaces the packet of `len` bytes in a buffer by the output of `write`, which has a longer header.
+/// Replaces the packet of `len` bytes in a buffer by the output of `write`.
+///
+/// The output has a longer header.
 fn lengthen(
     pool: &mut Pool,
     buf: BufId,
@@ -51,9 +53,10 @@ fn lengthen(
     SuperPacket::parse(&vnet, bytes.get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + longer).ok_or(WireError::NoRoom)?)
 }
 
-/// Builds an ACK without payload that carries a signal, from the header of a TCP packet that is too long to carry it.
+/// Builds an ACK without payload that carries a signal.
 ///
-/// The packet follows the ACK. The caller must release the returned buffer.
+/// Its header is that of a TCP packet that is too long to carry the signal. The packet follows the ACK. The caller
+/// must release the returned buffer.
 pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
     let buf = pool.alloc_small()?;
     let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);

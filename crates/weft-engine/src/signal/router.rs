@@ -126,19 +126,22 @@ impl Room {
         Some(answer)
     }
 
-    /// Updates the reservations in the direction to the peer that a signal from the peer confirms or releases.
+    /// Updates the reservations toward a peer that the peer's signal confirms or releases.
     fn settle(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal) {
         let direction = if signal.message == Message::Response { Direction::Forward } else { Direction::Reverse };
         let _ = place.offer.on_signal(place.now, flow, signal, direction, 0, self.node);
     }
 
-    /// Returns the amount by which the kernel lowers the TTL of packets from or to `address`: it forwards packets of
-    /// others.
+    /// Returns the amount by which the kernel lowers the TTL of packets from or to `address`.
+    ///
+    /// The kernel forwards packets that are not its own.
     fn ttl_lowered(&self, address: IpAddr) -> u8 {
         u8::from(!self.config.own_addresses.contains(&address))
     }
 
-    /// Returns the total rate granted to flows toward a peer, both requested here and answered for hosts.
+    /// Returns the total rate granted to flows toward a peer.
+    ///
+    /// It includes flows requested here and flows answered for hosts.
     pub(super) fn granted(&self, peer: PeerId) -> u64 {
         let asked = self.asking.iter().filter(|(_, asked)| asked.peer == peer).filter_map(|(_, asked)| asked.grant);
         let answered = self.answering.iter().filter(|(_, answer)| answer.peer == peer);

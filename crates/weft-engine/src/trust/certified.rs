@@ -147,7 +147,7 @@ impl Engine {
         leaving.into_iter().for_each(|peer| self.dismiss(now, peer, "its prefix covers a network of this machine"));
     }
 
-    /// Returns the conflict of a certificate's claims with this machine's networks or outer addresses.
+    /// Returns the first conflict of claims with this machine's networks or outer addresses.
     ///
     /// `source` is the sender's address.
     ///
@@ -273,7 +273,7 @@ impl Engine {
         self.accept(now, peer, shown);
     }
 
-    /// Turns a peer that was called by key into a certified peer, by the certificate that it has shown.
+    /// Makes a called peer a certified one, by the certificate that it has shown.
     ///
     /// # Errors
     /// Fails with the reason for which it does not become a peer.

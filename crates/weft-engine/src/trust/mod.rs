@@ -1,4 +1,4 @@
-//! Trust by certificate: nodes with an unrevoked certificate of the network's root key become peers.
+//! Trust by certificate: nodes with an unrevoked certificate of the root key become peers.
 //!
 //! A configured peer needs no certificate. In a conflict, the configuration overrides certificates. A revocation
 //! applies to both kinds of peers.
@@ -97,7 +97,9 @@ pub(crate) struct Trust {
     outside: Outside,
     pub(crate) revocations: Revocations,
     refusals: Refusals,
-    /// Highest handshake stamps accepted from former peers, so that a replay of their initiations is rejected.
+    /// Highest handshake stamps accepted from former peers.
+    ///
+    /// A replay of their initiations is therefore rejected.
     stamps: BTreeMap<PublicKey, u64>,
     next_look: Option<Instant>,
 }
@@ -132,7 +134,9 @@ impl Trust {
         self.certified.get(&peer).map(|certified| &certified.certificate)
     }
 
-    /// True if a peer may forward datagrams of others: it is configured, or its certificate allows relaying.
+    /// True if a peer may forward datagrams of others.
+    ///
+    /// A configured peer may. A certified peer may if its certificate allows relaying.
     pub(crate) fn may_relay(&self, peer: PeerId) -> bool {
         self.certified.get(&peer).is_none_or(|certified| certified.certificate.claims().may_relay)
     }
@@ -157,7 +161,9 @@ impl Trust {
         self.stamps.remove(key);
     }
 
-    /// Restores the highest accepted stamp of a former peer, so that a replay of its initiations is rejected.
+    /// Restores the highest accepted stamp of a former peer.
+    ///
+    /// A replay of its initiations is therefore rejected.
     pub(crate) fn restore_stamp(&self, sessions: &mut Sessions, peer: PeerId, key: &PublicKey) {
         if let Some(stamp) = self.stamps.get(key) {
             sessions.restore_accepted_stamp(peer, *stamp);

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-/// Prefix length below which a prefix stands for the rest of the world (0.0.0.0/0, its halves, 2000::/3) and may
-/// cover everything.
+/// Prefix length below which a prefix stands for the rest of the world.
 ///
-/// Standard: no IPv4 network is larger than a /8.
+/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover everything. Standard: no IPv4 network is larger than a
+/// /8.
 const REST_OF_THE_WORLD: u8 = 8;
 
 /// The networks of this machine and the outer addresses of nodes.

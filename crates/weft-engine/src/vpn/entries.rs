@@ -1,4 +1,6 @@
-//! Queues and loops of VPNs: converts weights to shares and loop parameters, and shares equal profiles between VPNs.
+//! Queues and loops of VPNs: converts weights to shares and loop parameters.
+//!
+//! VPNs with equal profiles share one.
 
 use super::{Vpn, Vpns};
 use crate::config::{Entry, VpnConfig};
@@ -108,7 +110,9 @@ impl Profiles {
 }
 
 impl Vpns {
-    /// Returns the entries of all VPNs with this peer as a member, by id, and the default VPN's share beside them.
+    /// Returns the entries of all VPNs with this peer as a member, by id.
+    ///
+    /// The first value is the default VPN's share beside them.
     pub(crate) fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;

@@ -40,7 +40,9 @@ pub struct VpnTotals {
     pub received_packets: u64,
     /// IP bytes of those packets.
     pub received_bytes: u64,
-    /// Packets dropped before transmission, by the flow queue or because the peer did not open the VPN.
+    /// Packets dropped before transmission.
+    ///
+    /// The flow queue dropped them, or the peer did not open the VPN.
     pub dropped_packets: u64,
     /// Units rejected on arrival: source outside the sender's prefixes, or sender not a member.
     pub strays: u64,

@@ -1,7 +1,7 @@
-//! Opens VPNs with a peer: asks for the receiver index of each VPN, while packets wait for the answer.
+//! Opens VPNs with a peer.
 //!
-//! Packets wait for a limited time and in limited number. Frames about VPNs are queued here until a control datagram
-//! carries them.
+//! The peer is asked for the receiver index of each VPN, while packets wait for the answer. Packets wait for a
+//! limited time and in limited number. Frames about VPNs are queued here until a control datagram carries them.
 
 use crate::unit::Segment;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,7 +53,9 @@ struct Opening {
     waiting: VecDeque<(Arrival, Segment)>,
 }
 
-/// The VPNs that are not open with one peer under the newest key, and the packets that wait for them.
+/// The VPNs that are not open with one peer under the newest key.
+///
+/// It also holds the packets that wait for them.
 #[derive(Default)]
 pub(crate) struct Openings {
     by_vpn: BTreeMap<VpnId, Opening>,
@@ -177,7 +179,9 @@ impl Openings {
         }
     }
 
-    /// Repeats at once the requests for which packets wait, because the earlier ones were probably lost.
+    /// Repeats at once the requests for which packets wait.
+    ///
+    /// The earlier requests were probably lost.
     pub(crate) fn hurry(&mut self, now: Instant) {
         for (vpn, opening) in self.by_vpn.iter_mut().filter(|(_, opening)| !opening.waiting.is_empty()) {
             self.by_time.remove(&(opening.due, *vpn));
