@@ -62,7 +62,7 @@ pub struct PeerConfig {
     pub routes: Vec<Vec<PublicKey>>,
     /// Prefixes behind the peer in the default VPN.
     pub prefixes: Vec<Prefix>,
-    /// How this node sends to the peer.
+    /// Rules for sending to the peer.
     pub policy: Policy,
 }
 
@@ -79,7 +79,7 @@ pub struct VpnConfig {
     ///
     /// Leased lines must fit into what their members may lease ([`Policy::leasable`]).
     pub service: Service,
-    /// How the VPN's packets enter the tunnel.
+    /// Queue and loop by which the VPN's packets enter the tunnel.
     pub entry: Entry,
     /// Prefixes behind this node.
     pub prefixes: Vec<Prefix>,
@@ -153,10 +153,10 @@ impl Prefix {
     }
 }
 
-/// How to send to one peer. Each field is one setting of the configuration.
+/// Rules for sending to one peer. Each field is one setting of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// How a path is chosen for each unit.
+    /// Algorithm that chooses a path for each unit.
     pub schedule: Schedule,
     /// Directions that use several paths at once instead of only the best one.
     pub bundle: Bundle,

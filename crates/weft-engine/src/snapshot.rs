@@ -141,9 +141,9 @@ pub struct PathSnapshot {
     pub rtt: Option<Duration>,
     /// Least round-trip time.
     pub rtt_min: Option<Duration>,
-    /// One-way delay above the path's least one-way delay.
+    /// Queueing delay: the one-way delay above the path's least one.
     pub queue_delay: Duration,
-    /// Least one-way delay above that of the fastest path.
+    /// Difference between the path's base delay and that of the fastest path, one way.
     pub skew: Duration,
     /// Variation of the one-way delay that the path's own queue does not explain.
     pub jitter: Duration,

@@ -17,7 +17,7 @@ const LATELY: Duration = Duration::from_secs(120);
 /// Most events in one [`SAY_EVERY`], for all strangers together.
 const MOST_SAID: u32 = 8;
 
-/// What a handshake reveals about its sender.
+/// Information that a handshake reveals about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
     /// The handshake was made for another public key than this node's. Anyone can send one.
@@ -35,7 +35,7 @@ pub enum Shown {
 pub struct Stranger {
     /// Source address of the last call.
     pub source: SocketAddr,
-    /// What the last call revealed.
+    /// Information that the last call revealed.
     pub shown: Shown,
     /// Number of calls so far.
     pub times: u32,

@@ -11,7 +11,7 @@ const PING_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound of a ping's IP bytes. Derived: header, frame and tag with IPv6 and UDP take less than 110, and relay headers the rest.
 const PING_BYTES: u64 = 200;
 
-/// Whether a path's remote address is proven.
+/// State of the proof of a path's remote address.
 ///
 /// An attacker that sees a datagram can send a copy of it from any address, and the newest authentic datagram moves
 /// its path. Until it is proven, the new address receives at most three times the bytes that arrived from it. An

@@ -99,7 +99,7 @@ impl Peer {
 
     /// Returns the number of segments that wait for a path.
     ///
-    /// It is about the number of their buffers.
+    /// The number of their buffers is about the same.
     pub(crate) fn backlog_packets(&self) -> usize {
         self.way_in.backlog_packets()
     }

@@ -108,7 +108,7 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
     }
 }
 
-/// How arriving units of the peer are ordered.
+/// The order in which arriving units of the peer are delivered.
 enum Arrivals {
     Resequence(Resequencer<Arrived>),
     AsTheyCome(Dedup),

@@ -263,7 +263,7 @@ impl Peer {
 
     /// Returns the time to ask a holding scheduler again.
     ///
-    /// It is when the next path is ready, or after [`HOLD_AGAIN`].
+    /// The scheduler is asked when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.way_in.is_ready() {
             return None;

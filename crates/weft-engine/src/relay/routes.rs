@@ -68,7 +68,7 @@ impl Routes {
 
     /// Returns the route by which a datagram arrived, and creates it if necessary.
     ///
-    /// `ipv4` states the family by which it came from `via`.
+    /// `ipv4` states the family by which it arrived from `via`.
     pub(crate) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
