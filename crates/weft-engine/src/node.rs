@@ -496,7 +496,9 @@ impl Engine {
         None
     }
 
-    /// Returns this node's next own datagram. A datagram for a relayed route is written with space for the relay header.
+    /// Returns this node's next own datagram.
+    ///
+    /// A datagram for a relayed route is written with space for the relay header.
     fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         if let Some((transmit, datagram)) = self.handshakes.waiting.pop_front() {
             let (before, _) = room_for_relays(&transmit.destination);

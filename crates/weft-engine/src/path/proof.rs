@@ -8,7 +8,9 @@ use weft_units::{Duration, Instant};
 const AMPLIFICATION: u64 = 3;
 /// Interval between pings to an unproven address. Tuned: it repeats a lost ping within an RTT of a slow path.
 const PING_INTERVAL: Duration = Duration::from_millis(100);
-/// Upper bound of a ping's IP bytes. Derived: header, frame and tag with IPv6 and UDP take less than 110, and relay headers the rest.
+/// Upper bound of a ping's IP bytes.
+///
+/// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes, and relay headers take the rest.
 const PING_BYTES: u64 = 200;
 
 /// State of the proof of a path's remote address.
