@@ -1,4 +1,6 @@
-//! What a relay has to do for each datagram, from a GRO batch taken in to a GSO batch given out: `cargo bench -p weft-engine --bench relay`.
+//! Work of a relay for each datagram, from the received GRO batch to the GSO batch sent.
+//!
+//! Run `cargo bench -p weft-engine --bench relay`.
 #![allow(missing_docs)]
 
 #[path = "../tests/mesh/mod.rs"]
@@ -19,12 +21,13 @@ use weft_wire::relay::{Label, Way, overhead};
 
 const CIPHERS: [(&str, Cipher); 2] =
     [("AES-256-GCM", Cipher::Aes256Gcm), ("ChaCha20-Poly1305", Cipher::ChaCha20Poly1305)];
-/// UDP payload of a full datagram over IPv4, and how many of them a GRO batch holds.
+/// UDP payload of a full datagram over IPv4, in bytes.
 const DATAGRAM: usize = 1_472;
+/// Number of datagrams in a GRO batch.
 const BATCH: usize = 44;
 const RELAY: PeerId = PeerId(0);
 
-/// A relay in the middle, with a usable path to the far end; who sends is played by its sessions alone.
+/// A relay with a usable path to the far end. The sender consists of its sessions alone.
 struct Relay {
     node: Engine,
     now: Instant,
@@ -54,7 +57,7 @@ impl Relay {
         relay
     }
 
-    /// The sender's handshake with the relay, and a packet that confirms it.
+    /// Performs the sender's handshake with the relay, and sends a packet that confirms it.
     fn meet(&mut self) {
         let mut message = [0; 512];
         let len = self.sender.initiate(self.now, RELAY, u64::MAX / 2, &mut message).unwrap();
@@ -67,7 +70,7 @@ impl Relay {
         while self.node.poll_transmit(self.now, &mut self.out).is_some() {}
     }
 
-    /// Takes one datagram in; gives the first that leaves.
+    /// Delivers one datagram. Returns the first datagram that leaves.
     fn take(&mut self, datagram: &[u8]) -> Vec<u8> {
         let mut memory = vec![0; LARGE_BYTES].into_boxed_slice();
         memory[..datagram.len()].copy_from_slice(datagram);
@@ -76,7 +79,7 @@ impl Relay {
         self.out[..len].to_vec()
     }
 
-    /// Has the node take in what is in `memory`; gives other memory for it.
+    /// Delivers the content of `memory` to the node. Returns other memory in exchange.
     fn receive(&mut self, memory: Box<[u8]>, len: usize, stride: usize) -> Box<[u8]> {
         let pool = self.node.pool();
         let buf = pool.alloc_large().unwrap();
@@ -88,7 +91,7 @@ impl Relay {
         other
     }
 
-    /// A batch as the kernel hands it over.
+    /// Returns a batch as the kernel delivers it.
     fn batch(&mut self) -> Box<[u8]> {
         let mut memory = vec![0; LARGE_BYTES].into_boxed_slice();
         for datagram in memory[..BATCH * DATAGRAM].chunks_mut(DATAGRAM) {

@@ -1,4 +1,6 @@
-//! What signalling costs packets that are none of its business: from the TUN device into the queue. `cargo bench -p weft-engine`.
+//! Cost of signalling for packets without a signal, from the TUN device to the queue.
+//!
+//! Run `cargo bench -p weft-engine`.
 #![allow(missing_docs)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -60,7 +62,9 @@ fn rule(ports: std::ops::RangeInclusive<u16>) -> SignalRule {
     }
 }
 
-/// A TUN read of a TCP packet with 1,380 bytes of payload; its checksum is of no matter here.
+/// Returns a TUN read of a TCP packet with 1,380 bytes of payload.
+///
+/// Its checksum is not valid, and no code here checks it.
 fn tcp(port: u16, flags: u8) -> Vec<u8> {
     let total = 1_420u16;
     let mut packet = vec![0; 10];
@@ -100,7 +104,7 @@ fn ingress(c: &mut Criterion) {
     }
 }
 
-/// 1,024 packets with 40 bytes of options of chance, half of them after the beginning of a signal, as read from a TUN device.
+/// Returns 1,024 TUN packets with 40 random bytes of options. In half of them the options begin like a signal.
 fn broken() -> Vec<Vec<u8>> {
     let mut rng = Rng::new(1);
     let packet = |n: usize| {
@@ -125,7 +129,7 @@ fn decoder(c: &mut Criterion) {
     group.bench_function("the decoder", |b| {
         b.iter(|| packets.iter().filter(|packet| er_sig::carriage::parse(&packet[10..]).is_ok()).count());
     });
-    // What is not broken enough waits in the queue and keeps its buffer: each round has a node of its own.
+    // Packets that still parse wait in the queue and keep their buffers, so each round has a new node.
     let fresh = || engine(Some(vec![rule(80..=80)]));
     let take_all = |engine: &mut Engine| packets.iter().for_each(|packet| take(engine, packet));
     group.bench_function("the node", |b| b.iter_batched_ref(fresh, take_all, BatchSize::PerIteration));

@@ -1,6 +1,9 @@
-//! What a peer and a flow keep in memory: `cargo run --release -p weft-engine --example state_bytes`. A line is a name, a tab, bytes.
+//! Memory of a peer and of a flow: `cargo run --release -p weft-engine --example state_bytes`.
 //!
-//! Measured as growth of the resident set with very many of them, so that what the allocator and the cipher library add counts.
+//! Each line is a name, a tab and bytes.
+//!
+//! The example measures the growth of the resident set with very many of them. The overhead of the allocator and of
+//! the cipher library is thus included.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,14 +23,14 @@ const SESSIONS: u16 = 500;
 const PATHS: u8 = 3;
 const PAGE_BYTES: u64 = 4_096;
 
-/// Bytes of this process in memory.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
     pages.map(|pages| pages * PAGE_BYTES).ok_or_else(|| io::Error::other("/proc/self/statm"))
 }
 
-/// Prints what each of `count` things that `make` makes costs.
+/// Prints the memory for each of the `count` objects that `make` creates.
 fn measure<T>(name: &str, count: u16, make: impl FnOnce() -> T) -> io::Result<T> {
     let before = resident()?;
     let made = make();
@@ -42,7 +45,7 @@ fn address(number: u16) -> Ipv4Addr {
 
 fn identity(number: u16) -> Identity {
     let mut secret = [7; 32];
-    // Away from the bits that X25519 sets itself (RFC 7748 §5).
+    // X25519 overwrites some bits of the secret (RFC 7748 §5). These bytes are not affected.
     secret[8..10].copy_from_slice(&number.to_be_bytes());
     Identity::from_secret(secret)
 }
@@ -104,7 +107,7 @@ fn plug_in(engine: &mut Engine) {
     }
 }
 
-/// A handshake with each of the first peers, and a packet from each on every path.
+/// Performs a handshake with each of the first peers, and sends a packet from each on every path.
 fn connect(hub: &mut Sessions, far: &mut [Sessions]) {
     const HUB: PeerId = PeerId(0);
     let mut out = ([0; INITIATION_LEN], [0; RESPONSE_LEN], [0; RESPONSE_LEN]);
@@ -138,6 +141,6 @@ fn main() -> io::Result<()> {
     let mut far: Vec<Sessions> = (0..SESSIONS).map(|n| sessions(n, &[u16::MAX])).collect();
     let mut hub = sessions(u16::MAX, &(0..SESSIONS).collect::<Vec<_>>());
     let name = format!("established session over {PATHS} paths: keys, windows, numbers");
-    // Both ends are here.
+    // Both ends are in this process.
     measure(&name, 2 * SESSIONS, || connect(&mut hub, &mut far))
 }

@@ -1,4 +1,7 @@
-//! What the engine is told at the start and at a reload. Parsing it is the program's work.
+//! Configuration of the engine, given at the start and again at each reload.
+//!
+//! The program parses its configuration file and builds these types. The engine checks them and never reads a file
+//! itself.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,103 +12,112 @@ use weft_core::service::Service;
 use weft_session::{Cipher, Identity, PresharedKey, PublicKey};
 use weft_units::{Rate, VpnId};
 
-/// Everything a node needs to know.
+/// Configuration of a whole node.
 pub struct EngineConfig {
     /// The node's static key pair.
     pub identity: Identity,
-    /// The AEAD this node prefers.
+    /// The AEAD cipher that this node prefers.
     pub cipher: Cipher,
-    /// Adjacent nodes; a peer's position is its [`weft_units::PeerId`].
+    /// Adjacent nodes. A peer's position in the list is its [`weft_units::PeerId`].
     pub peers: Vec<PeerConfig>,
-    /// VPNs beside the default one, which is of the peers' own prefixes.
+    /// VPNs other than the default one. The default VPN consists of the peers' own prefixes.
     pub vpns: Vec<VpnConfig>,
-    /// Settings of links by name; links not named have none.
+    /// Settings of links, by interface name. A link without an entry uses the defaults.
     pub links: Vec<LinkConfig>,
-    /// The highest handshake stamp accepted from each peer, as persisted.
+    /// Highest handshake stamp accepted from each peer before the start.
+    ///
+    /// The program stores these stamps on disk.
     pub accepted_stamps: Vec<(PublicKey, u64)>,
-    /// The wall clock at the start, in nanoseconds since 1970. Handshake stamps follow it: see [`Engine::set_used_stamp`](crate::Engine::set_used_stamp).
+    /// Wall-clock time at the start, in nanoseconds since 1970.
+    ///
+    /// Handshake stamps follow it: see [`Engine::set_used_stamp`](crate::Engine::set_used_stamp).
     pub stamp_base: u64,
-    /// The inner MTU to use at most, in bytes; `None` leaves it to the paths.
+    /// Upper limit of the inner MTU, in bytes. With `None`, the paths alone determine the inner MTU.
     pub inner_mtu: Option<u16>,
 }
 
-/// One link's settings.
+/// Settings of one link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// The interface's name.
     pub name: String,
-    /// Never pace faster than this.
+    /// Upper limit of the link's pacing rate.
     pub cap: Option<Rate>,
-    /// May data be sent on it.
+    /// True if the node may send data on the link.
     pub send: bool,
 }
 
-/// One peer's settings.
+/// Settings of one peer.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// What people call it.
+    /// The peer's name in the configuration.
     pub name: String,
-    /// Its static key.
+    /// The peer's static public key.
     pub public_key: PublicKey,
-    /// A secret shared with it beside the static keys, if there is one.
+    /// Optional secret that both nodes mix into the handshake in addition to their static keys.
     pub preshared_key: Option<PresharedKey>,
-    /// Addresses to reach it at; empty for a peer that only calls in.
+    /// Addresses at which this node calls the peer. Empty if only the peer initiates.
     pub endpoints: Vec<SocketAddr>,
-    /// Ways to reach it over relays: the nodes between, the first of which is a peer.
+    /// Relayed routes to the peer. Each lists the relays in order, and the first relay is itself a peer.
     pub routes: Vec<Vec<PublicKey>>,
-    /// Destinations behind it in the default VPN.
+    /// Prefixes behind the peer in the default VPN.
     pub prefixes: Vec<Prefix>,
-    /// How to send to it.
+    /// Rules for sending to the peer.
     pub policy: Policy,
 }
 
-/// One VPN: a network of its own among some of the peers, whose addresses mean nothing in others.
+/// One VPN: a separate network among some of the peers, with its own address space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VpnConfig {
-    /// Its number, the same at all members; not [`VpnId::DEFAULT`].
+    /// The VPN's id, the same at all members. It is never [`VpnId::DEFAULT`].
     pub id: VpnId,
-    /// What people call it.
+    /// The VPN's name in the configuration.
     pub name: String,
-    /// Its share beside other VPNs; above zero.
+    /// Weight of the VPN against other VPNs; above zero.
     pub weight: u32,
-    /// What it is promised. Leased lines must fit what their peers have to lease ([`Policy::leasable`]).
+    /// Service that the VPN is promised.
+    ///
+    /// Leased lines must fit into what their members may lease ([`Policy::leasable`]).
     pub service: Service,
-    /// How its packets enter the tunnel.
+    /// Queue and loop by which the VPN's packets enter the tunnel.
     pub entry: Entry,
-    /// Addresses behind this node.
+    /// Prefixes behind this node.
     pub prefixes: Vec<Prefix>,
-    /// The peers that have part in it.
+    /// Peers that are members of the VPN.
     pub members: Vec<MemberConfig>,
 }
 
-/// How packets of a VPN enter the tunnel toward each of its members: the queue, and the loop that lets them go.
+/// The queue of a VPN toward each member, and the loop that paces it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What the queue does. CoDel's times follow the paths.
+    /// Queue discipline. The paths' delays set CoDel's target and interval.
     pub queue: queue::QueueKind,
-    /// Packets it holds at most.
+    /// Most packets that the queue holds.
     pub limit_packets: usize,
-    /// Bytes it holds at most.
+    /// Most bytes that the queue holds.
     pub limit_bytes: u64,
-    /// The law of its loops; without one its packets leave as fast as the paths take them. Of a window, a and b are those of the
-    /// heaviest VPN.
+    /// Control law of the VPN's loops. For a window law, its `a` and `b` are those of the heaviest VPN.
+    ///
+    /// Without a law, packets leave as fast as the paths take them.
     pub control: Option<LoopConfig>,
 }
 
 impl Default for Entry {
-    /// FQ-CoDel, 10,240 packets (RFC 8290 §5.2.2), no loop.
+    /// Returns FQ-CoDel with 10,240 packets (RFC 8290 §5.2.2) and no loop.
     fn default() -> Entry {
         Entry { queue: queue::QueueKind::FqCodel, limit_packets: 10_240, limit_bytes: 15_000_000, control: None }
     }
 }
 
-/// A peer's part in a VPN.
+/// Membership of one peer in a VPN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberConfig {
-    /// The peer.
+    /// The peer's key.
     pub public_key: PublicKey,
-    /// Addresses behind it: packets to them go there, packets from them may come from there. They overlap with no other prefix of
-    /// the VPN, but for default routes.
+    /// Prefixes behind the peer.
+    ///
+    /// Packets to the peer go to these addresses, and packets from it must come from them. Except for default routes,
+    /// they overlap with no other prefix of the VPN.
     pub prefixes: Vec<Prefix>,
 }
 
@@ -114,12 +126,12 @@ pub struct MemberConfig {
 pub struct Prefix {
     /// The network address.
     pub address: IpAddr,
-    /// How many leading bits count.
+    /// Number of leading bits that count.
     pub length: u8,
 }
 
 impl Prefix {
-    /// Whether `address` lies in this prefix.
+    /// True if `address` lies in this prefix.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(p), IpAddr::V4(a)) => {
@@ -134,39 +146,41 @@ impl Prefix {
         }
     }
 
-    /// Whether one lies within the other. Default routes, which lie around all others, overlap with themselves only.
+    /// True if one prefix lies within the other. A default route overlaps only with another default route.
     pub fn overlaps(&self, other: Prefix) -> bool {
         let [outer, inner] = if self.length <= other.length { [*self, other] } else { [other, *self] };
         outer.contains(inner.address) && (outer.length > 0 || inner.length == 0)
     }
 }
 
-/// How to send to a peer. Each field is one setting of the configuration.
+/// Rules for sending to one peer. Each field is one setting of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Which path a unit takes.
+    /// Algorithm that chooses a path for each unit.
     pub schedule: Schedule,
-    /// Which directions use more than the best path.
+    /// Directions that use several paths at once instead of only the best one.
     pub bundle: Bundle,
-    /// Whether lost units are repeated on the hop.
+    /// Whether lost units are retransmitted between the two nodes.
     pub recovery: Recovery,
-    /// Whether the receiver puts flows back in order.
+    /// Whether the receiver restores the order of each flow.
     pub reorder: Reorder,
-    /// What happens to duplicate ACKs at the egress edge.
+    /// Treatment of TCP acknowledgements.
     pub ack: AckPolicy,
-    /// The queue in front of the paths.
+    /// Queue discipline before the paths.
     pub queue: QueueKind,
-    /// Order inside a weighted round.
+    /// Order of the paths within one weighted round.
     pub wrr_order: WrrOrder,
-    /// Weights of weighted schedules.
+    /// Source of the weights of weighted schedules.
     pub weights: Weights,
-    /// What leased lines of VPNs toward it may take together; without it none may be leased.
+    /// Total rate that leased lines of VPNs may take toward the peer. With `None`, no line may be leased.
     pub leasable: Option<Rate>,
-    /// What data datagrams say of their class on the way.
+    /// DSCP of the outer headers of data datagrams.
     pub dscp: Dscp,
-    /// Whether relays that reach the peer stand by for when no other path answers.
+    /// True if routes over relays stand by as spare paths to the peer.
+    ///
+    /// They carry data when no other path answers.
     pub detours: bool,
-    /// Whether paths that carry no data are sensed by trains, up to a hundredth of what they can carry.
+    /// True if trains measure the paths that carry no data. The trains use at most 1 % of a path's capacity.
     pub sense: bool,
 }
 
@@ -189,102 +203,104 @@ impl Default for Policy {
     }
 }
 
-/// `dscp`: the differentiated services code point of outer headers (RFC 2474). What is inside keeps its own either way.
+/// `dscp`: the differentiated services code point of outer headers (RFC 2474). The inner packet keeps its own DSCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dscp {
-    /// That of the packet inside (RFC 2983 §3, the uniform model).
+    /// Copies the inner packet's DSCP (RFC 2983 §3, the uniform model).
     Copy,
-    /// This one, 0 to 63, so that routers can keep the tunnel's packets in a queue of their own.
+    /// Sets this DSCP, 0 to 63, so that routers can give the tunnel's packets a queue of their own.
     Fixed(u8),
 }
 
-/// `schedule`.
+/// `schedule`: how a path is chosen for each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// The path on which the unit arrives first.
+    /// Takes the path on which the unit arrives first.
     EarliestDelivery,
-    /// Each path in turn.
+    /// Takes each path in turn.
     RoundRobin,
-    /// A path at random, by weight.
+    /// Takes a random path, with probabilities in proportion to the weights.
     Random,
-    /// In proportion to weights (NATALIE, paper 002).
+    /// Takes paths in proportion to the weights (NATALIE, paper 002).
     WeightedRoundRobin,
-    /// By the flow's hash, in weighted ranges (paper 000).
+    /// Maps the flow's hash to weighted ranges (paper 000).
     FlowHash,
-    /// A copy on every path.
+    /// Sends a copy on every path.
     Redundant,
 }
 
 impl Schedule {
-    /// Whether weights decide which path a unit takes.
+    /// True if weights decide which path a unit takes.
     pub fn uses_weights(self) -> bool {
         matches!(self, Schedule::Random | Schedule::WeightedRoundRobin | Schedule::FlowHash)
     }
 }
 
-/// `bundle`: which directions, seen from the node that says so, use several paths at once.
+/// `bundle`: the directions that use several paths at once, as seen from the configured node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bundle {
-    /// Both.
+    /// Both directions.
     Both,
-    /// From here to the peer.
+    /// Only from this node to the peer.
     Up,
-    /// From the peer to here.
+    /// Only from the peer to this node.
     Down,
 }
 
-/// `recovery`.
+/// `recovery`: retransmission of lost units between the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Selective repeat.
     Arq,
-    /// None.
+    /// No retransmissions.
     Off,
 }
 
-/// `reorder`.
+/// `reorder`: the order in which the receiver delivers units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reorder {
-    /// Per-flow resequencing with a deadline.
+    /// Delivers each flow in order, and waits for a missing unit until a deadline.
     Resequence,
-    /// Deliver as it comes.
+    /// Delivers units in the order of arrival.
     Off,
 }
 
-/// `ack`.
+/// `ack`: treatment of TCP acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// Where acknowledgments wait, a newer one takes the place of the last that it makes superfluous.
+    /// Replaces a queued acknowledgement that a newer one of the same flow makes superfluous.
     Filter,
-    /// Leave them alone.
+    /// Leaves acknowledgements unchanged.
     Pass,
-    /// The paper-000 receiver rule.
+    /// Thins duplicate ACKs at the egress edge (the receiver rule of paper 000).
     Condition,
 }
 
-/// `queue`.
+/// `queue`: the queue discipline before the paths to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     FqCodel,
-    /// One first-in first-out queue.
+    /// One first-in first-out queue that drops new packets when it is full.
     DropTail,
 }
 
-/// `wrr-order`.
+/// `wrr-order`: the order of the paths within one weighted round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrrOrder {
-    /// Spread evenly.
+    /// Interleaves the paths as evenly as possible.
     Smooth,
-    /// A path's whole weight at once.
+    /// Sends a path's whole weight in one run.
     Block,
 }
 
-/// `weights`, by link name.
+/// `weights`: the source of the paths' weights.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Weights {
-    /// In proportion to the measured capacities, and now and then to more, to see whether there is more.
+    /// Follows the measured capacities.
+    ///
+    /// Now and then, weights exceed the capacity, to discover whether a path can carry more.
     Measured,
-    /// As given.
+    /// Uses the given weights, by link name.
     Static(Vec<(String, u32)>),
 }

@@ -1,6 +1,7 @@
-//! Arrived units, joined again into packets and super-packets for the TUN device.
+//! Egress: joins arrived units into packets and super-packets for the TUN device, as GRO would.
 //!
-//! Each peer has an output of its own. Peers take turns at the device, so that what one peer released at once holds up no packet of another.
+//! Each peer has an output of its own. Peers take turns at the device, so that a burst of one peer delays no packet
+//! of another. The output never reorders the units that it is given.
 
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
@@ -13,15 +14,18 @@ use weft_wire::inner::{InnerHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 
-/// Pieces of one write: the virtio-net header with the packet's own, and the payloads.
+/// Most payload pieces of one write, besides the headers.
 const MAX_PIECES: usize = 64;
-/// Room that an output keeps once it is empty: what one turn usually delivers. More was needed for a release of held units.
+/// Capacity that an empty output keeps, in writes.
+///
+/// Derived: one turn usually delivers this number; more came from a release of held units.
 const USUAL_WRITES: usize = 1_024;
+/// Capacity that an empty output keeps, in pieces.
 const USUAL_PIECES: usize = 8_192;
-/// A head is the header and one segment, whole.
+/// Most bytes of a head slice: its header and one segment.
 const HEAD_ROOM: usize = 2_048;
 
-/// A unit as it came, or as it waits.
+/// A unit that arrived, delivered or still waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     pub(crate) buf: BufId,
@@ -38,28 +42,30 @@ impl Arrived {
     }
 }
 
-/// A peer that opens more flows than this at once loses heads, and with them the tails that come late.
+/// Most flows whose heads are kept.
+///
+/// A peer with more flows at once loses heads, and with them the tails that arrive late.
 const MAX_HEADS: usize = 4_096;
 
-/// The last head slice of a flow, for tails that come after its run was written. Of its packet only the header is kept.
+/// The last head slice of a flow, for tails that arrive after its run was written. Only the packet's header is kept.
 struct Head {
     vpn: VpnId,
     seq: FlowSeq,
     len: u16,
-    /// Bytes of the header.
+    /// Length of the header, in bytes.
     header_len: u16,
     header: [u8; MAX_HEADER_LEN],
 }
 
 impl Head {
-    /// The head's packet in `room`: its header, and as many zeros as it had payload.
+    /// Writes the head's packet into `room`: its header, followed by zeros in place of its payload.
     fn packet<'a>(&self, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         room[..MAX_HEADER_LEN].copy_from_slice(&self.header);
         &room[..usize::from(self.len)]
     }
 }
 
-/// The heads of a peer's flows.
+/// The last heads of a peer's flows.
 struct Heads {
     by_flow: HashMap<FlowId, Head, SeededState>,
 }
@@ -83,14 +89,14 @@ impl Heads {
     }
 }
 
-/// A run of segments that will be one write.
+/// A run of segments that will become one write.
 struct Open {
-    /// The flow and its VPN. Flows of different VPNs may have one number after each other.
+    /// The VPN and the flow. One flow number may belong to different VPNs in succession.
     origin: (VpnId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
     run: Run,
-    /// The packet the run began with, where the header is taken from.
+    /// Header of the run's first packet, from which the write's header is made.
     first: [u8; MAX_HEADER_LEN],
     first_len: usize,
     pieces: usize,
@@ -116,9 +122,9 @@ pub(crate) struct Output {
     heads: Heads,
     open: Option<Open>,
     writes: VecDeque<Write>,
-    /// Those of the writes, and of the open run behind them.
+    /// Pieces of the writes, followed by those of the open run.
     pieces: VecDeque<Piece>,
-    /// Units that could not be placed: no head, or malformed.
+    /// Units dropped because their head is unknown or they are malformed.
     pub(crate) orphans: u64,
 }
 
@@ -128,23 +134,23 @@ impl Output {
         Output { heads, open: None, writes: VecDeque::new(), pieces: VecDeque::new(), orphans: 0 }
     }
 
-    /// The peer starts anew. What it has delivered is written all the same.
+    /// Forgets all heads, because the peer restarted. Delivered units are still written.
     pub(crate) fn forget_heads(&mut self) {
         self.heads.by_flow.clear();
     }
 
-    /// Bytes of the header that the slices of a flow lately had.
+    /// Returns the length of the header that a flow's slices last had, in bytes.
     pub(crate) fn header_len(&self, vpn: VpnId, flow: FlowId) -> Option<usize> {
         let head = self.heads.by_flow.get(&flow).filter(|head| head.vpn == vpn)?;
         Some(head.header_len.into())
     }
 
-    /// Buffers that wait to be written.
+    /// Returns the number of buffers that wait to be written.
     pub(crate) fn buffers(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Adds a unit; takes over its buffer's reference.
+    /// Adds a unit, and takes ownership of its buffer reference.
     pub(crate) fn add(&mut self, pool: &mut Pool, flow: FlowId, seq: FlowSeq, unit: Arrived) {
         let placed = match unit.inner.kind {
             UnitKind::TailSlice => self.add_tail(flow, seq, &unit),
@@ -179,7 +185,7 @@ impl Output {
         Some(())
     }
 
-    /// Lets a packet continue the open run, as a receiver's GRO would.
+    /// Tries to append a packet to the open run, as GRO would.
     fn join(&mut self, origin: (VpnId, FlowId), seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
         let Some(open) = self.open.as_mut().filter(|o| o.origin == origin) else { return false };
         if open.pieces >= MAX_PIECES || !open.run.join(&open.first[..open.first_len], kind, packet) {
@@ -196,7 +202,7 @@ impl Output {
         let (index, is_last) = (unit.inner.index, unit.inner.last);
         let head_seq = seq.plus(-i32::from(index));
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
-        // A mark is for this tail alone: its run must not spread it.
+        // A congestion mark belongs to this tail alone. Its run must not spread the mark.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
         let origin = (unit.vpn, flow);
         let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;
@@ -233,7 +239,9 @@ impl Output {
         self.writes.push_back(Write { vpn: open.origin.0, header, header_len, pieces: open.pieces });
     }
 
-    /// Hands at most `most` writes to `write`, the VPN of each and its pieces, and gives the buffers back. Gives how many there were.
+    /// Passes at most `most` writes to `write`, each with its VPN and pieces.
+    ///
+    /// Releases the buffers and returns the number of writes.
     pub(crate) fn drain(&mut self, most: usize, pool: &mut Pool, write: &mut impl FnMut(VpnId, &[&[u8]])) -> usize {
         for done in 0..most {
             let Some(w) = self.next_write() else {
@@ -254,7 +262,9 @@ impl Output {
         most
     }
 
-    /// Drops the oldest writes until `buffers` are free: others are short of room. Gives how many writes there were.
+    /// Drops the oldest writes until `buffers` buffers are free, because buffers are short.
+    ///
+    /// Returns the number of writes dropped.
     pub(crate) fn shed(&mut self, buffers: usize, pool: &mut Pool) -> u64 {
         let (enough, mut dropped) = (self.pieces.len().saturating_sub(buffers), 0);
         while self.pieces.len() > enough
@@ -278,7 +288,7 @@ impl Output {
     }
 }
 
-/// The outer ECN field's congestion mark goes into the packet (RFC 6040). `None` where that says to drop it.
+/// Copies the outer header's congestion mark into the packet (RFC 6040). Returns `None` if the RFC requires a drop.
 fn restore_tos(packet: &mut [u8], outer_tos: u8) -> Option<()> {
     let inner = ip::tos(packet).ok()?;
     match decapsulate(inner, outer_tos, DscpModel::Pipe) {

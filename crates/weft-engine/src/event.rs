@@ -1,4 +1,4 @@
-//! What the engine tells its user, and what it can be told to do.
+//! Events from the engine to the program, and commands from the program to the engine.
 
 use crate::drill::{DrillError, DrillTarget};
 use crate::facts::Stranger;
@@ -20,122 +20,128 @@ use weft_units::{LinkId, NodeId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
 use weft_wire::ownership::Verdict;
 
-/// A change worth a log line or an action of the program.
+/// An event that the program logs or acts on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A secure session stands. `fresh`: the peer (re)started.
+    /// A session with a peer was established.
     Established {
-        /// With whom.
+        /// The peer.
         peer: PeerId,
-        /// First contact with this start of the peer.
+        /// True for the first session after a start or restart of the peer's program.
         fresh: bool,
     },
-    /// The session ended, and why.
+    /// The session with a peer ended.
     Lost {
-        /// With whom.
+        /// The peer.
         peer: PeerId,
-        /// For the log.
+        /// The reason, for the log.
         cause: &'static str,
     },
-    /// A handshake was refused for its stamp. Told once a minute for each peer.
+    /// A handshake was refused because of its stamp. Reported at most once a minute for each peer.
     StampRefused {
-        /// The other node.
+        /// The peer.
         peer: PeerId,
-        /// The stamp, and why it was refused.
+        /// The refused stamp and the reason.
         refused: RefusedStamp,
-        /// The peer refused this node's; otherwise this node refused the peer's.
+        /// True if the peer refused this node's stamp. False if this node refused the peer's stamp.
         by_peer: bool,
     },
-    /// A handshake that no peer's configuration explains. A few of them are told in a minute, the same once.
+    /// A handshake arrived that no peer's configuration explains. A few are reported a minute, each of them once.
     TurnedAway(Stranger),
-    /// Two running nodes use one key. Told once a minute for each peer.
+    /// Two running nodes use one key. Reported at most once a minute for each peer.
     KeyShared {
-        /// The peer whose sessions come and go by that.
+        /// The peer whose sessions alternate because of it.
         peer: PeerId,
-        /// It is this node's key, as the peer says; otherwise it is the peer's.
+        /// True if the shared key is this node's, as the peer reported. False if it is the peer's.
         is_own: bool,
     },
-    /// A path changed its state, and why.
+    /// A path changed its state.
     Path {
-        /// The peer it leads to.
+        /// The peer at the far end.
         peer: PeerId,
         /// The path.
         path: PathId,
-        /// Its link here.
+        /// The path's local link.
         link: LinkId,
-        /// Its address there.
+        /// The path's remote address.
         remote: SocketAddr,
-        /// The state now.
+        /// The new state.
         state: PathState,
-        /// For the log.
+        /// The reason, for the log.
         cause: &'static str,
     },
-    /// Some pairs of a link here and an address of the peer are not tried. Told when the links or addresses have changed.
+    /// Some pairs of a local link and a peer's address are not tried. Reported after links or addresses changed.
     NotTried {
         /// The peer.
         peer: PeerId,
-        /// How many, and why.
+        /// Number of such pairs, and the reasons.
         pairs: AddressPairs,
     },
-    /// Two peers have the same relay label, which is part of the hash of a key. Relays pass nothing on for the first one.
+    /// Two peers have the same relay label, a prefix of the hash of a key. Relays forward nothing for `peer`.
     LabelClash {
-        /// The peer that is not relayed.
+        /// The peer that gets no relayed datagrams.
         peer: PeerId,
         /// The peer that keeps the label.
         owner: PeerId,
     },
-    /// A peer came by certificate, or showed a new one: what lies behind it is known now.
+    /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
     Joined {
         /// The peer.
         peer: PeerId,
     },
-    /// A peer that came by certificate is no more.
+    /// A peer that joined by certificate was removed.
     Left {
-        /// Its name; the number may soon be another's.
+        /// The peer's name. Another peer may soon get its peer number.
         name: String,
-        /// For the log.
+        /// The reason, for the log.
         cause: &'static str,
     },
-    /// A certificate of the network's root did not make its owner a peer. Told once in ten minutes for each.
+    /// A certificate signed by the network's root was rejected.
+    ///
+    /// Reported at most once in ten minutes for each certificate.
     Refused {
-        /// The name it claims.
+        /// The name in the certificate.
         name: String,
-        /// Its owner's key.
+        /// The key of the certificate's owner.
         public_key: PublicKey,
-        /// For the log.
+        /// The reason, for the log.
         why: Rejection,
     },
-    /// A node that the configuration says to begin with was called in vain. Told again when the cause is another.
+    /// A configured first contact of the overlay could not be reached. Reported again when the reason changes.
     Unmet {
-        /// Its key.
+        /// The contact's key.
         public_key: PublicKey,
-        /// For the log.
+        /// The reason, for the log.
         why: Unmet,
     },
-    /// A node that keeps claims of who owns what has refused this node's. Told once for each.
+    /// A node that stores prefix claims refused this node's claim. Reported once for each such node.
     ClaimRefused {
-        /// Its place.
+        /// The refusing node's place in the overlay.
         holder: NodeId,
-        /// Why.
+        /// The reason.
         why: Verdict,
     },
-    /// Two nodes have certificates for one prefix, as this node, which keeps such claims, has seen.
+    /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
     Conflict(Conflict),
-    /// A call of an application has come, or ended.
+    /// An application call arrived or ended.
     Call(calls::Event),
-    /// A key was revoked, and was not known to be: to be stored, for it holds for ever.
+    /// A key was revoked, and this node did not know it before.
+    ///
+    /// The program must store it, because a revocation never ends.
     Revoked(Revocation),
-    /// The TUN device's MTU should be this many bytes.
+    /// The MTU that the TUN device should have, in bytes.
     InnerMtu(u16),
-    /// Routes to the peers' prefixes should carry this `reordering` metric (paper 000, eq. 1); `None`: the kernel's default.
+    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq.
+    ///
+    /// 1). `None` selects the kernel's default.
     ReorderingMetric(Option<u32>),
-    /// A flow that starts here may send so fast, or longer as fast as before.
+    /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
     Granted(Grant),
-    /// What was granted to a flow that starts here is no more: it goes on as if nothing had been asked.
+    /// The grant to a flow that starts here ended. The flow continues as if it had never asked for a rate.
     Withdrawn(FlowKey),
-    /// A [`Command::Drill`] is over: all is as it was.
+    /// A [`Command::Drill`] ended, and the links or nodes that it cut work again.
     DrillOver {
-        /// What was cut: `link eth0`.
+        /// The target that was cut, such as `link eth0`.
         of: String,
     },
     /// A path answered a [`Command::Ping`].
@@ -146,23 +152,25 @@ pub enum Event {
         path: PathId,
         /// Round-trip time.
         rtt: Duration,
-        /// The number the ping was started with.
+        /// The id given with the [`Command::Ping`].
         id: u32,
     },
 }
 
-/// What is known of a path's health.
+/// The health of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathState {
-    /// No answer on it yet.
+    /// The path has not answered yet.
     Opening,
-    /// Carries everything.
+    /// The path carries all traffic.
     Good,
-    /// Loses much: carries bulk only.
+    /// The path has high loss. It carries only bulk.
     Degraded,
-    /// Silent for longer than its jitter explains: its traffic is duplicated elsewhere until it is confirmed.
+    /// The path is silent for longer than its jitter explains.
+    ///
+    /// Other paths duplicate its traffic until it answers or goes down.
     Suspect,
-    /// Carries nothing; probed.
+    /// The path carries no traffic. Probes test it.
     Down,
 }
 
@@ -178,77 +186,81 @@ impl fmt::Display for PathState {
     }
 }
 
-/// What can be asked of a running engine.
+/// A command to a running engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Use these weights from the next unit on, by link name; counters restart (NATALIE). Other links keep theirs. `None`: measured again.
+    /// Sets weights by link name from the next unit on (NATALIE).
+    ///
+    /// The schedule's counters restart. Other links keep their weights. `None` returns to measured weights.
     SetWeights(Option<Vec<(String, u32)>>),
-    /// Changes a VPN's share, until the next reload.
+    /// Changes a VPN's share until the next reload.
     SetVpn {
         /// The VPN's name.
         vpn: String,
-        /// What of it.
+        /// The change.
         change: VpnChange,
     },
-    /// Ping the peer over every path; answers come as [`Event::Pong`].
+    /// Pings the peer over every path. Each answer is reported as [`Event::Pong`].
     Ping {
         /// The peer's name.
         peer: String,
-        /// Any number, handed back.
+        /// Any number. [`Event::Pong`] returns it.
         id: u32,
     },
-    /// Let a link or a node fall silent for a while: see [`Engine::drill_report`](crate::Engine::drill_report).
+    /// Makes a link or a node fall silent for a limited time.
+    ///
+    /// [`Engine::drill_report`](crate::Engine::drill_report) returns the results.
     Drill {
-        /// Which.
+        /// The link or node to cut.
         of: DrillTarget,
-        /// For how long: [`DRILL_MAX`](crate::DRILL_MAX) at most.
+        /// Duration of the cut, at most [`DRILL_MAX`](crate::DRILL_MAX).
         time: Duration,
-        /// Even where no other path would remain.
+        /// Cuts the target even if no other path would remain.
         force: bool,
     },
-    /// Tell every peer that this node goes away.
+    /// Informs every peer that this node is leaving.
     Close,
 }
 
-/// What of a VPN's share changes; by default nothing.
+/// A change to a VPN's share. The default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VpnChange {
-    /// Its weight, above zero.
+    /// The new weight, above zero.
     pub weight: Option<u32>,
-    /// What it is promised.
+    /// The new promised service.
     pub service: Option<Service>,
 }
 
-/// Why a command was refused.
+/// The reason for which a command was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandError {
-    /// No peer of that name; these are known.
+    /// No peer has that name. Holds the names of all peers.
     UnknownPeer(Vec<String>),
-    /// No link of that name; these are known.
+    /// No link has that name. Holds that name and the names of all links.
     UnknownLink(String, Vec<String>),
-    /// No VPN of that name; these are known.
+    /// No VPN has that name. Holds that name and the names of all VPNs.
     UnknownVpn(String, Vec<String>),
-    /// No prefix holds the destination.
+    /// No prefix contains the destination.
     NoRoute,
     /// All weights are zero.
     NoWeight,
-    /// The VPN cannot be so; nothing has changed.
+    /// The VPN cannot have that share. Nothing has changed.
     Vpn(VpnError),
-    /// There is no drill.
+    /// The drill cannot start.
     Drill(DrillError),
-    /// The peer has no session now.
+    /// The peer has no session at present.
     NotEstablished,
 }
 
-/// What a node has passed on between others.
+/// Counters of the datagrams that a node relayed for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayTotals {
-    /// Datagrams passed on.
+    /// Datagrams forwarded.
     pub datagrams: u64,
-    /// Their bytes, without IP and UDP headers.
+    /// Bytes of those datagrams, without IP and UDP headers.
     pub bytes: u64,
-    /// Datagrams not passed on: this node is no relay, or the next one is no peer of it or cannot be reached.
+    /// Datagrams refused: this node is no relay, or the next node is not a peer or is unreachable.
     pub refused_datagrams: u64,
-    /// Datagrams dropped because too many waited for a link with a limit, or for too long.
+    /// Datagrams dropped: too many waited for a link with a rate limit, or they waited too long.
     pub dropped_datagrams: u64,
 }

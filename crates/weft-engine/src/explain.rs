@@ -1,4 +1,4 @@
-//! Why a packet would go where it would go. Only looked at: nothing on a packet's way changes.
+//! Explains the route, queue and paths that a packet would take. It only reads state and changes nothing.
 
 use crate::config::{Prefix, Schedule};
 use crate::event::CommandError;
@@ -13,23 +13,23 @@ use weft_session::VpnStanding;
 use weft_units::{Duration, FlowId, Instant, PathId, PeerId, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// What is asked about. What is left out may be anything.
+/// The flow in question. `None` matches any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPattern {
-    /// Where to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Port there.
+    /// Destination port.
     pub destination_port: Option<u16>,
-    /// Where from.
+    /// Source address.
     pub source: Option<IpAddr>,
-    /// Port there.
+    /// Source port.
     pub source_port: Option<u16>,
-    /// Upper-layer protocol.
+    /// IP protocol number of the upper layer.
     pub protocol: Option<u8>,
 }
 
 impl FlowPattern {
-    /// Whether a flow is one of those.
+    /// True if the flow matches the pattern.
     pub fn holds(&self, key: &FlowKey) -> bool {
         self.destination == key.dst
             && self.destination_port.is_none_or(|port| port == key.dst_port)
@@ -39,91 +39,93 @@ impl FlowPattern {
     }
 }
 
-/// A prefix that holds the destination, and whose it is.
+/// A prefix that contains the destination, and the peer that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The prefix, with the destination's further bits.
+    /// The prefix. Its address has the destination's bits behind the prefix length.
     pub prefix: Prefix,
     /// The peer's name.
     pub peer: String,
 }
 
-/// A flow that was seen lately.
+/// A recently seen flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownFlow {
-    /// Its number toward the peer.
+    /// The flow's number toward the peer.
     pub id: FlowId,
-    /// What it is.
+    /// The flow's 5-tuple.
     pub key: FlowKey,
     /// Units sent.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of those units.
     pub bytes: u64,
     /// Time since the last packet.
     pub idle: Duration,
-    /// Bytes of it that wait on paths.
+    /// Bytes of the flow that wait on paths.
     pub committed_bytes: u32,
 }
 
-/// A path to the peer, and what it is to the flow.
+/// A path to the peer, and its use for the flow.
 #[derive(Clone, Debug)]
 pub struct PathReason {
     /// The path.
     pub path: PathSnapshot,
-    /// A packet of a sparse flow would take it now, or a copy of it.
+    /// True if a packet of a sparse flow would take the path now, or a copy of it would.
     pub takes_sparse: bool,
-    /// Bulk may take it now.
+    /// True if bulk may take the path now.
     pub takes_bulk: bool,
-    /// Bytes that wait on it.
+    /// Bytes that wait on the path.
     pub waiting_bytes: u64,
-    /// Why it is so, for people.
+    /// The reason, as text for people.
     pub why: &'static str,
-    /// How often it went down lately, and how much of its probation is left at least.
+    /// Number of the path's recent failures.
     pub falls: u32,
-    /// None: it is on none.
+    /// Least time that remains of the path's probation. `None` if it is not on probation.
     pub probation_left: Option<Duration>,
 }
 
-/// The answer.
+/// The answer to an explain query.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The VPN.
     pub vpn: VpnId,
-    /// Its name; empty for the default one.
+    /// The VPN's name. Empty for the default VPN.
     pub vpn_name: String,
-    /// Every prefix of the VPN that holds the destination. The last is the longest and decides.
+    /// All prefixes of the VPN that contain the destination, the shortest first. The last one decides.
     pub matches: Vec<Match>,
-    /// There is a session with the peer.
+    /// True if there is a session with the peer.
     pub is_established: bool,
-    /// Packets of this VPN can be sent to it now; else they wait until it has opened it.
+    /// True if packets of this VPN can be sent to the peer now. Otherwise they wait until the peer opens the VPN.
     pub is_open: bool,
-    /// The flow, if it was seen lately; of several the one seen last.
+    /// The most recent flow that matches, if any was seen recently.
     pub flow: Option<KnownFlow>,
-    /// By what a path is chosen.
+    /// The schedule that chooses a path for each unit.
     pub schedule: Schedule,
-    /// Whether more than one path may be used at once.
+    /// True if more than one path may be used at once.
     pub bundles: bool,
-    /// The paths.
+    /// The paths to the peer.
     pub paths: Vec<PathReason>,
-    /// What a packet of a sparse flow would take if those that now do failed.
+    /// Paths that a sparse flow would take if its present ones failed.
     pub next_sparse: Vec<PathId>,
-    /// What bulk would take then.
+    /// Paths that bulk would take in that case.
     pub next_bulk: Vec<PathId>,
-    /// Bytes that wait for any path.
+    /// Bytes in the ingress queue that wait for any path.
     pub queued_bytes: u64,
-    /// The VPN's own queue and loop toward the peer; none where it has none.
+    /// The VPN's own queue and loop toward the peer; `None` if it has none.
     pub entry: Option<VpnStatus>,
-    /// The largest packet that every path carries, if need be in parts, in bytes.
+    /// Largest packet that every path carries, possibly in parts, in bytes.
     pub inner_limit: usize,
-    /// What TCP's maximum segment size is lowered to, in bytes.
+    /// Value to which TCP's maximum segment size is lowered, in bytes.
     pub mss: u16,
 }
 
 impl Engine {
-    /// Why a packet of such a flow would go where it would go. Without a VPN's name the default one is asked first, then the others.
+    /// Explains where a packet of such a flow would go.
+    ///
+    /// Without a VPN name, the default VPN is tried first, then the others.
     ///
     /// # Errors
-    /// When no VPN has that name, or no prefix holds the destination.
+    /// Fails if no VPN has that name, or no prefix contains the destination.
     pub fn explain(&self, now: Instant, vpn: Option<&str>, of: &FlowPattern) -> Result<Explanation, CommandError> {
         let asked = vpn.map(|name| self.vpn_called(name)).transpose()?;
         let (vpn, place) = self.place_of(asked, of.destination).ok_or(CommandError::NoRoute)?;
@@ -150,7 +152,7 @@ impl Engine {
         self.vpns.by_name(name).ok_or_else(|| CommandError::UnknownVpn(name.into(), known()))
     }
 
-    /// The VPN asked for, or the first that has a prefix for the destination.
+    /// Returns the requested VPN, or the first one that has a prefix for the destination.
     fn place_of(&self, asked: Option<VpnId>, destination: IpAddr) -> Option<(VpnId, &Vpn)> {
         if let Some(id) = asked {
             return self.vpns.get(id).map(|vpn| (id, vpn));

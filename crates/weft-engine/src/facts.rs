@@ -1,6 +1,7 @@
-//! Keeps what is known of peers that do not answer: what was tried, and what came back. The program puts it into words.
+//! Records attempts to reach peers that do not answer, and the errors that were returned.
 //!
-//! ICMP errors can be forged, and strangers send what they like. So nothing here changes what the node does.
+//! The program turns these facts into text. ICMP errors can be forged, and strangers can send anything. Nothing here
+//! therefore changes the node's behaviour.
 
 mod strangers;
 
@@ -19,53 +20,58 @@ use weft_session::{HandshakeError, RefusedStamp};
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::hop::PacketType;
 
-/// Pairs of a link and an address that are remembered for each peer.
+/// Most pairs of a link and an address that are remembered for each peer.
 const MAX_PAIRS: usize = 64;
-/// What came back counts for so long. Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
+/// Time for which a returned error counts.
+///
+/// Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
 const FRESH_FOR: Duration = Duration::from_secs(30);
-/// A host that has said nothing about so many handshakes by each link has fallen silent. Hosts send about one ICMP error a second (RFC 1812
-/// §4.3.2.8), whatever the number of links.
+/// Handshakes by each link without an error after which a host counts as silent again.
+///
+/// Hosts send about one ICMP error a second, independent of the number of links (RFC 1812 §4.3.2.8).
 const SILENT_AFTER: u32 = 4;
-/// A refused stamp is told of for so long.
+/// Time for which a refused stamp is reported.
 const STAMP_FOR: Duration = Duration::from_secs(600);
-/// Where many datagrams cannot be sent, the peers are looked through no more often.
+/// Least interval between searches of all peers when many datagrams cannot be sent.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What came of handshakes that were sent by a link to an address.
+/// Result of the handshakes that were sent on one link to one address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tried {
     /// The link's name.
     pub link: String,
     /// The address.
     pub remote: SocketAddr,
-    /// Handshakes sent since there is no session; none where a path of a session does not answer.
+    /// Handshakes sent since the session ended. Zero where a path of an existing session does not answer.
     pub sent: u32,
-    /// What came back lately, and who says so; `None`: nothing.
+    /// The error that was recently returned, and the address that reported it.
     pub came_back: Option<(Unreachable, Option<IpAddr>)>,
 }
 
-/// What is known of a peer's session and of what keeps it from coming up.
+/// State of a peer's session, and the facts that keep it from being established.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
     /// The peer's number.
     pub id: PeerId,
-    /// Its name.
+    /// The peer's name.
     pub peer: String,
-    /// How long there has been no session; `None`: there is one.
+    /// Time without a session. `None` if there is a session.
     pub without_session: Option<Duration>,
-    /// Where it can be called.
+    /// Addresses at which the peer can be called.
     pub endpoints: Vec<SocketAddr>,
-    /// Those of them to which no link in use leads.
+    /// Addresses of the peer that no link in use reaches.
     pub out_of_reach: Vec<SocketAddr>,
-    /// Links in use that may send.
+    /// Number of links in use on which data may be sent.
     pub links: usize,
-    /// What was tried. With a session: only what something came back of.
+    /// The attempts. With a session, only those that returned an error.
     pub tried: Vec<Tried>,
-    /// The stamp refused last, and whether the peer refused this node's.
+    /// The last refused stamp, and whether the peer refused this node's stamp.
     pub refused_stamp: Option<(RefusedStamp, bool)>,
-    /// It answers, from there, with what this node cannot read.
+    /// Address from which the peer answers with handshakes that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
-    /// Handshakes of it that were answered since there is no session, and where the last came from. No packet followed.
+    /// Number of the peer's initiations answered since the session ended, and the last source.
+    ///
+    /// No packet followed them.
     pub unfollowed: Option<(u32, SocketAddr)>,
 }
 
@@ -80,13 +86,13 @@ struct Pair {
 #[derive(Clone, Copy, Debug)]
 struct CameBack {
     at: Instant,
-    /// Handshakes sent until then.
+    /// Number of handshakes sent before the error.
     sent: u32,
     why: Unreachable,
     reporter: Option<IpAddr>,
 }
 
-/// What is remembered of a peer.
+/// Facts about one peer.
 #[derive(Debug, Default)]
 struct PeerFacts {
     pairs: Vec<Pair>,
@@ -95,11 +101,11 @@ struct PeerFacts {
     unfollowed: Option<(Instant, u32, SocketAddr)>,
 }
 
-/// What is remembered of peers and strangers.
+/// Facts about all peers and strangers.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     peers: BTreeMap<PeerId, PeerFacts>,
-    /// The peers that have a pair of this link and address, so that an error concerns no others.
+    /// Peers that called this link and address. It limits the search when an error is returned.
     callers: BTreeSet<(LinkId, SocketAddr, PeerId)>,
     strangers: Strangers,
     looked_at: Option<Instant>,
@@ -110,7 +116,7 @@ impl PeerFacts {
         self.pairs.iter_mut().find(|pair| (pair.link, pair.remote) == (link, remote))
     }
 
-    /// What came back by a pair, unless its host has fallen silent since.
+    /// Returns the error of a pair, unless its host has become silent since.
     fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
         let speaks = |other: &Pair| {
             let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
@@ -122,13 +128,13 @@ impl PeerFacts {
 }
 
 impl Facts {
-    /// A handshake was sent.
+    /// Notes a handshake that was sent.
     pub(crate) fn on_called(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) {
         let pair = self.pair(peer, link, remote);
         pair.sent = pair.sent.saturating_add(1);
     }
 
-    /// The pair of a peer. One more than there may be takes the place of the oldest.
+    /// Returns the entry of a pair. A new entry replaces the oldest if the table is full.
     fn pair(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) -> &mut Pair {
         let Facts { peers, callers, .. } = self;
         let pairs = &mut peers.entry(peer).or_default().pairs;
@@ -145,7 +151,7 @@ impl Facts {
         &mut pairs[at]
     }
 
-    /// An error concerns the pairs of this link and address.
+    /// Notes an error for the pairs of this link and address.
     fn on_error(&mut self, (link, remote): (LinkId, SocketAddr), error: impl Fn(&Pair) -> CameBack) {
         let Facts { peers, callers, .. } = self;
         for (_, _, peer) in callers.range((link, remote, PeerId(0))..=(link, remote, PeerId(u16::MAX))) {
@@ -159,14 +165,14 @@ impl Facts {
         self.peers.entry(peer).or_default().refused_stamp = Some((now, refused, by_peer));
     }
 
-    /// A handshake of a peer without a session was answered.
+    /// Notes an answered initiation of a peer without a session.
     pub(crate) fn on_answered(&mut self, now: Instant, peer: PeerId, source: SocketAddr) {
         let facts = self.peers.entry(peer).or_default();
         let before = facts.unfollowed.map_or(0, |(_, times, _)| times);
         facts.unfollowed = Some((now, before.saturating_add(1), source));
     }
 
-    /// The session stands: what was tried for it is history.
+    /// Discards the failed attempts, because a session was established.
     pub(crate) fn on_session(&mut self, peer: PeerId) {
         let stamp = self.take(peer).and_then(|facts| facts.refused_stamp);
         if stamp.is_some() {
@@ -174,7 +180,7 @@ impl Facts {
         }
     }
 
-    /// It is no peer any more.
+    /// Forgets a peer that was removed.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.take(peer);
     }
@@ -187,7 +193,9 @@ impl Facts {
 }
 
 impl Engine {
-    /// Something came back of a datagram: the kernel did not send it, or an ICMP error. Nothing but what is told of a peer changes by it.
+    /// Handles an error for a datagram: the kernel refused to send it, or an ICMP error arrived.
+    ///
+    /// Only the reported facts change.
     pub fn handle_unreachable(
         &mut self,
         now: Instant,
@@ -210,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// A handshake datagram led to nothing: keeps what that tells.
+    /// Records why a handshake datagram was rejected.
     pub(crate) fn note_rejected(
         &mut self,
         now: Instant,
@@ -232,18 +240,20 @@ impl Engine {
         self.events.extend(self.facts.strangers.note(now, received.source, shown));
     }
 
-    /// Lists the strangers that called in the last two minutes. The one that called last comes first.
+    /// Returns the strangers that called in the last two minutes, the most recent first.
     pub fn strangers(&self, now: Instant) -> Vec<Stranger> {
         self.facts.strangers.lately(now)
     }
 
-    /// Gives what is known of each peer's session.
+    /// Returns the facts about each peer's session.
     pub fn session_facts(&self, now: Instant) -> impl Iterator<Item = SessionFacts> {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(move |peer| self.facts_of(now, peer))
     }
 
-    /// Gives the peers that may be unwell, with their paths. A peer may be unwell if it has no session, if an error came back from it, or if one
-    /// of its paths in use carries no packet of `least_mtu` bytes.
+    /// Returns the peers that may have a problem, with their paths.
+    ///
+    /// Such a peer has no session, has returned an error, or has an active path that carries no packet of `least_mtu`
+    /// bytes.
     pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
         let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
         let is_unwell = move |peer: &&Peer| {
@@ -312,7 +322,7 @@ mod tests {
                     all.on_called(peer, LinkId(link), host);
                     all.on_called(peer, LinkId(link), other);
                 }
-                // One error a second, about another pair each time, until the tenth.
+                // One error each second until the tenth, about another pair each time.
                 let pair = all.pair(peer, LinkId(second as u32 % pairs), host);
                 if second < 10 {
                     let (sent, why) = (pair.sent, Unreachable::Port);

@@ -1,4 +1,7 @@
-//! Handshakes: answering those of others, and calling.
+//! Handshakes: answers those of other nodes, and initiates those of this node.
+//!
+//! Outgoing handshake datagrams wait in a bounded queue. Under load, initiators must return a cookie before they are
+//! answered (`weft-session`). An initiation by certificate is checked by `trust` before it is answered.
 
 use crate::interface::{Received, Transmit};
 use crate::node::Engine;
@@ -10,17 +13,19 @@ use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::handshake::MAX_INITIATION_LEN;
 use weft_wire::hop::PacketType;
 
-/// Handshakes answered per 100 ms before a cookie is asked for.
+/// Initiations answered in each [`HANDSHAKE_WINDOW`] before cookies are required.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
-/// Bytes of the longest handshake datagram.
+/// Size of the longest handshake datagram, in bytes.
 pub(crate) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
-/// Handshake datagrams that wait to be sent at most. Between two turns of sending as many initiations can come as a socket's buffer holds.
+/// Most handshake datagrams that wait to be sent.
+///
+/// Derived: the initiations that a socket buffer holds between two turns.
 const MAX_WAITING: usize = 1_024;
-/// Addresses that one call goes to at most.
+/// Most addresses to which one initiation is sent.
 const MAX_CALLED: usize = 64;
 
-/// Handshake datagrams that wait to be sent, and how many have come lately.
+/// Handshake datagrams that wait to be sent, and the recent load.
 pub(crate) struct Handshakes {
     pub(crate) waiting: VecDeque<(Transmit, Vec<u8>)>,
     load: (Instant, u32),
@@ -31,7 +36,7 @@ impl Handshakes {
         Handshakes { waiting: VecDeque::new(), load: (now, 0) }
     }
 
-    /// Counts an initiation whose MAC1 is right; true while there are more than can be answered at ease.
+    /// Counts an initiation with a valid MAC1. Returns true if the load requires cookies.
     fn count(&mut self, now: Instant) -> bool {
         let (since, count) = &mut self.load;
         if now - *since > HANDSHAKE_WINDOW {
@@ -44,7 +49,7 @@ impl Handshakes {
 
 impl Engine {
     pub(crate) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
-        // An answer that finds no room would be work in vain, and the caller would take its stamp for used.
+        // Without space for the answer, the work is wasted, and the initiator would take its stamp for used.
         let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
         if is_initiation && self.handshakes.waiting.len() >= MAX_WAITING {
             self.rejected_datagrams += 1;
@@ -56,7 +61,7 @@ impl Engine {
         let load = &mut self.handshakes;
         let mut outcome = self.sessions.handle_counted(now, datagram, source, || load.count(now), &mut out);
         if let Ok(Outcome::Introduced { certificate }) = outcome {
-            // It has proved its address, where that was asked for.
+            // The sender has proved its address, if a cookie was required.
             let answer = |node: &mut Engine| node.sessions.handle(now, datagram, source, false, &mut out);
             outcome = self.introduce(now, *certificate, received.source, answer);
         }
@@ -112,16 +117,17 @@ impl Engine {
         self.sessions.reseed(entropy);
     }
 
-    /// Whether a handshake has used randomness since fresh entropy came in by [`Engine::reseed`].
+    /// True if a handshake has used randomness since the last [`Engine::reseed`].
     pub fn wants_entropy(&self) -> bool {
         self.sessions.wants_entropy()
     }
 
     /// Ends all sessions and starts new handshakes with the same peers.
     ///
-    /// The caller uses it after the machine slept, or when it may be a copy of another machine. A copy has the same keys and packet numbers,
-    /// so nothing may be sent under them. `entropy` makes the copies draw different keys. `unix_ns` is the wall clock in nanoseconds;
-    /// handshake stamps continue there, because the other copy may have used those before it.
+    /// The caller uses it after the machine slept, or when the machine may be a copy of another one. A copy has the
+    /// same keys and packet numbers, so nothing may be sent under them. `entropy` makes the copies draw different
+    /// keys. `unix_ns` is the wall clock in nanoseconds since 1970. Handshake stamps continue there, because the
+    /// other copy may have used earlier ones.
     pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
         self.sessions.reseed(entropy);
         self.stamps.raise(now, unix_ns);
@@ -132,7 +138,7 @@ impl Engine {
             };
             self.sessions.forget_keys(peer);
             if had_session {
-                // Before the paths are forgotten: a peer without endpoints is called at its last address.
+                // Initiate before the paths are forgotten: a peer without endpoints is called at its last address.
                 let _ = self.sessions.force_initiate(now, peer);
                 self.initiate(now, peer);
             }
@@ -141,7 +147,9 @@ impl Engine {
         self.start_handshakes(now);
     }
 
-    /// The bytes by which the place is known that a handshake came from: an address, or a relay and a route over it.
+    /// Returns the bytes that identify a handshake's source.
+    ///
+    /// The source is an address, or a relay and a route over it.
     fn source_of(&self, received: &Received) -> ([u8; 18], usize) {
         let Some((via, _)) = self.relaying.routes.way_of(received.link) else { return address_bytes(&received.source) };
         let mut out = [0; 18];
@@ -170,7 +178,9 @@ impl Engine {
         }
     }
 
-    /// Sends a handshake over every path, and at the addresses beside, as far as there is room: all have their turn in calls to come.
+    /// Sends an initiation over every path, and to as many other addresses as allowed.
+    ///
+    /// Later calls take the remaining addresses in turn.
     pub(crate) fn initiate(&mut self, now: Instant, peer: PeerId) {
         let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
         if p.endpoints().next().is_none() && p.paths.is_empty() {

@@ -1,4 +1,7 @@
-//! Header compression between two peers: which headers both keep, by flow.
+//! Header compression between two peers: the reference headers that both ends keep for each flow.
+//!
+//! A header becomes a reference when its unit is acknowledged. Later headers are sent as differences from it. Neither
+//! end ever uses a reference that the other may lack.
 
 use crate::unit::Unit;
 use alloc::vec::Vec;
@@ -7,9 +10,11 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
 use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
 
-/// Flows whose references are kept, at each end: a flow's place is the low byte of its number.
+/// Flows whose references are kept at each end. A flow's slot is the low byte of its number.
 const PLACES: usize = 256;
-/// A reference that was not used for so long gives its place to another one. What leans on it has arrived by then, or never will.
+/// Time without use after which a reference may be replaced.
+///
+/// Units that depend on it have arrived by then, or never will.
 const UNUSED: Duration = Duration::from_secs(1);
 
 fn place(flow: FlowId) -> usize {
@@ -19,37 +24,37 @@ fn place(flow: FlowId) -> usize {
 /// A reference that was sent.
 struct Sent {
     flow: FlowId,
-    /// Of the unit that carried it.
+    /// Sequence number of the unit that carried it.
     seq: FlowSeq,
     reference: Reference,
-    /// The session key of that unit's VPN when it was sent.
+    /// Session key of that unit's VPN at that time.
     key: u32,
-    /// The receiver has it.
+    /// True if the receiver has acknowledged it.
     is_confirmed: bool,
     used_at: Instant,
 }
 
 impl Sent {
-    /// Whether the receiver has it, if it opens what is sealed under `key`.
+    /// True if the receiver has the reference and can open datagrams sealed under `key`.
     fn holds_under(&self, key: u32) -> bool {
         self.is_confirmed && (self.key == key || planted::is(Fault::ReferenceSurvives))
     }
 }
 
-/// How a header is to be sent.
+/// The form in which a header is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compressed {
     pub(crate) form: HeaderForm,
-    /// The unit that carried the reference of a difference.
+    /// Sequence number of the unit that carried the reference.
     pub(crate) reference: FlowSeq,
-    /// Bytes of the header that the form replaces.
+    /// Length of the header that the form replaces, in bytes.
     pub(crate) header_len: usize,
     difference_len: usize,
     difference: [u8; MAX_DIFFERENCE_LEN],
 }
 
 impl Compressed {
-    /// As it is.
+    /// The header unchanged.
     pub(crate) const WHOLE: Compressed = Compressed {
         form: HeaderForm::Whole,
         reference: FlowSeq::new(0),
@@ -62,7 +67,7 @@ impl Compressed {
         &self.difference[..self.difference_len]
     }
 
-    /// What a unit of `len` bytes puts into a datagram.
+    /// Returns the bytes that a unit of `len` bytes takes in a datagram.
     pub(crate) fn unit_len(&self, len: usize) -> usize {
         match self.form {
             HeaderForm::Whole | HeaderForm::Reference => len,
@@ -71,20 +76,23 @@ impl Compressed {
     }
 }
 
-/// The headers that this end has sent as references.
+/// The headers that this node has sent as references.
 ///
-/// A header becomes a reference when its unit was delivered. So the receiver has it before anything leans on it, whatever is lost or overtaken.
+/// A header becomes a reference when its unit is delivered. The receiver thus has it before a difference depends on
+/// it, whatever is lost or reordered.
 ///
-/// A reference holds under one session key. The receiver may start anew without this node's knowledge, because another node with this node's
-/// key was its peer for a while. It knows no header then, and it opens nothing under an earlier key.
+/// A reference is valid under one session key. The receiver may restart without this node's knowledge, because
+/// another node with this node's key was its peer for a while. It then has no headers, and opens nothing under an
+/// earlier key.
 #[derive(Default)]
 pub(crate) struct SentHeaders {
     places: Vec<Option<Sent>>,
 }
 
 impl SentHeaders {
-    /// Chooses the form for the header at the start of `packet`, which is to be sealed under `key`. A unit can become a reference when it
-    /// is sent for the first time.
+    /// Chooses the form for the header at the start of `packet`, which will be sealed under `key`.
+    ///
+    /// A unit can become a reference only when it is sent for the first time.
     pub(crate) fn compress(&mut self, now: Instant, key: u32, unit: &Unit, packet: &[u8]) -> Compressed {
         let (flow, seq) = (unit.segment.flow, unit.seq);
         let Some(header_len) = header_len(packet) else { return Compressed::WHOLE };
@@ -114,7 +122,7 @@ impl SentHeaders {
         Compressed { form: HeaderForm::Reference, ..compressed }
     }
 
-    /// A whole unit was delivered.
+    /// Notes that a whole unit was delivered.
     pub(crate) fn confirm(&mut self, flow: FlowId, seq: FlowSeq) {
         if let Some(Some(sent)) = self.places.get_mut(place(flow))
             && (sent.flow, sent.seq) == (flow, seq)
@@ -124,17 +132,17 @@ impl SentHeaders {
     }
 }
 
-/// A reference that came, and the unit that carried it.
+/// A received reference, with the flow and sequence number of the unit that carried it.
 type Known = (FlowId, FlowSeq, Reference);
 
-/// The headers that the other end has sent as references: at each place the last two that came, since one may come late.
+/// The headers that the peer has sent as references. Each slot keeps the last two, because one may arrive late.
 #[derive(Default)]
 pub(crate) struct KnownHeaders {
     places: Vec<[Option<Known>; 2]>,
 }
 
 impl KnownHeaders {
-    /// Keeps the header of `packet`.
+    /// Keeps the header of `packet` as a reference.
     pub(crate) fn learn(&mut self, flow: FlowId, seq: FlowSeq, packet: &[u8]) {
         let Some(reference) = Reference::of(packet) else { return };
         if self.get(flow, seq).is_some() {
@@ -152,7 +160,7 @@ impl KnownHeaders {
         known.find(|known| (known.0, known.1) == (flow, seq)).map(|known| &known.2)
     }
 
-    /// The other end began anew.
+    /// Forgets all references, because the peer restarted.
     pub(crate) fn clear(&mut self) {
         self.places.clear();
     }
@@ -170,7 +178,7 @@ mod tests {
 
     const KEY: u32 = 3;
 
-    /// A UDP packet of a flow, and the unit it is in.
+    /// Returns a UDP packet of a flow, and the unit that carries it.
     fn unit(pool: &mut Pool, flow: u16, seq: u32, id: u16) -> (Unit, Vec<u8>) {
         let mut packet = vec![0; 40];
         packet[0] = 0x45;
@@ -263,7 +271,9 @@ mod tests {
         assert_eq!(form(&mut sent, 1_200, KEY + 1, 7), HeaderForm::Difference);
     }
 
-    /// Units of several flows are lost, overtake each other by up to 800 ms, and are acknowledged late. Flows share places.
+    /// Checks that every header is restored under loss, reordering and late acknowledgement.
+    ///
+    /// Units overtake each other by up to 800 ms. Flows share slots.
     #[test]
     fn whatever_is_lost_or_late_every_header_comes_back() {
         let mut rng = Rng::new(9);
@@ -272,7 +282,7 @@ mod tests {
         let mut acknowledged: Vec<(u64, FlowId, FlowSeq)> = Vec::new();
         let (mut seqs, mut differences) = ([0u32; 600], 0);
         for ms in 0..20_000u64 {
-            // A few flows at a time, others later.
+            // Few flows are active at a time, and different ones later.
             let flow = (ms / 4_000 * 100 + rng.below(3) * 256) as usize % 600;
             seqs[flow] += 1;
             let (unit, packet) = unit(&mut pool, flow as u16, seqs[flow], rng.below(1 << 16) as u16);

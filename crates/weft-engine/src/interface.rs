@@ -1,4 +1,4 @@
-//! What passes between the engine and whoever drives it.
+//! The types that pass between the engine and its driver, which is the daemon or a simulator.
 
 use alloc::string::String;
 use core::net::{IpAddr, SocketAddr};
@@ -8,85 +8,89 @@ use weft_units::{Instant, LinkId};
 /// A change of the local links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// A link can be used now, or its properties changed. Sockets of the families named are open on it.
+    /// A link can be used now, or its properties changed. A socket is open on it for each address family that is set.
     Up {
         /// The link.
         link: LinkId,
         /// The interface's name.
         name: String,
-        /// Its MTU in bytes.
+        /// The link's MTU in bytes.
         mtu: u16,
-        /// It can carry IPv4.
+        /// True if the link can carry IPv4.
         ipv4: bool,
-        /// It can carry IPv6.
+        /// True if the link can carry IPv6.
         ipv6: bool,
     },
-    /// A link can no longer be used, and why.
+    /// A link can no longer be used.
     Down {
         /// The link.
         link: LinkId,
-        /// For the log: `no carrier`, `address gone`, `removed` …
+        /// The reason, for the log: `no carrier`, `address gone`, `removed` …
         cause: &'static str,
     },
 }
 
-/// Why a datagram did not arrive, as the kernel or an ICMP error says. Anyone can forge the latter: it is for people only.
+/// The reason for which a datagram did not arrive, from the kernel or an ICMP error.
+///
+/// ICMP can be forged, so it is only shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unreachable {
-    /// The host has nobody at this port.
+    /// The host has no socket at this port.
     Port,
-    /// A firewall on the way, or at the host, rejects it.
+    /// A firewall on the route or at the host rejects the datagram.
     Prohibited,
-    /// The last router does not reach the host.
+    /// The last router cannot reach the host.
     Host,
-    /// A router knows no way to the network.
+    /// A router has no route to the network.
     Network,
-    /// The datagram is longer than a link on the way takes.
+    /// The datagram is longer than the MTU of a link on the route.
     TooBig,
-    /// This machine's own firewall refuses to send it.
+    /// This machine's own firewall refuses to send the datagram.
     Filtered,
-    /// This machine has no route there by the link.
+    /// This machine has no route to the address by the link.
     NoRoute,
-    /// The link cannot send now.
+    /// The link cannot send at present.
     LinkDown,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
-/// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO). The engine takes over the buffer's reference.
+/// One receive: a datagram, or several of `stride` bytes in one buffer (UDP GRO).
+///
+/// The engine takes ownership of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// When it arrived, which may be before it is handed over: measurement goes by it.
+    /// Time of arrival, which may be before the call. Measurements use it.
     pub at: Instant,
-    /// The link it came by.
+    /// The link by which it arrived.
     pub link: LinkId,
-    /// Who sent it.
+    /// The sender's address.
     pub source: SocketAddr,
-    /// The local address it came to, if known.
+    /// The local address at which it arrived, if known.
     pub destination: Option<IpAddr>,
-    /// Outer TOS or traffic class.
+    /// Outer IPv4 TOS or IPv6 traffic class.
     pub tos: u8,
     /// A large buffer of the engine's pool.
     pub buf: BufId,
     /// Bytes received.
     pub len: usize,
-    /// Bytes per datagram; the last may be shorter.
+    /// Bytes of each datagram. The last one may be shorter.
     pub stride: usize,
 }
 
-/// One send: a datagram, or several of `segment_size` bytes (UDP GSO), written to the caller's buffer.
+/// One send: a datagram, or several of `segment_size` bytes (UDP GSO), in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The link to send on.
     pub link: LinkId,
-    /// Where to.
+    /// The remote address.
     pub destination: SocketAddr,
     /// The local address to send from, if it matters.
     pub source: Option<IpAddr>,
-    /// Outer TOS or traffic class.
+    /// Outer IPv4 TOS or IPv6 traffic class.
     pub tos: u8,
     /// Bytes in the buffer.
     pub len: usize,
-    /// Bytes per datagram when there are several.
+    /// Bytes of each datagram, if there are several.
     pub segment_size: Option<u16>,
 }

@@ -1,4 +1,6 @@
-//! Units that came in parts, joined again. Memory is bounded: a fixed number of units per peer, the oldest goes first.
+//! Joins units that arrive in parts.
+//!
+//! Memory is bounded: each peer has a fixed number of incomplete units, and the oldest is dropped first.
 
 use crate::unit::bits;
 use alloc::collections::VecDeque;
@@ -8,12 +10,16 @@ use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
-/// Half-joined units a peer may have: what a part or two in a hundred missing leaves at 100 Mbit/s and 100 ms.
+/// Most incomplete units of a peer.
+///
+/// Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;
-/// No sender repeats for longer; what comes later under the same number is another unit.
+/// Time after which an incomplete unit is dropped.
+///
+/// No sender retransmits for longer, and later parts with that number belong to another unit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A unit of which parts are missing.
+/// A unit with missing parts.
 struct Half {
     vpn: VpnId,
     unit: InnerHeader,
@@ -21,12 +27,12 @@ struct Half {
     since: Instant,
     buf: BufId,
     arrived: u16,
-    /// Known from its last part on.
+    /// Length of the unit, known once its last part has arrived.
     len: usize,
     outer_tos: u8,
 }
 
-/// A unit whose last missing part came, in a buffer of its own.
+/// A unit whose last missing part has arrived, in a buffer of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) vpn: VpnId,
@@ -36,16 +42,16 @@ pub(crate) struct Joined {
     pub(crate) outer_tos: u8,
 }
 
-/// The half-joined units of a peer, oldest first.
+/// The incomplete units of a peer, oldest first.
 #[derive(Default)]
 pub(crate) struct Joins {
     halves: VecDeque<Half>,
-    /// Parts that fit no unit, and units given up with parts missing.
+    /// Parts that fit no unit, and units dropped with parts missing.
     pub(crate) broken: u64,
 }
 
 impl Joins {
-    /// Takes in a part; gives the unit that it completes. `payload` must be what its header says ([`PartHeader::parse`]).
+    /// Adds a part, and returns the unit that it completes. `payload` must match the header ([`PartHeader::parse`]).
     pub(crate) fn add(
         &mut self,
         now: Instant,
@@ -62,7 +68,7 @@ impl Joins {
         };
         let any = planted::is(Fault::PartsOfAnyUnit);
         let same = |half: &Half| half.unit.flow == part.unit.flow && (any || half.unit.seq == part.unit.seq);
-        // The newest first: parts come close together.
+        // Search the newest first, because the parts of a unit arrive close together.
         let at = match self.halves.iter().rposition(same) {
             Some(at) => at,
             None => self.begin(now, pool, vpn, part, outer_tos)?,
@@ -104,25 +110,25 @@ impl Joins {
         Some(self.halves.len() - 1)
     }
 
-    /// When [`Joins::expire`] has something to do.
+    /// Returns the time at which [`Joins::expire`] next has work.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let oldest = self.halves.front().filter(|_| !planted::is(Fault::HalfNotGivenUp));
         oldest.map(|oldest| oldest.since + PATIENCE)
     }
 
-    /// Gives up what was waited for long enough.
+    /// Drops incomplete units that have waited too long.
     pub(crate) fn expire(&mut self, now: Instant, pool: &mut Pool) {
         while self.next_deadline().is_some_and(|at| at <= now) {
             self.drop_oldest(pool);
         }
     }
 
-    /// Half-joined units, each of which has a buffer.
+    /// Returns the number of incomplete units. Each holds one buffer.
     pub(crate) fn len(&self) -> usize {
         self.halves.len()
     }
 
-    /// Gives up the oldest half-joined unit.
+    /// Drops the oldest incomplete unit.
     pub(crate) fn drop_oldest(&mut self, pool: &mut Pool) {
         if let Some(half) = self.halves.pop_front() {
             pool.release(half.buf);
@@ -130,7 +136,7 @@ impl Joins {
         }
     }
 
-    /// Forgets what is half joined.
+    /// Drops all incomplete units.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         self.halves.drain(..).for_each(|half| pool.release(half.buf));
     }

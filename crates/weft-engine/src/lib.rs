@@ -1,7 +1,9 @@
-//! The node as a state machine: inputs by `handle_*`, outputs by `poll_*`, the next wake-up by [`Engine::next_timeout`].
+//! One weft node as a sans-IO state machine.
 //!
-//! No clock, entropy, socket or environment: the caller gives the time with every call and a seed at the start. The program runs
-//! it on a kernel, the simulator in virtual time.
+//! Inputs enter by `handle_*`, outputs leave by `poll_*` and `deliver`, and [`Engine::next_timeout`] returns the next
+//! wake-up time. The engine has no clock, no entropy source, no socket and no environment. The caller passes the time
+//! with every call and a seed at the start. The program runs it on a kernel, and the simulator runs it in virtual
+//! time.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,7 @@
-//! The local links, and the paths they make with the peers' addresses.
+//! The local links, and the paths over them to the peers' addresses.
+//!
+//! A link that appears opens paths. A link that disappears takes its paths down. A change of the configuration gives
+//! up the paths that are no longer wanted.
 
 use crate::config::{LinkConfig, Prefix};
 use crate::interface::LinkEvent;
@@ -11,12 +14,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_units::{Instant, LinkId, PathId, Rate};
 
-/// The MTU of a link that is not known (yet), or leads over relays.
+/// MTU assumed for a link that is unknown or leads over relays, in bytes.
 pub(crate) const ETHERNET_MTU: u16 = 1500;
-/// Why a path is given up that the configuration does not ask for.
+/// Logged reason for a path that the configuration no longer asks for.
 const UNWANTED: &str = "no longer configured";
 
-/// A local link.
+/// A local link, or a route over relays, which is treated as a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) id: LinkId,
@@ -26,16 +29,16 @@ pub(crate) struct Link {
     pub(crate) ipv6: bool,
     pub(crate) cap: Option<Rate>,
     pub(crate) send: bool,
-    /// It is a route, which leads to this address only.
+    /// The only address of a link that is a route.
     route: Option<SocketAddr>,
-    /// The networks it is in, as far as they are known.
+    /// Known subnets of the link.
     subnets: Vec<Prefix>,
-    /// Addresses to which no route leads by it.
+    /// Addresses to which the link has no route.
     unreachable: Vec<IpAddr>,
 }
 
 impl Link {
-    /// A route over relays. How much its paths carry is found out as on any link.
+    /// Returns the link of a route over relays. Its capacity is measured as on any link.
     pub(crate) fn of_route(id: LinkId, name: String, address: SocketAddr) -> Link {
         let route = Some(address);
         let (subnets, unreachable) = (Vec::new(), Vec::new());
@@ -53,13 +56,13 @@ impl Link {
         }
     }
 
-    /// Takes its settings from the configuration; a link not named there has none.
+    /// Applies the link's settings from the configuration. A link without an entry gets the defaults.
     fn configure(&mut self, configs: &[LinkConfig]) {
         let config = configs.iter().find(|c| c.name == self.name);
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
     }
 
-    /// Whether datagrams to this address can leave by the link at all: it has the address's family, and a route.
+    /// True if the link has the address family of this address and a route to it.
     pub(crate) fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
@@ -69,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Whether the address is in a network that the link is in.
+    /// True if the address lies in a subnet of the link.
     pub(crate) fn is_near(&self, address: &SocketAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.contains(address.ip()))
     }
@@ -89,7 +92,7 @@ impl Links {
         Links { list: Vec::new(), configs, subnets: BTreeMap::new(), unreachable: BTreeMap::new() }
     }
 
-    /// Other settings hold from now on.
+    /// Replaces the settings of all links.
     pub(crate) fn configure(&mut self, configs: Vec<LinkConfig>) {
         self.configs = configs;
         self.list.iter_mut().for_each(|link| link.configure(&self.configs));
@@ -103,7 +106,7 @@ impl Links {
         self.list.iter()
     }
 
-    /// A link's place among the others: in the order of the configuration, then by number.
+    /// Returns the sort key of a link: its position in the configuration, then its number.
     pub(crate) fn place_of(&self, link: &Link) -> (usize, LinkId) {
         let configured = self.configs.iter().position(|config| config.name == link.name);
         (configured.unwrap_or(usize::MAX), link.id)
@@ -120,13 +123,13 @@ impl Links {
         };
     }
 
-    /// Nothing is known of the link any more.
+    /// Forgets the subnets and unreachable addresses of a link.
     fn forget(&mut self, link: LinkId) {
         self.subnets.remove(&link);
         self.unreachable.remove(&link);
     }
 
-    /// Takes in a change; the link it is about, if it can be used.
+    /// Applies a change of a link. Returns the link if it can be used.
     pub(crate) fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
         let id = match event {
             LinkEvent::Up { link, .. } | LinkEvent::Down { link, .. } => *link,
@@ -146,7 +149,7 @@ impl Links {
 }
 
 impl Peer {
-    /// A link can be used, or its settings changed: paths over it open, or open again, or are given up.
+    /// Opens, reopens or gives up paths of a link that appeared or whose settings changed.
     pub(crate) fn on_link_up(&mut self, cx: &mut Context<'_>, link: &Link) {
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
@@ -170,8 +173,9 @@ impl Peer {
         }
     }
 
-    /// Gives up the paths from here that nobody asks for any more: to endpoints that the configuration does not name, and over `link`, if
-    /// nothing is to be sent on it or it has no route.
+    /// Gives up this node's paths that are no longer wanted.
+    ///
+    /// Their address is no longer configured, or nothing may be sent on `link`, or `link` has no route to it.
     pub(crate) fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -186,7 +190,7 @@ impl Peer {
         self.say_gone();
     }
 
-    /// The link will not be used again: its paths from here are forgotten.
+    /// Forgets this node's paths over a link that will not be used again.
     fn forget_link(&mut self, cx: &mut Context<'_>, link: LinkId) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -202,14 +206,14 @@ impl Peer {
         self.say_gone();
     }
 
-    /// The peer has given up one of its paths, or the link that it came by is gone.
+    /// Marks a path of the peer as given up: the peer gave it up, or its local link is gone.
     fn leave(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         (path.left, path.barred, path.active) = (true, true, false);
         self.close_books(cx, index);
     }
 
-    /// The peer says that it has given up a path.
+    /// Handles the peer's message that it has given up a path.
     pub(crate) fn on_gone(&mut self, cx: &mut Context<'_>, path: PathId) {
         if let Some(index) = self.path_index(path).filter(|index| !self.paths[*index].ours) {
             self.leave(cx, index);
@@ -218,7 +222,7 @@ impl Peer {
         }
     }
 
-    /// The peer is told which paths from here are gone, by the fastest of the others.
+    /// Sends the peer the list of this node's paths that were given up, by the fastest path.
     pub(crate) fn say_gone(&mut self) {
         if self.paths.iter().any(|path| path.ours && path.is_gone())
             && let Some(fastest) = self.fastest_path()
@@ -227,7 +231,7 @@ impl Peer {
         }
     }
 
-    /// A path from here carries nothing any more, and is not shown.
+    /// Gives up a path of this node. It carries no more data and is no longer shown.
     fn bar(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         path.barred = true;
@@ -236,7 +240,7 @@ impl Peer {
         self.close_books(cx, index);
     }
 
-    /// What a path that may no longer carry anything still has goes elsewhere.
+    /// Moves the units of a path that may no longer carry data to other paths.
     fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
         if self.paths[index].barred {
             self.log_path(cx.events, index, UNWANTED);
@@ -246,18 +250,21 @@ impl Peer {
 }
 
 impl Engine {
-    /// Tells which networks a link is in, before it is said to be up: addresses there are tried first on it. None are known otherwise.
+    /// Sets the subnets of a link. Addresses in them are tried first on it.
+    ///
+    /// Call it before the link is reported as up. Without this call no subnets are known.
     pub fn set_link_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
         self.links.set_subnets(link, subnets);
     }
 
-    /// Tells to which addresses no route leads by a link, before it is said to be up: no path is opened there, and those that are open are
-    /// given up. There is a route to all others.
+    /// Sets the addresses to which a link has no route. Paths to them are given up, and none are opened.
+    ///
+    /// Call it before the link is reported as up. All other addresses count as reachable.
     pub fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
         self.links.set_unreachable(link, addresses);
     }
 
-    /// Forgets a link that is down and will not be used again, and the paths that this node opened over it.
+    /// Forgets a link that is down for good, and the paths that this node opened over it.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.links.forget(link);
         for index in 0..self.peers.len() {
@@ -265,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// The addresses at which peers are called, without those over relays.
+    /// Returns the addresses at which peers are called, without relayed routes.
     pub fn endpoints(&self) -> impl Iterator<Item = IpAddr> {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         present.flat_map(|peer| peer.config.endpoints.iter().map(SocketAddr::ip))

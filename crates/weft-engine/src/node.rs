@@ -1,4 +1,8 @@
-//! The node: dispatches inputs to peers and collects their outputs.
+//! The node: dispatches inputs to the peers and collects their outputs.
+//!
+//! It owns the sessions, peers, buffers, links and VPNs. A TUN packet is routed by VPN and prefix to a peer's queue.
+//! A datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node
+//! itself never decides which path a unit takes; the peer does.
 
 mod configure;
 
@@ -33,14 +37,14 @@ use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
 const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
-/// The inner MTU until the paths' are known: 1500 less the overhead of IPv4.
+/// Inner MTU until the paths' MTUs are known: 1500 bytes minus the overhead over IPv4 (derived).
 const INNER_MTU_DEFAULT: u16 = 1440;
-/// What IPv6 inside needs; a path that carries less carries it in parts.
+/// Least MTU that IPv6 requires (RFC 8200 §5), in bytes. A path that carries less carries full packets in parts.
 pub(crate) const INNER_MTU_MIN: u16 = 1280;
-/// Writes that a peer has in a round. A round of eight peers is a quarter of what the daemon writes in a turn.
+/// Most TUN writes for one peer in a round. A round of eight peers is a quarter of the daemon's writes in one turn.
 const WRITES_AT_A_TIME: usize = 32;
 
-/// A node. See the crate documentation for how it is driven.
+/// A node. The crate documentation describes how to drive it.
 pub struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) peers: Peers,
@@ -64,7 +68,7 @@ pub struct Engine {
     reordering: Option<u32>,
     serial: u32,
     pub(crate) turn: usize,
-    /// The peer after the one that was written for last.
+    /// Index after the peer whose packets were written to a TUN device last.
     written: usize,
     pub(crate) rejected_datagrams: u64,
     pub(crate) unroutable_packets: u64,
@@ -72,10 +76,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A node that starts at `now`. `seed` must be fresh entropy: keys depend on it.
+    /// Returns a node that starts at `now`. `seed` must be fresh entropy, because keys depend on it.
     ///
     /// # Errors
-    /// When two peers share a key, a peer's key is the node's own, or a VPN makes no sense.
+    /// Fails if two peers share a key, a peer's key is the node's own, a route is invalid, or a VPN is invalid.
     pub fn new(config: EngineConfig, now: Instant, seed: [u8; 32]) -> Result<Engine, ConfigError> {
         check_vpns(&config.peers, &config.vpns)?;
         check_routes(&config.identity.public_key(), &config.peers)?;
@@ -129,27 +133,31 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The packet buffers. Inputs are written into buffers taken from here.
+    /// Returns the packet buffers. The caller writes inputs into buffers from this pool.
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.pool
     }
 
-    /// The highest handshake stamp accepted from each peer, to be persisted.
+    /// Returns the highest handshake stamp accepted from each peer.
+    ///
+    /// The program stores them on disk.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
         self.sessions.accepted_stamps()
     }
 
-    /// Datagrams dropped before authentication so far.
+    /// Returns the number of datagrams dropped before they were authenticated.
     pub fn rejected_datagrams(&self) -> u64 {
         self.rejected_datagrams
     }
 
-    /// The largest packet the TUN device should hand over, in bytes.
+    /// Returns the largest packet that the TUN device should pass to this node, in bytes.
     pub fn inner_mtu(&self) -> u16 {
         self.inner_mtu
     }
 
-    /// Signals QoS in band from now on, or no more. Without a change all goes on; else everything granted before is withdrawn.
+    /// Starts, changes or stops in-band signalling of rates.
+    ///
+    /// An unchanged configuration has no effect. A change withdraws every grant made before.
     pub fn set_signalling(&mut self, now: Instant, config: Option<SignalConfig>) {
         let [high, low, ..] = *self.sessions.public_key().node_id().as_bytes();
         let rng = self.rng.split(now.as_nanos().rotate_left(32));
@@ -184,7 +192,7 @@ impl Engine {
         self.peers.get_mut(index).map(|peer| work(peer, &mut cx))
     }
 
-    /// Takes in a change of the local links.
+    /// Applies a change of the local links.
     pub fn handle_link(&mut self, now: Instant, event: LinkEvent) {
         if let Some(link) = self.links.apply(&event) {
             self.open_paths(now, &link);
@@ -201,7 +209,10 @@ impl Engine {
         self.links.iter()
     }
 
-    /// Takes in a packet from the TUN device of `vpn`: `len` bytes in `buf`, a virtio-net header first. Takes over the buffer.
+    /// Accepts a packet from the TUN device of `vpn`.
+    ///
+    /// The packet has `len` bytes in `buf`, which begin with a virtio-net header. The engine takes ownership of the
+    /// buffer.
     pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
         let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
         let Some((shape, destination)) = parsed else {
@@ -232,7 +243,7 @@ impl Engine {
         self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
     }
 
-    /// A packet lies behind nobody.
+    /// Counts a packet whose destination lies behind no peer.
     pub(crate) fn count_unroutable(&mut self, vpn: VpnId) {
         self.unroutable_packets += 1;
         if let Some(vpn) = self.vpns.get_mut(vpn) {
@@ -240,7 +251,7 @@ impl Engine {
         }
     }
 
-    /// Moves a small packet out of a large buffer, so that large ones stay few.
+    /// Moves a small packet to a small buffer, so that few large buffers are in use.
     fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
         if len > SMALL_BYTES || !buf.is_large() {
             return Some(buf);
@@ -255,7 +266,7 @@ impl Engine {
         small
     }
 
-    /// Keeps a packet's buffer if there are enough for it to wait.
+    /// Returns the buffer if enough buffers are left for the packet to queue. Otherwise releases it.
     fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
         self.make_room(now, buf);
         if self.pool.is_scarce(buf) {
@@ -265,8 +276,10 @@ impl Engine {
         Some(buf)
     }
 
-    /// Where buffers of a size are short, the peer on which most of them wait gives way (buffer stealing: McKenney 1991), so that one that is
-    /// out of reach or leaves holes takes nobody else's room.
+    /// Drops queued packets of the peer that holds most buffers, if buffers are short.
+    ///
+    /// The method is buffer stealing (McKenney 1991). A peer that is unreachable or has missing units therefore
+    /// cannot take the buffers of other peers.
     fn make_room(&mut self, now: Instant, buf: BufId) {
         if self.pool.is_scarce(buf)
             && let Some(index) = self.peers.with_most_buffers()
@@ -275,7 +288,7 @@ impl Engine {
         }
     }
 
-    /// Takes in datagrams. Takes over the buffer.
+    /// Accepts one batch of received datagrams and takes ownership of its buffer.
     pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
         let stride = if received.stride == 0 { received.len } else { received.stride };
         let rejected = self.rejected_datagrams;
@@ -361,7 +374,7 @@ impl Engine {
         }
     }
 
-    /// Something authentic came from a peer; false if it was on its way since before the peer said goodbye.
+    /// Notes an authentic datagram from a peer. Returns false if the peer sent it before it closed its session.
     pub(crate) fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
         let Some(of) = self.peers.get_mut(index) else { return false };
@@ -377,7 +390,7 @@ impl Engine {
         was_established
     }
 
-    /// Does what time demands. To be called whenever [`Engine::next_timeout`] has passed; more often does no harm.
+    /// Runs all timers that are due. Call it whenever [`Engine::next_timeout`] has passed; extra calls are harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         for action in self.sessions.handle_timeout(now) {
             match action {
@@ -409,7 +422,7 @@ impl Engine {
         }
     }
 
-    /// What every path in use can carry whole, if that is known.
+    /// Returns the largest packet that every path in use carries whole, if that is known.
     fn widest_inner_mtu(&self) -> Option<u16> {
         let limit = Some(self.peers.standing().inner_limit).filter(|limit| *limit != usize::MAX)?;
         Some(u16::try_from(limit).unwrap_or(u16::MAX))
@@ -423,7 +436,9 @@ impl Engine {
         }
     }
 
-    /// Where packets are spread without being put back in order, hosts should bear more duplicate ACKs (paper 000, eq. 1).
+    /// Updates the routes' reordering metric (paper 000, eq. 1).
+    ///
+    /// Hosts should tolerate more duplicate ACKs where units are spread over paths and not resequenced.
     fn refresh_reordering(&mut self) {
         let metric = self.peers.standing().reordering;
         if metric != self.reordering {
@@ -432,10 +447,11 @@ impl Engine {
         }
     }
 
-    /// Does what a user asks.
+    /// Executes a command of the user.
     ///
     /// # Errors
-    /// When a name is not known or nothing would be left to send on.
+    /// Fails if a name is unknown, no weight would remain, a share is invalid, a drill cannot start, or the peer has
+    /// no session.
     pub fn handle_command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         match command {
             Command::SetWeights(weights) => self.set_weights(weights),
@@ -464,7 +480,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The next send of this node's own, as it leaves.
+    /// Returns this node's next own datagram in the form in which it leaves the node.
     pub(crate) fn poll_wrapped(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         while let Some(transmit) = self.poll_own(now, out) {
             if self.is_cut(transmit.link, &transmit.destination) {
@@ -480,7 +496,9 @@ impl Engine {
         None
     }
 
-    /// The next send of this node's own. Where it leaves by a route it is to be wrapped, and lies in `out` with room for that.
+    /// Returns this node's next own datagram.
+    ///
+    /// A datagram for a relayed route is written with space for the relay header.
     fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         if let Some((transmit, datagram)) = self.handshakes.waiting.pop_front() {
             let (before, _) = room_for_relays(&transmit.destination);
@@ -498,12 +516,12 @@ impl Engine {
         None
     }
 
-    /// Hands every packet for a TUN device to `write`: its VPN, and the pieces of one write.
+    /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
     pub fn deliver(&mut self, write: impl FnMut(VpnId, &[&[u8]])) {
         self.deliver_some(usize::MAX, write);
     }
 
-    /// As [`Engine::deliver`], but at most `most` writes, for which the peers take turns. True if there may be more.
+    /// Works as [`Engine::deliver`] with at most `most` writes, in turns by peer. Returns true if more may remain.
     pub fn deliver_some(&mut self, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
         let mut left = most;
         while left > 0 {
@@ -518,19 +536,19 @@ impl Engine {
         true
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
         self.events_taken += u64::from(event.is_some());
         event
     }
 
-    /// How many events there have been.
+    /// Returns the number of events so far, including those not yet polled.
     pub(crate) fn event_count(&self) -> u64 {
         self.events_taken + self.events.len() as u64
     }
 
-    /// When [`Engine::handle_timeout`] is to be called next.
+    /// Returns the time at which [`Engine::handle_timeout`] must be called next.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         if !self.handshakes.waiting.is_empty() {
             return Some(now);
@@ -547,12 +565,12 @@ impl Engine {
         self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Has [`Engine::handle_timeout`] look at every peer next time, whatever deadlines were noted. Tests of the deadlines use it.
+    /// Makes [`Engine::handle_timeout`] examine every peer next time, whatever their deadlines. Tests use it.
     pub fn forget_deadlines(&mut self) {
         self.peers.mark_all();
     }
 
-    /// The kernel refused a send, and why.
+    /// Handles a send that the kernel refused. A send that was too big lowers the path MTU.
     pub fn handle_send_error(&mut self, now: Instant, transmit: &Transmit, too_big: bool) {
         if !too_big {
             return;
@@ -568,12 +586,12 @@ impl Engine {
     }
 }
 
-/// What the sessions know of a configured peer.
+/// Returns the session layer's configuration of a peer.
 fn session_peer(config: &PeerConfig) -> SessionPeer {
     SessionPeer { public_key: config.public_key, preshared_key: config.preshared_key.clone() }
 }
 
-/// What a TUN read holds and where it wants to go.
+/// Returns the shape and the destination of a packet read from a TUN device.
 fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
     let (header, _) = VnetHeader::parse(bytes).ok()?;
     let packet = bytes.get_mut(VNET_HEADER_LEN..)?;

@@ -1,6 +1,7 @@
-//! The peers, and which of them have something to do. What a node does in a turn grows with the peers concerned, not with all of them.
+//! The peers, and the sets of those that have work to do.
 //!
-//! Whoever takes a peer to change it marks it: it may have something to send, and its deadline may be another one. Reading marks nothing.
+//! The work of a turn grows with the peers concerned, not with all peers. Mutable access to a peer marks it, because
+//! it may then have something to send or another deadline. Reading marks nothing.
 
 use crate::config::Reorder;
 use crate::egress::Output;
@@ -10,7 +11,7 @@ use core::ops::{Deref, Index, IndexMut};
 use weft_core::reorder::route_reordering_metric;
 use weft_units::{Instant, Join, PeerId, Tournament};
 
-/// A set of peers by number.
+/// A set of peers, by index.
 #[derive(Debug, Default)]
 struct Marks {
     words: Vec<u64>,
@@ -18,7 +19,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// Marks a peer; true if it was not marked before.
+    /// Marks a peer. Returns true if it was not marked before.
     fn set(&mut self, index: usize) -> bool {
         let (word, bit) = (index / 64, 1 << (index % 64));
         if word >= self.words.len() {
@@ -48,7 +49,7 @@ impl Marks {
         core::iter::successors(self.next(0), |index| self.next(index + 1))
     }
 
-    /// The first marked peer from `start` on.
+    /// Returns the first marked peer at or after `start`.
     fn next(&self, start: usize) -> Option<usize> {
         if self.count == 0 {
             return None;
@@ -63,14 +64,16 @@ impl Marks {
     }
 }
 
-/// What the node as a whole asks of its peers.
+/// Values that the node computes over all its peers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Standing {
-    /// Bytes of an inner packet that every path in use carries whole. [`usize::MAX`] where no path knows.
+    /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path knows.
     pub(crate) inner_limit: usize,
-    /// How much hosts should bear of packets out of order, where packets come so ([`route_reordering_metric`]).
+    /// Reordering metric for hosts, where units are delivered out of order.
+    ///
+    /// It is computed by [`route_reordering_metric`].
     pub(crate) reordering: Option<u32>,
-    /// Buffers that wait on the peer with most of them.
+    /// Buffers held by the peer that holds most.
     pub(crate) buffers: usize,
 }
 
@@ -102,16 +105,18 @@ impl Join for Standing {
 #[derive(Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
-    /// Those that may have something to send.
+    /// Peers that may have something to send.
     awake: Marks,
-    /// Those that changed since their deadline was noted.
+    /// Peers that changed since their deadline was noted.
     changed: Marks,
-    /// Those that changed since relays were last looked at.
+    /// Peers that changed since relaying last examined them.
     unseen: Marks,
-    /// Those that may have something to write.
+    /// Peers that may have packets for a TUN device.
     unwritten: Marks,
-    /// When each has something due, but for those that changed. Of those that are awake only what has to be done before they are asked to send:
-    /// with many of them nobody is looked at in each turn because it waits for its turn to send.
+    /// Next deadline of each peer, except of changed ones.
+    ///
+    /// For an awake peer, only timers before its turn to send count. Otherwise peers that wait for their turn would
+    /// be examined in each turn.
     deadlines: Tournament<Instant>,
     standings: Tournament<Standing>,
 }
@@ -138,48 +143,50 @@ impl Peers {
         self.list.get_mut(index)
     }
 
-    /// All peers, to change them.
+    /// Returns all peers for modification, and marks them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.mark_all();
         self.list.iter_mut()
     }
 
-    /// Has every peer looked at in the next turn.
+    /// Marks every peer, so that the next turn examines all.
     pub(crate) fn mark_all(&mut self) {
         (0..self.list.len()).for_each(|index| self.mark(index));
     }
 
-    /// Counts a datagram that claimed to be of a peer and was not looked at.
+    /// Counts a datagram that claimed to be from a peer and was dropped unopened.
     pub(crate) fn count_unserved(&mut self, peer: PeerId) {
         if let Some(peer) = self.list.get_mut(usize::from(peer.0)) {
             peer.totals.unserved_datagrams += 1;
         }
     }
 
-    /// The next peer from `start` on that may have something to send, in a circle.
+    /// Returns the next peer that may have something to send.
+    ///
+    /// The search begins at `start` and is circular.
     pub(crate) fn next_awake(&self, start: usize) -> Option<usize> {
         self.awake.next(start).or_else(|| self.awake.next(0))
     }
 
-    /// A peer has nothing to send until it changes or its deadline passes.
+    /// Notes that a peer has nothing to send until it changes or its deadline passes.
     pub(crate) fn rest(&mut self, index: usize) {
         self.awake.clear(index);
     }
 
-    /// The next peer from `start` on that changed or has something due.
+    /// Returns the next peer at or after `start` that changed or whose deadline has passed.
     pub(crate) fn next_due(&self, now: Instant, start: usize) -> Option<usize> {
         let due = self.deadlines.next(start, |at| at <= now);
         self.changed.next(start).into_iter().chain(due).min()
     }
 
-    /// Notes what a peer adds to the whole.
+    /// Updates a peer's contribution to [`Standing`].
     pub(crate) fn note_standing(&mut self, index: usize) {
         if let Some(peer) = self.list.get(index) {
             self.standings.set(index, Standing::of(peer));
         }
     }
 
-    /// Notes the deadlines of those that changed.
+    /// Updates the deadlines of changed peers.
     pub(crate) fn note_deadlines(&mut self, now: Instant) {
         while let Some(index) = self.changed.next(0) {
             let is_awake = self.awake.has(index);
@@ -190,19 +197,19 @@ impl Peers {
         }
     }
 
-    /// When the first peer has something due.
+    /// Returns the earliest deadline of all peers.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let unnoted = self.changed.iter().chain(self.awake.iter()).filter_map(|index| self.list.get(index));
         let noted = Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE);
         unnoted.filter_map(|peer| peer.next_timeout(now)).chain(noted).min()
     }
 
-    /// What all peers come to, as of the last turn.
+    /// Returns the values over all peers, as of the last turn.
     pub(crate) fn standing(&self) -> Standing {
         self.standings.total()
     }
 
-    /// The peer on which most buffers wait.
+    /// Returns the peer that holds most buffers.
     pub(crate) fn with_most_buffers(&mut self) -> Option<usize> {
         let mut index = 0;
         while let Some(changed) = self.changed.next(index) {
@@ -213,18 +220,20 @@ impl Peers {
         self.standings.next(0, |standing| standing.buffers >= most)
     }
 
-    /// The output of the next peer from `start` on that may have something to write, in a circle.
+    /// Returns the output of the next peer that may have something to write.
+    ///
+    /// The search begins at `start` and is circular.
     pub(crate) fn next_output(&mut self, start: usize) -> Option<(usize, &mut Output)> {
         let index = self.unwritten.next(start).or_else(|| self.unwritten.next(0))?;
         self.list.get_mut(index).map(|peer| (index, &mut peer.output))
     }
 
-    /// A peer has nothing to write until it changes.
+    /// Notes that a peer has nothing to write until it changes.
     pub(crate) fn all_written(&mut self, index: usize) {
         self.unwritten.clear(index);
     }
 
-    /// One of those that changed since they were last seen by this.
+    /// Removes and returns a peer that changed since relaying last examined it.
     pub(crate) fn take_unseen(&mut self) -> Option<usize> {
         let index = self.unseen.next(0)?;
         self.unseen.clear(index);

@@ -1,4 +1,4 @@
-//! Who has which prefix, for a reader.
+//! Lists the prefixes of all VPNs with their owners, for status output.
 
 use crate::config::Prefix;
 use crate::node::Engine;
@@ -12,18 +12,18 @@ use weft_units::{PeerId, VpnId};
 pub struct OwnedPrefix {
     /// The VPN it belongs to.
     pub vpn: VpnId,
-    /// The VPN's name; empty for the default one.
+    /// The VPN's name. Empty for the default VPN.
     pub vpn_name: String,
-    /// The prefix, with zeros behind its length.
+    /// The prefix. The bits behind its length are zero.
     pub prefix: Prefix,
-    /// The name of the peer that has it.
+    /// Name of the peer that has the prefix.
     pub peer: String,
-    /// The peer's certificate says so, until that second since 1970; none: the configuration does.
+    /// End of the certificate that grants the prefix, in seconds since 1970. `None` if the configuration grants it.
     pub certified_until_unix_s: Option<u64>,
 }
 
 impl Engine {
-    /// The prefixes of all VPNs, the default one first, in the order of their addresses. Their number may be large.
+    /// Returns the prefixes of all VPNs in order of address, the default VPN first. There may be very many.
     pub fn prefixes(&self) -> impl Iterator<Item = OwnedPrefix> {
         let default = self.vpns.get(VpnId::DEFAULT).map(|vpn| (VpnId::DEFAULT, vpn));
         let vpns: Vec<(VpnId, &Vpn)> = default.into_iter().chain(self.vpns.others()).collect();

@@ -1,4 +1,6 @@
-//! The engine's state as a reader sees it.
+//! Read-only copies of the engine's state, for status output and metrics.
+//!
+//! A snapshot copies counters and estimates. Taking one never changes the engine.
 
 use crate::PathState;
 use crate::config::Schedule;
@@ -19,149 +21,153 @@ use weft_units::{FlowId, Instant, LinkId, PathId, PeerId, Rate, VpnId};
 use weft_wire::frame::Neighbour;
 use weft_wire::ip::FlowKey;
 
-/// Everything `weft status`, `paths` and `flows` show.
+/// State that `weft status`, `weft paths` and `weft flows` show.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// One per configured peer.
+    /// One entry for each peer.
     pub peers: Vec<PeerSnapshot>,
     /// The inner MTU in bytes.
     pub inner_mtu: u16,
-    /// Datagrams dropped before authentication.
+    /// Datagrams dropped before they were authenticated.
     pub rejected_datagrams: u64,
-    /// Packets for which no peer has a prefix.
+    /// Packets dropped because no peer has a prefix for their destination.
     pub unroutable_packets: u64,
-    /// Packets dropped because too few buffers were left for them to wait in.
+    /// Packets dropped because too few buffers were left to queue them.
     pub no_buffer_packets: u64,
-    /// Pool buffers in use and the most there have been.
+    /// Pool buffers in use now.
     pub buffers_in_use: usize,
-    /// High-water mark of the above.
+    /// Most pool buffers that were in use at one time.
     pub buffers_peak: usize,
 }
 
-/// One peer.
+/// State of one peer.
 #[derive(Clone, Debug)]
 pub struct PeerSnapshot {
     /// Its name in the configuration.
     pub name: String,
     /// Its public key, as text.
     pub public_key: String,
-    /// It came by certificate, which holds until then, in seconds since 1970; none for a configured peer.
+    /// End of the certificate by which the peer joined, in seconds since 1970. `None` for a configured peer.
     pub certified_until_unix_s: Option<u64>,
-    /// A session stands, and since when.
+    /// Age of the session. `None` if there is no session.
     pub established_for: Option<Duration>,
-    /// Time since something authentic came from it.
+    /// Time since the last authentic datagram from the peer.
     pub last_heard: Option<Duration>,
-    /// By what a path is chosen.
+    /// The schedule that chooses a path for each unit.
     pub schedule: Schedule,
-    /// Its paths.
+    /// The peer's paths.
     pub paths: Vec<PathSnapshot>,
-    /// Pairs of a local link and an address of the peer. Some may have no path.
+    /// Pairs of a local link and an address of the peer. Some pairs may have no path.
     pub address_pairs: AddressPairs,
-    /// Packets given to the TUN device, and IP bytes.
+    /// Packets written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes given to the TUN device.
+    /// IP bytes written to the TUN device.
     pub received_bytes: u64,
-    /// Units sent first time.
+    /// Units sent, not counting retransmissions.
     pub sent_units: u64,
-    /// Bytes of those, without overhead.
+    /// Bytes of those units, without overhead.
     pub sent_bytes: u64,
-    /// Units repeated.
+    /// Units retransmitted.
     pub repeated_units: u64,
-    /// Units given up.
+    /// Units given up: their retransmission stopped before they arrived.
     pub abandoned_units: u64,
-    /// Packets dropped by the flow queue.
+    /// Packets that the flow queue dropped.
     pub queue_drops: u64,
-    /// TCP acknowledgments that a newer one replaced in the flow queue.
+    /// TCP acknowledgements in the flow queue that a newer one replaced.
     pub replaced_acks: u64,
-    /// Bytes waiting in the flow queue.
+    /// Bytes in the flow queue.
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
-    /// Datagrams dropped because the node was behind and the peer had had its share of the work.
+    /// Datagrams dropped unopened.
+    ///
+    /// The node was behind, and the peer had used its share of the processing.
     pub unserved_datagrams: u64,
-    /// Units that came twice.
+    /// Units that arrived more than once.
     pub duplicate_units: u64,
-    /// Parts of units that came and were of no use: they fit no unit, or the rest of theirs never came.
+    /// Parts of units that were discarded.
+    ///
+    /// They fit no unit, or the other parts of their unit never arrived.
     pub broken_parts: u64,
-    /// Units held for order now.
+    /// Units that the resequencer holds back now.
     pub held_units: usize,
-    /// Units queued on paths or in flight.
+    /// Units that are queued on paths or in flight.
     pub units_in_flight: usize,
-    /// How long the peer asks us to wait for a hole.
+    /// Time for which the peer asks this node to wait for a missing unit.
     pub hold: Duration,
-    /// Flows seen lately.
+    /// Recently used flows.
     pub flows: Vec<FlowSnapshot>,
-    /// Whom it passes datagrams on to, as it says.
+    /// Nodes to which the peer relays datagrams, as the peer reports.
     pub reaches: Vec<ReachSnapshot>,
 }
 
-/// What a relay says of a node beside it.
+/// A relay's report about one of its own peers.
 #[derive(Clone, Debug)]
 pub struct ReachSnapshot {
-    /// The node: the first 32 bits of its id.
+    /// The reported node: the first 32 bits of its id.
     pub node: u32,
-    /// What it is called here, if it is a peer.
+    /// The node's name, if it is a peer of this node.
     pub name: Option<String>,
-    /// Round-trip time from the relay.
+    /// Round-trip time between the relay and the node.
     pub rtt: Duration,
-    /// What is lost on the way there, 0…1.
+    /// Share of datagrams lost between the relay and the node, 0…1.
     pub loss: f64,
 }
 
-/// One path, as the sender here sees it.
+/// State of one path, as this node sees it as the sender.
 #[derive(Clone, Debug)]
 pub struct PathSnapshot {
-    /// Its id within the session.
+    /// The path's id within the session.
     pub id: PathId,
-    /// The link here.
+    /// The local link.
     pub link: LinkId,
-    /// The link's name.
+    /// The local link's name.
     pub link_name: String,
-    /// What the peer calls its link; none: it has not said.
+    /// The peer's name for its link. `None` if the peer has not sent it.
     pub remote_link: Option<String>,
-    /// The address there.
+    /// The remote address.
     pub remote: SocketAddr,
-    /// In use for data, not only tried.
+    /// True if the path is in use for data. False if it is only kept as a candidate.
     pub active: bool,
-    /// Its health.
+    /// The path's health.
     pub state: PathState,
-    /// Why, for people.
+    /// The reason for that state, as text for people.
     pub cause: &'static str,
-    /// Bulk may use it now.
+    /// True if bulk may use the path now.
     pub in_bundle: bool,
-    /// It carries data only when no other path answers, and one does.
+    /// True if the path is spare: it carries no data while another path answers.
     pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Least round-trip time.
     pub rtt_min: Option<Duration>,
-    /// Queueing delay beyond the path's least one-way delay.
+    /// Queueing delay: the one-way delay above the path's least one.
     pub queue_delay: Duration,
-    /// One-way delay beyond the fastest path's.
+    /// Difference between the path's base delay and that of the fastest path, one way.
     pub skew: Duration,
-    /// Jitter of the one-way delay.
+    /// Variation of the one-way delay that the path's own queue does not explain.
     pub jitter: Duration,
     /// Share of datagrams lost, 0…1.
     pub loss: f64,
-    /// Learnt capacity.
+    /// Estimated capacity.
     pub capacity: Option<Rate>,
-    /// Pacing rate now.
+    /// Current pacing rate.
     pub pacing: Rate,
-    /// What the rate control is doing.
+    /// Phase of the path-rate algorithm.
     pub mode: &'static str,
-    /// Delivery rate last seen.
+    /// Latest delivery rate.
     pub delivery: Rate,
-    /// Bytes of packets in each byte that bulk sends, between 0 and 1. The rest are headers of weft's.
+    /// Share of packet bytes in the bytes of bulk that are sent, 0…1. The rest is weft's own headers.
     pub packet_share: f64,
-    /// What trains found, while it carried no data.
+    /// Result of the trains that measured the path while it carried no data.
     pub sensed: Option<SensedSnapshot>,
-    /// Weight of weighted schedules.
+    /// Weight for weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
-    /// No longer packet is being tried now.
+    /// True if no larger packet size is being probed now.
     pub mtu_is_settled: bool,
-    /// Datagrams and bytes (IP) sent and received on it.
+    /// Datagrams sent.
     pub sent_datagrams: u64,
     /// IP bytes sent.
     pub sent_bytes: u64,
@@ -173,29 +179,29 @@ pub struct PathSnapshot {
     pub lost_datagrams: u64,
 }
 
-/// What trains found of a path.
+/// Result of the trains on one path.
 #[derive(Clone, Debug)]
 pub struct SensedSnapshot {
-    /// How long ago.
+    /// Age of the result.
     pub age: Duration,
-    /// The capacity of its narrow link.
+    /// Capacity of the path's bottleneck link.
     pub capacity: Option<Rate>,
-    /// What others leave of it.
+    /// Rate that cross traffic leaves available on the bottleneck link.
     pub available: Option<Rate>,
-    /// Share of the trains' packets lost, 0…1.
+    /// Share of the trains' datagrams lost, 0…1.
     pub loss: f64,
-    /// The mean queue.
+    /// Mean queueing delay.
     pub queue: Option<Duration>,
 }
 
-/// One flow sent lately.
+/// State of one recently used flow.
 #[derive(Clone, Debug)]
 pub struct FlowSnapshot {
-    /// Its number.
+    /// The flow's number.
     pub id: FlowId,
-    /// Its VPN.
+    /// The flow's VPN.
     pub vpn: VpnId,
-    /// `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
+    /// The flow's 5-tuple, such as `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
     pub key: String,
     /// Units sent.
     pub packets: u64,
@@ -205,39 +211,45 @@ pub struct FlowSnapshot {
     pub idle: Duration,
 }
 
-/// One VPN.
+/// State of one VPN.
 #[derive(Clone, Debug)]
 pub struct VpnSnapshot {
-    /// Its number.
+    /// The VPN's id.
     pub id: VpnId,
-    /// Its name in the configuration; empty for the default one.
+    /// The VPN's name in the configuration. Empty for the default VPN.
     pub name: String,
-    /// Its weight now.
+    /// Current weight.
     pub weight: u32,
-    /// What it is promised now.
+    /// Service that the VPN is promised now.
     pub service: Service,
-    /// The peers that have part in it.
+    /// The VPN's members.
     pub members: Vec<MemberSnapshot>,
-    /// What it has carried and refused.
+    /// Counters of carried and refused packets.
     pub totals: VpnTotals,
 }
 
-/// A peer's part in a VPN.
+/// Membership of one peer in a VPN.
 #[derive(Clone, Debug)]
 pub struct MemberSnapshot {
     /// The peer's name.
     pub peer: String,
-    /// Packets can be sent to it now. A VPN opens when it is used, and closes some minutes after.
+    /// True if this node can send packets of the VPN to the peer now.
+    ///
+    /// A VPN opens on first use and closes after minutes without use.
     pub is_open: bool,
-    /// How its queue and its loop toward the peer stand; none for the default VPN, which has the peer's own queue.
+    /// State of the VPN's queue and loop toward the peer.
+    ///
+    /// `None` for the default VPN, which uses the peer's own queue.
     pub entry: Option<VpnStatus>,
 }
 
-/// Flows listed per peer at most.
+/// Most flows that a snapshot lists for each peer.
 const FLOWS_SHOWN: usize = 64;
 
 impl Engine {
-    /// The state now, for people and machines. Its cost grows with the peers; look a single one up by [`Engine::peer_snapshot`].
+    /// Returns the current state of all peers.
+    ///
+    /// The cost grows with their number; [`Engine::peer_snapshot`] reads only one.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
         Snapshot {
@@ -251,23 +263,23 @@ impl Engine {
         }
     }
 
-    /// The state of the peer of that name; `None` where there is none.
+    /// Returns the state of the peer with that name, or `None` if there is no such peer.
     pub fn peer_snapshot(&self, now: Instant, name: &str) -> Option<PeerSnapshot> {
         let peer = self.peers.iter().find(|peer| peer.config.name == name && self.is_present(peer))?;
         Some(self.snapshot_of(now, peer))
     }
 
-    /// What a peer is called; `None` where there never was one.
+    /// Returns the name of a peer, or `None` if no peer ever had that number.
     pub fn peer_name(&self, peer: PeerId) -> Option<&str> {
         self.peers.get(usize::from(peer.0)).map(|peer| peer.config.name.as_str())
     }
 
-    /// What the peers are called.
+    /// Returns the names of all peers.
     pub fn peer_names(&self) -> impl Iterator<Item = &str> {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(|peer| peer.config.name.as_str())
     }
 
-    /// The states of all paths, each with the name of its peer.
+    /// Returns the states of all paths, each with the name of its peer.
     pub fn path_snapshots(&self, now: Instant) -> impl Iterator<Item = (&str, PathSnapshot)> {
         self.peers.iter().flat_map(move |peer| {
             let name = peer.config.name.as_str();
@@ -275,7 +287,7 @@ impl Engine {
         })
     }
 
-    /// The bytes sent of each flow that [`Snapshot`] shows, with the name of its peer.
+    /// Returns the bytes sent by each flow that [`Snapshot`] lists, with the name of its peer.
     pub fn flow_bytes(&self) -> impl Iterator<Item = (&str, FlowId, u64)> {
         self.peers.iter().flat_map(|peer| {
             let name = peer.config.name.as_str();
@@ -295,7 +307,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// All VPNs, by number, the default one first. Not in [`Snapshot`], for there may be very many.
+    /// Returns all VPNs by id, the default one first. [`Snapshot`] omits them because there may be very many.
     pub fn vpns(&self) -> Vec<VpnSnapshot> {
         let default = self.vpns.get(VpnId::DEFAULT).map(|vpn| (VpnId::DEFAULT, vpn));
         let snapshot = |(id, vpn): (VpnId, &crate::vpn::Vpn)| VpnSnapshot {
@@ -316,18 +328,20 @@ impl Engine {
     }
 }
 
-/// What to offer senders that go as fast as they are told, of inner packets.
+/// The rate of inner packets that this node offers to rate-controlled senders toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PayloadRate<'a> {
-    /// The peer.
+    /// The peer's key.
     pub public_key: &'a PublicKey,
-    /// Of the paths together that carry bulk, without what they put around packets; `None` while there is none.
+    /// Total payload rate of the paths that carry bulk, without weft's headers. `None` if no path carries bulk.
     pub rate: Option<Rate>,
 }
 
 impl Engine {
-    /// What to offer toward each peer: what the paths carry, as far as is known, and now and then more, or it would never be known. Cheap:
-    /// nothing is copied.
+    /// Returns the rate to offer toward each peer.
+    ///
+    /// It is the paths' estimated capacity, and now and then more. Without the occasional surplus, a growth of the
+    /// capacity would never be discovered. The call copies nothing.
     pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
         self.peers
             .iter()

@@ -1,4 +1,7 @@
-//! The stamps of this node's handshakes, and what is said of stamps and keys that do not fit.
+//! Stamps of this node's handshakes, and reports about refused stamps and shared keys.
+//!
+//! A stamp follows the wall clock and always rises. If a peer refuses a stamp, the next one continues from the value
+//! that the peer returned.
 
 use crate::event::{CommandError, Event};
 use crate::interface::Received;
@@ -8,9 +11,11 @@ use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// A peer heard so lately is well, and the refused initiation a recording: it gets no answer.
+/// Time since the last datagram within which a peer counts as well.
+///
+/// A refused initiation is then a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);
-/// The same of the same peer is said once in this time.
+/// Least interval between two reports on one topic about one peer.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,11 +26,11 @@ enum Topic {
     OwnKeyShared,
 }
 
-/// Gives stamps, and remembers what was said.
+/// Generates stamps, and remembers recent reports.
 pub(crate) struct Stamps {
-    /// The wall clock at the start, in nanoseconds since 1970. Stamps follow it while they rise by that.
+    /// Wall-clock time at the start, in nanoseconds since 1970. Stamps follow the clock as long as they rise.
     base: u64,
-    /// The highest one that was or may have been used.
+    /// Highest stamp that was used, or may have been used.
     used: u64,
     said: BTreeMap<(PeerId, Topic), Instant>,
 }
@@ -35,13 +40,13 @@ impl Stamps {
         Stamps { base, used: 0, said: BTreeMap::new() }
     }
 
-    /// The next stamp: the clock, or one more than the last where the clock is behind.
+    /// Returns the next stamp: the clock's time, or the last stamp plus one if the clock is behind.
     fn next(&mut self, now: Instant) -> u64 {
         self.used = self.base.saturating_add(now.as_nanos()).max(self.used.saturating_add(1));
         self.used
     }
 
-    /// At `now` the wall clock shows `unix_ns`; stamps go on no lower.
+    /// Raises the clock to the wall-clock time `unix_ns` at `now`. Later stamps are not lower.
     pub(crate) fn raise(&mut self, now: Instant, unix_ns: u64) {
         self.base = self.base.max(unix_ns.saturating_sub(now.as_nanos()));
     }
@@ -56,25 +61,25 @@ impl Stamps {
 }
 
 impl Engine {
-    /// Uses no stamp up to this one: one that an earlier run used, or may have used.
+    /// Excludes all stamps up to this one, because an earlier run used them or may have used them.
     pub fn set_used_stamp(&mut self, stamp: u64) {
         self.stamps.used = self.stamps.used.max(stamp);
     }
 
-    /// The highest stamp used so far.
+    /// Returns the highest stamp used so far.
     pub fn used_stamp(&self) -> u64 {
         self.stamps.used
     }
 
-    /// The stamp of the next handshake.
+    /// Returns the stamp of the next handshake.
     pub(crate) fn next_stamp(&mut self, now: Instant) -> u64 {
         self.stamps.next(now)
     }
 
-    /// Forgets which stamps of a peer were accepted, and what the peer told of this node's. Gives the peer's key.
+    /// Forgets a peer's accepted stamps, and its refusals of this node's stamps. Returns the peer's key.
     ///
     /// # Errors
-    /// [`CommandError::UnknownPeer`].
+    /// Fails with [`CommandError::UnknownPeer`].
     pub fn reset_peer(&mut self, now: Instant, name: &str) -> Result<PublicKey, CommandError> {
         let found = self.peers.iter().find(|peer| peer.config.name == name);
         let Some((id, key)) = found.map(|peer| (peer.id, peer.config.public_key)) else {
@@ -83,25 +88,26 @@ impl Engine {
         self.sessions.reset_stamps(id);
         self.trust.forget_stamp(&key);
         if self.peers.get(usize::from(id.0)).is_some_and(|peer| !peer.is_established()) {
-            // A peer that calls keeps its pace; one that is called is called at once.
+            // A peer that initiates keeps its own retry interval. A peer with an address is called at once.
             let _ = self.sessions.force_initiate(now, id);
             self.initiate(now, id);
         }
         Ok(key)
     }
 
-    /// Tells the sender of the initiation that was just refused why, if it was authentic and its peer is not there.
+    /// Answers an authentic but refused initiation with the reason, if its peer is unreachable.
     pub(crate) fn answer_refused(&mut self, now: Instant, received: &Received) {
         let refusal = self.sessions.take_refusal().filter(|_| !planted::is(Fault::RefusalNotAnswered));
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        // A peer that is well initiates when its key is old: what comes then is no recording, or the answer does no harm.
+        // A well peer initiates when its key is old. Such an initiation is no replay, or the answer is harmless.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
         if !is_expected && peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
-        // A session outlives its peer by minutes. Where its paths are silent, an earlier run may be back: two nodes have one key.
+        // A session outlives its peer by minutes. If all its paths are silent, an earlier run may be back, since two
+        // nodes may have one key.
         let is_there = planted::is(Fault::SilentPeerIsThere) && peer.is_some()
             || peer.is_some_and(|peer| peer.usable_paths().any(|path| path.health.answers()));
         let is_recording = is_there && refusal.is_of_known_run && !is_expected;
@@ -114,7 +120,9 @@ impl Engine {
         }
     }
 
-    /// A peer refused this node's stamp: the next one counts on from what the peer said.
+    /// Handles the peer's refusal of this node's stamp.
+    ///
+    /// The next stamp continues from the value that the peer returned.
     pub(crate) fn on_refused(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, call_again: bool) {
         self.facts.on_refused_stamp(now, peer, refused, true);
         if self.stamps.is_news(now, peer, Topic::WasRefused) {
@@ -125,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Says it where two nodes use one key.
+    /// Reports that two nodes use one key.
     pub(crate) fn watch_shared_keys(&mut self, now: Instant, peer: PeerId) {
         let (is_peers, is_own) = self.sessions.shared_keys(now, peer);
         for (is_shared, is_own, topic) in [(is_peers, false, Topic::PeerKeyShared), (is_own, true, Topic::OwnKeyShared)]

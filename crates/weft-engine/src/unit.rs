@@ -1,4 +1,7 @@
-//! Units on their way out: what a data datagram carries, kept until its fate is known.
+//! Outgoing units: the content of data datagrams, kept until its fate is known.
+//!
+//! A unit holds a reference to its packet's buffer. Path queues and sent books refer to it by id. The buffer is
+//! released when the unit arrives or is given up, and the slot when the last reference ends.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,7 +13,7 @@ use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// One segment of a packet from the TUN device, before it is scheduled.
+/// One segment of a packet from the TUN device, before scheduling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) buf: BufId,
@@ -18,11 +21,11 @@ pub(crate) struct Segment {
     pub(crate) flow: FlowId,
     pub(crate) shape: SuperPacket,
     pub(crate) number: u16,
-    /// Tells super-packets apart, also where a buffer is used again.
+    /// Number that distinguishes super-packets even if a buffer is reused.
     pub(crate) serial: u32,
     /// Outer TOS byte.
     pub(crate) tos: u8,
-    /// The AQM marked it.
+    /// True if the AQM set a congestion mark.
     pub(crate) marked: bool,
     pub(crate) born: Instant,
     pub(crate) is_tcp: bool,
@@ -30,12 +33,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Bytes of payload beyond the header.
+    /// Returns the segment's payload length, in bytes.
     pub(crate) fn payload_len(&self) -> usize {
         self.shape.payload(usize::from(self.number)).len()
     }
 
-    /// The packet it is a segment of.
+    /// Returns the packet to which the segment belongs.
     pub(crate) fn packet<'a>(&self, pool: &'a Pool) -> &'a [u8] {
         pool.bytes(self.buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + self.shape.total_len()).unwrap_or_default()
     }
@@ -45,7 +48,7 @@ impl Segment {
     }
 }
 
-/// A unit: a segment with its place in the flow.
+/// A unit: a segment with its sequence number in the flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unit {
     pub(crate) segment: Segment,
@@ -53,36 +56,36 @@ pub(crate) struct Unit {
     pub(crate) index: u8,
     pub(crate) seq: FlowSeq,
     pub(crate) urgent: bool,
-    /// Bytes of the datagram it was last sent in, with the outer headers; zero before.
+    /// Size of the unit's last datagram with outer headers, in bytes. Zero before the first transmission.
     pub(crate) sent_bytes: u16,
-    /// What leaves with it, the first time it is sent.
+    /// Loop marker that leaves with the first transmission.
     pub(crate) marker: Option<OfRun<Marker>>,
     pub(crate) deadline: Instant,
-    /// Granules that arrived in parts, a bit each.
+    /// Set of granules that arrived in parts, one bit each.
     pub(crate) arrived: u16,
-    /// A part was lost, and what is missing waits to be repeated.
+    /// True if a part was lost and the missing granules wait for retransmission.
     pub(crate) repeating: bool,
-    /// How often it was repeated.
+    /// Number of retransmissions.
     pub(crate) repeats: u8,
-    /// Places that still name this unit: path queues and sent records.
+    /// Number of path queues and sent records that refer to this unit.
     pub(crate) refs: u16,
-    /// Its buffer is given back: it arrived, or was given up.
+    /// True if the buffer was released, because the unit arrived or was given up.
     pub(crate) settled: bool,
 }
 
 impl Unit {
-    /// Header and payload bytes it puts into a datagram.
+    /// Returns the header and payload bytes that the unit takes in a datagram.
     pub(crate) fn len(&self) -> usize {
         let payload = self.segment.payload_len();
         if self.kind == UnitKind::TailSlice { payload } else { self.segment.shape.header_len() + payload }
     }
 
-    /// Granules it has; `None` if it cannot be sent in parts.
+    /// Returns the number of granules, or `None` if the unit cannot be sent in parts.
     pub(crate) fn granules(&self) -> Option<u8> {
         inner::granules(self.len())
     }
 
-    /// The granules from the first that is missing to the last, and how many the unit has.
+    /// Returns the granules from the first to the last missing one, and the unit's number of granules.
     pub(crate) fn missing(&self) -> Option<(Range<u8>, u8)> {
         let of = self.granules()?;
         let missing = !self.arrived & bits(&(0..of));
@@ -90,7 +93,7 @@ impl Unit {
     }
 }
 
-/// A run of granules of one unit, in flight.
+/// A range of granules of one unit that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) first: u8,
@@ -98,18 +101,18 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Where its bytes lie in a unit of `len` bytes.
+    /// Returns the range of its bytes within a unit of `len` bytes.
     pub(crate) fn bytes(self, len: usize) -> Range<usize> {
         usize::from(self.first) * GRANULE..(usize::from(self.end) * GRANULE).min(len)
     }
 }
 
-/// Granules as a set.
+/// Returns a range of granules as a set of bits.
 pub(crate) fn bits(granules: &Range<u8>) -> u16 {
     granules.clone().fold(0, |set, granule| set | 1u16.checked_shl(granule.into()).unwrap_or(0))
 }
 
-/// A unit's place in the slab.
+/// Index of a unit in the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitId(u32);
 
@@ -121,7 +124,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Takes over the buffer reference in `unit`.
+    /// Adds a unit, and takes ownership of its buffer reference.
     pub(crate) fn insert(&mut self, unit: Unit) -> UnitId {
         match self.free.pop() {
             Some(n) => {
@@ -142,17 +145,17 @@ impl Units {
         self.slots.get(id.0 as usize)?.as_ref()
     }
 
-    /// Takes the marker off a unit.
+    /// Removes and returns a unit's marker.
     pub(crate) fn take_marker(&mut self, id: UnitId) -> Option<OfRun<Marker>> {
         self.slots.get_mut(id.0 as usize)?.as_mut()?.marker.take()
     }
 
-    /// Still worth sending.
+    /// True if the unit is still to be sent.
     pub(crate) fn is_live(&self, id: UnitId) -> bool {
         self.get(id).is_some_and(|u| !u.settled)
     }
 
-    /// Notes the size of the datagram it is sent in.
+    /// Notes the size of the unit's datagram.
     pub(crate) fn note_sent(&mut self, id: UnitId, sent_bytes: u16) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.sent_bytes = sent_bytes;
@@ -165,47 +168,47 @@ impl Units {
         }
     }
 
-    /// A part arrived: whether with it the whole unit has.
+    /// Notes that a part arrived. Returns true if the whole unit has arrived now.
     pub(crate) fn part_arrived(&mut self, id: UnitId, part: Part) -> bool {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         unit.arrived |= bits(&(part.first..part.end));
         unit.missing().is_some_and(|(missing, _)| missing.is_empty())
     }
 
-    /// A unit that waits for a path is given up at `at`.
+    /// Sets the time at which a unit that waits for a path is given up.
     pub(crate) fn set_deadline(&mut self, id: UnitId, at: Instant) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.deadline = at;
         }
     }
 
-    /// Notes that it is repeated: how often it was by now.
+    /// Counts a retransmission, and returns the number so far.
     pub(crate) fn count_repeat(&mut self, id: UnitId) -> u8 {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return 0 };
         unit.repeats = unit.repeats.saturating_add(1);
         unit.repeats
     }
 
-    /// A part was lost: whether that is a reason to repeat, which it is once for all parts of one transmission.
+    /// Notes a lost part. Returns true if it causes a retransmission, at most once for all parts of one transmission.
     pub(crate) fn part_lost(&mut self, id: UnitId, part: Part) -> bool {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         let lost = bits(&(part.first..part.end)) & !unit.arrived;
         !unit.settled && lost != 0 && !core::mem::replace(&mut unit.repeating, true)
     }
 
-    /// What is missing of the unit is on its way: the next part lost is a reason to repeat again.
+    /// Notes that the missing granules were sent. The next lost part causes a retransmission again.
     pub(crate) fn parts_sent(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.repeating = false;
         }
     }
 
-    /// For how many units there is room.
+    /// Returns the number of units for which memory is allocated.
     pub(crate) fn room(&self) -> usize {
         self.slots.capacity()
     }
 
-    /// One place less names the unit.
+    /// Releases one reference to the unit.
     pub(crate) fn release(&mut self, id: UnitId, pool: &mut Pool) {
         let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
         let Some(unit) = slot else { return };
@@ -219,7 +222,7 @@ impl Units {
         }
     }
 
-    /// Gives the buffer back; returns false if that was done before.
+    /// Releases the buffer. Returns false if it was released before.
     pub(crate) fn settle(&mut self, id: UnitId, pool: &mut Pool) -> bool {
         match self.slots.get_mut(id.0 as usize) {
             Some(Some(unit)) if !unit.settled => {
@@ -231,7 +234,7 @@ impl Units {
         }
     }
 
-    /// Units held.
+    /// Returns the number of units.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

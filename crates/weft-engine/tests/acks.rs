@@ -1,4 +1,4 @@
-//! Acknowledgments on a way that is too narrow for them: the newest says what those before it said.
+//! TCP acknowledgements on a link that is too narrow for them: the newest replaces the queued ones before it.
 #![allow(missing_docs)]
 
 mod net;
@@ -12,7 +12,8 @@ const PSH: u8 = 0x08;
 /// Bytes of the header that a TUN device writes before a packet.
 const VNET: usize = 10;
 
-/// A TCP segment over IPv4 from node 0: an ACK number, flags, one SACK block above it or none, and data.
+/// Returns a TCP segment over IPv4 from node 0 with an ACK number, flags, data and optionally one SACK block above
+/// the ACK number.
 fn segment(port: u16, ack: u32, flags: u8, sack: bool, data: usize) -> Vec<u8> {
     let mut options = vec![1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
     if sack {
@@ -38,7 +39,7 @@ fn segment(port: u16, ack: u32, flags: u8, sack: bool, data: usize) -> Vec<u8> {
     packet
 }
 
-/// Port and ACK number of what arrived at node 1, and when.
+/// Returns the arrival time, port and ACK number of each segment that arrived at node 1.
 fn arrived(world: &mut World) -> Vec<(Duration, u16, u32)> {
     let delivered = world.delivered[1].drain(..);
     let field = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
@@ -47,7 +48,9 @@ fn arrived(world: &mut World) -> Vec<(Duration, u16, u32)> {
         .collect()
 }
 
-/// Sends `per_ms` acknowledgments of two connections for two seconds over a way of 1 Mbit/s, which carries about one a millisecond.
+/// Sends `per_ms` acknowledgements each millisecond on each of two connections for 2 s.
+///
+/// The link of 1 Mbit/s carries about one a millisecond.
 fn flood(policy: &Policy, per_ms: u32) -> (World, Vec<(Duration, u16, u32)>) {
     let mut world = World::new(&[direction(1, 10, 0.0)], policy);
     world.run_for(Duration::from_secs(1));
@@ -65,7 +68,8 @@ fn flood(policy: &Policy, per_ms: u32) -> (World, Vec<(Duration, u16, u32)>) {
     (world, all)
 }
 
-/// How long before the end the newest acknowledgment left that has arrived, in milliseconds.
+/// Returns the age of the newest acknowledgement that has arrived, relative to the end of the sending, in
+/// milliseconds.
 fn behind(all: &[(Duration, u16, u32)], port: u16, per_ms: u32) -> u32 {
     let newest = all.iter().filter(|(_, p, _)| *p == port).map(|(.., ack)| *ack).max().unwrap();
     2_000 - newest / 1_000 / per_ms
@@ -97,7 +101,7 @@ fn whatever_is_news_arrives_once_and_in_order() {
         let mut rng = Rng::new(seed);
         let mut world = World::new(&[direction(1, 10, 0.0)], &Policy::default());
         world.run_for(Duration::from_secs(1));
-        // What was sent, by port: the ACK number, and whether a later one may stand for it.
+        // Sent segments by port: the ACK number, and whether a later segment may replace this one.
         let mut sent = vec![Vec::new(); 3];
         let mut acks = [1_000u32, u32::MAX - 20_000, 1 << 31];
         for _ in 0..200 {
@@ -127,7 +131,7 @@ fn whatever_is_news_arrives_once_and_in_order() {
                     next = got.next();
                     continue;
                 }
-                // A later one says more.
+                // A later segment acknowledges more.
                 let more = sent[n + 1..].iter().any(|(later, _)| later.wrapping_sub(*ack) as i32 > 0);
                 assert!(*may_be_replaced && more, "seed {seed}: flow {flow} misses {ack}, the {n}th");
             }

@@ -1,5 +1,7 @@
-//! A node whose links and addresses change for ever: each change is over within a second, paths and their ids stay few, no packet number is
-//! used twice under a key, and nothing is left of what is gone.
+//! A node whose links and addresses change all the time. Each change must be over within a second.
+//!
+//! Paths and path ids must stay few. No packet number may be used twice under a key. No memory may remain of removed
+//! links.
 #![allow(missing_docs)]
 
 mod net;
@@ -15,16 +17,16 @@ use weft_session::{Cipher, Identity, KEY_LIFETIME};
 use weft_units::{Duration, Instant, LinkId, PathId, Rng, VpnId};
 use weft_wire::hop::HopHeader;
 
-/// The system's allocator; counts the bytes that are out.
+/// The system's allocator. It counts the bytes in use.
 struct Counting;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+// SAFETY: every method passes its arguments to the system's allocator unchanged, and returns its result.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller guarantees the conditions that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -41,12 +43,13 @@ static ALLOCATOR: Counting = Counting;
 const HOME: usize = 0;
 const HUB: usize = 1;
 const PORT: u16 = 51_900;
-/// Links of the home node at a time.
+/// Most links of the home node at one time.
 const MOST_LINKS: usize = 3;
-/// A change must be over within this.
+/// Longest time until a change must be over.
 const OVER_WITHIN: Duration = Duration::from_secs(1);
-/// Changes of a run, and after how many what is in use is what it will be.
+/// Number of changes in a run.
 const CHANGES: usize = 10_000;
+/// Number of changes after which memory use must no longer grow.
 const SETTLED: usize = 2_000;
 
 #[derive(Clone)]
@@ -55,30 +58,32 @@ struct HomeLink {
     name: String,
     address: SocketAddr,
     delay: Duration,
-    /// Its address is another than before: the hub learns the new one with the next datagram that leaves by the link.
+    /// True if the link's address has changed.
+    ///
+    /// The hub learns the new one with the next datagram that leaves by the link.
     is_rebound: bool,
 }
 
-/// What was lost while the address changed may count for a while.
+/// True if the path answers. A path may still count as degraded because of losses during the change.
 fn answers(path: &PathSnapshot) -> bool {
     matches!(path.state, PathState::Good | PathState::Degraded)
 }
 
 type Flight = (Instant, u64, usize, LinkId, SocketAddr, IpAddr, Vec<u8>);
 
-/// Two nodes: the hub has one link, the home node some that come and go.
+/// Two nodes. The hub has one link. The links of the home node appear and disappear.
 struct World {
     now: Instant,
     nodes: [Engine; 2],
     links: Vec<HomeLink>,
     hub: SocketAddr,
     flying: BinaryHeap<Reverse<Flight>>,
-    /// Numbers given so far, so that no id, name or address comes twice.
+    /// Counter that makes every id, name and address unique.
     serial: u64,
-    /// The newest packet number seen of each key and path.
+    /// Newest packet number seen for each key and path.
     newest: BTreeMap<(usize, u32, PathId), (u32, Instant)>,
     ids: BTreeSet<PathId>,
-    /// Packets that came out since the last change.
+    /// Packets delivered since the last change.
     delivered: [usize; 2],
     rng: Rng,
     buffer: Vec<u8>,
@@ -162,7 +167,7 @@ impl World {
         name
     }
 
-    /// One change of the class.
+    /// Makes one random change.
     fn change(&mut self) -> &'static str {
         let at = self.rng.below(self.links.len() as u64) as usize;
         match self.rng.below(7) {
@@ -227,7 +232,7 @@ impl World {
         }
     }
 
-    /// Under each key every path's packet numbers rise.
+    /// Checks that the packet numbers of each path rise under each key.
     fn check_number(&mut self, from: usize, datagram: &[u8]) {
         let Ok(header) = HopHeader::parse(datagram) else { return };
         if !header.packet_type.is_sealed() {
@@ -238,7 +243,7 @@ impl World {
         assert!(before.is_none_or(|(before, _)| before < header.packet_number_low), "{header:?} after {before:?}");
     }
 
-    /// No key is used for so long.
+    /// Forgets packet numbers under keys that can no longer be in use.
     fn forget_old_keys(&mut self) {
         let now = self.now;
         self.newest.retain(|_, (_, at)| now - *at < KEY_LIFETIME * 2);
@@ -261,7 +266,7 @@ impl World {
     }
 
     fn receive(&mut self, (at, _, to, link, source, here, bytes): Flight) {
-        // Who has moved since is not reached.
+        // A datagram to a former address is lost.
         let is_there = if to == HUB { self.hub.ip() == here } else { self.links.iter().any(|own| own.id == link) };
         if !is_there {
             return;
@@ -291,7 +296,7 @@ impl World {
         }
     }
 
-    /// Links that have no path which answers and may carry data, at both ends.
+    /// Returns the links without a path that answers and may carry data at both ends.
     fn without_path(&self) -> Vec<String> {
         let [home, hub] = [HOME, HUB].map(|node| self.nodes[node].snapshot(self.now).peers.swap_remove(0).paths);
         let works = |link: &&HomeLink| {
@@ -305,7 +310,7 @@ impl World {
         self.links.iter().filter(|link| !works(link)).map(|link| link.name.clone()).collect()
     }
 
-    /// What is wrong, for a failed test's output.
+    /// Returns a description of the state, for the output of a failed test.
     fn story(&self) -> String {
         let of = |path: &PathSnapshot| {
             let PathSnapshot { id, link_name, remote, state, active, .. } = path;
@@ -330,7 +335,9 @@ impl World {
         node.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len());
     }
 
-    /// Runs until all links have a path and packets cross both ways; how long that took.
+    /// Runs until all links have a path and packets arrive in both directions.
+    ///
+    /// Returns the time taken, or `None` after [`OVER_WITHIN`].
     fn settle(&mut self) -> Option<Duration> {
         let begin = self.now;
         self.delivered = [0; 2];

@@ -1,5 +1,7 @@
-//! Which pairs of a link here and an address there are opened: over the whole class of link counts, address counts and reachability, every link
-//! that reaches any address of the peer carries data.
+//! Opening of paths for pairs of a local link and a remote address, with random link counts, address counts and
+//! reachability.
+//!
+//! Every link that reaches an address of the peer must carry data.
 #![allow(missing_docs)]
 
 mod pairs;
@@ -9,10 +11,12 @@ use std::collections::BTreeSet;
 use weft_engine::Event;
 use weft_units::{Duration, Rng};
 
-/// Latest time at which every usable link must carry data. In the worst case a link tries twelve addresses, two at a time, 1.2 s each.
+/// Time by which every usable link must carry data.
+///
+/// In the worst case a link tries twelve addresses, two at a time, for 1.2 s each.
 const READY_WITHIN: Duration = Duration::from_secs(12);
 
-/// The links that reach an address of the peer and carry no data in a direction, after [`READY_WITHIN`].
+/// Returns the links that reach an address of the peer but carry no data in some direction after [`READY_WITHIN`].
 fn unused_links(draw: Draw) -> Vec<String> {
     let mut world = PairWorld::new(draw);
     world.run_for(READY_WITHIN);
@@ -38,7 +42,7 @@ fn every_link_that_reaches_an_address_carries() {
     }
 }
 
-/// Other addresses of the peer work than before, and those of before do not.
+/// Checks that links move to other addresses when the reachable ones stop working.
 #[test]
 fn links_follow_when_other_addresses_are_reached() {
     for seed in 0..100 {
@@ -46,7 +50,7 @@ fn links_follow_when_other_addresses_are_reached() {
         let mut world = PairWorld::new(Draw::of_class(&mut rng));
         world.run_for(Duration::from_secs(5));
         world.draw.redraw_reachability(&mut rng);
-        // A path that carried data is given up for another address after thirty probes, a second apart.
+        // A path that carried data is turned after thirty unanswered probes, one each second.
         world.run_for(Duration::from_secs(90));
         let unused = unused_links_now(&mut world);
         assert!(unused.is_empty(), "seed {seed}: {unused:?} unused with {:#?}", world.draw);

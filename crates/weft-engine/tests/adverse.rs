@@ -1,5 +1,6 @@
-//! Relays that drop, delay or alter a tenth of what they pass on, and handshakes that are replayed: what is altered is never delivered, and
-//! traffic goes round who does that.
+//! Relays that drop, delay or alter a tenth of the datagrams, and replayed handshakes.
+//!
+//! Altered data must never be delivered, and traffic must avoid the faulty relay.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -13,9 +14,9 @@ const A: usize = 0;
 const BAD: usize = 1;
 const GOOD: usize = 2;
 const D: usize = 3;
-/// The low bits of a relayed datagram's first byte.
+/// Low bits of the first byte of a relayed datagram.
 const RELAYED: u8 = 6;
-/// Runs of each kind.
+/// Number of runs for each kind of fault.
 const SEEDS: u64 = 12;
 const SHARE: f64 = 0.1;
 const HELD: Duration = Duration::from_millis(50);
@@ -31,7 +32,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A and D, which reach each other over two relays only; the way over the bad one is shorter by 4 ms. A calls.
+/// Returns nodes A and D, which reach each other only over two relays.
+///
+/// The route over the bad relay is 4 ms shorter. A initiates.
 fn diamond() -> Mesh {
     let mut wires = [wire(A, BAD), wire(A, GOOD), wire(BAD, D), wire(GOOD, D)];
     wires.iter_mut().filter(|wire| wire.ends.0 == GOOD || wire.ends.1 == GOOD).for_each(|wire| wire.delay = ms(7));
@@ -45,7 +48,7 @@ fn diamond() -> Mesh {
     Mesh::new(&wires, &knows)
 }
 
-/// From now on the bad relay is bad to what it passes on; its own sessions it keeps clean.
+/// Starts the fault of the bad relay. It affects only relayed datagrams, not the relay's own sessions.
 fn begin(mesh: &mut Mesh, fault: Fault, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut strikes = move |from: usize, bytes: &[u8]| from == BAD && bytes[0] & 0x0f == RELAYED && rng.chance(SHARE);
@@ -70,7 +73,7 @@ fn begin(mesh: &mut Mesh, fault: Fault, seed: u64) {
     }
 }
 
-/// The state of the path over a relay, and whether it is the one over the bad one.
+/// Returns the state of the path over a relay.
 fn state(mesh: &Mesh, relay: usize) -> PathState {
     let snapshot = mesh.nodes[A].snapshot(mesh.now);
     let over =
@@ -82,18 +85,19 @@ fn bytes_over(mesh: &Mesh, relay: usize) -> u64 {
     mesh.wires.iter().filter(|wire| wire.ends == (A, relay)).map(|wire| wire.sent[0]).sum()
 }
 
-/// What came of a fault.
+/// Result of one run.
 struct Outcome {
-    /// From its beginning until the path over the bad relay was worse than good.
+    /// Time from the start of the fault until the path over the bad relay was worse than good.
     noticed: Option<Duration>,
-    /// Of the packets sent from five seconds on, those that arrived, and how late the latest of 99 in 100 was.
+    /// Share of the packets sent from 5 s on that arrived.
     arrived: f64,
+    /// 99th percentile of their delay.
     p99: Duration,
-    /// The bad relay's part of what A sent in that time.
+    /// Share of A's bytes in that time that was sent over the bad relay.
     over_bad: f64,
 }
 
-/// A packet of `len` bytes each `every`, for twenty seconds after the fault's beginning.
+/// Sends a packet of `len` bytes in each interval of `every`, for 20 s after the start of the fault.
 fn run(fault: Fault, len: usize, every: Duration, seed: u64) -> Outcome {
     let mut mesh = diamond();
     mesh.run_for(Duration::from_secs(4));
@@ -142,8 +146,10 @@ fn run(fault: Fault, len: usize, every: Duration, seed: u64) -> Outcome {
     }
 }
 
-/// What comes over the bad relay at random decides when the shorter way is tried again. A tenth that is dropped or altered is never
-/// believed harmless; of a tenth that is delayed, sixteen packets in a row may know nothing.
+/// Checks that a relay that harms a tenth of the relayed datagrams is noticed and avoided.
+///
+/// Chance decides when the shorter route is tried again. Dropped or altered datagrams are always noticed. With a
+/// tenth delayed, sixteen packets in a row may pass unharmed.
 #[test]
 fn a_relay_that_harms_a_tenth_of_what_it_passes_on_is_noticed_and_gone_round() {
     for fault in [Fault::Drops, Fault::Alters, Fault::Delays] {
@@ -158,7 +164,8 @@ fn a_relay_that_harms_a_tenth_of_what_it_passes_on_is_noticed_and_gone_round() {
                 );
                 assert!(noticed.is_some_and(|after| after <= ms(2_000)) && arrived == 1.0);
                 soon += u64::from(noticed.is_some_and(|after| after <= ms(1_000)));
-                // As over the other relay alone, but for probes, and what is sent twice.
+                // The bound is the result over the other relay alone, with an allowance for probes and
+                // retransmissions.
                 round += u64::from(p99 <= ms(16) && over_bad <= 0.1);
             }
             let least = if fault == Fault::Delays { SEEDS * 3 / 4 } else { SEEDS };
@@ -170,7 +177,8 @@ fn a_relay_that_harms_a_tenth_of_what_it_passes_on_is_noticed_and_gone_round() {
     }
 }
 
-/// Every datagram of two nodes' meeting, again, later, from where they came: nothing begins or ends, nothing is delivered.
+/// Checks that a replay of every datagram of a handshake and session starts nothing, ends nothing and delivers
+/// nothing.
 #[test]
 fn replayed_handshakes_and_packets_change_nothing() {
     let mut mesh = diamond();

@@ -1,4 +1,4 @@
-//! In steady state no packet costs an allocation: a counting allocator watches two engines at work.
+//! In the steady state no packet causes an allocation. A counting allocator observes two engines at work.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -21,13 +21,13 @@ use weft_engine::{
 use weft_units::{Duration, Rate, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
-/// The system's allocator; notes what an engine asks of it while [`COUNTING`].
+/// The system's allocator. It records the engines' allocations while [`COUNTING`] is set.
 struct Counting;
 
 thread_local! {
     static COUNTING: Cell<bool> = const { Cell::new(false) };
     static COUNT: Cell<u64> = const { Cell::new(0) };
-    /// Where the first few came from.
+    /// Call sites of the first few allocations.
     static PLACES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -37,7 +37,7 @@ fn note() {
     if !COUNTING.get() || !is_in_engine() {
         return;
     }
-    // Looking where we are allocates as well.
+    // Capturing the backtrace allocates as well, so counting pauses.
     COUNTING.set(false);
     COUNT.set(COUNT.get() + 1);
     PLACES.with_borrow_mut(|places| {
@@ -49,7 +49,7 @@ fn note() {
     COUNTING.set(true);
 }
 
-/// The innermost frames of a backtrace that are our own: functions with the source lines below them.
+/// Returns the innermost frames of a backtrace that belong to weft: functions, each with its source line.
 fn own_frames(backtrace: &Backtrace) -> String {
     let text = backtrace.to_string();
     let lines: Vec<&str> = text.lines().collect();
@@ -58,11 +58,11 @@ fn own_frames(backtrace: &Backtrace) -> String {
     own.take(6).flatten().map(|line| format!("{line}\n")).collect()
 }
 
-// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+// SAFETY: every method passes its arguments to the system's allocator unchanged, and returns its result.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller guarantees the conditions that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -87,7 +87,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often engines allocated during `work`, and where.
+/// Returns the number of the engines' allocations during `work`, and their call sites.
 fn counted(work: impl FnOnce()) -> (u64, String) {
     COUNT.set(0);
     PLACES.with_borrow_mut(Vec::clear);
@@ -99,7 +99,7 @@ fn counted(work: impl FnOnce()) -> (u64, String) {
 
 const MSS: u16 = 1400;
 
-/// A TUN read of a TCP super-packet (TSO).
+/// Returns a TUN read of a TCP super-packet (TSO).
 fn super_packet(from: usize, port: u16, sequence: u32, payload: u16) -> Vec<u8> {
     let header = VnetHeader {
         flags: NEEDS_CSUM,
@@ -132,8 +132,10 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Both ways for `time`: bulk in super-packets (`queued` bytes ahead), voice and acknowledgements. Gives the units that came
-    /// out.
+    /// Sends in both directions for `time`: bulk in super-packets with up to `queued` bytes waiting, voice and
+    /// acknowledgements.
+    ///
+    /// Returns the number of units delivered.
     fn run(&mut self, world: &mut World, time: Duration, queued: u64) -> u64 {
         let received =
             |world: &World| (0..2).map(|n| world.nodes[n].snapshot(world.now).peers[0].received_packets).sum::<u64>();
@@ -158,7 +160,9 @@ impl Traffic {
     }
 }
 
-/// Allocations in ten seconds of traffic. Before them the node has met worse: memory that only a new peak asks for is there.
+/// Checks that 10 s of traffic cause no allocation.
+///
+/// The nodes have met worse conditions before, so that memory for peaks exists.
 fn in_steady_state(loss: f64, policy: &Policy) {
     in_steady_state_over([direction(30, 8, loss), direction(20, 30, loss)], policy);
 }
@@ -169,14 +173,14 @@ fn in_steady_state_over(links: [Direction; 2], policy: &Policy) {
 
 fn watch(mut world: World, links: [Direction; 2], mut traffic: Traffic) {
     world.run_for(Duration::from_millis(500));
-    // A VPN opens by its first packet.
+    // The first packet of a VPN opens it.
     world.send_raw_in(0, traffic.vpn, &udp(inner(0), inner(1), 4000, 0, 160));
     world.run_for(Duration::from_millis(500));
     meet_peaks(&mut world, &mut traffic);
     for (at, link) in links.iter().enumerate() {
         (0..2).for_each(|from| world.set(at, from, |spec| *spec = *link));
     }
-    // Each flow has met a hole by then: the ring that it waits in is made at the first.
+    // By then each flow has had a missing unit. The first one allocates the flow's ring of waiting units.
     traffic.run(&mut world, Duration::from_secs(60), 400_000);
     let mut units = 0;
     let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10), 400_000));
@@ -185,7 +189,7 @@ fn watch(mut world: World, links: [Direction; 2], mut traffic: Traffic) {
     assert_eq!(count, 0, "{units} units came out, and engines allocated:\n{places}");
 }
 
-/// Faster and longer links, more loss, longer queues, cuts.
+/// Exposes the nodes to faster and longer links, more loss, longer queues and outages.
 fn meet_peaks(world: &mut World, traffic: &mut Traffic) {
     world.nodes.iter_mut().for_each(fill_pool);
     for link in 0..2 {
@@ -226,7 +230,7 @@ fn no_packet_costs_an_allocation() {
     in_steady_state(0.0, &Policy::default());
 }
 
-/// Traffic in a VPN that enters the tunnel so.
+/// Checks that the traffic of a VPN with this entry causes no allocation in the steady state.
 fn in_steady_state_of_a_vpn(entry: &Entry) {
     let (links, vpn) = ([direction(30, 8, 0.01), direction(20, 30, 0.01)], VpnId(7));
     let configs = [0, 1].map(|node| {
@@ -255,7 +259,7 @@ fn no_packet_of_a_vpn_costs_an_allocation() {
 #[test]
 fn no_packet_of_a_window_costs_an_allocation() {
     for queue in [queue::QueueKind::FqCodel, queue::QueueKind::Codel, queue::QueueKind::Fred] {
-        // Slower, and the traffic would not be what is meant: losses are congestion to a window.
+        // A slower growth would reduce the traffic too much, because a window law takes losses for congestion.
         let law = AimdConfig { increase_packets: 100.0, decrease: 0.01, ..AimdConfig::default() };
         in_steady_state_of_a_vpn(&Entry { queue, control: Some(LoopConfig::AimdWindow(law)), ..Entry::default() });
     }
@@ -289,7 +293,9 @@ fn no_schedule_costs_an_allocation() {
     }
 }
 
-/// The ends of two relays, and the relays themselves: packets of many lengths both ways, so that batches are of many lengths too.
+/// Checks the two ends of a relayed route and the relays themselves.
+///
+/// Packets of many lengths in both directions make batches of many lengths.
 fn in_steady_state_over_relays(mut mesh: Mesh) {
     mesh.nodes.iter_mut().for_each(fill_pool);
     mesh.run_for(Duration::from_secs(3));
@@ -320,7 +326,9 @@ fn no_relayed_packet_costs_an_allocation() {
     in_steady_state_over_relays(Mesh::chain(2));
 }
 
-/// The traffic takes 10 Mbit/s one way, in bursts that have to wait.
+/// Checks that relayed packets cause no allocation while they wait.
+///
+/// The traffic takes 10 Mbit/s in one direction, in bursts.
 #[test]
 fn no_relayed_packet_that_waits_costs_an_allocation() {
     let limited = |config: EngineConfig| {

@@ -1,4 +1,6 @@
-//! Nothing that one peer does in a turn holds up a packet of another. Peers take turns at the TUN device, and give up buffers by what they hold.
+//! No action of one peer may delay the packets of another.
+//!
+//! Peers take turns at the TUN device, and give up buffers in proportion to the buffers that they hold.
 #![allow(missing_docs)]
 
 mod lies;
@@ -15,12 +17,12 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{InnerHeader, PartHeader};
 
 const HUB: PeerId = PeerId(0);
-/// What the daemon writes in a turn.
+/// Most writes of the daemon in one turn.
 const WRITES: usize = 1_024;
-/// The peers' nodes in the tunnel; the hub is node 1.
+/// Tunnel addresses of the peers' nodes. The hub is node 1.
 const NODES: [usize; 2] = [0, 2];
 
-/// A hub with two peers, each of which says what the test wants.
+/// A hub with two peers, which send what the test chooses.
 struct Hub {
     engine: Engine,
     sessions: [Sessions; 2],
@@ -110,7 +112,7 @@ impl Hub {
         self.say(peer, PacketType::Control, &room[..len]);
     }
 
-    /// A unit whose packet has its number as payload.
+    /// Sends a unit whose packet contains the flow and the unit's number.
     fn unit(&mut self, peer: usize, flow: u16, seq: u32) {
         let mut bytes = vec![0; 6];
         InnerHeader::packet(false, FlowId(flow), FlowSeq::new(seq)).emit(&mut bytes).unwrap();
@@ -121,7 +123,7 @@ impl Hub {
         self.say(peer, PacketType::Data, &bytes);
     }
 
-    /// A first part of a unit; the rest never comes.
+    /// Sends the first part of a unit without the remaining parts.
     fn half(&mut self, peer: usize, flow: u16, seq: u32) {
         let unit = InnerHeader::packet(false, FlowId(flow), FlowSeq::new(seq));
         let mut bytes = vec![0; 7];
@@ -130,7 +132,7 @@ impl Hub {
         self.say(peer, PacketType::DataPart, &bytes);
     }
 
-    /// What the daemon writes in a turn: peer, flow and number of each packet. And whether there is more.
+    /// Returns the packets of one turn of the daemon (peer, flow and number of each), and whether more remain.
     fn written(&mut self) -> (Vec<(usize, u16, u32)>, bool) {
         let mut written = Vec::new();
         let is_more = self.engine.deliver_some(WRITES, |_, pieces| {
@@ -155,7 +157,7 @@ impl Hub {
     }
 }
 
-/// A way to let go of all that is held: the wait is over, the sender gave up what is missing, or it comes after all.
+/// Releases all held units: the hold time ends, the sender gives up the missing units, or they arrive after all.
 fn release(hub: &mut Hub, way: usize, flows: u16, holes: u32) {
     match way {
         0 => {
@@ -176,7 +178,7 @@ fn what_a_peer_saved_up_holds_up_nobody() {
     for round in 0..9 {
         let mut hub = Hub::new();
         hub.frames(0, &[Frame::Hold { hold_us: 5_000_000 }]);
-        // Few flows with much, or many with little; where one unit fills the hole there is but one.
+        // Use few flows with many units, or many flows with few. If one unit fills the gap, use a single flow.
         let way = round % 3;
         let flows = 1 + rng.below(60) as u16;
         let held = (2_000 + rng.below(28_000) as u32).div_ceil(flows.into()).min(8_000);
@@ -208,7 +210,10 @@ fn what_a_peer_saved_up_holds_up_nobody() {
     }
 }
 
-/// A peer fills buffers in every way there is, and the daemon writes little. Then another peer's packets find room, each in its turn.
+/// Checks that buffers are taken from the peer that holds most.
+///
+/// One peer fills buffers in every possible way while the daemon writes little; the other peer's packets must still
+/// pass in turn.
 #[test]
 fn buffers_are_taken_back_from_whoever_holds_most() {
     let mut rng = Rng::new(12);

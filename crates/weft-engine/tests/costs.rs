@@ -1,8 +1,9 @@
-//! What one authentic peer makes a node do for one datagram: for every frame type, size and content it is bounded.
+//! Bounds the work that one datagram of an authentic peer can cause, for every frame type, size and content.
 //!
-//! Each kind draws datagrams that cost as much as its author could make them. The test measures the time of each, and of a calibration loop
-//! beside it. It runs everything three times with the same draws and keeps the least time of each datagram, so that what else the machine
-//! does counts little. Print the table with `cargo test --release -p weft-engine --test costs -- --nocapture`.
+//! Each kind draws datagrams that cost as much as the author could achieve. The test measures the time of each
+//! datagram and of a calibration loop. It runs everything three times with the same draws, and keeps the least time
+//! of each datagram, to suppress other load of the machine. Print the table with `cargo test --release -p weft-engine
+//! --test costs -- --nocapture`.
 #![allow(missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the time that work takes is what is measured")]
 
@@ -23,20 +24,23 @@ use weft_wire::hop::PacketType;
 
 const DATAGRAMS: usize = 700;
 const RUNS: usize = 3;
-/// Maximum 99.9th percentile of a kind, in turns of the calibration loop. A turn takes about 2 µs. The bound is generous: the costs that led to
-/// this test were several thousand turns.
+/// Largest allowed 99.9th percentile of a kind, in turns of the calibration loop, which takes about 2 µs a turn.
+///
+/// The bound is generous. The costs that led to this test were several thousand turns.
 const MOST_TURNS: f64 = 50.0;
-/// Maximum time for what is due after a datagram, in µs. What many datagrams have left to do may come due after one of them.
+/// Longest time for the work that is due after a datagram, in µs.
+///
+/// The remaining work of many datagrams may become due after one of them.
 const MOST_DUE_US: f64 = 5_000.0;
 
-/// Holds a node with a session, VPNs and a root key, and the liar that is its peer.
+/// A node with a session, VPNs and a root key, and the lying peer.
 struct Bench {
     liar: Liar,
     draw: Draw,
     buffer: Vec<u8>,
-    /// Added to the port from which the next datagram comes.
+    /// Offset of the source port of the next datagram.
     port: u16,
-    /// Events of the kind measured last.
+    /// Number of events of the kind measured last.
     events: usize,
 }
 
@@ -67,7 +71,7 @@ impl Bench {
         bench
     }
 
-    /// Has the node take a datagram in and do what is due after it. Gives the time that each took.
+    /// Lets the node process a datagram and the work that is due afterwards. Returns the time of each.
     fn take(&mut self, path: u8, (packet_type, plaintext): Datagram) -> [Time; 2] {
         let datagram = self.liar.seal(path, packet_type, &plaintext);
         self.liar.world.now += Duration::from_micros(200);
@@ -82,7 +86,9 @@ impl Bench {
         [started.elapsed(), self.turn()]
     }
 
-    /// What the node has to do and to say, and the time that takes. The liar reads the numbers of its datagrams, unmeasured.
+    /// Runs the node's due work and polls its output.
+    ///
+    /// Returns the time taken. The liar's reading of packet numbers is not measured.
     fn turn(&mut self) -> Time {
         let (now, node) = (self.liar.world.now, &mut self.liar.world.nodes[1]);
         let mut started = Clock::now();
@@ -108,14 +114,16 @@ impl Bench {
         }
     }
 
-    /// A few packets toward the liar, so that there is something to report.
+    /// Sends a few packets toward the liar, so that it has something to report.
     fn send(&mut self) {
         for number in 0..4 {
             self.liar.world.send(1, 4_000, number, 100);
         }
     }
 
-    /// How long each datagram of a kind takes, and what is due after it. They are full, or of any length and from any of several ports.
+    /// Measures the datagrams of a kind, either full ones or ones of random length from several ports.
+    ///
+    /// Returns the time of each and of the work due afterwards.
     fn measure(&mut self, kind: &Kind, is_full: bool) -> Vec<[Time; 2]> {
         self.events = 0;
         let times = (0..DATAGRAMS).map(|n| {
@@ -133,7 +141,7 @@ impl Bench {
     }
 }
 
-/// Without this the node sends nothing by the path.
+/// Returns a datagram that puts the path into use. Without it the node sends nothing by the path.
 fn use_path() -> Datagram {
     let mut room = [0; 16];
     let mut writer = FrameWriter::new(&mut room);
@@ -143,12 +151,12 @@ fn use_path() -> Datagram {
     (PacketType::Control, room[..len].to_vec())
 }
 
-/// One turn of the calibration loop: a byte after another of a long datagram is mixed into a sum.
+/// Runs one turn of the calibration loop, which mixes the bytes of a long datagram into a sum.
 fn calibrate(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How long a turn of the calibration loop takes: the least of many.
+/// Returns the time of one turn of the calibration loop: the least of many.
 fn turn_time() -> Time {
     let bytes = vec![7; 1_500];
     let once = || {
@@ -159,14 +167,14 @@ fn turn_time() -> Time {
     (0..10_000).map(|_| once()).min().unwrap()
 }
 
-/// Median, 99.9th percentile and largest.
+/// Returns the median, the 99.9th percentile and the largest value.
 fn spread(mut times: Vec<Time>) -> [f64; 3] {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
     [at(0.5), at(0.999), at(1.0)]
 }
 
-/// A kind, whether its datagrams are full, and the least times of each datagram and of what is due after it.
+/// Least times of the datagrams of one kind and of the work due after each.
 struct Series {
     kind: &'static Kind,
     is_full: bool,

@@ -1,4 +1,4 @@
-//! Drills, and what is said of flows: a link or a node falls silent for a while, on purpose.
+//! Drills: a link or a node is silenced on purpose for a limited time. Also checks the explanations of flows.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -13,14 +13,16 @@ const B: usize = 1;
 const C: usize = 2;
 const D: usize = 3;
 
-/// The interval of a drill's probes. The last before a cut and the first after it may each be so far from it.
+/// Interval of a drill's probes.
+///
+/// The last probe before a cut and the first one after it may each be this far from the cut.
 const PROBE_EVERY: Duration = Duration::from_millis(20);
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A and D, which reach each other over B and over C only; over B it is faster. A calls.
+/// Returns nodes A and D, which reach each other only over B and over C. The route over B is faster. A initiates.
 fn diamond() -> Mesh {
     let mut wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D)];
     wires[1].delay = ms(8);

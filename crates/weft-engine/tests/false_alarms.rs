@@ -1,4 +1,6 @@
-//! A path that loses and wanders, but works, is never called down; one that gets worse is demoted soon, and comes back for good.
+//! A lossy path with jitter that works must never go down.
+//!
+//! A path that becomes worse must be demoted soon, and must recover for good.
 #![allow(missing_docs)]
 
 mod net;
@@ -11,7 +13,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Two links that lose a fifth each way, and hold each datagram back by up to 50 ms more. `WEFT_HOURS` says how long; an hour.
+/// Checks that 20 % loss and 50 ms of jitter in each direction are not taken for an outage.
+///
+/// `WEFT_HOURS` sets the duration, one hour by default.
 #[test]
 fn a_fifth_lost_and_jitter_of_fifty_milliseconds_are_no_outage() {
     let hours: u64 = option_env!("WEFT_HOURS").and_then(|hours| hours.parse().ok()).unwrap_or(1);
@@ -38,7 +42,7 @@ fn a_fifth_lost_and_jitter_of_fifty_milliseconds_are_no_outage() {
     }
 }
 
-/// Events of a path's state at node 0 since the last call.
+/// Returns the state changes of a link's paths at node 0 since the last call.
 fn states(world: &mut World, link: &str) -> Vec<(Instant, PathState)> {
     let snapshot = world.nodes[0].snapshot(world.now);
     let ids: Vec<_> = snapshot.peers[0].paths.iter().filter(|p| p.link_name == link).map(|p| p.id).collect();
@@ -49,7 +53,7 @@ fn states(world: &mut World, link: &str) -> Vec<(Instant, PathState)> {
     std::mem::take(&mut world.events).into_iter().filter_map(of_path).collect()
 }
 
-/// A brownout: 15 % loss from one moment to the next, for an hour, and then none.
+/// Checks a brownout: 15 % loss starts suddenly, lasts for an hour and ends.
 #[test]
 fn a_brownout_is_seen_within_a_second_and_does_not_flap() {
     let mut world = World::new(&[direction(10, 20, 0.0), direction(10, 25, 0.0)], &Policy::default());

@@ -1,4 +1,4 @@
-//! Sparse flows avoid a link that comes and goes, until the link has stayed up for a while.
+//! Sparse flows must avoid a link that fails repeatedly until it has stayed up for a while.
 #![allow(missing_docs)]
 
 mod net;
@@ -11,17 +11,17 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// The number of a packet of bulk.
+/// Number of each packet of bulk.
 const BULK: u64 = 1 << 32;
 
-/// Two links, the first of which is the faster one, with a packet each 50 ms.
+/// Two links, of which the first is faster, and a packet each 50 ms.
 struct Flapping {
     world: World,
     number: u64,
     carries: bool,
-    /// What the first has carried so far.
+    /// Bytes that the first link has carried so far.
     sent_bytes: u64,
-    /// Counts how often the first link began to carry the packets of node 0.
+    /// Number of times that the first link began to carry the packets of node 0.
     switches: u32,
     longest_gap: Duration,
 }
@@ -49,7 +49,9 @@ impl Flapping {
         }
     }
 
-    /// Whether the last packet left by the first link. Probes and reports are shorter, probes of the MTU longer.
+    /// True if the last packet left by the first link.
+    ///
+    /// Probes and reports are shorter than a packet, and MTU probes longer.
     fn carries_now(&mut self) -> bool {
         let before = std::mem::replace(&mut self.sent_bytes, self.world.sent_bytes(0, 0));
         (560..1_000).contains(&(self.sent_bytes - before))
@@ -103,7 +105,7 @@ fn a_link_on_probation_is_used_where_there_is_no_other() {
     assert!(link.longest_gap <= ms(100), "{:?}", link.longest_gap);
 }
 
-/// Links drawn at random, the first of which falls two to six times. It is on probation for 2 to 32 s then.
+/// Checks random links, of which the first fails two to six times. It is then on probation for 2 to 32 s.
 #[test]
 fn bulk_uses_a_link_on_probation_from_its_first_answer_while_a_call_keeps_to_the_steady_one() {
     let mut rng = Rng::new(5);
@@ -112,7 +114,7 @@ fn bulk_uses_a_link_on_probation_from_its_first_answer_while_a_call_keeps_to_the
         let fast = between(10, 40);
         let links = [direction(fast, between(5, 20), 0.0), direction(between(2, 8), between(21, 40), 0.0)];
         let mut link = Flapping::new(&links);
-        // The paths learn what they can carry.
+        // This traffic lets the paths learn their capacity.
         for _ in 0..2_000 {
             (0..fast / 5).for_each(|_| link.world.send(0, 8_000, BULK, 1_200));
             link.world.run_for(ms(1));

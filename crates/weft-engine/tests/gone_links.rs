@@ -1,4 +1,6 @@
-//! Links that lead nowhere, go for good and come back: nothing is sent where no route leads, and what is gone is shown at neither end.
+//! Links without routes, and links that are removed and return.
+//!
+//! Nothing must be sent where no route exists, and removed paths must not be shown at either end.
 #![allow(missing_docs)]
 
 mod pairs;
@@ -9,14 +11,14 @@ use std::net::IpAddr;
 use weft_engine::LinkEvent;
 use weft_units::{Duration, LinkId, Rng};
 
-/// Longest time until a link that is up has its path, and the other end knows of those that are gone.
+/// Longest time until an active link has its path and the other end has learnt which paths are gone.
 const SETTLED: Duration = Duration::from_secs(15);
 
 fn id(link: usize) -> LinkId {
     LinkId(link as u32 + 1)
 }
 
-/// Tells the home node the routes: they lead by each link to what it reaches.
+/// Reports to the home node the addresses that the link does not reach.
 fn tell_routes(world: &mut PairWorld, link: usize) {
     let far = (0..world.draw.is_ipv6.len()).filter(|address| !world.draw.links[link].reaches[*address]);
     let far: Vec<IpAddr> = far.map(|address| world.draw.address(address)).collect();
@@ -30,7 +32,7 @@ fn forget(world: &mut PairWorld, link: usize) {
     world.nodes[0].forget_link(now, id(link));
 }
 
-/// Links that the home node shows paths of, and how many paths the hub shows.
+/// Returns the links for which the home node shows paths, and the number of paths that the hub shows.
 fn shown(world: &PairWorld) -> (BTreeSet<String>, usize) {
     let own = world.peer(0).paths.iter().map(|path| path.link_name.clone()).collect();
     (own, world.peer(1).paths.len())

@@ -1,4 +1,4 @@
-//! What counts as load: handshakes of those who know this node's public key.
+//! Handshake load: only handshakes of senders that know this node's public key count.
 #![allow(missing_docs)]
 
 mod net;
@@ -10,7 +10,7 @@ use weft_session::{Cipher, Identity, PeerConfig, Sessions};
 use weft_units::{Duration, PeerId, Rng};
 use weft_wire::hop::PacketType;
 
-/// The initiation of a stranger that knows the hub's public key.
+/// Returns an initiation of a stranger that knows the hub's public key.
 fn stranger(world: &World) -> Vec<u8> {
     let hub = PeerConfig::from(Identity::from_secret([2; 32]).public_key());
     let own = Identity::from_secret([99; 32]);
@@ -20,7 +20,9 @@ fn stranger(world: &World) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// Home calls anew while somebody floods the hub: how many cookies the hub asks for with, and whether there is a session a second later.
+/// Lets the home node initiate while a flood reaches the hub.
+///
+/// Returns the number of cookie replies, and whether a session exists a second later.
 fn call_under(flood: impl Fn(&mut Rng, &[u8]) -> Vec<u8>) -> (usize, bool) {
     let mut rng = Rng::new(7);
     let mut world = World::new(&[direction(50, 10, 0.0)], &Policy::default());
@@ -45,7 +47,7 @@ fn call_under(flood: impl Fn(&mut Rng, &[u8]) -> Vec<u8>) -> (usize, bool) {
 
 #[test]
 fn datagrams_without_the_right_mac_are_no_load() {
-    // Any byte changed, any length, or made up.
+    // Each datagram has a byte changed, another length, or random content.
     let damaged = |rng: &mut Rng, first: &[u8]| {
         let mut datagram = first.to_vec();
         match rng.below(3) {

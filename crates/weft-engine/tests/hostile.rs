@@ -1,4 +1,5 @@
-//! A live session among forged, replayed and broken datagrams, restarts, rebinding NATs, links that go and black holes.
+//! A live session under attack and failure: forged, replayed and damaged datagrams, restarts, NAT rebinding, removed
+//! links and MTU black holes.
 #![allow(missing_docs)]
 
 mod net;
@@ -25,7 +26,9 @@ fn two_links() -> World {
     world
 }
 
-/// One packet each millisecond from `from` for `time`, while `meanwhile` does its worst. What came out at the other end, and when.
+/// Sends one packet each millisecond from `from` for `time`, while `meanwhile` interferes.
+///
+/// Returns the number and time of each packet delivered.
 fn voice(
     world: &mut World,
     from: usize,
@@ -52,7 +55,7 @@ fn longest_gap(arrivals: &[(Instant, u64)]) -> Duration {
     arrivals.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or_default()
 }
 
-/// Sends `count` packets and says which arrived.
+/// Sends `count` packets and returns the numbers of those that arrived.
 fn deliver(world: &mut World, from: usize, count: u64) -> Vec<u64> {
     (0..count).for_each(|number| world.send(from, VOICE, number, 64));
     world.run_for(ms(300));
@@ -63,7 +66,8 @@ fn somebody(rng: &mut Rng) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::from(rng.next_u64() as u32).into(), 1 + rng.below(60_000) as u16)
 }
 
-/// A datagram nobody sent: noise, noise with a plausible first byte, or a true one cut, stretched or changed.
+/// Returns a forged datagram: noise, noise with a plausible first byte, or a true datagram that was cut, extended or
+/// changed.
 fn forged(rng: &mut Rng, seen: &[Seen]) -> Vec<u8> {
     let mut bytes = match rng.below(4) {
         0 => (0..rng.below(1600)).map(|_| rng.next_u64() as u8).collect(),
@@ -84,7 +88,7 @@ fn forged(rng: &mut Rng, seen: &[Seen]) -> Vec<u8> {
     bytes
 }
 
-/// Whoever is not on the way can forge ICMP errors: a session with them goes on packet for packet as one without.
+/// Checks that ICMP errors forged off the route change nothing: a session continues exactly as one without them.
 #[test]
 fn forged_icmp_errors_change_nothing_of_a_session() {
     let all =
@@ -150,7 +154,7 @@ fn what_comes_twice_or_late_is_delivered_once() {
     let mut later: Vec<Seen> = Vec::new();
     let out = voice(&mut world, 0, Duration::from_secs(2), |world, _| {
         for seen in world.seen.replace(Vec::new()).unwrap_or_default() {
-            // Our own copies are seen as well: do not breed.
+            // The injected copies are recorded as well. They must not be injected again.
             if later.iter().all(|l| l.bytes != seen.bytes) {
                 world.inject(seen.to, seen.link, seen.source, &seen.bytes);
                 later.push(seen);
@@ -199,7 +203,8 @@ fn a_restarted_peer_is_back_within_one_handshake() {
         let restarted_at = world.now;
         let out = voice(&mut world, 0, Duration::from_secs(4), |_, _| {});
         let back = out.first().map(|(at, _)| *at - restarted_at);
-        // A handshake may find its first datagram lost: the path must be missed first, and a retry takes a second.
+        // The first datagram of a handshake may be lost. The failure of the path must be detected first, and a retry
+        // takes a second.
         assert!(back.is_some_and(|b| b < Duration::from_secs(2)), "node {node}: {back:?}\n{}", net::story(&world));
         assert_eq!(deliver(&mut world, 1, 10), (0..10).collect::<Vec<_>>(), "node {node}, the other way");
     }
@@ -246,9 +251,9 @@ fn a_rebinding_nat_is_followed() {
     for link in 0..2 {
         world.rebind(0, link, 60_000 + link as u16);
     }
-    // The node behind the NAT speaks; from then on it is heard at its new place.
+    // The node behind the NAT sends. From then on the peer uses its new address.
     assert_eq!(deliver(&mut world, 0, 20), (0..20).collect::<Vec<_>>());
-    // The path without traffic speaks by its next sign of life.
+    // The path without traffic learns the new address by its next keepalive.
     world.run_for(Duration::from_secs(16));
     let out = voice(&mut world, 1, Duration::from_secs(1), |_, _| {});
     assert_eq!(numbers(&out), (0..1000).collect::<Vec<_>>(), "{}", net::story(&world));
@@ -356,7 +361,7 @@ fn an_authentic_liar_harms_nobody() {
             let mut noise: Vec<u8> = (0..rng.below(100)).map(|_| rng.next_u64() as u8).collect();
             match rng.below(4) {
                 0 => {
-                    // Small numbers: known frame types, known flows and paths.
+                    // Small numbers match known frame types, flows and paths.
                     noise.iter_mut().for_each(|byte| *byte = if rng.chance(0.7) { *byte % 9 } else { *byte });
                     liar.say(path, PacketType::Control, &noise);
                 }

@@ -1,4 +1,4 @@
-//! What weft itself sends while hosts send little or nothing: each packet of theirs pays for what is sent beside it.
+//! Traffic of weft itself while hosts send little or nothing. Each host packet allows a limited amount of it.
 #![allow(missing_docs)]
 
 mod net;
@@ -8,9 +8,9 @@ use weft_engine::Policy;
 use weft_units::{Duration, Rng};
 
 const MONTH_S: f64 = 86_400.0 * 30.0;
-/// What an idle link may cost in a month.
+/// Most traffic of an idle link, in MB a month.
 const IDLE_MB: f64 = 60.0;
-/// IP bytes of a probe from each end, with answers, reports and copies of reports by the fastest link.
+/// IP bytes of a probe from each end, with answers, reports and the copies of reports on the fastest link.
 const PROBES: u64 = 400;
 const PORT: u16 = 7_000;
 /// IP and UDP header bytes of the hosts' packets.
@@ -20,7 +20,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Two nodes and links between them that are no longer new.
+/// Two nodes, with links that have been up for a while.
 struct Line {
     world: World,
     links: usize,
@@ -34,12 +34,14 @@ impl Line {
         Line { world, links }
     }
 
-    /// IP bytes sent so far on each link, both ways together.
+    /// Returns the IP bytes sent so far on each link in both directions.
     fn sent(&self) -> Vec<u64> {
         (0..self.links).map(|link| self.world.sent_bytes(link, 0) + self.world.sent_bytes(link, 1)).collect()
     }
 
-    /// IP bytes on each link while a packet of `payload` bytes leaves `every` so often for `time`, from both ends or from one.
+    /// Sends a packet of `payload` bytes in each interval of `every` for `time`, from one or both ends.
+    ///
+    /// Returns the IP bytes on each link.
     fn talk(&mut self, time: Duration, every: Duration, payload: usize, both: bool) -> Vec<u64> {
         let (before, end, mut number) = (self.sent(), self.world.now + time, 0);
         while self.world.now < end {
@@ -67,7 +69,8 @@ fn idle_links_cost_less_than_sixty_megabytes_a_month_each() {
     }
 }
 
-/// What is sent beside a flow of any pace, over all links: in proportion to the flow, and what idle paths cost anyhow.
+/// Checks that the overhead beside a flow of any rate, over all links, is proportional to the flow plus the cost of
+/// idle paths.
 #[test]
 fn a_flow_pays_for_what_is_sent_beside_it() {
     let mut rng = Rng::new(2);
@@ -80,10 +83,10 @@ fn a_flow_pays_for_what_is_sent_beside_it() {
         let time = every * packets as u32;
         let sent: u64 = line.talk(time, every, payload, both).iter().sum();
         let packets = packets * if both { 2 } else { 1 };
-        // Its own headers, a report, and a probe from each end on each link.
+        // Bytes for each packet: its headers, a report, and a probe from each end on each link.
         let each = payload as u64 + HEADERS + 150 + 75 + links as u64 * PROBES;
         let idle = (line.links as f64 * IDLE_MB * 1e6 / MONTH_S * time.as_secs_f64()) as u64;
-        // The watch may have been paid for before.
+        // Earlier packets may have paid for probing.
         let bound = packets * each + idle + links as u64 * 30 * PROBES;
         assert!(
             sent <= bound,

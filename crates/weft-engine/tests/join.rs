@@ -1,4 +1,4 @@
-//! A network without configured peers: each node knows one other, and all find each other.
+//! A network without configured peers. Each node knows one other node, and all must find each other.
 #![allow(missing_docs)]
 
 mod cloud;
@@ -13,7 +13,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Nodes each of which knows the one before.
+/// Returns nodes of which each knows the previous one.
 fn chain(nodes: usize) -> Cloud {
     let mut cloud = Cloud::new();
     for node in 0..nodes {
@@ -23,7 +23,7 @@ fn chain(nodes: usize) -> Cloud {
     cloud
 }
 
-/// The keys of those who are peers of a node by certificate.
+/// Returns the keys of a node's certified peers.
 fn certified(cloud: &Cloud, node: usize) -> Vec<weft_session::PublicKey> {
     cloud.nodes[node].engine.certified_peers().map(|peer| peer.certificate.claims().public_key).collect()
 }
@@ -37,7 +37,7 @@ fn is_member(cloud: &Cloud, node: usize, of: usize) -> bool {
     member(cloud, node, of).is_some_and(|member| member.standing == Standing::Member)
 }
 
-/// Why a node says it has not met those it began with.
+/// Returns the reasons for which a node reported its first contacts as unmet.
 fn unmet(cloud: &Cloud, node: usize) -> Vec<Unmet> {
     let of = |(at, _, event): &(usize, _, Event)| match event {
         Event::Unmet { why, .. } if *at == node => Some(why.clone()),
@@ -127,7 +127,7 @@ fn nodes_that_cannot_be_called_meet_over_a_relay_they_have_in_common() {
     assert!(member(&cloud, homes[0], homes[1]).unwrap().is_relayed);
     assert!(!member(&cloud, homes[0], relay).unwrap().is_relayed);
     assert_eq!(cloud.sent.get(&(homes[0], homes[1])), None, "nothing comes through the NATs");
-    // Whoever can be called is called: home 1 by nobody, the newcomer by it.
+    // A node that can be called is called. No node calls home 1, which calls the newcomer itself.
     let newcomer = cloud.add(certificate(3), &[contact(0)]);
     cloud.run_for(ms(5_000));
     cloud.assert_all_reach_all(&[relay, homes[0], homes[1], newcomer]);

@@ -1,4 +1,4 @@
-//! Nodes tell each other what they call their links, also over links that lose much, and after a restart of either.
+//! Nodes must learn each other's link names, over lossy links and after restarts of either node.
 #![allow(missing_docs)]
 
 mod net;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use weft_engine::Policy;
 use weft_units::Rng;
 
-/// For each path of `node` the name of the link here, what the peer is said to call its end, and what it calls it.
+/// Returns for each path of `node` the local link name, the remote link name as received, and the remote node's
+/// actual name for it.
 fn names(world: &World, node: usize) -> Vec<(String, Option<String>, Option<String>)> {
     let paths = |node: usize| world.nodes[node].snapshot(world.now).peers[0].paths.clone();
     let theirs = paths(1 - node);

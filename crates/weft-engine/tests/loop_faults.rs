@@ -1,5 +1,7 @@
-//! Loops of VPNs among lost, repeated, late and forged markers and reports, restarts, rekeys, paths that go and VPNs that come and go: what
-//! goes wrong costs time, and nothing of it stays.
+//! Loops of VPNs with lost, repeated, late and forged markers and reports, restarts, rekeys, and paths and VPNs that
+//! appear and disappear.
+//!
+//! A fault may cost time, but must leave no lasting error.
 #![allow(missing_docs)]
 
 mod net;
@@ -19,7 +21,8 @@ fn all_laws() -> [Option<LoopConfig>; 3] {
     [window(), accumulation(Rate::from_mbps(1_000)), explicit_rate()]
 }
 
-/// Does something to units with markers, which node 0 sends, or to all that node 1 says, reports among it.
+/// Returns a meddler for node 0's units with markers, or for all control datagrams of node 1, which contain the
+/// reports.
 fn meddle(from: usize, mut what: impl FnMut(&mut Rng) -> Vec<Duration> + 'static) -> Meddler {
     let mut rng = Rng::new(3);
     Box::new(move |sender, datagram| {
@@ -33,14 +36,14 @@ fn later(rng: &mut Rng) -> Duration {
     Duration::from_micros(rng.below(60_000))
 }
 
-/// Sends nothing more and waits until all is settled: sent = delivered + lost + in flight, of which nothing is left.
+/// Stops sending and waits until sent = delivered + lost + in flight, with nothing left in flight.
 fn settle(world: &mut World, number: u32) {
     world.run_for(ms(6_000));
     let (sent, received) = (of(world, 0, number).totals.sent_packets, of(world, 1, number).totals.received_packets);
     let abandoned = world.nodes[0].snapshot(world.now).peers[0].abandoned_units;
     let entry = entry(world, 0, number);
     assert_eq!((entry.queued_packets, entry.sent_packets), (0, sent), "all that left its queue was sent");
-    // What was given up for want of a report may have arrived.
+    // Units that were given up for lack of a report may have arrived.
     assert!(received <= sent && sent <= received + abandoned, "{received} and {abandoned} of {sent}: {entry:?}");
     assert_eq!(entry.control.map(|control| control.in_flight_bytes), Some(0), "{entry:?}");
 }
@@ -61,13 +64,13 @@ fn markers_and_reports_that_are_lost_repeated_or_late_cost_time_only() {
             for from in 0..2 {
                 let what = format!("{name}, those of node {from}, {law:?}");
                 world.meddler = Some(meddle(from, fault));
-                // Long enough for many time-outs, which double up to a second where report after report is lost.
+                // Long enough for many timeouts, which double up to 1 s if successive reports are lost.
                 let [got] = fill(&mut world, [1], ms(12_000));
-                // Who hears nothing at all sends nothing more.
+                // A loop that gets no report at all stops sending.
                 let is_deaf = name == "all are lost";
                 assert!(is_deaf || got > 5e4, "{what}: {got}: it stands still\n{:?}", entry(&world, 0, 1));
                 world.meddler = None;
-                // A window grows by a tenth of a packet a round trip.
+                // A window grows by a tenth of a packet each RTT.
                 world.run_for(ms(4_000));
                 let [got] = fill(&mut world, [1], ms(10_000));
                 assert!(got > 10e6 * SHARE_OF_IP * 0.9, "after {what}: {got}\n{:?}", entry(&world, 0, 1));
@@ -140,7 +143,8 @@ fn a_path_that_goes_takes_no_loop_with_it() {
     }
 }
 
-/// A VPN is taken away at one end, at the other, at both, and given back, while it and another are loaded.
+/// Checks that a VPN may be removed at one end, at the other or at both, and added again, while it and another VPN
+/// are loaded.
 #[test]
 fn vpns_come_and_go_while_they_are_loaded() {
     for law in all_laws() {
@@ -163,7 +167,7 @@ fn vpns_come_and_go_while_they_are_loaded() {
             let [got] = fill(&mut world, [2], ms(2_000));
             assert!(got > 10e6 * SHARE_OF_IP * 0.9, "{law:?} alone, VPN 1 gone at {ends:?}: {got}");
             ends.iter().for_each(|node| set(&mut world, *node, &[1, 2]));
-            // Who was told that it is no member asks again after two seconds.
+            // A peer that was told that it is not a member asks again after 2 s.
             fill(&mut world, [1, 2], ms(4_000));
             let got = fill(&mut world, [1, 2], ms(3_000));
             let half = 5e6 * SHARE_OF_IP;
@@ -175,7 +179,9 @@ fn vpns_come_and_go_while_they_are_loaded() {
     }
 }
 
-/// Nobody starves: each backlogged VPN has at least half its share over ten seconds; and nothing is lost from the books.
+/// Checks that no VPN starves: each backlogged VPN gets at least half its share over 10 s.
+///
+/// No unit may be lost from the counters.
 #[test]
 fn no_vpn_starves_under_any_law_and_queue() {
     const WEIGHTS: [u32; 3] = [1, 2, 5];
@@ -193,11 +199,11 @@ fn no_vpn_starves_under_any_law_and_queue() {
                 });
                 let mut world = World::with(&links, configs);
                 world.run_for(ms(500));
-                // The second half of twenty seconds.
+                // Measures the second half of 20 s.
                 let got = fill(&mut world, [1, 2, 3], ms(20_000));
                 let sum: f64 = got.iter().sum();
                 let what = format!("{queue:?}, loss {loss}, {law:?}: {got:?}");
-                // A window takes losses for congestion, though they are chance and repeated.
+                // A window law takes random losses for congestion, although they are retransmitted.
                 let is_held_back = loss > 0.0 && matches!(law, Some(LoopConfig::AimdWindow(_)));
                 assert!(sum > 12e6 * SHARE_OF_IP * if is_held_back { 0.4 } else { 0.85 }, "{what}");
                 for (got, weight) in got.iter().zip(WEIGHTS) {

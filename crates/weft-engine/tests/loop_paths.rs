@@ -1,4 +1,6 @@
-//! Loops of VPNs over paths of unequal delay: the way a marker took is no queue, and what is under way on the slow one is not lost.
+//! Loops of VPNs over paths of unequal delay.
+//!
+//! A marker's path must not count as a queue, and units in flight on the slow path must not count as lost.
 #![allow(missing_docs)]
 
 mod net;
@@ -11,7 +13,10 @@ use weft_core::service::Service;
 use weft_engine::{Policy, Recovery, Reorder, Schedule};
 use weft_units::{Duration, Rate, VpnId};
 
-/// Every packet where it arrives first, and in turn: then half of them take the slow path. With recovery and without.
+/// Returns the policies under test: earliest delivery, and round robin, which sends half of the packets by the slow
+/// path.
+///
+/// Each is tested with and without recovery.
 fn policies() -> Vec<Policy> {
     let mut all = Vec::new();
     for schedule in [Schedule::EarliestDelivery, Schedule::RoundRobin] {
@@ -25,7 +30,9 @@ fn unequal() -> [Direction; 2] {
     [direction(10, 5, 0.0), direction(10, 45, 0.0)]
 }
 
-/// Sends 8 Mbit/s in VPN 1 for `time`; the longest queue its loop believed in, in bytes, and the packets that waited at most.
+/// Sends 8 Mbit/s in VPN 1 for `time`.
+///
+/// Returns the longest queue that its loop estimated, in bytes, and the most packets that waited.
 fn pace(world: &mut World, time: Duration) -> (u64, usize) {
     let (mut believed, mut waited) = (0, 0);
     for number in 0..(time.as_secs_f64() * 8e6 / 8.0 / PAYLOAD as f64) as u64 {
@@ -68,7 +75,7 @@ fn loops_fill_unequal_paths_by_weight() {
             let mut world = world(&unequal(), &policy, &tenants);
             let [light, heavy] = fill(&mut world, [1, 2], ms(10_000));
             let what = format!("{:?} {:?} {law:?}: {light} {heavy}", policy.schedule, policy.recovery);
-            // A rate stays what it is while its packets see a queue, be it short.
+            // A rate does not grow while its packets see a queue, even a short one.
             let share = if matches!(law, Some(LoopConfig::Accumulation(_))) { 0.85 } else { 0.97 };
             assert!(light + heavy > 20e6 * SHARE_OF_IP * share, "{what}");
             assert!((heavy / (light + heavy) - 0.75).abs() < 0.08, "{what}");
@@ -78,7 +85,8 @@ fn loops_fill_unequal_paths_by_weight() {
     }
 }
 
-/// Of two slow ways the one that loses is congested, and nobody takes the other's delay for more of it.
+/// Checks that only the lossy one of two slow paths counts as congested, and that the other path's delay is not taken
+/// for loss.
 #[test]
 fn losses_on_unequal_paths_are_counted_as_the_paths_know_them() {
     for recovery in [Recovery::Arq, Recovery::Off] {

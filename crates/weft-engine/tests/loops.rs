@@ -1,4 +1,5 @@
-//! VPNs with queues and loops of their own between two nodes: shares, promises, what loops measure, and what nobody can make them do.
+//! VPNs with queues and loops of their own between two nodes: shares, promises, measurements, and resistance to false
+//! reports.
 #![allow(missing_docs)]
 
 mod net;
@@ -53,7 +54,8 @@ fn loops_measure_what_is_there() {
     }
 }
 
-/// The paths' node grants what they have: to who is alone all, beside a VPN without a loop no less than turns give.
+/// Checks explicit rates: a VPN alone is granted the full capacity, and beside a VPN without a loop at least its
+/// share by turns.
 #[test]
 fn explicit_rates_follow_what_the_link_becomes_and_what_others_take() {
     let best_effort = |weight, law| (weight, Service::BestEffort, law);
@@ -69,7 +71,7 @@ fn explicit_rates_follow_what_the_link_becomes_and_what_others_take() {
     assert!((control.rate.bps() as f64) < 12.5e6, "no more than is there: {control:?}");
 }
 
-/// *sent = delivered + finally lost + in flight*, in unique units: what was repeated is no loss.
+/// Checks *sent = delivered + finally lost + in flight* in unique units. A retransmitted unit is not a loss.
 #[test]
 fn no_unit_is_lost_from_the_books() {
     let off = Policy { recovery: Recovery::Off, reorder: Reorder::Off, ..Policy::default() };
@@ -122,11 +124,11 @@ fn promises_are_kept_on_the_way_in() {
     for law in laws() {
         let tenants = [(1, leased, law.clone()), (1, assured, law.clone()), (1, Service::BestEffort, law.clone())];
         let mut world = world(&[direction(20, 10, 0.0)], &policy, &tenants);
-        // A window grows by a tenth of a packet a round trip.
+        // A window grows by a tenth of a packet each RTT.
         let got = fill(&mut world, [1, 2, 3], ms(20_000));
         let rest = (got.iter().sum::<f64>() - 14e6) / 3.0;
         for (got, promised) in got.into_iter().zip([8e6, 6e6, 0.0]) {
-            // A rate stays what it is while its packets see a queue, be it short.
+            // A rate does not grow while its packets see a queue, even a short one.
             let tolerance = match law {
                 None | Some(LoopConfig::ExplicitRate(_)) => 0.4e6,
                 Some(LoopConfig::AimdWindow(_)) => 1e6,
@@ -194,7 +196,7 @@ fn loops_go_on_after_reloads_restarts_and_silence() {
             assert!(got > full, "{law:?} after {what}: {got}\n{:?}", entry(world, 0, 1).control);
         };
         check(&mut world, "the start");
-        // Another queue: this end's loop begins anew, the other end's does not.
+        // With another queue, this end's loop restarts and the other end's loop does not.
         let peers = || config(0, 1, &Policy::default(), 1).peers;
         let mut other = vpn(0, 1, 1, Service::BestEffort, law.clone());
         other.entry.limit_packets = 100;
@@ -250,7 +252,7 @@ fn flows_of_a_vpn_are_told_apart_and_a_paced_one_is_not_held_up() {
     assert!(slowest < ms(20), "10 ms on the way, and up to {slowest:?} in all");
 }
 
-/// Packets from before the path's MTU was known go in parts, which are no loss either.
+/// Checks that units in parts, sent before the path's MTU is known, count as whole units and not as losses.
 #[test]
 fn units_in_parts_count_whole() {
     for recovery in [Recovery::Arq, Recovery::Off] {
@@ -288,7 +290,9 @@ fn what_the_egress_refuses_is_no_loss() {
     }
 }
 
-/// Two more datagrams for every few packets would cost more than the loops themselves.
+/// Checks that markers and reports of unpressed loops share datagrams.
+///
+/// Two more datagrams for every few packets would cost more than the loops.
 #[test]
 fn what_is_said_of_loops_that_hold_nothing_back_goes_in_company() {
     let datagrams = |law: Option<LoopConfig>| {
@@ -303,7 +307,7 @@ fn what_is_said_of_loops_that_hold_nothing_back_goes_in_company() {
             if number == 2_000 {
                 before = sent(&world);
             }
-            // Full datagrams, which have no room for a marker.
+            // Full datagrams have no space for a marker.
             let packet = udp(inner(0), inner(1), 4000, number, 1_412);
             world.send_raw_in(0, VpnId(1 + (number % 40) as u32), &packet);
             world.run_for(Duration::from_micros(500));

@@ -1,6 +1,7 @@
-//! What a node does for one peer does not grow with how many it has.
+//! The work of a node for one peer must not grow with the number of its peers.
 //!
-//! `SITES=4095 cargo test -p weft-engine --test many_peers -- --nocapture --ignored` prints the whole story of a large hub.
+//! `SITES=4095 cargo test -p weft-engine --test many_peers -- --nocapture --ignored` prints the full results for a
+//! large hub.
 #![allow(missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the time that work takes is what is measured")]
 
@@ -13,17 +14,18 @@ use weft_units::Duration;
 
 const FEW: usize = 8;
 const MANY: usize = 512;
-/// Maximum growth of a cost with [`MANY`] peers instead of [`FEW`]. It was over 50 for each of them when every turn looked at every peer.
-/// Caches account for most of what is left.
+/// Largest growth of a cost with [`MANY`] peers instead of [`FEW`].
+///
+/// Every cost grew by more than 50 when each turn examined every peer. Caches explain most of the remaining growth.
 const MOST_GROWTH: f64 = 8.0;
 
-/// Tests that run beside each other take each other's caches, and many peers suffer more by that than few.
+/// Serializes the tests. Concurrent tests displace each other's caches, which affects many peers more than few.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The least time of the hub that a number of slices takes, so that what else the machine does counts little.
+/// Returns the least hub time over several slices, to suppress other load of the machine.
 fn least(star: &mut Star, mut slice: impl FnMut(&mut Star)) -> Time {
     let times = (0..8).map(|_| {
         star.forget_turns();
@@ -68,7 +70,9 @@ fn an_idle_peer_costs_the_same() {
     check("a minute of an idle peer", few, many);
 }
 
-/// A relay tells every peer of every other. That grows with their square, up to a bound.
+/// Checks the time for a relay's reports about each peer to every other.
+///
+/// Their number grows with the square of the peers, up to a bound.
 #[test]
 fn what_a_relay_says_takes_a_small_part_of_its_time() {
     let _alone = alone();
@@ -96,7 +100,7 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     check("a peer that comes back", few, many);
 }
 
-/// The node looks each second for peers of which there is something to say.
+/// Checks the cost of the search for peers with problems, which a node makes each second.
 #[test]
 fn a_look_at_a_peer_that_is_well_costs_the_same() {
     let _alone = alone();
@@ -113,7 +117,7 @@ fn a_look_at_a_peer_that_is_well_costs_the_same() {
     check("a look at a peer", few, many);
 }
 
-/// Whoever knows the hub's key can have it compute a key agreement, and no more than that.
+/// Checks that a stranger that knows the hub's key can cause one key agreement and no more work.
 #[test]
 fn an_initiation_of_a_stranger_costs_the_same() {
     let _alone = alone();
@@ -132,7 +136,7 @@ fn an_initiation_of_a_stranger_costs_the_same() {
     check("an initiation of a stranger", few, many);
 }
 
-/// A relay's peers all hear of each other, and of who goes and comes.
+/// Checks that all peers of a relay receive reports about each other, also after changes.
 #[test]
 fn every_peer_of_a_relay_hears_of_all_others() {
     let _alone = alone();

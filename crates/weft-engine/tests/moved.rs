@@ -1,4 +1,6 @@
-//! Paths that move: at once, but what goes to an address is limited until the peer has answered there.
+//! Paths that move to another address.
+//!
+//! They move at once, but the bytes sent to the new address are limited until the peer has answered there.
 #![allow(missing_docs)]
 
 mod net;
@@ -12,14 +14,16 @@ use weft_engine::Policy;
 use weft_units::{Duration, Rng};
 use weft_wire::hop::HopHeader;
 
-/// IP and UDP headers of a datagram.
+/// IP and UDP header bytes of a datagram.
 const HEADERS: usize = 28;
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Two nodes with one link, and a bulk transfer from the hub to home, which called, for `time`; datagrams that arrived at home.
+/// Runs a bulk transfer from the hub to the home node for `time`.
+///
+/// Returns the number of datagrams that arrived at home.
 fn bulk(world: &mut World, number: &mut u64, time: Duration) -> usize {
     let end = world.now + time;
     let mut received = 0;
@@ -36,12 +40,14 @@ fn bulk(world: &mut World, number: &mut u64, time: Duration) -> usize {
     received
 }
 
-/// Bytes the hub sent to addresses where home never was, and how often.
+/// Returns the bytes that the hub sent to addresses where the home node never was.
 fn astray(world: &World) -> usize {
     world.astray[1].iter().map(|datagram| datagram.len() + HEADERS * datagram.len().div_ceil(1_472)).sum()
 }
 
-/// The attacker sees what home sends and has a copy arrive from elsewhere, each `every`, before the true one, which it delays.
+/// Simulates an attacker that copies a datagram of the home node in each interval of `every`.
+///
+/// The copy arrives from another address, before the delayed original.
 fn attacked(every: Duration, delay: Duration) -> (usize, usize, f64) {
     let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
     let mut number = 0;
@@ -77,7 +83,9 @@ fn who_replays_from_a_third_address_gets_three_times_what_he_sent_at_most() {
     }
 }
 
-/// Home's second link comes up later. The attacker sees to it that what home sends there arrives from elsewhere, and only there.
+/// Brings the home node's second link up later.
+///
+/// An attacker makes all datagrams of that link arrive from another address only.
 fn attacked_from_the_start(seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let links = [direction(20, 10, 0.0), direction(20, 1 + rng.below(20), 0.0)];

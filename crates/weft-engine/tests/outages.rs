@@ -1,4 +1,5 @@
-//! Links that fall silent and come back, drawn at random: how soon they carry again, what they carry, and how old what arrives is.
+//! Random silent failures of links and their return: the time until links carry data again, the data that they carry,
+//! and its age.
 #![allow(missing_docs)]
 
 mod net;
@@ -7,19 +8,19 @@ use net::{Direction, World, direction, inner, story, udp};
 use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
-/// The interval of a call's packets.
+/// Interval of a call's packets, in milliseconds.
 const CALL_EVERY: u64 = 20;
 const CALL_PORT: u16 = 7_000;
-/// Numbers of the bulk's packets begin here.
+/// First packet number of the bulk.
 const BULK: u64 = 1 << 32;
 const BULK_BYTES: usize = 1_400;
-/// What a link that is back may take beside its round trip until it carries a call.
+/// Time until a returned link carries a call, in addition to the RTT.
 const RETURN_WITHIN: Duration = Duration::from_millis(100);
 /// The engine's age limit of packets that are not TCP's.
 const AGE_LIMIT: Duration = Duration::from_millis(400);
-/// A packet that was fresh enough when a path came back, and was lost then.
+/// Time for the retransmission of a packet that was fresh enough when a path returned and was then lost.
 const REPEAT: Duration = Duration::from_millis(100);
-/// A call's interval, a report's delay, a full packet at the least rate.
+/// Allowance for a call's interval, the delay of a report and a full packet at the least rate.
 const SLACK: Duration = Duration::from_millis(45);
 
 fn ms(n: u64) -> Duration {
@@ -30,7 +31,7 @@ fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from)
 }
 
-/// A time at which links are silent, from and to in milliseconds of the run.
+/// A time of silence on a link, in milliseconds since the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
     link: usize,
@@ -38,7 +39,7 @@ struct Silence {
     to: u64,
 }
 
-/// A call over links that fall silent, with bulk or without.
+/// A call over links that fall silent, with or without bulk.
 struct Run {
     links: Vec<Direction>,
     silences: Vec<Silence>,
@@ -46,7 +47,7 @@ struct Run {
     length_ms: u64,
 }
 
-/// What arrived: when it was sent, when it came.
+/// Sending and arrival times of the packets that arrived.
 struct Outcome {
     began: Instant,
     call: Vec<(Instant, Instant)>,
@@ -97,7 +98,7 @@ impl Outcome {
         self.began + ms(tick)
     }
 
-    /// The longest time without a packet of the call from one tick to another.
+    /// Returns the longest time without a packet of the call between two points in time.
     fn longest_gap(&self, from: u64, to: u64) -> Duration {
         let (from, to) = (self.at(from), self.at(to));
         let mut last = from;
@@ -110,7 +111,7 @@ impl Outcome {
     }
 }
 
-/// Two to four links, all silent for 0.1 to 10 s; they come back at different times.
+/// Draws two to four links that are all silent for 0.1 to 10 s and return at different times.
 fn draw_outage(seed: u64) -> (Run, Silence) {
     let mut rng = Rng::new(seed);
     let count = between(&mut rng, 2, 5) as usize;
@@ -135,7 +136,7 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
         let back = outcome.at(first.to);
         let next = outcome.call.iter().map(|(_, at)| *at).find(|at| *at >= back);
         let took = next.map(|at| at - back);
-        // Half a round trip more until what leaves then has arrived.
+        // Half an RTT more passes until a packet sent at that time has arrived.
         let within = RETURN_WITHIN + run.round_trip(first.link) * 3 / 2 + SLACK / 2;
         assert!(
             took.is_some_and(|took| took <= within),
@@ -154,7 +155,8 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
     }
 }
 
-/// A link that is silent for 0.3 to 3 s of every 5 to 12 s, and works for two thirds of the time at least, beside a slower steady one.
+/// Draws a link that is silent for 0.3 to 3 s in every 5 to 12 s, at most a third of the time, beside a slower steady
+/// link.
 fn draw_flapping(seed: u64) -> Run {
     let mut rng = Rng::new(seed);
     let (fast, slow) = (between(&mut rng, 10, 25), between(&mut rng, 2, 8));
@@ -190,7 +192,7 @@ fn bulk_uses_a_flapping_link_while_it_works_and_a_call_does_not_suffer() {
     }
 }
 
-/// A TUN read of a TCP segment without data but for its number.
+/// Returns a TUN read of a TCP segment that carries only its number.
 fn tcp(number: u64) -> Vec<u8> {
     let mut packet = udp(inner(0), inner(1), CALL_PORT, 0, 32);
     let (ip, transport) = packet[10..].split_at_mut(20);
@@ -212,7 +214,7 @@ fn of_a_tcp_connection_the_newest_segment_waits_for_the_end_of_an_outage() {
         let mut world = World::new(&links, &Policy::default());
         world.run_for(ms(1_000));
         (0..4).for_each(|at| world.set(at / 2, at % 2, |link| link.cut = true));
-        // Something must be sent for the silence to be noticed.
+        // The failure is detected only if something is sent.
         (0..20).for_each(|number| {
             world.send(0, 9, number, 100);
             world.run_for(ms(20));
@@ -235,7 +237,8 @@ fn of_a_tcp_connection_the_newest_segment_waits_for_the_end_of_an_outage() {
     }
 }
 
-/// Keys end after three minutes. An outage over their end begins with a handshake that takes the place of probes.
+/// Checks that an outage beyond the end of the keys, which last three minutes, costs only a handshake, which replaces
+/// the probes.
 #[test]
 fn an_outage_that_outlives_the_session_costs_no_more_than_a_handshake() {
     for (seed, length) in [(1, 65_000), (2, 80_000)] {

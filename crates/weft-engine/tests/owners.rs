@@ -1,4 +1,6 @@
-//! Packets to addresses that lie behind no peer: their owners are found by the overlay, met and sent to; and calls to keys.
+//! Packets to addresses that lie behind no peer: the overlay finds their owners, which are then met and sent to.
+//!
+//! Also calls to keys.
 #![cfg(target_os = "linux")]
 
 mod cloud;
@@ -18,7 +20,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Nodes that know one, after some time: more than have sessions with each other.
+/// Returns nodes that know one of them, after some time. They are more than have sessions with each other.
 fn cloud() -> Cloud {
     crowd(NODES + 1);
     let mut cloud = Cloud::new();
@@ -31,13 +33,13 @@ fn cloud() -> Cloud {
     cloud
 }
 
-/// Pairs that have no session.
+/// Returns the pairs of nodes without a session.
 fn strangers(cloud: &Cloud) -> Vec<(usize, usize)> {
     let pairs = (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to)));
     pairs.filter(|(from, to)| from != to && !cloud.has_session(*from, *to)).collect()
 }
 
-/// How long the first packet takes, if it arrives within `most`.
+/// Returns the time until the first packet arrives, if it arrives within `most`.
 fn time_to_arrive(cloud: &mut Cloud, from: usize, to: usize, most: Duration) -> Option<Duration> {
     cloud.nodes[to].delivered.clear();
     let began = cloud.now;

@@ -1,4 +1,4 @@
-//! Paths that do not carry a full inner packet of 1280 bytes: it crosses them in parts.
+//! Paths that cannot carry a full inner packet of 1280 bytes carry it in parts.
 #![allow(missing_docs)]
 
 mod net;
@@ -7,7 +7,7 @@ use net::{Direction, World, direction};
 use weft_engine::{PathState, Policy, Recovery, Reorder, Schedule};
 use weft_units::Duration;
 
-/// Inner packets of 1280 bytes.
+/// UDP payload of an inner packet of 1280 bytes.
 const FULL: usize = 1280 - 28;
 
 fn ms(n: u64) -> Duration {
@@ -18,7 +18,7 @@ fn narrow(mbps: u64, delay_ms: u64, loss: f64, mtu: u64) -> Direction {
     Direction { mtu, ..direction(mbps, delay_ms, loss) }
 }
 
-/// Sends `count` packets from node 0, one each `every`; gives the numbers that came out.
+/// Sends `count` packets from node 0, one in each interval of `every`. Returns the numbers of the packets delivered.
 fn send(world: &mut World, count: u64, every: Duration, payload: impl Fn(u64) -> usize) -> Vec<u64> {
     let mut out = Vec::new();
     for number in 0..count {
@@ -31,7 +31,9 @@ fn send(world: &mut World, count: u64, every: Duration, payload: impl Fn(u64) ->
     out
 }
 
-/// Everything came out, once and in order; a flow's order begins with its first unit that arrives.
+/// Checks that each packet was delivered once and in order.
+///
+/// The order of a flow begins with its first unit that arrives.
 fn assert_all(out: &[u64], count: u64, context: impl Fn() -> String) {
     let mut sorted = out.to_vec();
     sorted.sort_unstable();
@@ -70,7 +72,7 @@ fn a_narrow_path_bears_its_share_of_a_bundle() {
         let mut world = World::new(&[direction(10, 10, 0.0), narrow(10, 20, 0.0, link_mtu)], &Policy::default());
         world.run_for(ms(1500));
         let before = [0, 1].map(|link| world.sent_bytes(link, 0));
-        // 15.4 of 20 Mbit/s, with overhead.
+        // The rate is 15.4 of 20 Mbit/s, with overhead.
         let out = send(&mut world, 6_000, Duration::from_micros(700), |_| FULL);
         assert_all(&out, 6_000, || format!("MTU {link_mtu}\n{}", net::story(&world)));
         let [wide, narrow] = [0, 1].map(|link| (world.sent_bytes(link, 0) - before[link]) as f64);
@@ -117,7 +119,7 @@ fn a_path_that_gets_narrow_is_found_out_and_used() {
         world.run_for(ms(1500));
         assert_eq!(mtu(&world, 0), 1500);
         (0..2).for_each(|from| world.set(0, from, |d| d.mtu = link_mtu));
-        // Longer and shorter ones, so that not all of the traffic is lost.
+        // Both long and short packets are sent, so that some of the traffic arrives.
         let lengths = [FULL, FULL, 200, FULL];
         send(&mut world, 3_000, ms(1), |number| lengths[number as usize % lengths.len()]);
         assert_eq!(u64::from(mtu(&world, 0)), link_mtu, "{}", net::story(&world));
@@ -148,7 +150,9 @@ fn a_narrow_path_that_is_cut_leaves_nothing_behind() {
     }
 }
 
-/// Parts leave in one batch, which takes the pacer far ahead: a unit held back meanwhile has no queue of a path to wake it.
+/// Checks that a held unit leaves when its path is ready.
+///
+/// Parts leave in one batch, which moves the pacer far ahead, and no path queue sets a timer.
 #[test]
 fn a_unit_held_back_leaves_when_its_path_is_ready() {
     let policy = Policy { schedule: Schedule::RoundRobin, ..Policy::default() };

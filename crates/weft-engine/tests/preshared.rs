@@ -1,4 +1,4 @@
-//! A secret shared beside the static keys: without it there is no session.
+//! A preshared secret in addition to the static keys. Without it no session is established.
 #![allow(missing_docs)]
 
 mod net;
@@ -43,7 +43,7 @@ fn a_changed_secret_counts_from_the_next_handshake() {
     world.send(0, 4_000, 1, 100);
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.take_numbers(1).len(), 1, "the session goes on");
-    // The next handshake is due after 120 s, and the key ends after 180 s.
+    // The next handshake is due after 120 s, and the key expires after 180 s.
     world.run_for(Duration::from_secs(190));
     world.send(0, 4_000, 2, 100);
     world.run_for(Duration::from_secs(1));

@@ -1,4 +1,5 @@
-//! Edges that reach each other over relays: what goes in comes out, routes fail over, and relays can neither read nor forge.
+//! Edges that reach each other over relays: packets are delivered, routes fail over, and relays can neither read nor
+//! forge data.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -18,12 +19,12 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A and D, which reach each other over B and over C only. A calls.
+/// Returns nodes A and D, which reach each other only over B and over C. A initiates.
 fn diamond() -> Mesh {
     diamond_called_by(A)
 }
 
-/// The same, where one of the two calls.
+/// Returns the same nodes, with `caller` as the initiator.
 fn diamond_called_by(caller: usize) -> Mesh {
     let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D)];
     let relay = |a, d| Knows { direct: vec![a, d], is_relay: true, ..Knows::default() };
@@ -67,7 +68,7 @@ fn edges_meet_over_relays_and_packets_cross_both_ways() {
     assert_eq!(paths, [("via n1", PathState::Good), ("via n2", PathState::Good)]);
 }
 
-/// Ways to the same relay may be opened from both ends, at any time. Whichever is given up, another one carries what comes.
+/// Checks that either relay replaces the other. Both ends may open routes over a relay at any time.
 #[test]
 fn either_relay_replaces_the_other_in_whatever_order_links_came() {
     for seed in 0..300 {
@@ -127,7 +128,7 @@ fn a_node_that_is_no_relay_passes_nothing_on() {
     assert!(totals.refused_datagrams > 0);
 }
 
-/// With a packet each millisecond, how long nothing new comes out after `harm`.
+/// Sends a packet each millisecond. Returns the longest time without a new packet after `harm`.
 fn gap_after(mesh: &mut Mesh, harm: impl FnOnce(&mut Mesh)) -> Duration {
     let mut harm = Some(harm);
     let mut seen = 0;
@@ -226,7 +227,9 @@ fn a_route_that_makes_no_sense_is_refused() {
     assert_eq!(refused(long), said(RouteError::TooLong));
 }
 
-/// A, D and the relays B and C, all of them peers where there is a wire; A and D have one between them too, but name no routes.
+/// Returns A, D and the relays B and C, each pair with a wire being peers.
+///
+/// A and D have a wire of their own and configure no routes.
 fn square() -> Mesh {
     let wires = [wire(A, B), wire(A, C), wire(B, D), wire(C, D), wire(A, D)];
     let end = |other| Knows { direct: vec![B, C, other], ..Knows::default() };
@@ -252,7 +255,7 @@ fn relays_stand_by_and_take_over_when_the_direct_way_falls_silent() {
     let gap = gap_after(&mut mesh, |mesh| mesh.wires[4].cut = true);
     assert!(gap <= ms(50), "{gap:?}");
     assert!(established(&mesh, A, D));
-    // The direct way is back: the relays are left again.
+    // The direct path has returned, so the relays are no longer used.
     mesh.wires[4].cut = false;
     mesh.run_for(Duration::from_secs(3));
     let before = sent(&mesh, 0..4);
@@ -265,7 +268,7 @@ fn relays_stand_by_and_take_over_when_the_direct_way_falls_silent() {
 
 #[test]
 fn nodes_that_nobody_can_call_meet_over_a_relay_they_both_called() {
-    // Each calls the relay; neither has an address of the other.
+    // Each node initiates to the relay, and neither has an address of the other.
     let wires = [wire(A, B), wire(B, C)];
     let end = |other| Knows { direct: vec![B], routed: vec![(other, Vec::new())], is_relay: false };
     let relay = Knows { direct: vec![A, C], is_relay: true, ..Knows::default() };
@@ -278,7 +281,7 @@ fn nodes_that_nobody_can_call_meet_over_a_relay_they_both_called() {
 #[test]
 fn a_relay_that_lies_about_its_reach_does_no_harm() {
     let mut mesh = square();
-    // It says that it passes datagrams on, and drops them all.
+    // The relay claims to forward datagrams, but drops them all.
     mesh.meddler = Some(Box::new(|from, bytes| (from != B || bytes[0] & 0x0f != 6).then(|| bytes.to_vec())));
     mesh.run_for(Duration::from_secs(12));
     let gap = gap_after(&mut mesh, |mesh| mesh.wires[4].cut = true);
@@ -307,6 +310,6 @@ fn bulk_fills_both_routes_and_comes_in_order() {
     }
     assert!(received.is_sorted(), "in order");
     let mbps = received.len() as f64 * 1_378.0 * 8.0 / 3e6;
-    // Two routes of 20 Mbit/s, 90 bytes of each full packet for the tunnel.
+    // The two routes carry 20 Mbit/s each. Each full packet has 90 bytes of overhead.
     assert!(mbps > 40.0 * 0.92 * 0.93, "{mbps:.1} Mbit/s");
 }

@@ -1,4 +1,6 @@
-//! Two peers of a relay whose keys have the same label: one is relayed, the other is not, and that is said.
+//! Two peers of a relay whose keys have the same label.
+//!
+//! One must be relayed, the other not, and the clash must be reported.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -12,7 +14,7 @@ use weft_units::{Duration, Rng};
 
 const EDGE: usize = 0;
 const RELAY: usize = 1;
-/// They have keys with one label.
+/// Two nodes whose keys have the same label.
 const TWINS: [usize; 2] = [2, 3];
 
 fn label(key: &PublicKey) -> [u8; 4] {
@@ -20,7 +22,9 @@ fn label(key: &PublicKey) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// Secrets of two nodes with one label, drawn until there are two: among 77,000 keys with a probability of one half.
+/// Returns the secrets of two nodes with one label, drawn at random.
+///
+/// Among 77,000 keys such a pair exists with probability 1/2.
 fn twins(rng: &mut Rng) -> [[u8; 32]; 2] {
     let mut known = BTreeMap::new();
     loop {

@@ -1,4 +1,5 @@
-//! What a relay passes on over a link with a limit: within the limit, in equal shares by peer, after the relay's own control.
+//! Relayed traffic over a link with a rate limit: within the limit, in equal shares by peer, and after the relay's
+//! own control datagrams.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -15,7 +16,7 @@ const EDGE: usize = 0;
 const RELAY: usize = 1;
 const END: usize = 2;
 const FLOODER: usize = 3;
-/// The wire between the relay and the far end, and what the relay may send there.
+/// Number of the wire between the relay and the far end, on which the relay has a limit.
 const UPLINK: usize = 1;
 
 fn ms(n: u64) -> Duration {
@@ -27,7 +28,7 @@ fn label(node: usize) -> Label {
     Label(u32::from_be_bytes([a, b, c, d]))
 }
 
-/// A peer of the relay that heeds nothing: its sessions alone.
+/// A peer of the relay that ignores all limits. It consists of its sessions alone.
 struct Flooder {
     sessions: Sessions,
     way: Way,
@@ -65,7 +66,7 @@ impl Flooder {
     }
 }
 
-/// The relay receives a datagram of the flooder.
+/// Delivers a datagram of the flooder to the relay.
 fn give(mesh: &mut Mesh, datagram: &[u8]) {
     let (now, node, len) = (mesh.now, &mut mesh.nodes[RELAY], datagram.len());
     let buf = node.pool().alloc(len).expect("room for what comes in");
@@ -75,7 +76,9 @@ fn give(mesh: &mut Mesh, datagram: &[u8]) {
     node.handle_datagrams(now, received);
 }
 
-/// The edge reaches the far end over the relay, which may send so fast there.
+/// Returns a mesh in which the edge reaches the far end over the relay.
+///
+/// `cap` limits the relay's rate toward the far end.
 fn relayed(cap: Option<Rate>) -> Mesh {
     let wires = [wire(EDGE, RELAY), wire(RELAY, END)];
     let knows = [
@@ -100,17 +103,17 @@ fn sent_to_end(mesh: &Mesh) -> u64 {
 }
 
 struct Outcomes {
-    /// Packets of the edge that arrived, of those it sent.
+    /// Share of the edge's packets that arrived.
     arrived: f64,
-    /// Longest time on the way of 99 in 100 of them.
+    /// 99th percentile of their delay.
     delay: Duration,
-    /// What left the relay for the far end.
+    /// Rate of the relay toward the far end.
     rate: f64,
-    /// Round-trip time between the relay and the far end, and the state of their path.
+    /// RTT between the relay and the far end, and the state of their path.
     own: (Duration, PathState),
 }
 
-/// The edge sends a packet each `every`; beside it the flooder sends `flood` datagrams a millisecond.
+/// Sends a packet of the edge in each interval of `every`, beside `flood` datagrams of the flooder a millisecond.
 fn beside_a_flood(mesh: &mut Mesh, every: Duration, flood: u64, rng: &mut Rng) -> Outcomes {
     let mut flooder = Flooder::meet(mesh);
     mesh.run_for(ms(200));
@@ -150,7 +153,7 @@ fn a_flood_through_a_relay_leaves_others_their_share_and_the_limit_holds() {
         let mut rng = Rng::new(seed);
         let cap = Rate::from_mbps(2 + rng.below(14));
         let mut mesh = relayed(Some(cap));
-        // A third of the edge's half at most.
+        // The edge sends at most a third of its half.
         let every = Duration::from_micros(450 * 8 * 6 * 1_000 / cap.bps().div_euclid(1_000)).max(ms(1));
         let found = beside_a_flood(&mut mesh, every, 4 + rng.below(16), &mut rng);
         let (rtt, state) = found.own;
@@ -178,7 +181,7 @@ fn without_a_limit_all_leaves_at_once() {
     assert_eq!((after.datagrams - before.datagrams, after.dropped_datagrams), (500, 0));
 }
 
-/// The relay's own bulk and what it passes on share the limit.
+/// Checks that the relay's own bulk and the relayed traffic share the limit.
 #[test]
 fn the_relay_s_own_data_counts_against_the_limit() {
     let cap = Rate::from_mbps(6);

@@ -1,4 +1,4 @@
-//! A changed configuration applies to a running node: sessions go on, and nothing that was asked for waits for a restart.
+//! A changed configuration applies to a running node. Sessions continue, and no change waits for a restart.
 #![allow(missing_docs)]
 
 mod net;
@@ -13,7 +13,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Two nodes with two links, and what node 0 was told of its peer.
+/// Returns two nodes with two links, and node 0's configuration of its peer.
 fn running() -> (World, PeerConfig) {
     let mut world = World::new(&[direction(20, 5, 0.0), direction(20, 15, 0.0)], &Policy::default());
     world.run_for(ms(1500));
@@ -28,7 +28,9 @@ fn link(name: &str, cap: Option<Rate>, send: bool) -> LinkConfig {
     LinkConfig { name: name.into(), cap, send }
 }
 
-/// Sends for `time`, 12 Mbit/s each way; gives the bytes each node put on each link, and checks that everything arrived.
+/// Sends 12 Mbit/s in each direction for `time`.
+///
+/// Returns the bytes of each node on each link, and checks that everything arrived.
 fn traffic(world: &mut World, time: Duration) -> [[u64; 2]; 2] {
     let sent = |world: &World| [0, 1].map(|from| [0, 1].map(|link| world.sent_bytes(link, from)));
     let before = sent(world);
@@ -83,7 +85,7 @@ fn a_changed_rate_limit_holds_at_once_and_goes_again() {
         assert!(path.pacing <= Rate::from_mbps(2), "{:?}", path.pacing);
     }
     let sent = traffic(&mut world, ms(2000));
-    // 2 Mbit/s over 2.5 s are 625,000 bytes; what is sparse or control comes on top.
+    // 2 Mbit/s for 2.5 s are 625,000 bytes. Sparse flows and control datagrams add to them.
     assert!(sent.iter().all(|links| links[0] < 750_000 && links[1] > 1_500_000), "{sent:?}");
     world.link_down(0, 0);
     world.link_up(0, 0);

@@ -1,4 +1,4 @@
-//! A node that slept, or whose machine was copied, begins its sessions anew.
+//! A node whose machine slept or was copied must start its sessions anew.
 #![allow(missing_docs)]
 
 mod net;
@@ -11,7 +11,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Established at `node` since `since`.
+/// Returns the time of the first session at `node` after `since`.
 fn established_since(world: &World, node: usize, since: Instant) -> Option<Instant> {
     let is_it = |(n, at, event): &(usize, Instant, Event)| {
         *n == node && *at >= since && matches!(event, Event::Established { .. })

@@ -1,4 +1,4 @@
-//! A node that starts anew leaves no scars: silence of a link is noticed as soon as before.
+//! The restart of a node has no lasting effect: a silent link must be detected as soon as before.
 #![allow(missing_docs)]
 
 mod net;
@@ -8,12 +8,12 @@ use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
 const RUNS: u64 = 100;
-/// The interval of a sparse flow's packets.
+/// Interval of a sparse flow's packets.
 const EVERY: Duration = Duration::from_millis(20);
 const PORT: u16 = 7_000;
-/// Gaps are as exact as the moments at which the flow meets the cut.
+/// Accuracy of measured gaps. It depends on the time between the cut and the flow's next packet.
 const EXACT_TO: Duration = Duration::from_millis(5);
-/// A full packet takes so long on the slowest link that is drawn. Packets of different lengths make jitter of it.
+/// Time of a full packet on the slowest link that is drawn. Packets of different lengths turn it into jitter.
 const FULL_PACKET_TIME: Duration = Duration::from_millis(6);
 
 fn ms(n: u64) -> Duration {
@@ -24,7 +24,7 @@ fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from)
 }
 
-/// Two nodes and a sparse flow from the first.
+/// Two nodes, and a sparse flow from the first.
 struct Call {
     world: World,
     number: u64,
@@ -35,7 +35,7 @@ impl Call {
         Call { world: World::new(links, &Policy::default()), number: 0 }
     }
 
-    /// Sends for `time`: when what arrived came.
+    /// Sends for `time`. Returns the arrival times.
     fn talk(&mut self, time: Duration) -> Vec<Instant> {
         let until = self.world.now + time;
         while self.world.now < until {
@@ -46,7 +46,7 @@ impl Call {
         self.world.take_numbers(1).into_iter().map(|(at, _)| at).collect()
     }
 
-    /// The link that carries the flow now.
+    /// Returns the link that carries the flow now.
     fn link_in_use(&mut self, links: usize) -> usize {
         let sent = |world: &World, link: usize| world.sent_bytes(link, 0);
         let before: Vec<u64> = (0..links).map(|link| sent(&self.world, link)).collect();
@@ -54,7 +54,7 @@ impl Call {
         (0..links).max_by_key(|link| sent(&self.world, *link) - before[*link]).unwrap()
     }
 
-    /// Cuts the link in use without a sign: the longest time in which nothing arrived.
+    /// Cuts the link in use silently. Returns the longest time without an arrival.
     fn cut(&mut self, links: usize) -> Duration {
         let link = self.link_in_use(links);
         let silent = |world: &mut World, cut| (0..2).for_each(|from| world.set(link, from, |way| way.cut = cut));
@@ -72,7 +72,7 @@ impl Call {
     }
 }
 
-/// Two or three links without jitter or loss.
+/// Draws two or three links without jitter or loss.
 fn draw_links(rng: &mut Rng) -> Vec<Direction> {
     let mut link = || direction(between(rng, 2, 100), between(rng, 1, 60), 0.0);
     let links = vec![link(), link(), link()];

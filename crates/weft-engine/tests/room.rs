@@ -1,4 +1,6 @@
-//! Many small packets at once: what waits leaves room for what comes in, and one peer's packets for another's.
+//! Bursts of many small packets.
+//!
+//! Queued packets must leave buffers for reception, and one peer's packets must leave buffers for another's.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -52,12 +54,13 @@ fn a_crowd_of_sparse_flows_waits_in_queues_with_limits() {
     world.run_for(Duration::from_millis(1));
     let waiting = world.nodes[0].snapshot(world.now).buffers_in_use;
     assert!(waiting < 12_000, "{waiting} packets wait");
-    // Sixty bytes and eighty around them: 10,240 of them take six seconds at 2 Mbit/s.
+    // Each packet takes 60 bytes and about 80 of headers. At 2 Mbit/s, 10,240 of them take 6 s.
     world.run_for(Duration::from_secs(10));
     assert_eq!(world.nodes[0].snapshot(world.now).buffers_in_use, 0);
 }
 
-/// Packets of a burst to a peer that arrive while so many others are out of reach, whose queues are full.
+/// Returns the number of packets of a burst that arrive at a peer while `gone` other peers are unreachable and have
+/// full queues.
 fn arrive_beside(gone: usize) -> usize {
     let there = gone + 1;
     let mut wires: Vec<Wire> = (1..=there).map(|node| wire(0, node)).collect();
@@ -76,7 +79,7 @@ fn arrive_beside(gone: usize) -> usize {
     }
     mesh.run_for(Duration::from_secs(1));
     assert_eq!(mesh.take_numbers(there), (0..100).collect::<Vec<_>>());
-    // More bytes than wait for any of the others, in far fewer packets.
+    // More bytes than wait for any other peer, in far fewer packets.
     (0..600).for_each(|number| mesh.send(0, there, number, 1_400));
     mesh.run_for(Duration::from_secs(3));
     mesh.take_numbers(there).len()
@@ -88,7 +91,7 @@ fn peers_out_of_reach_do_not_take_the_room_of_others() {
     assert!(alone > 400 && beside >= alone, "{beside} of {alone}");
 }
 
-/// A peer that leaves holes and asks for a long wait holds no more buffers than leave room for what others send.
+/// Checks that a peer with missing units and a long hold time leaves buffers for other peers.
 #[test]
 fn units_that_wait_for_order_leave_room_for_what_comes_in() {
     let mut liar = Liar::new(3);

@@ -1,4 +1,4 @@
-//! Paths that carry no data are sensed by trains: what they could carry, beside what others send.
+//! Trains measure the paths that carry no data: the rate that cross traffic leaves available.
 #![allow(missing_docs)]
 
 mod net;
@@ -15,7 +15,8 @@ fn sensed(world: &World, node: usize) -> Option<SensedSnapshot> {
     world.nodes[node].snapshot(world.now).peers[0].paths.iter().find(|path| path.active)?.sensed.clone()
 }
 
-/// Lets `time` pass while others take `load` of node 0's link in packets of 1200 bytes, at random times.
+/// Runs for `time` while cross traffic takes the share `load` of node 0's link, in packets of 1200 bytes at random
+/// times.
 fn run_beside(world: &mut World, time: Duration, rate: Rate, load: f64, rng: &mut Rng) {
     let end = world.now + time;
     let mean = rate.time_for(1200).as_secs_f64() / load;
@@ -69,10 +70,10 @@ fn what_paths_carry_is_known_before_anything_was_sent() {
         world.run_for(Duration::from_secs(30));
         world.nodes[0].payload_rates(world.now).next().unwrap().rate
     };
-    // Less 60 bytes of each packet.
+    // The rate excludes 60 bytes of each packet.
     let sensed = rate(true).unwrap().bps() as f64 / 48e6;
     assert!((0.9..1.05).contains(&sensed), "{sensed}");
-    // Else it is what the two paths start with.
+    // Without trains it is the initial rate of the two paths.
     let tried = rate(false).unwrap();
     assert!((18_000_000..20_000_000).contains(&tried.bps()), "{tried:?}");
 }

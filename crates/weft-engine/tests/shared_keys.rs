@@ -1,4 +1,6 @@
-//! A second node runs with a node's key for a while. The peer of both serves the first one as before once the second one is gone.
+//! A second node runs with a node's key for a while.
+//!
+//! After it has gone, the peer of both must serve the first node as before.
 #![allow(missing_docs)]
 
 mod net;
@@ -15,7 +17,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A second node with the key of the first one takes its place for `time`. Its handshake stamps begin at `stamp_base`.
+/// Replaces the home node by a second one with the same key for `time`.
+///
+/// The second node's handshake stamps begin at `stamp_base`.
 fn let_twin_run(world: &mut World, stamp_base: u64, time: Duration) {
     let twin = Engine::new(config(HOME, 1, &Policy::default(), stamp_base), world.time_of(HOME), [9; 32]);
     let node = std::mem::replace(&mut world.nodes[HOME], twin.unwrap_or_else(|why| panic!("{why}")));
@@ -24,7 +28,7 @@ fn let_twin_run(world: &mut World, stamp_base: u64, time: Duration) {
     world.nodes[HOME] = node;
 }
 
-/// Packets of one flow, `count` of them, one every `interval`: how many of them arrived.
+/// Sends `count` packets of one flow, one in each `interval`. Returns the number that arrived.
 fn talk(world: &mut World, count: u64, interval: Duration) -> usize {
     for number in 0..count {
         world.send(HOME, PORT, number, 100);
@@ -54,7 +58,7 @@ fn a_session_is_renewed_though_a_second_nodes_stamp_is_ahead() {
     let mut world = World::new(&[direction(20, 10, 0.0)], &Policy::default());
     world.run_for(ms(500));
     assert_eq!(talk(&mut world, 10, ms(20)), 10);
-    // The hub answers the second node, which never hears it.
+    // The hub answers the second node, which never receives the answer.
     let_twin_run(&mut world, 1 << 60, ms(5));
     let arrived = talk(&mut world, 400, ms(500));
     assert_eq!(arrived, 400, "\n{}", story(&world));

@@ -1,4 +1,6 @@
-//! When the path in use ends: another of its link takes over, what is in flight waits for one, and who started anew is called
+//! The end of the path in use.
+//!
+//! Another path of its link must take over, units in flight must wait for a path, and a restarted peer must be called
 //! until it answers.
 #![allow(missing_docs)]
 
@@ -14,7 +16,8 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// One link at node 0, from where two addresses of node 1 are reached: one path in use, one in reserve.
+/// Returns a world in which one link of node 0 reaches two addresses of node 1: one path is in use and one is a
+/// candidate.
 fn one_link_to_two_addresses() -> World {
     let mut configs = [0, 1].map(|n| config(n, 2, &Policy::default(), 1));
     configs[0].links = vec![LinkConfig { name: "link1".into(), cap: None, send: false }];
@@ -24,14 +27,14 @@ fn one_link_to_two_addresses() -> World {
     world
 }
 
-/// The link where node 1 is called on.
+/// Returns the link at which node 1 is reached.
 fn link_in_use(world: &World) -> usize {
     let peer = &world.nodes[0].snapshot(world.now).peers[0];
     let path = peer.paths.iter().find(|p| p.active).expect("a path in use");
     (0..2).find(|link| path.remote.ip() == address(1, *link)).expect("one of the two addresses")
 }
 
-/// A packet every 5 ms from `from` for `time`; the numbers that arrived by 300 ms later.
+/// Sends a packet every 5 ms from `from` for `time`. Returns the numbers that arrived at most 300 ms later.
 fn steadily(world: &mut World, from: usize, time: Duration) -> Vec<u64> {
     for number in 0..time.as_millis() as u64 / 5 {
         world.send(from, BULK, number, 400);
@@ -72,7 +75,7 @@ fn a_path_of_a_silent_link_takes_over_only_when_it_answers() {
 fn a_path_the_peer_gave_up_keeps_nothing() {
     let mut world = one_link_to_two_addresses();
     let before = link_in_use(&world);
-    // More than the link carries in the time.
+    // More than the link carries in that time.
     for number in 0..1_500 {
         match number {
             100 => world.deaf = Some((1, before)),
@@ -100,7 +103,7 @@ fn who_restarts_twice_in_a_row_is_called_twice() {
     while established(&world) < 2 && world.now < end {
         world.run_for(ms(1));
     }
-    // It answered the call, and ends before it could answer on a path.
+    // The peer answers the call, and stops before it can answer on a path.
     world.restart(1, &Policy::default(), 1 << 61);
     let restarted: Instant = world.now;
     world.run_for(Duration::from_secs(8));
@@ -113,7 +116,7 @@ fn what_was_lost_waits_for_the_only_path_to_answer_again() {
     world.run_for(ms(500));
     for number in 0..600 {
         match number {
-            // The reports of what leaves from now on come 120 ms late: the path goes down, and answers again at 380.
+            // The reports about later packets arrive 120 ms late. The path goes down, and answers again at 380 ms.
             200 => world.set(0, 1, |back| back.delay += ms(120)),
             280 => world.set(0, 0, |forth| forth.cut = true),
             310 => world.set(0, 0, |forth| forth.cut = false),
@@ -128,7 +131,7 @@ fn what_was_lost_waits_for_the_only_path_to_answer_again() {
     let mut arrived: Vec<u64> = world.take_numbers(1).into_iter().map(|(_, number)| number).collect();
     arrived.sort_unstable();
     let missing: Vec<u64> = (0..600).filter(|n| arrived.binary_search(n).is_err()).collect();
-    // What waited in the flow queue meanwhile is the AQM's.
+    // The AQM may drop packets that waited in the flow queue meanwhile.
     let dropped = world.nodes[0].snapshot(world.now).peers[0].queue_drops;
     assert_eq!(missing.len() as u64, dropped, "{missing:?}\n{}", story(&world));
 }
@@ -147,7 +150,7 @@ fn of_two_that_call_each_other_at_once_one_path_is_used() {
         let used = in_use(&world, 0);
         assert!(used.len() == 1 && used == in_use(&world, 1), "{used:?}\n{}", story(&world));
         assert_eq!(steadily(&mut world, 0, ms(500)).len(), 100);
-        // The path that stays falls silent with its link, and both carry on when it is back.
+        // The remaining path falls silent with its link. Both nodes continue when it returns.
         for from in [0, 1] {
             world.set(0, from, |way| way.cut = true);
         }

@@ -1,4 +1,4 @@
-//! Peers that come by certificate: who is let in, who is not, and how soon a revocation is known everywhere.
+//! Peers that join by certificate: admission, refusal, and the time until all nodes have learnt a revocation.
 #![allow(missing_docs)]
 
 mod mesh;
@@ -11,7 +11,7 @@ use weft_engine::{
 use weft_session::{Certificate, CertificateError, Claims, Identity, RootKey};
 use weft_units::{Duration, Instant, LinkId};
 
-/// The wall clock when a test begins, in seconds since 1970.
+/// Wall clock at the start of a test, in seconds since 1970.
 const NOW_UNIX_S: u64 = 1_800_000_000;
 const HUB: usize = 0;
 
@@ -48,7 +48,8 @@ fn certified(claims: &Claims) -> Certificate {
     root().sign(claims).unwrap()
 }
 
-/// A hub that knows nobody, and homes that know it and show what `shows` says.
+/// Returns a hub without configured peers, and home nodes that have the hub as a peer and show the certificates in
+/// `shows`.
 fn star(shows: &[Option<Certificate>]) -> Mesh {
     let wires: Vec<Wire> = (1..=shows.len()).map(|home| wire(HUB, home)).collect();
     let home = || Knows { direct: vec![HUB], ..Knows::default() };
@@ -62,7 +63,7 @@ fn star(shows: &[Option<Certificate>]) -> Mesh {
     mesh
 }
 
-/// Names of the peers a node has a session with.
+/// Returns the names of the peers with which a node has a session.
 fn sessions(mesh: &Mesh, node: usize) -> Vec<String> {
     let peers = mesh.nodes[node].snapshot(mesh.now).peers;
     peers.into_iter().filter(|peer| peer.established_for.is_some()).map(|peer| peer.name).collect()
@@ -138,7 +139,7 @@ fn a_hub_without_a_root_key_trusts_no_certificate() {
     assert_eq!(mesh.nodes[HUB].revoke(mesh.now, &revocation), Err(RevokeError::NoRoot));
 }
 
-/// Home 1 is in; then home 2 comes with these claims. What the hub says of it.
+/// Lets home 1 join, and then home 2 with these claims. Returns the hub's reasons for refusing home 2.
 fn second_comer(claims_of_2: &Claims) -> Vec<Rejection> {
     let mut mesh = star(&[Some(certified(&claims(1))), Some(certified(claims_of_2))]);
     mesh.wires[1].cut = true;
@@ -168,7 +169,8 @@ fn a_name_or_a_prefix_claimed_twice_is_refused_and_nothing_changes() {
 
 #[test]
 fn what_the_configuration_says_wins() {
-    // Home 1 is configured, with another name and prefix than its certificate has; what home 2 claims is configured, too.
+    // Home 1 is configured with another name and prefix than in its certificate. The claims of home 2 are configured
+    // for another peer.
     let wires = [wire(HUB, 1), wire(HUB, 2)];
     let home = || Knows { direct: vec![HUB], ..Knows::default() };
     let mut mesh = Mesh::new(&wires, &[Knows { direct: vec![1], ..Knows::default() }, home(), home()]);
@@ -209,7 +211,7 @@ fn a_reload_leaves_certified_peers_alone_unless_it_says_otherwise() {
     };
     reload(&mut mesh, Vec::new());
     exchange(&mut mesh, HUB, 1);
-    // Home 1 becomes a configured peer; what home 2 has becomes another's.
+    // Home 1 becomes a configured peer. The prefix of home 2 is assigned to another peer.
     reload(&mut mesh, vec![configured(1, inner(1)), configured(9, inner(2))]);
     assert!(has_session(&mesh, HUB, 1) && !has_session(&mesh, HUB, 2));
     assert_eq!(mesh.nodes[HUB].certified_peers().count(), 0);
@@ -225,7 +227,8 @@ fn a_certificate_ends_its_session_when_it_expires_and_a_new_one_prolongs_it() {
     let mut mesh = star(&[Some(certified(&short)), Some(certified(&Claims { name: "n2".into(), ..short_of(2, 200) }))]);
     mesh.run_for(ms(2_000));
     assert!(has_session(&mesh, HUB, 1) && has_session(&mesh, HUB, 2));
-    // Only home 1 gets a new one, with another prefix besides; the next handshake, after two minutes, shows it.
+    // Only home 1 gets a new certificate, with an additional prefix. It shows it in the next handshake, after two
+    // minutes.
     let mut renewed = claims(1);
     renewed.prefixes.push((inner(5).into(), 32));
     let now = mesh.now;
@@ -275,7 +278,7 @@ fn an_old_initiation_of_who_is_gone_brings_nobody_back() {
     assert!(mesh.nodes[HUB].accepted_stamps().next().is_none());
 }
 
-/// Hands a datagram to a node as if it had come from somewhere.
+/// Delivers a datagram to a node from an arbitrary address.
 fn deliver(node: &mut Engine, now: Instant, bytes: &[u8]) {
     let buf = node.pool().alloc_large().unwrap();
     node.pool().bytes_mut(buf)[..bytes.len()].copy_from_slice(bytes);
@@ -287,7 +290,7 @@ fn deliver(node: &mut Engine, now: Instant, bytes: &[u8]) {
     );
 }
 
-/// 0 – 1 – 2, configured, and home 3 with a certificate at 1 and 2.
+/// Returns the configured chain 0 – 1 – 2, and home 3 with a certificate at 1 and 2.
 fn chain() -> Mesh {
     let wires = [wire(0, 1), wire(1, 2), wire(1, 3), wire(2, 3)];
     let direct = |direct: &[usize]| Knows { direct: direct.to_vec(), ..Knows::default() };
@@ -333,7 +336,7 @@ fn who_was_away_learns_of_revocations_when_it_is_back() {
     mesh.wires[1].cut = true;
     mesh.run_for(ms(3_000));
     assert!(has_session(&mesh, 2, 3) && !has_session(&mesh, 1, 2));
-    // More than one datagram holds, and the one that counts among them.
+    // More revocations than fit into one datagram, with the decisive one among them.
     for n in 0..100 {
         let stranger = Identity::from_secret([n + 100; 32]).public_key();
         let revoked = if n == 60 { key(3) } else { stranger };
@@ -372,7 +375,7 @@ fn a_revoked_peer_is_met_with_silence_even_where_it_is_configured() {
     mesh.nodes[0].revoke(now, &revocation).unwrap();
     mesh.run_for(Duration::from_secs(20));
     assert!(!has_session(&mesh, 1, 2) && has_session(&mesh, 0, 1));
-    // Not by a reload either, which names it again.
+    // A reload that names the peer again must not restore it either.
     let peers = config(1, &Knows { direct: vec![0, 2], ..Knows::default() }, &mesh.wires, &Policy::default()).peers;
     let now = mesh.now;
     mesh.nodes[1].reconfigure(now, peers[..1].to_vec(), Vec::new(), Vec::new(), None).unwrap();
@@ -388,7 +391,7 @@ fn what_the_root_has_not_signed_revokes_nobody() {
     let forged = RootKey::from_seed([98; 32]).revoke(&key(3), NOW_UNIX_S);
     let now = mesh.now;
     assert_eq!(mesh.nodes[0].revoke(now, &forged), Err(RevokeError::OtherRoot));
-    // A peer that trusts another root says so to its peers: they know better.
+    // A peer that trusts another root sends the revocation to its peers, which must reject it.
     let liars_root = TrustConfig { root: RootKey::from_seed([98; 32]).public_key(), ..trust(None, 0) };
     mesh.nodes[0].set_trust(now, NOW_UNIX_S, Some(liars_root));
     assert_eq!(mesh.nodes[0].revoke(now, &forged), Ok(true));
@@ -414,7 +417,7 @@ fn a_thousand_bogus_certificates_leave_no_trace_and_harm_nobody() {
         let len = sessions.initiate(mesh.now, weft_units::PeerId(0), 1, &mut out).unwrap();
         let now = mesh.now;
         deliver(&mut mesh.nodes[HUB], now, &out[..len]);
-        // Slowly enough to be looked at, each of them.
+        // Slow enough for the hub to examine each of them.
         mesh.run_for(ms(7));
     }
     assert_eq!(mesh.nodes[HUB].snapshot(mesh.now).peers.len(), 1);

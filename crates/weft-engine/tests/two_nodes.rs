@@ -1,4 +1,4 @@
-//! Two nodes over emulated links: what goes in at one end comes out at the other, in order, at the links' rate.
+//! Two nodes over emulated links: packets must be delivered at the other end, in order, at the links' rate.
 #![allow(missing_docs)]
 
 mod net;
@@ -11,7 +11,9 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Keeps the sender's queue filled with a bulk flow for `time`; what came out per second of the second half, in bit/s of UDP payload.
+/// Keeps the sender's queue filled with a bulk flow for `time`.
+///
+/// Returns the rate of UDP payload delivered in the second half, in bit/s.
 fn bulk(world: &mut World, time: Duration, per_ms: usize) -> f64 {
     let end = world.now + time;
     let half = world.now + time / 2;
@@ -59,7 +61,7 @@ fn data_says_the_class_it_is_told_to_and_what_is_inside_keeps_its_own() {
         world.seen = Some(Vec::new());
         let mut packet = udp(inner_address(0), inner_address(1), 4000, 1, 500);
         packet[HEADER + 1] = inner;
-        // The header's checksum as the kernel would have it (RFC 1624).
+        // Updates the header checksum as the kernel does (RFC 1624).
         let sum = !u16::from_be_bytes([packet[HEADER + 10], packet[HEADER + 11]]);
         let sum = !(sum + u16::from(inner));
         packet[HEADER + 10..HEADER + 12].copy_from_slice(&sum.to_be_bytes());
@@ -189,7 +191,9 @@ fn without_recovery_and_order_every_schedule_delivers() {
     }
 }
 
-/// Eight or so flows keep to the narrow link and ask it for five times what it carries.
+/// Checks that flows bound to a full path do not block others.
+///
+/// About eight flows share the narrow link and offer five times its rate.
 #[test]
 fn flows_that_keep_to_a_full_path_do_not_hold_those_of_another_back() {
     let weights =
@@ -202,7 +206,8 @@ fn flows_that_keep_to_a_full_path_do_not_hold_those_of_another_back() {
         world.run_for(ms(7));
     }
     let arrived = world.take_numbers(1).len();
-    // At 1.14 Mbit/s a flow: five of sixteen and the narrow link's two, while with all at the narrow link's pace it were half of it.
+    // Each flow sends 1.14 Mbit/s. Without the property, all flows would be limited to the narrow link's pace, and
+    // half of this number would arrive.
     assert!(arrived > 3_800, "{arrived}\n{}", net::story(&world));
 }
 
@@ -244,7 +249,9 @@ fn bursts_do_not_overflow_the_links() {
     assert!(s.repeated_units * 50 < number, "{} of {number} repeated", s.repeated_units);
 }
 
-/// The only link is gone while the peer starts anew: nothing but a handshake reaches it when the link is back.
+/// Checks that a peer that restarted while the only link was down is called.
+///
+/// After the link's return only a handshake reaches it.
 #[test]
 fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
     let policy = Policy::default();
@@ -265,7 +272,7 @@ fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
 
 #[test]
 fn what_a_path_is_for_is_told_until_it_arrives() {
-    // One that hears something all the time has no reason to probe, which would tell it again.
+    // A node that receives datagrams all the time does not probe, and a probe would repeat the frame.
     let talk = |world: &mut World, number: u64| {
         world.send(0, 4000, number, 100);
         world.send(1, 4000, number, 100);

@@ -1,5 +1,7 @@
-//! What very many VPNs cost that nobody uses: a counting allocator weighs them. It does not see what the cipher library asks of the
-//! system itself; that is all in keys, and an idle VPN has none.
+//! Memory of very many idle VPNs, measured by a counting allocator.
+//!
+//! It does not count memory that the cipher library takes from the system. All of that belongs to keys, and an idle
+//! VPN has none.
 #![allow(missing_docs)]
 
 mod net;
@@ -13,16 +15,16 @@ use weft_engine::{EngineConfig, Entry, MemberConfig, Policy, Prefix, VpnConfig};
 use weft_session::KEY_LIFETIME;
 use weft_units::{Duration, VpnId};
 
-/// The system's allocator; knows how many bytes are allocated.
+/// The system's allocator. It counts the bytes in use.
 struct Weighing;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+// SAFETY: every method passes its arguments to the system's allocator unchanged, and returns its result.
 unsafe impl GlobalAlloc for Weighing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller guarantees the conditions that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -39,7 +41,7 @@ static ALLOCATOR: Weighing = Weighing;
 const VPNS: u32 = 100_000;
 const USED: u32 = 100;
 const IDLE_BYTES: usize = 2_048;
-/// What may stay after VPNs were used: tables and books keep what they have grown to.
+/// Most bytes that may remain after VPNs were used. Tables and sent books keep their capacity.
 const LEFT_BYTES: usize = 100_000;
 
 fn vpns(node: usize) -> Vec<VpnConfig> {
@@ -69,7 +71,7 @@ fn world(are_there: bool) -> (World, usize) {
     (world, BYTES.load(Ordering::Relaxed) - before)
 }
 
-/// Sends in the first VPNs, and waits until all has arrived.
+/// Sends packets in the first VPNs, and waits until all have arrived.
 fn use_some(world: &mut World) {
     for number in 0..5 {
         (1..=USED).for_each(|vpn| world.send_raw_in(0, VpnId(vpn), &udp(inner(0), inner(1), 4000, number, 100)));

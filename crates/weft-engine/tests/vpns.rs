@@ -1,4 +1,6 @@
-//! Several VPNs with the same addresses between two nodes: each packet comes out in its own, and only where both ends have part in it.
+//! Several VPNs with the same addresses between two nodes.
+//!
+//! Each packet must be delivered in its own VPN, and only if both ends are members.
 #![allow(missing_docs)]
 
 mod net;
@@ -24,7 +26,7 @@ fn prefix(text: &str, length: u8) -> Prefix {
     Prefix { address: text.parse().unwrap(), length }
 }
 
-/// A VPN as `node` is told of it, with the addresses of the default one.
+/// Returns a VPN as configured at `node`, with the addresses of the default VPN.
 fn vpn(node: usize, id: VpnId) -> VpnConfig {
     let behind = |node: usize| vec![Prefix { address: inner(node).into(), length: 32 }];
     let peer = config(node, 1, &Policy::default(), 1).peers.remove(0);
@@ -57,7 +59,7 @@ fn send(world: &mut World, from: usize, vpn: VpnId, number: u64) {
     world.send_raw_in(from, vpn, &udp(inner(from), inner(1 - from), 4000, number, 100));
 }
 
-/// What came out at `node` since the last call: VPN and number.
+/// Returns the VPN and number of each packet delivered at `node` since the last call.
 fn arrived(world: &mut World, node: usize) -> Vec<(VpnId, u64)> {
     let number = |packet: &[u8]| u64::from_be_bytes(packet[38..46].try_into().unwrap());
     let default = world.delivered[node].drain(..).map(|(_, packet)| (VpnId::DEFAULT, number(&packet)));
@@ -183,8 +185,10 @@ fn packets_wait_until_the_other_end_has_answered() {
     assert_eq!(world.nodes[0].snapshot(world.now).peers[0].waiting_for_vpns, 0);
 }
 
-/// A path that is back is probed after 100 ms at most, and the question for the VPN leaves with the probe. The answer comes before the
-/// packets are 400 ms old if the outage is shorter than 300 ms by a round trip.
+/// Checks that packets outlive an outage shorter than 300 ms minus an RTT.
+///
+/// A returned path is probed within 100 ms, and the request for the VPN leaves with the probe. The answer then
+/// arrives before the packets are 400 ms old.
 #[test]
 fn packets_outlive_a_short_outage_before_the_other_end_has_answered() {
     let mut rng = Rng::new(3);

@@ -1,4 +1,4 @@
-//! A node that has something to send asks to be woken for it.
+//! A node that has something to send must request a wake-up for it.
 #![allow(missing_docs)]
 
 mod net;
@@ -13,7 +13,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A large transfer, and `count` packets after its reports stopped to come back.
+/// Runs a large transfer, and sends `count` more packets after the reports stopped arriving.
 fn without_reports(count: u64) -> World {
     let mut world = World::new(&[direction(5, 150, 0.0)], &Policy::default());
     world.run_for(ms(1_000));
@@ -30,7 +30,7 @@ fn without_reports(count: u64) -> World {
     world
 }
 
-/// The number of packets for which the path's window has no room any more.
+/// Returns the number of packets at which the path's window is full.
 fn one_too_many() -> u64 {
     (150..300).find(|count| held_bytes(&without_reports(*count)) > 0).expect("a window that fills")
 }

@@ -1,8 +1,9 @@
-//! Drills: a link or a node falls silent for a while, as far as this node is concerned, to see what becomes of traffic.
+//! Drills: this node cuts a link or a node for a limited time, to show how traffic reacts.
 //!
-//! Nothing is switched off: datagrams by what is cut are dropped where they would leave and where they come in, so that all is as
-//! with a silent cut outside. The drill's own time ends it, whatever becomes of who asked for it. Meanwhile every peer that
-//! is reached by what is cut is asked again and again ([`probes`](crate::peer::Probes)).
+//! Nothing is switched off. Datagrams over the cut link or node are dropped where they would leave and where they
+//! arrive, as in a silent failure outside. The drill ends by its own timer, whatever happens to the client that
+//! started it. During the drill, every peer that is reached over the cut target is probed
+//! ([`probes`](crate::peer::Probes)).
 
 mod report;
 
@@ -20,19 +21,19 @@ use core::fmt;
 use core::net::SocketAddr;
 use weft_units::{Duration, Instant, LinkId, PeerId};
 
-/// The longest a drill may last.
+/// Longest duration of a drill.
 pub const DRILL_MAX: Duration = Duration::from_secs(300);
-/// Probes pass for so long before the cut,
+/// Duration of the probes before the cut.
 const BEFORE: Duration = Duration::from_millis(500);
-/// and after it.
+/// Duration of the probes after the cut.
 const AFTER: Duration = Duration::from_secs(2);
-/// Peers probed at most; those first in the configuration.
+/// Most peers that are probed. The first ones of the configuration are chosen.
 const PEERS: usize = 16;
 
-/// What falls silent, by its name.
+/// The target of a drill, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DrillTarget {
-    /// A link here, or a route: `via hub`.
+    /// A local link, or a route such as `via hub`.
     Link(String),
     /// A peer, and all routes over it.
     Node(String),
@@ -47,16 +48,16 @@ impl fmt::Display for DrillTarget {
     }
 }
 
-/// Why there is no drill.
+/// The reason for which a drill cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DrillError {
-    /// Another is under way.
+    /// Another drill is running.
     UnderWay,
-    /// It shall last longer than [`DRILL_MAX`], or no time.
+    /// The duration is zero or longer than [`DRILL_MAX`].
     BadTime,
-    /// Nothing goes by what shall be cut.
+    /// No peer is reached over the target.
     Unused,
-    /// These peers could not be reached any more.
+    /// These peers would become unreachable.
     NoOtherPath(Vec<String>),
 }
 
@@ -71,14 +72,14 @@ impl fmt::Display for DrillError {
     }
 }
 
-/// What is cut.
+/// The links or the node that a drill cuts.
 #[derive(Clone, Debug)]
 enum Cut {
     Links(Vec<LinkId>),
     Node(PeerId),
 }
 
-/// A drill, under way or the last one.
+/// The drill that is running, or the last one.
 pub(crate) struct Drill {
     of: DrillTarget,
     cut: Cut,
@@ -93,7 +94,7 @@ impl Drill {
         self.phase == DrillPhase::Silent
     }
 
-    /// When the next phase begins.
+    /// Returns the time at which the present phase ends.
     fn phase_ends(&self) -> Option<Instant> {
         match self.phase {
             DrillPhase::Before => Some(self.cut_at),
@@ -113,7 +114,7 @@ impl Drill {
 }
 
 impl Engine {
-    /// Begins a drill: what is named falls silent half a second from now, for `time`.
+    /// Starts a drill: the target is cut half a second from now, for the duration `time`.
     pub(crate) fn start_drill(
         &mut self,
         now: Instant,
@@ -171,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Whether datagrams by this link to or from this address are cut.
+    /// True if datagrams on this link to or from this address are cut.
     fn goes_by(&self, cut: &Cut, link: LinkId, address: &SocketAddr) -> bool {
         match cut {
             Cut::Links(links) => links.contains(&link),
@@ -187,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// Whether a path leads by what is cut; a route does if its relay is now reached so.
+    /// True if a path leads over the cut target. A relayed route does if its relay is now reached over the target.
     fn leads_by(&self, cut: &Cut, path: &Path) -> bool {
         let relay = || self.relaying.routes.way_of(path.link).and_then(|(via, _)| self.peers.get(usize::from(via.0)));
         let first = || relay().and_then(Peer::fastest_direct_path);
@@ -195,7 +196,7 @@ impl Engine {
             || (is_route(&path.remote) && first().is_some_and(|first| self.goes_by(cut, first.link, &first.remote)))
     }
 
-    /// Whether data could still go by a path.
+    /// True if a path could still carry data during the cut.
     fn would_remain(&self, cut: &Cut, path: &Path) -> bool {
         let answers = |path: &Path| path.carries() && path.health.answers();
         let stays = |path: &Path| answers(path) && !self.goes_by(cut, path.link, &path.remote);
@@ -211,7 +212,9 @@ impl Engine {
         by.map(|path| path.id).collect()
     }
 
-    /// The peers that are now reached by what shall be cut: those behind a node, and the node itself if there are none.
+    /// Returns the peers that are now reached over the target.
+    ///
+    /// For a node, these are the peers behind it, or the node itself if there are none.
     fn peers_by(&self, cut: &Cut) -> Vec<PeerId> {
         let by = |peer: &&Peer| peer.is_established() && peer.usable_paths().any(|path| self.leads_by(cut, path));
         let all: Vec<PeerId> = self.peers.iter().filter(by).map(|peer| peer.id).take(PEERS).collect();
@@ -222,13 +225,13 @@ impl Engine {
         if behind.is_empty() { all } else { behind }
     }
 
-    /// Whether a drill drops what would leave or comes in here.
+    /// True if a drill drops datagrams on this link to or from this address now.
     pub(crate) fn is_cut(&self, link: LinkId, address: &SocketAddr) -> bool {
         let silent = self.drill.as_ref().filter(|drill| drill.is_silent());
         silent.is_some_and(|drill| self.goes_by(&drill.cut, link, address))
     }
 
-    /// Takes a drill to its next phase, and probes.
+    /// Advances the drill to its next phase, and sends probes.
     pub(crate) fn drive_drill(&mut self, now: Instant) {
         let Some(drill) = self.drill.as_mut().filter(|drill| drill.phase != DrillPhase::Over) else { return };
         while drill.phase_ends().is_some_and(|at| at <= now) {
@@ -252,7 +255,7 @@ impl Engine {
         drill.phase_ends().into_iter().chain(probes).min()
     }
 
-    /// How the drill under way, or the last one, went so far.
+    /// Returns the results so far of the running drill, or of the last one.
     pub fn drill_report(&self, now: Instant) -> Option<DrillReport> {
         let drill = self.drill.as_ref()?;
         let peers = drill.peers.iter().filter_map(|id| self.peers.get(usize::from(id.0)));

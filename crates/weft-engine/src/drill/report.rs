@@ -1,76 +1,76 @@
-//! How a drill went.
+//! Results of a drill.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use weft_units::{Duration, PathId};
 
-/// Where a drill stands.
+/// Phase of a drill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrillPhase {
-    /// Probes pass; nothing is cut yet.
+    /// Probes are sent, and nothing is cut yet.
     Before,
-    /// Cut.
+    /// The target is cut.
     Silent,
-    /// Nothing is cut any more; probes still pass.
+    /// The cut has ended, and probes are still sent.
     After,
-    /// All is over.
+    /// The drill has ended.
     Over,
 }
 
-/// A drill under way, or the last one.
+/// Results of the running drill, or of the last one.
 #[derive(Clone, Debug)]
 pub struct DrillReport {
-    /// What is cut: `link eth0`.
+    /// The target, such as `link eth0`.
     pub of: String,
-    /// Where it stands.
+    /// The present phase.
     pub phase: DrillPhase,
-    /// How long it is cut.
+    /// Duration of the cut.
     pub time: Duration,
-    /// Time until all is over.
+    /// Time until the drill ends.
     pub left: Duration,
-    /// What became of the probes to each peer that was reached by what is cut.
+    /// Probe results for each peer that was reached over the target.
     pub peers: Vec<PeerDrill>,
 }
 
-/// What became of the probes to a peer.
+/// Probe results for one peer.
 #[derive(Clone, Debug)]
 pub struct PeerDrill {
-    /// Its name.
+    /// The peer's name.
     pub peer: String,
     /// Probes sent.
     pub sent: u32,
-    /// Probes without an answer. They are not repeated, as packets would be.
+    /// Probes without an answer. Unlike packets, they are not retransmitted.
     pub lost: u32,
-    /// Probes that were due while no path was there to send them.
+    /// Probes that were due while no path could send them.
     pub unsent: u32,
-    /// From the cut until a path by it was under suspicion: from then on others carry what is new.
+    /// Time from the cut until a path over the target was suspect. From then on other paths carry new traffic.
     pub suspected_after: Option<Duration>,
-    /// From the cut until a path by it was down.
+    /// Time from the cut until a path over the target was down.
     pub down_after: Option<Duration>,
-    /// The longest time between two answers that ended while it was cut, or at its end has not ended.
+    /// Longest time between two answers during the cut, including a gap still open at its end.
     pub gap: Duration,
-    /// The longest time between two answers afterwards, also if it began before.
+    /// Longest time between two answers after the cut, including a gap that began earlier.
     pub gap_after: Duration,
-    /// From the end of the cut until a probe went by what had been cut again.
+    /// Time from the end of the cut until a probe used the target again.
     pub back_after: Option<Duration>,
-    /// The paths that probes went by.
+    /// Paths that the probes used.
     pub ways: Vec<WayDrill>,
 }
 
-/// What a path carried of the probes.
+/// Probe results on one path.
 #[derive(Clone, Debug)]
 pub struct WayDrill {
     /// The path.
     pub path: PathId,
-    /// The link here.
+    /// The local link.
     pub link_name: String,
-    /// The address there.
+    /// The remote address.
     pub remote: SocketAddr,
-    /// It leads by what was cut.
+    /// True if the path leads over the target.
     pub is_cut: bool,
-    /// Probes sent by it before, during and after the cut, and how many of each were answered.
+    /// Probes sent on the path before, during and after the cut.
     pub sent: [u32; 3],
-    /// The answers.
+    /// Answers to those probes, by the phase in which the probe was sent.
     pub answered: [u32; 3],
 }

@@ -1,4 +1,4 @@
-//! Who called this node and is no peer. None of them gets an answer; only a few are remembered.
+//! Strangers: senders of handshakes that are not peers. None gets an answer, and only a few are remembered.
 
 use crate::event::Event;
 use alloc::vec::Vec;
@@ -6,36 +6,40 @@ use core::net::{IpAddr, SocketAddr};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant};
 
-/// Remembered for each kind of what is shown. Handshakes that show nothing cost their sender nothing, so they have a list of their own.
+/// Most strangers remembered, separately with and without a proven key.
+///
+/// Handshakes without a key cost their sender nothing.
 const MOST: usize = 8;
-/// A stranger gives one event in this time.
+/// Least interval between two events about one stranger.
 const SAY_EVERY: Duration = Duration::from_secs(60);
-/// A stranger is listed for so long after its last call.
+/// Time for which a stranger is listed after its last call.
 const LATELY: Duration = Duration::from_secs(120);
-/// Events given in [`SAY_EVERY`] at most, whoever calls.
+/// Most events in one [`SAY_EVERY`], for all strangers together.
 const MOST_SAID: u32 = 8;
 
-/// What a handshake shows of who sent it.
+/// Information that a handshake reveals about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// It was made for another public key than this node's. Anyone can send such a thing.
+    /// The handshake was made for another public key than this node's. Anyone can send one.
     OtherKey,
-    /// It was made for this node's key, and does not decrypt: another version of weft, or damage.
+    /// The handshake was made for this node's key but cannot be decrypted.
+    ///
+    /// Its sender runs another version of weft, or the datagram is damaged.
     Unreadable,
-    /// It proves that its sender has this key, which is no peer's.
+    /// The handshake proves that its sender has this key, which belongs to no peer.
     Key(PublicKey),
 }
 
-/// Who called in vain.
+/// A sender of handshakes that is not a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
-    /// Where the last call came from.
+    /// Source address of the last call.
     pub source: SocketAddr,
-    /// What was shown.
+    /// Information that the last call revealed.
     pub shown: Shown,
-    /// Calls so far.
+    /// Number of calls so far.
     pub times: u32,
-    /// Time since the last one.
+    /// Time since the last call.
     pub ago: Duration,
 }
 
@@ -48,17 +52,17 @@ struct Entry {
     said_at: Option<Instant>,
 }
 
-/// Those who called lately.
+/// Recent strangers.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
-    /// With a key, and without one.
+    /// Strangers with a proven key, and strangers without one.
     lists: [Vec<Entry>; 2],
-    /// When the current minute began, and the events given in it.
+    /// Start of the current interval, and the events reported in it.
     said: (Instant, u32),
 }
 
 impl Strangers {
-    /// Notes a call, and gives what is to be said of it.
+    /// Notes a call, and returns the event to report.
     pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
         let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
         let same = |entry: &Entry| entry.shown == shown && same_place(entry.source.ip(), source.ip());
@@ -82,7 +86,7 @@ impl Strangers {
         Some(Event::TurnedAway(entry.told(now)))
     }
 
-    /// Lists the strangers of the last two minutes. The one that called last comes first.
+    /// Returns the strangers of the last two minutes, the most recent first.
     pub(super) fn lately(&self, now: Instant) -> Vec<Stranger> {
         let mut all: Vec<_> = self.lists.iter().flatten().map(|entry| entry.told(now)).collect();
         all.retain(|stranger| stranger.ago < LATELY);
@@ -97,7 +101,7 @@ impl Entry {
     }
 }
 
-/// One IPv4 address, or one IPv6 /48: what one sender may have.
+/// True if two addresses may belong to one sender: the same IPv4 address, or the same IPv6 /48.
 fn same_place(a: IpAddr, b: IpAddr) -> bool {
     match (a, b) {
         (IpAddr::V6(a), IpAddr::V6(b)) => a.segments()[..3] == b.segments()[..3],

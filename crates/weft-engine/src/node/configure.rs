@@ -1,13 +1,16 @@
-//! The configuration of peers and VPNs: what is taken in at the start, and what changes later.
+//! Configuration of peers and VPNs: applied at the start and changed by reloads.
+//!
+//! A reload is checked as a whole before anything changes. Peers are matched by key and VPNs by id, so that unchanged
+//! ones keep their sessions, paths and queues.
 
 use super::*;
 use weft_units::planted::{self, Fault};
 
 impl Engine {
-    /// Applies a changed configuration: peers by their keys, VPNs by their numbers, the rest as it is. The node's own key and cipher stay.
+    /// Applies a changed configuration. Peers are matched by key and VPNs by id. The node's own key and cipher stay.
     ///
     /// # Errors
-    /// As [`Engine::new`]; nothing has changed then.
+    /// Fails as [`Engine::new`] does. In that case nothing has changed.
     pub fn reconfigure(
         &mut self,
         now: Instant,
@@ -78,7 +81,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a peer that the sessions know its place.
+    /// Creates the engine's peer for a peer that the session layer has accepted.
     pub(crate) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
         let peer = Peer::new(now, id, config, &self.rng, first_path);
@@ -88,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// A peer that goes keeps its place, so that the others keep their numbers, but nothing else.
+    /// Removes a peer. It leaves an empty slot, so that the other peers keep their numbers.
     pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
@@ -97,12 +100,12 @@ impl Engine {
         self.sessions.remove_peer(id);
     }
 
-    /// Whether a place is a peer's, not only what one left.
+    /// True if a slot holds a peer. False if the peer was removed and only its slot remains.
     pub(crate) fn is_present(&self, peer: &Peer) -> bool {
         self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
     }
 
-    /// Takes checked VPNs, and the peers' own prefixes for the default one.
+    /// Applies checked VPNs, and builds the default VPN from the peers' own prefixes.
     pub(super) fn set_vpns(&mut self, now: Instant, vpns: Vec<VpnConfig>) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
@@ -117,7 +120,7 @@ impl Engine {
         self.with_peer(now, peer.0.into(), |peer, cx| peer.set_vpns(cx, share, &entries, controller));
     }
 
-    /// A peer came or went, or other prefixes are behind it.
+    /// Updates routes and VPNs after a peer was added or removed, or after its prefixes changed.
     pub(crate) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.give_entries(now, peer);
@@ -162,7 +165,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a VPN may have such a share beside the others as they are.
+    /// Checks that a VPN may have such a share beside the other VPNs.
     fn check_share(&self, id: VpnId, weight: u32, service: Service) -> Result<(), VpnError> {
         if weight == 0 {
             return Err(VpnError::NoWeight);
@@ -180,7 +183,7 @@ impl Engine {
     }
 }
 
-/// The keys of a VPN's members.
+/// Returns the keys of a VPN's members.
 fn keys_of<'a>(vpn: &'a Vpn, peers: &'a [PeerConfig]) -> impl Iterator<Item = &'a PublicKey> {
     vpn.members.iter().filter_map(|id| peers.get(usize::from(id.0))).map(|peer| &peer.public_key)
 }

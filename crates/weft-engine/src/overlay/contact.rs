@@ -1,4 +1,4 @@
-//! How a node can be reached: what nodes of the overlay tell each other of third ones.
+//! Contacts: a node's key and addresses, as nodes of the overlay pass them on to each other.
 
 use crate::relay::is_route;
 use alloc::vec::Vec;
@@ -6,26 +6,29 @@ use core::net::{IpAddr, SocketAddr};
 use weft_session::PublicKey;
 use weft_units::NodeId;
 
-/// Endpoints of a contact at most.
+/// Most endpoints of a contact.
 pub const MAX_ENDPOINTS: usize = 4;
 
 const KEY_LEN: usize = 32;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 
-/// A node of the network, and where it may be reached.
+/// A node of the network, and the addresses at which it may be called.
 ///
-/// On the wire: public key 32 | endpoints, each 4 or 6 | address, 4 or 16 bytes | port u16.
+/// On the wire: public key (32 bytes), then for each endpoint the family (4 or 6), the address (4 or 16 bytes) and
+/// the port (u16).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
-    /// Its static key, from which its place in the overlay follows.
+    /// The node's static key, which determines its place in the overlay.
     pub public_key: PublicKey,
-    /// Its addresses, the likeliest first; of more than [`MAX_ENDPOINTS`] the last are not passed on. None for a node that only relays reach.
+    /// The node's addresses, the most likely first.
+    ///
+    /// At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that only relays reach.
     pub endpoints: Vec<SocketAddr>,
 }
 
 impl Contact {
-    /// Its place in the overlay.
+    /// Returns the node's place in the overlay.
     pub fn id(&self) -> NodeId {
         self.public_key.node_id()
     }
@@ -48,7 +51,9 @@ impl Contact {
         out
     }
 
-    /// Reads what [`Contact::encode`] wrote. `None` for anything else; endpoints that nobody can be called at are left out.
+    /// Parses the output of [`Contact::encode`].
+    ///
+    /// Returns `None` for anything else, and drops endpoints that cannot be called.
     pub(super) fn decode(bytes: &[u8]) -> Option<Contact> {
         let (key, mut rest) = bytes.split_first_chunk::<KEY_LEN>()?;
         let mut endpoints = Vec::new();

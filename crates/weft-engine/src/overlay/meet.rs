@@ -1,4 +1,7 @@
-//! Calling nodes that are known by their keys only, and forgetting them again.
+//! Calls nodes that are known by key and address, and removes unused ones.
+//!
+//! A called node becomes a peer once it has shown a valid certificate. Contacts that did not answer are left alone
+//! for a while. The initiator removes a peer that neither the overlay nor traffic has used for some time.
 
 use super::{Contact, LOOK_INTERVAL, without_repeats};
 use crate::config::PeerConfig;
@@ -14,40 +17,45 @@ use weft_core::route::overlay::Standing;
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, NodeId, PeerId};
 
-/// Peers that were called, at a time.
+/// Most peers at one time that this node called by key.
 const MAX_MET: usize = 1_024;
-/// Who has not answered by then is given up.
+/// Time within which a called node must answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Who was called in vain is left alone for so long; a contact of the configuration for less.
+/// Time before a node is called again after a failed call.
 const REST: Duration = Duration::from_secs(30);
+/// Time before a configured contact is called again after a failed call.
 const SHORT_REST: Duration = Duration::from_secs(3);
-/// So many who were called in vain are remembered.
+/// Most nodes whose failed calls are remembered.
 const MAX_UNMET: usize = 1_024;
-/// Whom neither the overlay nor traffic has wanted for so long is let go.
+/// Time without use by the overlay or by traffic after which a called peer is removed.
 const WANTED_FOR: Duration = Duration::from_secs(60);
-/// A peer by certificate that is silent for so long is gone: idle paths are tried every fifteen seconds.
+/// Silence after which a certified peer is removed.
+///
+/// Derived: three times the interval of 15 s at which idle paths are probed.
 const SILENT_FOR: Duration = Duration::from_secs(45);
-/// The same where the overlay has lost it, too.
+/// Silence after which a certified peer is removed if the overlay has lost it as well.
 const LOST_FOR: Duration = Duration::from_secs(5);
 
-/// Why a node was not met.
+/// The reason for which a node was not met.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unmet {
-    /// This node itself.
+    /// The contact is this node itself.
     Myself,
     /// This node has no certificate to show.
     NothingToShow,
-    /// Its key was revoked.
+    /// The contact's key was revoked.
     Revoked,
-    /// It was called in vain a short time ago.
+    /// A call to the contact failed a short time ago.
     JustTried,
-    /// There are as many such peers as there may be.
+    /// The limit on called peers is reached.
     TooMany,
-    /// It did not answer: no such node there, or it does not know this node's root key, or nothing arrives.
+    /// The contact did not answer.
+    ///
+    /// No such node is there, it does not have this network's root key, or datagrams are lost.
     Silent,
-    /// It showed no certificate.
+    /// The contact showed no certificate.
     NoCertificate,
-    /// What it showed does not make it a peer.
+    /// The contact's certificate was rejected.
     Refused(Rejection),
 }
 
@@ -68,22 +76,22 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// A peer that was called by its key alone.
+/// A peer that was called by key.
 #[derive(Debug)]
 struct Met {
     called_at: Instant,
     wanted_at: Instant,
-    /// It was told goodbye, and goes at the next look.
+    /// True if the peer was sent CLOSE. It is removed at the next check.
     is_leaving: bool,
 }
 
-/// Whom this node has called, and who was called in vain.
+/// The peers that this node called by key, and the failed calls.
 #[derive(Debug, Default)]
 pub(crate) struct Meetings {
     met: BTreeMap<PeerId, Met>,
-    /// Not to be called before then.
+    /// Nodes with a recent failed call, and the time until which they are not called.
     resting: BTreeMap<PublicKey, Instant>,
-    /// The configuration's contacts, and why they were not met.
+    /// The configured contacts, and the reason for which each was not met.
     contacts: Vec<(Contact, Option<Unmet>)>,
 }
 
@@ -101,7 +109,7 @@ impl Meetings {
         &self.contacts
     }
 
-    /// The peers that were called.
+    /// Returns the peers that this node called by key.
     pub(super) fn met(&self) -> impl Iterator<Item = PeerId> {
         self.met.keys().copied()
     }
@@ -123,7 +131,7 @@ impl Meetings {
         self.resting.contains_key(key)
     }
 
-    /// Notes what came of calling a contact; true if that is news of one of the configuration's.
+    /// Notes the outcome of a call. Returns true if it is a new outcome for a configured contact.
     fn note(&mut self, now: Instant, key: PublicKey, outcome: Option<&Unmet>) -> bool {
         let contact = self.contacts.iter_mut().find(|(contact, _)| contact.public_key == key);
         let rest = if contact.is_some() { SHORT_REST } else { REST };
@@ -137,12 +145,13 @@ impl Meetings {
 }
 
 impl Engine {
-    /// Calls a node that is known by its key and addresses only: its certificate says what it is called and what lies behind it
-    /// ([`Event::Joined`]). Who is a peer already gets what addresses are new. Without a good certificate, and when nobody wants it any more,
-    /// it is let go again.
+    /// Calls a node that is known by key and addresses only.
+    ///
+    /// Its certificate states its name and prefixes ([`Event::Joined`]). An existing peer only gets the new
+    /// addresses. The node is removed again if it shows no valid certificate, or when nothing needs it any more.
     ///
     /// # Errors
-    /// [`Unmet`]; nothing has changed then.
+    /// Fails with [`Unmet`]. In that case nothing has changed.
     pub fn meet(&mut self, now: Instant, contact: &Contact) -> Result<PeerId, Unmet> {
         let key = contact.public_key;
         if key == self.sessions.public_key() {
@@ -186,7 +195,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Whether a peer is not of the configuration: it came by certificate, or was called to show one.
+    /// True if a peer is not configured: it joined by certificate, or was called to show one.
     pub(crate) fn is_dynamic(&self, peer: PeerId) -> bool {
         self.trust.is_certified(peer) || self.overlay.meetings.has(peer)
     }
@@ -201,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Calls a peer at these addresses, too; those that answer stay.
+    /// Calls a peer at these addresses as well. The addresses that answer are kept.
     pub(super) fn call_at(&mut self, now: Instant, peer: PeerId, endpoints: &[SocketAddr]) {
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let answering: Vec<SocketAddr> = of.direct_remotes().collect();
@@ -224,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// A peer has shaken hands: what it showed is looked at. False if it is no peer any more.
+    /// Checks the certificate that a peer showed in a handshake. Returns false if the peer was removed.
     pub(crate) fn on_shown(&mut self, now: Instant, peer: PeerId) -> bool {
         if !self.overlay.meetings.has(peer) || self.trust.is_certified(peer) {
             self.renew(now, peer);
@@ -244,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Lets a node go that was called in vain.
+    /// Removes a called node that did not become a peer.
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
         self.on_owner_unreachable(now, key.node_id());
@@ -255,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Lets those go who do not answer, are silent, or are wanted by nobody.
+    /// Removes called and certified peers that do not answer or are not needed.
     pub(super) fn look_after_met(&mut self, now: Instant) {
         let is_certified = |peer: &PeerId| self.trust.is_certified(*peer);
         let met = self.overlay.meetings.met.iter();
@@ -283,7 +292,7 @@ impl Engine {
         self.overlay.is_on() && of.is_some_and(|of| of.heard_at.is_some_and(|at| now - at >= patience))
     }
 
-    /// Only who called lets go: where both did, both must want to.
+    /// Removes an unused peer if this node called it. If both nodes called, both must agree.
     fn let_go_if_unwanted(&mut self, now: Instant, peer: PeerId) {
         let is_of_overlay = matches!(self.standing(peer), Some(Standing::Member | Standing::Candidate));
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
@@ -301,7 +310,7 @@ impl Engine {
     }
 }
 
-/// What a node is called until it has shown its certificate.
+/// Returns the provisional name of a node that has not yet shown its certificate.
 fn name_of(id: &NodeId) -> String {
     id.to_string().chars().take(8).collect()
 }

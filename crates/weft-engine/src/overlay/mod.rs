@@ -1,8 +1,9 @@
-//! The overlay in the node: the nodes of a network find each other through any one of them.
+//! The overlay: the nodes of one network find each other through any one of them.
 //!
-//! The state machine is weft-core's ([`weft_core::route::overlay`]). Its messages travel in the sessions that peers have; where it wants to
-//! talk to a node with which there is none, that node is called ([`Engine::meet`]) and has to show its certificate. What goes around
-//! a link that is down is the relays' matter, below the session: the overlay's own detours carry nothing here.
+//! The state machine is weft-core's ([`weft_core::route::overlay`]). Its messages travel in the sessions with peers.
+//! To reach a node without a session, this module calls that node ([`Engine::meet`]), which must show its
+//! certificate. Routes around a failed link belong to relaying, below the session. The overlay's own detours are not
+//! used here.
 
 mod contact;
 mod meet;
@@ -28,36 +29,36 @@ use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::overlay::Message;
 use weft_wire::ownership;
 
-/// How often it is looked after those who were met.
+/// Interval of the checks of called peers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes of a message that fits into a control datagram on any path of 1280 bytes and more.
+/// Most bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
 const MAX_MESSAGE: usize = 1_120;
 
-/// What a node needs to know to find others.
+/// Configuration of the overlay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OverlayConfig {
-    /// Where this node can be called, as far as it knows; others add the addresses they see it at.
+    /// Addresses at which this node can be called. Other nodes add the addresses at which they see it.
     pub endpoints: Vec<SocketAddr>,
-    /// Nodes to begin with, beside the configured peers.
+    /// First contacts, in addition to the configured peers.
     pub contacts: Vec<Contact>,
 }
 
-/// A node's part in the overlay, and whom it has met.
+/// A node's state in the overlay, and the peers that it has called.
 #[derive(Default)]
 pub(crate) struct Overlaying {
     config: Option<OverlayConfig>,
     state: Option<Box<Overlay>>,
     owners: Option<Box<Owners>>,
-    /// When the state machine has something to do.
+    /// Time at which the state machine next has work.
     wake: Option<Instant>,
     look_at: Option<Instant>,
     pub(crate) meetings: Meetings,
-    /// Configured peers that have shown a certificate, too: others are not told of the network.
+    /// Configured peers that have shown a certificate as well. Other configured peers get no overlay messages.
     members: BTreeSet<PeerId>,
 }
 
 impl Overlaying {
-    /// When [`Engine::refresh_overlay`] has something to do.
+    /// Returns the time at which [`Engine::refresh_overlay`] next has work.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.wake.into_iter().chain(self.look_at).min()
     }
@@ -66,7 +67,7 @@ impl Overlaying {
         self.state.is_some()
     }
 
-    /// It is no peer any more.
+    /// Forgets a peer that was removed.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         self.meetings.forget(peer);
         self.members.remove(&peer);
@@ -74,8 +75,7 @@ impl Overlaying {
 }
 
 impl Engine {
-    /// Takes part in the network's overlay from now on, or no more. It needs a certificate to show ([`Engine::set_trust`]); without one
-    /// nothing happens.
+    /// Joins or leaves the network's overlay. Without a certificate to show ([`Engine::set_trust`]) nothing happens.
     pub fn set_overlay(&mut self, now: Instant, config: Option<OverlayConfig>) {
         let config = config.filter(|_| self.trust.shows_certificate());
         if self.overlay.config == config {
@@ -98,7 +98,7 @@ impl Engine {
         self.settle_overlay(now);
     }
 
-    /// A configured peer has shaken hands: it is of the network while it shows a good certificate.
+    /// Notes a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
     fn note_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
             self.overlay.members.insert(peer);
@@ -117,16 +117,16 @@ impl Engine {
         Overlay::new(now, named(&own), bootstrap, Timing::default(), rng)
     }
 
-    /// The peer at a place of the overlay.
+    /// Returns the peer at a place of the overlay.
     pub(crate) fn peer_at(&self, id: NodeId) -> Option<PeerId> {
         let is_it = |peer: &PeerId| self.peers.get(usize::from(peer.0)).is_some_and(|found| found.node == id);
         self.relaying.labels.all(label_of(&id)).find(is_it)
     }
 
-    /// A session with a peer has begun.
+    /// Informs the overlay that a session with a peer has begun.
     pub(crate) fn on_session(&mut self, now: Instant, peer: PeerId) {
         let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A peer by certificate introduces itself if it wants.
+        // A certified peer introduces itself if it takes part.
         if self.overlay.members.contains(&peer) {
             let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
             state.handle_met(now, &named(&Contact { public_key, endpoints }));
@@ -135,14 +135,14 @@ impl Engine {
         self.settle_overlay(now);
     }
 
-    /// A peer has ended its session.
+    /// Informs the overlay that a peer has ended its session.
     pub(crate) fn on_session_closed(&mut self, now: Instant, index: usize) {
         let (Some(state), Some(peer)) = (&mut self.overlay.state, self.peers.get(index)) else { return };
         state.handle_leave(now, peer.node);
         self.settle_overlay(now);
     }
 
-    /// Hands what a peer has said to the overlay.
+    /// Passes a peer's messages to the overlay.
     pub(crate) fn take_overlay_messages(&mut self, now: Instant, index: usize) {
         while let Some((peer, message)) =
             self.peers.get_mut(index).and_then(|peer| Some((peer.id, peer.take_overlay_message()?)))
@@ -178,12 +178,12 @@ impl Engine {
         }
     }
 
-    /// Sends what the overlay has to say, and sees when it wants to be woken.
+    /// Sends the overlay's messages, and updates its wake-up time.
     pub(crate) fn settle_overlay(&mut self, now: Instant) {
         self.settle_owners(now);
         let mut out = [0; MAX_MESSAGE];
         while let Some(Transmit { to, via, len }) = self.poll_overlay(&mut out) {
-            // Whoever can be reached by relays only has a session all the same.
+            // A node that only relays reach has a session as well, so its messages need no overlay detour.
             if via.is_none() {
                 self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
             }
@@ -206,19 +206,19 @@ impl Engine {
             }
             return;
         }
-        // Whoever has ended the session since does not wait for an answer.
+        // A node that has ended its session does not wait for this answer.
         if matches!(ownership::Message::parse(message), Ok(ownership::Message::Verdict { .. })) {
             return;
         }
         let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
         let details = known.or_else(|| self.overlay.owners.as_ref()?.directory.details(to));
         if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {
-            // It says by itself why not, if it was asked for.
+            // The failure is reported elsewhere if the contact is a configured one.
             let _ = self.meet(now, &contact);
         }
     }
 
-    /// Does what is due.
+    /// Runs the overlay's timers that are due.
     pub(crate) fn refresh_overlay(&mut self, now: Instant) {
         if let Some(state) = self.overlay.state.as_mut().filter(|_| self.overlay.wake.is_some_and(|at| at <= now)) {
             state.handle_timeout(now);
@@ -232,7 +232,7 @@ impl Engine {
     }
 }
 
-/// A contact as the overlay takes it.
+/// Returns a contact in the form that the overlay's state machine uses.
 fn named(contact: &Contact) -> overlay::Contact {
     overlay::Contact { id: contact.id(), details: contact.encode().into() }
 }
@@ -249,7 +249,7 @@ fn without_repeats(endpoints: impl Iterator<Item = SocketAddr>) -> Vec<SocketAdd
 }
 
 impl Peer {
-    /// Where it is reached now without relays.
+    /// Returns the addresses at which the peer answers now without relays.
     fn direct_remotes(&self) -> impl Iterator<Item = SocketAddr> {
         let answers = self.paths.iter().filter(|path| path.health.answers() && !is_route(&path.remote));
         answers.map(|path| path.remote)

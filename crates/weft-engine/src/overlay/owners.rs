@@ -1,7 +1,8 @@
-//! Addresses that lie behind no peer: who owns them is looked up at other nodes, the owner is met, and what waited for it is sent.
+//! Finds and calls the owners of addresses that lie behind no peer, and sends the waiting packets.
 //!
-//! The state machine is weft-core's ([`weft_core::route::ownership`]). What it believes is signed by the network's root key; where an owner is
-//! a holder says, and whoever answers there has to show the same key.
+//! The state machine is weft-core's ([`weft_core::route::ownership`]). It accepts only claims signed by the network's
+//! root key. A holder of claims states where an owner can be reached. A node that answers there must show the owner's
+//! key.
 
 use super::Contact;
 use crate::event::Event;
@@ -19,33 +20,34 @@ use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
 use weft_wire::ownership::{Claim, MAX_MESSAGE, Message, Verdict};
 use weft_wire::super_packet::SuperPacket;
 
-/// Addresses that packets wait for at a time.
+/// Most addresses for which packets wait at the same time.
 const MAX_SOUGHT: usize = 64;
-/// Packets that wait for one address; of more the newest are dropped.
+/// Most packets that wait for one address. Further packets are dropped.
 const MAX_WAITING: usize = 16;
-/// They wait so long: lookups of two silent holders, and a handshake.
+/// Longest wait of a packet. It allows for lookups at two silent holders and a handshake.
 const WAIT: Duration = Duration::from_secs(3);
-/// An address that has no owner is not asked for again at once.
+/// Time before an address without an owner is looked up again.
 const REST: Duration = Duration::from_secs(2);
-/// An application's call is made again after this, and so often.
+/// Interval at which an application's call is repeated.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
+/// Most transmissions of an application's call.
 const CALL_TRIES: u8 = 3;
 
-/// A packet that waits for its destination to be found.
+/// A packet that waits until the owner of its destination is found.
 #[derive(Debug)]
 struct Waiting {
     buf: BufId,
     shape: SuperPacket,
 }
 
-/// An address that is looked for.
+/// An address that is being looked up.
 #[derive(Debug)]
 struct Sought {
     until: Instant,
     waiting: Vec<Waiting>,
 }
 
-/// What a node knows of who owns what, and what it looks for.
+/// The directory of owners, and the lookups in progress.
 pub(super) struct Owners {
     pub(super) directory: Directory,
     sought: BTreeMap<IpAddr, Sought>,
@@ -59,7 +61,7 @@ impl Owners {
     }
 }
 
-/// The network's root key, as the core asks it.
+/// The network's root key, as an authority for weft-core's directory.
 struct Root<'a> {
     now: Instant,
     trust: &'a Trust,
@@ -87,7 +89,8 @@ impl Engine {
     pub(super) fn new_owners(&self, now: Instant) -> Owners {
         let started = self.trust.unix_s(now).saturating_sub(now.as_nanos() / 1_000_000_000);
         let rng = self.rng.split(now.as_nanos().rotate_left(40));
-        // Of two starts within a second the second may find its first calls taken for repeated ones: they are made again.
+        // If the node starts twice within a second, the first calls of the second run may be taken for duplicates.
+        // They are repeated.
         let run = self.trust.unix_s(now) as u32;
         let directory = Directory::new(started, run, rng);
         Owners { directory, sought: BTreeMap::new(), refused: BTreeSet::new() }
@@ -99,7 +102,7 @@ impl Engine {
         Some(act(&mut owners.directory, &Context { now, overlay, authority: &authority }))
     }
 
-    /// Claims what this node's certificate gives it.
+    /// Claims the prefixes of this node's certificate.
     pub(crate) fn claim_own(&mut self, now: Instant) {
         let certificate = self.trust.own_certificate().map(|own| own.encoded().to_vec());
         self.with_directory(now, |directory, at| match certificate {
@@ -108,36 +111,38 @@ impl Engine {
         });
     }
 
-    /// Claims nothing any more and takes no part any more: this node goes away.
+    /// Withdraws this node's claims and leaves the overlay, because this node is leaving.
     pub(crate) fn leave_overlay(&mut self, now: Instant) {
         self.with_directory(now, |directory, at| directory.withdraw(at));
         self.settle_overlay(now);
         self.set_overlay(now, None);
     }
 
-    /// A node's certificates hold no more.
+    /// Forgets an owner whose certificates are no longer valid.
     pub(crate) fn forget_owner(&mut self, owner: NodeId) {
         if let Some(owners) = &mut self.overlay.owners {
             owners.directory.revoke(owner);
         }
     }
 
-    /// An owner was not reached where it was said to be.
+    /// Notes that an owner did not answer at the address given for it.
     pub(super) fn on_owner_unreachable(&mut self, now: Instant, owner: NodeId) {
         if let Some(owners) = &mut self.overlay.owners {
             owners.directory.handle_unreachable(now, owner);
         }
     }
 
-    /// A message for the directory, of a node that is reached at these addresses.
+    /// Handles a message for the directory from a node that is reached at the addresses `seen`.
     pub(super) fn on_directory_message(&mut self, now: Instant, from: NodeId, seen: &[SocketAddr], bytes: &[u8]) {
         let mut out = [0; MAX_MESSAGE];
         let completed = completed(bytes, seen, &mut out);
-        // What is malformed changes nothing.
+        // A malformed message changes nothing.
         self.with_directory(now, |directory, at| directory.handle_message(at, from, completed.unwrap_or(bytes)));
     }
 
-    /// A packet whose destination lies behind no peer waits if its owner can be looked up; else it is given back.
+    /// Queues a packet whose destination lies behind no peer while its owner is looked up.
+    ///
+    /// Returns the buffer if no lookup is possible.
     pub(crate) fn seek(
         &mut self,
         now: Instant,
@@ -164,7 +169,7 @@ impl Engine {
         None
     }
 
-    /// Prefixes are known that were not: what waited for them is sent.
+    /// Sends waiting packets whose destinations lie in newly learnt prefixes.
     pub(crate) fn send_what_waited(&mut self, now: Instant) {
         let Engine { overlay, vpns, .. } = self;
         let (Some(owners), Some(vpn)) = (&mut overlay.owners, vpns.get(VpnId::DEFAULT)) else { return };
@@ -178,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Nobody has this address, as far as could be found: nothing waits for it.
+    /// Drops the packets that wait for an address, because no owner was found.
     fn give_up_seeking(&mut self, now: Instant, address: IpAddr) {
         let Some(sought) = self.overlay.owners.as_mut().and_then(|owners| owners.sought.get_mut(&address)) else {
             return;
@@ -190,13 +195,13 @@ impl Engine {
         }
     }
 
-    /// Nothing is looked for any more.
+    /// Ends all lookups.
     pub(super) fn give_up_all(&mut self, now: Instant) {
         let sought: Vec<IpAddr> = self.overlay.owners.iter().flat_map(|owners| owners.sought.keys().copied()).collect();
         sought.into_iter().for_each(|address| self.give_up_seeking(now, address));
     }
 
-    /// Does what is due; to be called, too, when the overlay may have changed.
+    /// Runs the directory's timers and events. Call it after changes of the overlay as well.
     pub(super) fn settle_owners(&mut self, now: Instant) {
         self.with_directory(now, |directory, at| directory.handle_timeout(at));
         while let Some(event) = self.overlay.owners.as_mut().and_then(|owners| owners.directory.poll_event()) {
@@ -212,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// The next message of the directory, in `out`.
+    /// Writes the next message of the directory to `out`.
     pub(super) fn poll_directory(&mut self, out: &mut [u8]) -> Option<Transmit> {
         let overlay: &Overlay = self.overlay.state.as_ref()?;
         self.overlay.owners.as_mut()?.directory.poll_transmit(overlay, out)
@@ -243,11 +248,14 @@ impl Engine {
         self.send_what_waited(now);
     }
 
-    /// Calls the root of a key for an application, other than 0, with at most 1,024 bytes; [`Event::Call`] tells the end. Only neighbours are
-    /// authenticated to each other: what a body says has to prove itself.
+    /// Sends an application's call to the root of `key`, the node that is responsible for it.
+    ///
+    /// [`Event::Call`] reports the outcome.
+    /// `application` is not 0, and `body` has at most 1,024 bytes. Only adjacent nodes are authenticated to each
+    /// other, so a body must prove its own origin.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was sent then. [`CallError::Busy`] where there is no overlay, too.
+    /// Fails with [`CallError`], and then nothing was sent. Without an overlay the error is [`CallError::Busy`].
     pub fn call_key(&mut self, now: Instant, key: NodeId, application: u16, body: &[u8]) -> Result<u32, CallError> {
         let patience = Patience { first: CALL_AGAIN, tries: CALL_TRIES };
         let call = |directory: &mut Directory, at: &Context<'_>| directory.call(at, key, application, body, patience);
@@ -256,23 +264,25 @@ impl Engine {
         Ok(number)
     }
 
-    /// Answers a call that has come ([`Event::Call`]), with at most 1,024 bytes.
+    /// Answers a call that [`Event::Call`] reported, with at most 1,024 bytes.
     ///
     /// # Errors
-    /// [`CallError::TooLong`].
+    /// Fails with [`CallError::TooLong`].
     pub fn answer_call(&mut self, now: Instant, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
         let answered = self.with_directory(now, |directory, at| directory.answer(at, asked, body));
         self.settle_overlay(now);
         answered.unwrap_or(Ok(()))
     }
 
-    /// Owners whose claims this node keeps, and their prefixes.
+    /// Returns the number of owners whose claims this node stores, and of their prefixes.
     pub(super) fn kept_claims(&self) -> (usize, usize) {
         self.overlay.owners.as_ref().map_or((0, 0), |owners| owners.directory.kept())
     }
 }
 
-/// A claim whose details name the addresses, too, at which the owner is seen: it may not know them itself.
+/// Returns a claim whose details also list the addresses at which the owner is seen.
+///
+/// The owner may not know them itself.
 fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
     let Ok(Message::Claim(claim)) = Message::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;

@@ -1,4 +1,4 @@
-//! The overlay as a reader sees it.
+//! The state of the overlay, for status output.
 
 use super::{Contact, Unmet};
 use crate::node::Engine;
@@ -8,61 +8,61 @@ use core::time::Duration;
 use weft_core::route::overlay::{Quality, Standing};
 use weft_units::NodeId;
 
-/// A node's part in the overlay.
+/// A node's state in the overlay.
 #[derive(Clone, Debug)]
 pub struct OverlayStatus {
-    /// Its place.
+    /// The node's place in the overlay.
     pub id: NodeId,
-    /// It has found its place.
+    /// True if the node has found its place.
     pub is_ready: bool,
-    /// Nodes that are members here, were, or may become some, in the order of their places.
+    /// Past, present and candidate members of this node's neighbourhood, sorted by place.
     pub members: Vec<OverlayMember>,
-    /// How often a member has fallen silent since the start.
+    /// Number of times that a member fell silent since the start.
     pub losses: u64,
     /// Nodes that were called and have not answered yet.
     pub calling: usize,
-    /// The configuration's contacts.
+    /// The configured contacts.
     pub contacts: Vec<ContactStatus>,
-    /// Owners of prefixes whose claims this node keeps for the others.
+    /// Owners of prefixes whose claims this node stores for others.
     pub kept_owners: usize,
-    /// Their prefixes.
+    /// Prefixes of those owners.
     pub kept_prefixes: usize,
 }
 
 /// Another node of the overlay.
 #[derive(Clone, Debug)]
 pub struct OverlayMember {
-    /// Its place.
+    /// The node's place in the overlay.
     pub id: NodeId,
-    /// Its name, if it is a peer.
+    /// The node's name, if it is a peer.
     pub name: Option<String>,
-    /// What it is to this node.
+    /// The node's relation to this node.
     pub standing: Standing,
-    /// It is one of the next nodes on the ring.
+    /// True if the node is one of the next nodes on the ring.
     pub is_leaf: bool,
-    /// What its link is worth.
+    /// Quality of the link to the node.
     pub quality: Quality,
-    /// Round-trip time, once there was an answer.
+    /// Round-trip time, once an answer has arrived.
     pub rtt: Option<Duration>,
-    /// What is lost of questions and answers together, 0…1.
+    /// Share of probes whose question or answer was lost, 0…1.
     pub loss: f64,
-    /// Only relays lead there.
+    /// True if only relays lead to the node.
     pub is_relayed: bool,
 }
 
-/// A node that the configuration names to begin with.
+/// A configured first contact.
 #[derive(Clone, Debug)]
 pub struct ContactStatus {
     /// The node.
     pub contact: Contact,
-    /// Its name, while there is a session with it.
+    /// The node's name, while there is a session with it.
     pub name: Option<String>,
-    /// Why it was not met at the last try.
+    /// The reason for which the last call failed.
     pub why_not: Option<Unmet>,
 }
 
 impl Engine {
-    /// How the overlay stands; none without it.
+    /// Returns the state of the overlay, or `None` without an overlay.
     pub fn overlay_status(&self) -> Option<OverlayStatus> {
         let state = self.overlay.state.as_ref()?;
         let members = state.known().filter_map(|id| self.overlay_member(id)).collect();

@@ -1,31 +1,41 @@
-//! Which address of a peer a link tries next.
+//! Chooses the address of a peer that a link tries next.
 //!
-//! A *pair* is one link here and one address there. A node opens at most [`MOST_OWN`] pairs to a peer at a time, and the peer opens as many
-//! the other way. Each link has an equal share of them; within its share a link tries first what is likely to work, then what the other
-//! links have not tried, and every address again and again until one answers.
+//! A *pair* is one local link and one remote address. A node opens at most [`MOST_OWN`] pairs to a peer at a time,
+//! and the peer opens as many in the other direction. Each link has an equal share of them. Within its share, a link
+//! first tries addresses that are likely to work, then those that other links have not tried. It repeats all
+//! addresses until one answers.
 
 use core::cmp::Reverse;
 use core::net::SocketAddr;
 
-/// Paths between two nodes at most: as many as a set of bits holds ([`crate::path::Pending::reports`]).
+/// Most paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
 pub(crate) const MAX_PATHS: usize = 64;
-/// Paths that each of the two nodes opens at most: half of [`MAX_PATHS`], so that neither can take the paths that the other needs.
+/// Most paths that each of the two nodes opens.
+///
+/// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
 pub(crate) const MOST_OWN: usize = MAX_PATHS / 2;
-/// Addresses that a link tries at a time, where few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
+/// Addresses that a link tries at a time, if few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
-/// Unanswered probes after which a path that never answered makes room for the next address. Probes leave 0, 0.4, 1.2 and 2.8 s after the
-/// path was opened, so an address is left after 1.2 s, the second time after 2.8 s, later after 6 s: a round trip may take as long.
+/// Unanswered probes after which a path that never answered is turned to the next address.
+///
+/// The values are for the first, second and later attempts. Probes leave 0, 0.4, 1.2 and 2.8 s after the path was
+/// opened. An address is thus left after 1.2 s, the second time after 2.8 s, and later after 6 s, because an RTT may
+/// be that long.
 const PATIENCE: [u32; 3] = [2, 3, 4];
-/// The same for a path that has answered once and is down. Probes are a second apart then.
+/// Unanswered probes after which a path that has answered before is turned.
+///
+/// A path that is down is probed once a second.
 const PATIENCE_DOWN: u32 = 30;
 
-/// How many addresses each of `links` links tries at a time, where `room` paths may be opened: so many that every address has a link.
+/// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
+///
+/// Every address gets a link if possible.
 pub(crate) fn at_once(links: usize, addresses: usize, room: usize) -> usize {
     let links = links.max(1);
     FEW_AT_ONCE.max(addresses.div_ceil(links)).min(room / links).max(1)
 }
 
-/// Unanswered probes after which a path makes room for another address of its link.
+/// Returns the unanswered probes after which a path is turned to another address of its link.
 pub(crate) fn patience(has_answered: bool, attempts: u32) -> u32 {
     match PATIENCE.get(attempts as usize) {
         _ if has_answered => PATIENCE_DOWN,
@@ -38,24 +48,28 @@ pub(crate) fn patience(has_answered: bool, attempts: u32) -> u32 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Candidate {
     pub(crate) remote: SocketAddr,
-    /// How often the link has tried it in vain.
+    /// Number of the link's failed attempts at the address.
     pub(crate) attempts: u32,
-    /// It lies in a subnet of the link.
+    /// True if the address lies in a subnet of the link.
     pub(crate) is_near: bool,
-    /// Paths to it that are open on other links.
+    /// Paths to the address that are open on other links.
     pub(crate) elsewhere: usize,
-    /// Its distance from the link's own place, in the order of the configuration: 0 for the i-th address and the i-th link.
+    /// Distance of the address from the link's own position in the configured order.
+    ///
+    /// It is 0 for the i-th address and the i-th link.
     pub(crate) distance: usize,
 }
 
 impl Candidate {
-    /// The candidate with the least rank is tried first.
+    /// Returns the rank of the candidate. The candidate with the least rank is tried first.
     pub(crate) fn rank(&self) -> (u32, Reverse<bool>, bool, usize, usize) {
         (self.attempts, Reverse(self.is_near), self.distance != 0, self.elsewhere, self.distance)
     }
 }
 
-/// The distance of the address at `position` of `addresses` from the place of the link at `ordinal`.
+/// Returns the distance between the positions of an address and a link.
+///
+/// `position` is the address's place among `addresses`, and `ordinal` is the link's place.
 pub(crate) fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
     let addresses = addresses.max(1);
     (position + addresses - ordinal % addresses) % addresses

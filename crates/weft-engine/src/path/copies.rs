@@ -1,13 +1,15 @@
-//! In how many copies to repeat what was lost.
+//! Computes the number of copies in which a lost unit is retransmitted.
 
-/// As many as it takes that fewer packets of a round trip than this are lost once more,
+/// Packets of one RTT that may be lost once more at most. The number of copies is chosen to stay below it.
 const LOST_AGAIN_MAX: f64 = 0.05;
-/// if the copies are no greater share than this of what is sent; copies that do not suffice are in vain.
+/// Largest share of the copies in all packets sent. If the required copies exceed it, one copy is sent.
 const MAX_SHARE: f64 = 0.05;
-/// No more than so many: losses may come in bursts.
+/// Most copies of one unit, because losses may occur in bursts that take several copies.
 const MAX: usize = 3;
 
-/// Copies of what was lost `times` times where `loss` of all packets are, `packets` to a round trip.
+/// Returns the number of copies for a unit that was lost `times` times.
+///
+/// `loss` is the path's loss rate, and `packets` is the number of packets in one RTT.
 pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let lost = loss.powi(times.into());
     let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;
@@ -21,7 +23,7 @@ mod tests {
 
     #[test]
     fn a_rare_loss_is_repeated_once_and_what_was_lost_again_more_often() {
-        // 100 Mbit/s over 200 ms.
+        // A path of 100 Mbit/s with an RTT of 200 ms.
         let copies = |loss, times| of_repeat(loss, 1_700.0, times);
         assert_eq!([0.0, 0.005, 0.02, 0.03, 0.05].map(|loss| copies(loss, 1)), [1, 1, 2, 2, 1]);
         assert_eq!([0.0, 0.005, 0.02, 0.05, 0.07, 0.3].map(|loss| copies(loss, 2)), [1, 1, 1, 2, 2, 1]);

@@ -1,11 +1,13 @@
-//! A path's state: good → degraded → suspect → down and back, and when to probe it.
+//! The state of one path (good, degraded, suspect, down) and the times of its probes.
 //!
-//! A silent path becomes suspect after a time that follows its jitter; its sparse flows are then repeated elsewhere, and new
-//! traffic goes there, while probes confirm or clear it. What it has in flight otherwise is repeated once it is down. With it the
-//! link's other paths become suspect, so that none takes over unheard.
+//! A silent path becomes suspect after a time that follows its jitter. Its sparse flows are then retransmitted on
+//! other paths, and new traffic goes there, while probes confirm or clear the suspicion. Its other units in flight
+//! are retransmitted once it is down. The link's other paths become suspect with it, so that none takes over without
+//! having answered.
 //!
-//! A path that was down carries again with its first answer. One that falls again within ten minutes is *on probation* first: until
-//! it has answered for two seconds, twice as long for each further fall, sparse flows prefer the other paths. Bulk uses it meanwhile.
+//! A path that was down carries data again after its first answer. A path that fails again within ten minutes is
+//! first *on probation*. Until it has answered for 2 s, twice as long for each further failure, sparse flows prefer
+//! other paths. Bulk uses it meanwhile.
 
 use crate::PathState;
 use weft_units::planted::{self, Fault};
@@ -14,24 +16,32 @@ use weft_units::{Duration, Instant};
 const DEGRADE_ABOVE: f64 = 0.08;
 const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
-/// Interval of probes on a down path that is wanted. It bounds how long a link that is back stays unused: 100 ms and a round trip.
-/// A probe and its answer are about 150 bytes, so that they take 12 kbit/s.
+/// Probe interval of a down path that is wanted.
+///
+/// It bounds the time for which a recovered link stays unused: 100 ms and one RTT.
+///
+/// A probe and its answer are about 150 bytes, so the probes take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
-/// Interval to which the probes of a down path back off while the other paths suffice, or no packets come.
+/// Longest probe interval of a down path that is not needed.
+///
+/// The other paths suffice, or no packets arrive.
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
-/// For each such time that has passed since the last fall, one is forgotten.
+/// Time without a failure after which one earlier failure is forgotten.
 const FALL_MEMORY: Duration = Duration::from_secs(600);
-/// How long a path is on probation after the second fall; so often at most is that doubled.
+/// Duration of the probation after the second failure.
+///
+/// Each further failure doubles it, up to [`MOST_DOUBLINGS`] times.
 const PROBATION_MIN: Duration = Duration::from_secs(2);
+/// Most doublings of the probation.
 const MOST_DOUBLINGS: u32 = 6;
-/// Falls beyond those make no difference.
+/// Failures that are counted at most. More would not change the probation.
 const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
-/// How often a path on probation is asked.
+/// Probe interval of a path on probation.
 const PROBATION_PROBE: Duration = Duration::from_millis(250);
 
-/// A change of state and its cause, for the log.
+/// A change of state with its reason, for the log.
 pub(crate) type Change = Option<&'static str>;
 
 /// The state machine of one path, in the direction in which this node sends.
@@ -40,18 +50,18 @@ pub(crate) struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
-    /// When the last probe left, or traffic that took its place.
+    /// Time at which the last probe left, or traffic that replaced it.
     probed_at: Instant,
     probe_interval: Duration,
     probes: u32,
-    /// So many unanswered probes confirm a suspicion.
+    /// Unanswered probes that confirm a suspicion.
     probes_to_confirm: u32,
     lossless_since: Instant,
-    /// Sending time of what should have been answered when the path became suspect.
+    /// Sending time of the unanswered datagram that made the path suspect.
     doubted: Instant,
     falls: u32,
     last_fall: Instant,
-    /// When the probation ends, of a path that is on it.
+    /// End of the probation, if the path is on probation.
     trusted_at: Option<Instant>,
 }
 
@@ -81,22 +91,22 @@ impl Health {
         self.cause
     }
 
-    /// May carry new data.
+    /// True if the path may carry new data.
     pub(crate) fn is_usable(&self) -> bool {
         self.answers() || self.state == PathState::Suspect
     }
 
-    /// Usable, and under no suspicion.
+    /// True if the path is usable and not suspect.
     pub(crate) fn answers(&self) -> bool {
         matches!(self.state, PathState::Good | PathState::Degraded)
     }
 
-    /// Answers again after it fell repeatedly: sparse flows prefer other paths.
+    /// True if the path answers again after repeated failures. Sparse flows then prefer other paths.
     pub(crate) fn is_on_probation(&self) -> bool {
         self.trusted_at.is_some()
     }
 
-    /// How much of its probation is left at least.
+    /// Returns the least time that remains of the probation.
     pub(crate) fn probation_left(&self, now: Instant) -> Option<Duration> {
         self.trusted_at.map(|at| at - now)
     }
@@ -107,13 +117,13 @@ impl Health {
         self.trusted_at = None;
     }
 
-    /// How often it fell, less what is forgotten.
+    /// Returns the number of failures that are not yet forgotten.
     pub(crate) fn recent_falls(&self, now: Instant) -> u32 {
         let forgotten = (now - self.last_fall).as_secs() / FALL_MEMORY.as_secs();
         self.falls.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
 
-    /// How long a path must answer before it is trusted again.
+    /// Returns the time for which the path must answer before its probation ends.
     fn probation(&self, now: Instant) -> Option<Duration> {
         let doublings = self.recent_falls(now).checked_sub(2)?;
         Some(PROBATION_MIN * (1 << doublings.min(MOST_DOUBLINGS)))
@@ -129,7 +139,9 @@ impl Health {
         Some(cause)
     }
 
-    /// The peer confirmed something sent on this path at `sent_at`. It clears a suspicion if it is what was missed, or later.
+    /// Handles the acknowledgement of a datagram sent at `sent_at`.
+    ///
+    /// It clears a suspicion unless that datagram is older than the missing one.
     pub(crate) fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
@@ -162,7 +174,7 @@ impl Health {
         }
     }
 
-    /// A fresh estimate of the path's loss, 0…1.
+    /// Handles a new estimate of the path's loss, 0…1.
     pub(crate) fn on_loss(&mut self, now: Instant, loss: f64) -> Change {
         if loss > RESTORE_BELOW {
             self.lossless_since = now;
@@ -176,7 +188,9 @@ impl Health {
         }
     }
 
-    /// The oldest thing sent and not heard of, at `since`, has waited longer than `threshold`; `misses` more in a row are no chance.
+    /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
+    ///
+    /// That datagram was sent at `since`. `misses` unanswered probes confirm it.
     pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {
@@ -191,7 +205,7 @@ impl Health {
         }
     }
 
-    /// The link here is gone or unusable.
+    /// Handles the loss of the local link.
     pub(crate) fn on_link_down(&mut self, now: Instant, cause: &'static str) -> Change {
         if self.state == PathState::Down && self.cause == cause {
             return None;
@@ -203,7 +217,7 @@ impl Health {
         self.enter(PathState::Down, cause)
     }
 
-    /// The link here may work again: probe at once.
+    /// Handles the return of the local link, and probes at once.
     pub(crate) fn on_link_up(&mut self, now: Instant) {
         self.next_probe = now;
         if self.state == PathState::Down {
@@ -216,8 +230,10 @@ impl Health {
         self.next_probe = now + DOWN_PROBE_MIN;
     }
 
-    /// When the next probe should leave, where an answering path is probed every `keepalive`. A path that carries nothing is probed often
-    /// while it `is_wanted`. It is wanted while no other path answers, or while packets wait that the others cannot carry.
+    /// Returns the time of the next probe. An answering path is probed once in each `keepalive`.
+    ///
+    /// A path that carries nothing is probed often while it `is_wanted`: no other path answers, or packets wait that
+    /// the others cannot carry.
     pub(crate) fn next_probe(&self, keepalive: Duration, is_wanted: bool) -> Instant {
         match self.state {
             PathState::Opening | PathState::Down if is_wanted => self.next_probe.min(self.probed_at + DOWN_PROBE_MIN),
@@ -226,12 +242,12 @@ impl Health {
         }
     }
 
-    /// Probes sent since the last answer.
+    /// Returns the number of probes sent since the last answer.
     pub(crate) fn unanswered(&self) -> u32 {
         self.probes
     }
 
-    /// Something that asks for an answer leaves on a path in good standing: no keepalive is needed for a while.
+    /// Notes a datagram that asks for an answer. On an answering path it replaces a keepalive probe.
     pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
             self.probed_at = now;
@@ -239,7 +255,7 @@ impl Health {
         }
     }
 
-    /// A probe was due and leaves now. A suspect path that left its probes unanswered goes down.
+    /// Notes a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
     pub(crate) fn on_probe_sent(
         &mut self,
         now: Instant,
@@ -354,7 +370,7 @@ mod tests {
         assert_eq!(h.state(), PathState::Good);
     }
 
-    /// Down and up again; whether it is on probation then.
+    /// Takes the path down and up again. Returns true if it is on probation afterwards.
     fn flap(h: &mut Health, now: &mut Instant) -> bool {
         *now += Duration::from_secs(3);
         h.on_link_down(*now, "unplugged");
@@ -363,7 +379,7 @@ mod tests {
         h.is_on_probation()
     }
 
-    /// How long it must answer until it is trusted.
+    /// Returns the time for which the path must answer until its probation ends.
     fn time_to_trust(h: &mut Health, now: &mut Instant) -> Duration {
         let since = *now;
         while h.is_on_probation() {

@@ -1,4 +1,8 @@
-//! One path to a peer: its queues, its measurement in both directions, its pace, its health.
+//! One path to a peer: its queues, its measurement in both directions, its pacing and its health.
+//!
+//! Units wait in three lanes, and the pacer releases them. The sent book records each datagram until a report states
+//! its fate. The receive log records arrivals for this node's own reports. A path never chooses which units it gets;
+//! the peer's scheduler does.
 
 pub(crate) mod choice;
 mod copies;
@@ -37,50 +41,56 @@ use weft_wire::inner::GRANULE;
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
-/// The longest a receiver waits before it reports. Both ends must agree: silence is judged by it.
+/// Longest time before a receiver reports. Both ends must use the same value, because silence is judged by it.
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
-/// IP bytes of a report with a few ranges.
+/// Size of a report with a few ranges, in IP bytes.
 const REPORT_BYTES: u64 = 150;
-/// At most one part in so many of what a path carries is reports. Tuned: a tenth delays the repeats of links below 2 Mbit/s,
+/// Divisor of a path's rate that reports may take: at most 1/4.
+///
+/// Tuned: 1/10 delays retransmissions on links below 2 Mbit/s.
 const REPORTS_PART: u64 = 4;
-/// and they are no further apart than this: senders go by them.
+/// Longest spacing of reports on slow paths, because senders depend on them.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-/// How often a path is probed while nobody pays for its watch. Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
+/// Probe interval of a path while no traffic pays for watching it.
+///
+/// Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
-/// A sender needs so many bytes under way to notice a loss in time. Standard: the initial window of RFC 6928.
+/// Bytes that a sender needs in flight to detect a loss in time. Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// A stall of one round trip counts in part if it comes less often than once in so many round trips.
+/// Number of RTTs beyond which a stall counts as rare.
+///
+/// A stall of one RTT counts only in part if it occurs less than once in this number.
 const RARE_STALL: f64 = 50.0;
-/// A packet's first so many repeats count in the round trip of its flow.
+/// Number of a packet's retransmissions that count in the RTT of its flow.
 const REPEATS_MAX: usize = 4;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
-/// What a datagram carried, until its fate is known.
+/// Content of a sent datagram, kept until its fate is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sent {
     Unit(UnitId),
     Part(UnitId, Part),
-    /// Data that is not repeated: IP bytes, and whose.
+    /// Data that is not retransmitted: its IP bytes and its VPN.
     Data(u16, VpnId),
     MtuProbe(u16),
     Control(Said),
 }
 
-/// What a control datagram said that is said again if it is lost.
+/// Frames of a control datagram that become pending again if it is lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) policy: bool,
     pub(crate) hold: bool,
     pub(crate) gone: bool,
-    /// The name of the link.
+    /// The link's name.
     pub(crate) link: bool,
-    /// So many revocations the peer knows with this; 0 where nothing was said of them.
+    /// Number of revocations that the peer has once it gets this datagram; 0 if it carries none.
     pub(crate) revocations: u16,
 }
 
 impl Sent {
-    /// The unit it names.
+    /// Returns the unit that the datagram carried.
     pub(crate) fn unit(&self) -> Option<UnitId> {
         match self {
             Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
@@ -96,10 +106,10 @@ pub(crate) struct Pending {
     pub(crate) pongs: Vec<(u32, PathId)>,
     pub(crate) policy: bool,
     pub(crate) hold: bool,
-    /// The paths that were given up here.
+    /// List of this node's paths that were given up.
     pub(crate) gone: bool,
     pub(crate) close: bool,
-    /// The name of the link. It leaves with something else, and causes no datagram of its own.
+    /// The link's name. It waits for another frame and causes no datagram of its own.
     pub(crate) link: bool,
     pub(crate) skips: bool,
     pub(crate) vpns: bool,
@@ -107,12 +117,12 @@ pub(crate) struct Pending {
     pub(crate) chirped: bool,
     pub(crate) revocations: bool,
     pub(crate) overlay: bool,
-    /// Paths whose reports leave by this one, a bit each.
+    /// Set of paths whose reports leave by this path, one bit each.
     pub(crate) reports: u64,
 }
 
 impl Pending {
-    /// The peer knows nothing of the path yet.
+    /// Returns the pending frames of a new path, of which the peer knows nothing.
     fn of_new_path() -> Pending {
         Pending { link: true, ..Pending::default() }
     }
@@ -133,7 +143,7 @@ impl Pending {
             && self.reports == 0
     }
 
-    /// Of what is said next, what a loss would have said again.
+    /// Returns the pending frames to resend if this datagram is lost.
     pub(crate) fn said(&self) -> Said {
         Said { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
     }
@@ -146,7 +156,7 @@ impl Pending {
     }
 }
 
-/// Totals since the path opened.
+/// Counters since the path opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) sent_datagrams: u64,
@@ -156,7 +166,7 @@ pub(crate) struct Totals {
     pub(crate) lost_datagrams: u64,
 }
 
-/// A path.
+/// One path to a peer.
 pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) link: LinkId,
@@ -164,65 +174,66 @@ pub(crate) struct Path {
     pub(crate) link_up: bool,
     pub(crate) remote: SocketAddr,
     pub(crate) local: Option<IpAddr>,
-    /// Chosen for data among the paths of its link; the others are only tried.
+    /// True if the path is chosen for data among the paths of its link. The others are only kept as candidates.
     pub(crate) active: bool,
-    /// The configuration wants nothing to be sent on it: reports are all that leaves, while the peer still tries it.
+    /// True if the configuration forbids sending on the path. Only reports leave, while the peer still uses it.
     pub(crate) barred: bool,
-    /// The peer has given it up; it is not shown until something comes on it.
+    /// True if the peer has given up the path. It is not shown until a datagram arrives on it.
     pub(crate) left: bool,
-    /// It is to carry data only while no other path answers.
+    /// True if the path should carry data only while no other path answers.
     pub(crate) standby: bool,
-    /// Better ones answer: it carries no data.
+    /// True if better paths answer, so that this path carries no data.
     pub(crate) spare: bool,
-    /// Opened here, not by the peer.
+    /// True if this node opened the path, false if the peer did.
     pub(crate) ours: bool,
     pub(crate) health: Health,
     pub(crate) mtu: PathMtu,
     pub(crate) pacer: Pacer,
     pub(crate) queues: Queues,
     pub(crate) pending: Pending,
-    /// Markers of loops that leave by themselves,
+    /// Loop markers that leave without a unit.
     pub(crate) markers: VecDeque<LoneMarker>,
-    /// and when; in the far future if there are none.
+    /// Time at which the first marker is due; in the far future if there are none.
     pub(crate) markers_due: Instant,
     pub(crate) book: SentBook<Sent>,
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
-    /// Trains that sense it,
+    /// Trains of this node that measure the path.
     pub(crate) sensing: Sensing,
-    /// and those of the peer.
+    /// Trains of the peer that arrive on the path.
     pub(crate) heard: Heard,
-    /// What it loses while it works, and so many questions in a row without an answer are silence.
+    /// Loss rate of the path while it works.
     usual_loss: LossRate,
+    /// Unanswered questions in a row that count as silence.
     pub(crate) misses: u32,
     pub(crate) delivery: Rate,
     pub(crate) overhead: Overhead,
     pub(crate) weight: u32,
-    /// More waited when the last datagram left: what was sent shows the path, not the traffic.
+    /// True if more units were waiting when the last datagram left. The rate then reflects the path, not the traffic.
     pub(crate) limited: bool,
-    /// Limits what is sent to an address that the path has just moved to.
+    /// Limit on the bytes sent to an address to which the path has just moved.
     pub(crate) proof: Proof,
-    /// When a suspicion last had packets repeated.
+    /// Time at which a suspicion last caused retransmissions.
     pub(crate) doubted_at: Option<Instant>,
     pub(crate) totals: Totals,
-    /// When something that asks for a report last left.
+    /// Time at which a datagram that asks for a report last left.
     pub(crate) asked_at: Option<Instant>,
-    /// UDP payload bytes of data that came by it since they were last reported,
+    /// UDP payload bytes of data received on the path since its last report.
     pub(crate) unreported_bytes: u64,
-    /// and those that reports spoke of that left by it since it last asked whether they arrive.
+    /// Bytes acknowledged by this path's reports since it last asked whether they arrive.
     pub(crate) unasked_bytes: u64,
-    /// What the peer calls its link.
+    /// The peer's name for its link.
     pub(crate) remote_link: Option<String>,
-    /// The largest packet number received.
+    /// Largest packet number received.
     pub(crate) newest: Option<u64>,
-    /// That of the newest policy among them.
+    /// Packet number of the newest policy received.
     pub(crate) newest_policy: Option<u64>,
-    /// Pings of the user: token, then the user's number and when it left.
+    /// Pings of the user: the token, the user's id and the sending time.
     pub(crate) pings: Vec<(u32, (u32, Instant))>,
 }
 
-/// Where a path leads.
+/// The two ends of a path.
 pub(crate) struct Ends {
     pub(crate) link: LinkId,
     pub(crate) link_name: String,
@@ -295,8 +306,10 @@ impl Path {
         self.rate.loss()
     }
 
-    /// What to offer to senders: its capacity as learnt while it was full, before that what trains find that others leave of it, or the most
-    /// it may be sent; what it was seen to carry, if that is more; and now and then more, or nobody would find out. Zero: nothing is known.
+    /// Returns the rate to offer to senders; zero if nothing is known.
+    ///
+    /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
+    /// that the path was seen to carry replaces it. Now and then more is offered, to discover unused capacity.
     pub(crate) fn offered(&self) -> Rate {
         let most = self.rate.cap();
         // A path that is kept below its capacity never shows it.
@@ -305,7 +318,7 @@ impl Path {
         most.map_or(offered, |most| offered.min(most))
     }
 
-    /// The same, and while nothing is known, what is tried.
+    /// Returns the rate to offer, or the current pacing rate while nothing is known.
     pub(crate) fn offered_or_tried(&self, now: Instant) -> Rate {
         match self.offered() {
             Rate::ZERO => self.rate.pacing_rate(now),
@@ -317,7 +330,7 @@ impl Path {
         self.sensing.known().and_then(|(_, estimate)| estimate.available)
     }
 
-    /// Forgets what was learnt of the peer's side: it started anew.
+    /// Discards the state that depends on the peer's run, because the peer restarted.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
@@ -332,59 +345,63 @@ impl Path {
         self.newest = None;
     }
 
-    /// Forgets the markers that wait.
+    /// Discards the waiting markers.
     pub(crate) fn forget_markers(&mut self) {
         self.markers.clear();
         self.markers_due = Instant::FAR_FUTURE;
     }
 
-    /// Whether a whole datagram may go to the path's address now, as far as its proof is concerned. Else only pings may.
+    /// True if a whole datagram may be sent to the path's address.
+    ///
+    /// Otherwise the address is unproven, and only pings may.
     pub(crate) fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
     }
 
-    /// Given up by the node that opened it: nothing leaves on it, and nobody is shown it.
+    /// True if the node that opened the path has given it up. It is not shown and sends nothing.
     pub(crate) fn is_gone(&self) -> bool {
         if self.ours { self.barred } else { self.left }
     }
 
-    /// May carry data.
+    /// True if the path may carry data.
     pub(crate) fn is_usable(&self) -> bool {
         !self.spare && self.carries() && self.health.is_usable()
     }
 
-    /// Is there to carry data, as far as both ends are concerned.
+    /// True if both ends use the path for data, whatever its health.
     pub(crate) fn carries(&self) -> bool {
         self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
     }
 
-    /// IP and UDP header bytes of a datagram on this path, and what its relays need.
+    /// Returns the IP, UDP and relay header bytes of a datagram on this path.
     pub(crate) fn outer_header_len(&self) -> usize {
         relay::outer_header_len(&self.remote)
     }
 
-    /// The largest payload a datagram may have.
+    /// Returns the largest UDP payload of a datagram, in bytes.
     pub(crate) fn datagram_limit(&self) -> usize {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
-    /// Bytes of packets in each byte that bulk sends, between 0 and 1: measured, or that of full packets before.
+    /// Returns the share of packet bytes in the bytes that bulk sends, 0…1.
+    ///
+    /// Before any measurement it is the share of full packets.
     pub(crate) fn packet_share(&self) -> f64 {
         let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
         self.overhead.packet_share().unwrap_or(full)
     }
 
-    /// The largest inner packet a data datagram may carry.
+    /// Returns the largest inner packet that a data datagram may carry, in bytes.
     pub(crate) fn inner_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(DATA_OVERHEAD)
     }
 
-    /// The most granules of a unit that one data part may carry.
+    /// Returns the most granules of a unit that one data part may carry.
     pub(crate) fn granule_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(PART_OVERHEAD) / GRANULE
     }
 
-    /// IP bytes of a unit of `len` bytes on this path, whole or in parts.
+    /// Returns the IP bytes of a unit of `len` bytes on this path, whole or in parts.
     pub(crate) fn wire_bytes(&self, len: usize) -> u32 {
         let outer = self.outer_header_len();
         let whole = len + DATA_OVERHEAD + outer;
@@ -395,22 +412,22 @@ impl Path {
         (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
-    /// An answer usually comes within this.
+    /// Returns the time within which an answer usually arrives.
     pub(crate) fn answer_after(&self) -> Duration {
         (self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL).min(liveness::CEILING)
     }
 
-    /// Silence longer than this is suspicious.
+    /// Returns the duration of silence after which the path becomes suspect.
     pub(crate) fn suspect_after(&self) -> Duration {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// How often a path asks for a sign of life while it carries nothing, if active ones are watched at this `pace`.
+    /// Returns the probe interval of the path while it carries nothing. An active path uses `pace` if it is watched.
     pub(crate) fn keepalive(&self, pace: Option<Duration>) -> Duration {
         pace.filter(|_| self.active).unwrap_or(KEEPALIVE_IDLE)
     }
 
-    /// Takes in what a report taught.
+    /// Updates rate, loss and totals from a report.
     pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
         if self.health.answers() {
@@ -424,12 +441,12 @@ impl Path {
         }
     }
 
-    /// Whether the volume in flight allows another datagram.
+    /// True if the bytes in flight allow another datagram.
     pub(crate) fn has_window(&self) -> bool {
         self.book.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
 
-    /// Notes a datagram of `ip_bytes` that leaves now under `number`.
+    /// Notes a datagram of `ip_bytes` bytes that leaves now under `number`.
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
@@ -441,8 +458,10 @@ impl Path {
         }
     }
 
-    /// How often to send what was lost `times` times, so that it does not hold back all that follows for yet another round trip. What a full
-    /// queue dropped is not sent twice: that would fill the queue further.
+    /// Returns the copies in which to retransmit a unit that was lost `times` times.
+    ///
+    /// Copies avoid that another loss holds back all later units for one more RTT. After a loss to a full queue one
+    /// copy is sent, because more would fill the queue further.
     pub(crate) fn copies_of_repeat(&self, times: u8) -> usize {
         if self.delay().standing_queue() > self.rate.queue_target() * 2 {
             return 1;
@@ -451,8 +470,10 @@ impl Path {
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
     }
 
-    /// When the next report on what came by this path is due. Where the rate of the way back is known, reports take
-    /// at most a part of it. Else they would crowd out the acknowledgements of flows.
+    /// Returns the time of the next report on the datagrams received on this path.
+    ///
+    /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
+    /// displace the acknowledgements of flows.
     pub(crate) fn report_due(&self) -> Option<Instant> {
         let least = |capacity: Rate| {
             Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
@@ -460,8 +481,10 @@ impl Path {
         self.log.report_due(REPORT_INTERVAL, self.rate.capacity().map(least).unwrap_or_default())
     }
 
-    /// The longest round trip that a flow on this path regularly sees: with its jitter both ways, and with a repeat for each loss that
-    /// a round trip's packets meet, one after another where repeats are lost too.
+    /// Returns the longest RTT that a flow on this path regularly sees.
+    ///
+    /// It includes jitter in both directions, and retransmissions of the packets that one RTT loses, in sequence if
+    /// retransmissions are lost too.
     pub(crate) fn inner_round_trip(&self) -> Duration {
         let round_trip = self.rtt().smoothed();
         let packets = self.rate.carried().bytes_in(round_trip) as f64 / FULL_PACKET_BYTES;
@@ -476,7 +499,7 @@ impl Path {
         round_trip.mul_f64(1.0 + repeats) + self.rate.noise() * 6 + window
     }
 
-    /// The state as people see it: a path kept in reserve is no worse than open.
+    /// Returns the state as shown to users.
     pub(crate) fn state(&self) -> PathState {
         self.health.state()
     }

@@ -1,32 +1,38 @@
-//! Path MTU discovery by probes in the datagram layer (RFC 8899), and survival of black holes.
+//! Path MTU discovery by probes in the datagram layer (RFC 8899), with detection of black holes.
+//!
+//! A search starts with the link's largest size and then bisects a ladder of sizes. Probes are padded pings. A size
+//! counts as usable only after a probe of that size was acknowledged.
 
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Sizes of outer IP packets worth trying, largest first: Ethernet jumbo, Ethernet, PPPoE, tunnels in tunnels, and what is odd.
+/// Sizes of outer IP packets to try, in bytes, largest first.
+///
+/// They are those of Ethernet jumbo frames, Ethernet, PPPoE and nested tunnels, and some smaller ones.
 const LADDER: [u16; 22] = [
     9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1200, 1100, 1000, 900,
     800, 700, 600,
 ];
 const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// So many datagrams lost in a row, over so long a time, while shorter ones pass, are a black hole; a full queue is not.
+/// Losses of full-size datagrams in a row that indicate a black hole, if shorter ones arrive.
 const BLACK_HOLE_LOSSES: u32 = 12;
+/// Least duration of those losses. A full queue rarely drops for so long.
 const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
-/// What is known of one path's MTU. Sizes are IP bytes.
+/// MTU state of one path. Sizes are in IP bytes.
 #[derive(Debug)]
 pub(crate) struct PathMtu {
     floor: u16,
     confirmed: u16,
     ceiling: u16,
-    /// The least size that did not pass in this search.
+    /// Least size that failed in the current search.
     failed: u16,
     candidate: Option<u16>,
     attempts: u8,
     in_flight: bool,
     search_at: Instant,
-    /// Data lost since some as long as the shortest of it arrived.
+    /// Data datagrams lost since one at least as long as the shortest of them arrived.
     lost: u32,
     shortest_lost: u16,
     first_lost: Instant,
@@ -34,9 +40,9 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// What every path is taken to carry: every IPv4 host takes so much (RFC 1122 §3.3.2) …
+    /// MTU assumed for every IPv4 path. Standard: every IPv4 host accepts this size (RFC 1122 §3.3.2).
     pub(crate) const FLOOR_IPV4: u16 = 576;
-    /// … and every IPv6 link (RFC 8200 §5).
+    /// MTU assumed for every IPv6 path. Standard: every IPv6 link carries this size (RFC 8200 §5).
     pub(crate) const FLOOR_IPV6: u16 = 1280;
 
     pub(crate) fn new(now: Instant, link_mtu: u16, floor: u16) -> PathMtu {
@@ -59,30 +65,30 @@ impl PathMtu {
         mtu
     }
 
-    /// The largest size known to pass.
+    /// Returns the largest size known to pass.
     pub(crate) fn current(&self) -> u16 {
         self.confirmed
     }
 
-    /// No larger size is being tried now.
+    /// True if no larger size is being probed now.
     pub(crate) fn is_settled(&self) -> bool {
         self.candidate.is_none()
     }
 
-    /// Begins anew, with the largest size: it is most likely the one.
+    /// Starts a search with the largest size, because it is the most likely one.
     fn search(&mut self) {
         self.failed = u16::MAX;
         self.attempts = 0;
         self.candidate = self.open_sizes().next();
     }
 
-    /// Sizes that may pass, for all that is known, and would be better than what is known to pass.
+    /// Returns the sizes that may pass and are larger than the largest known to pass.
     fn open_sizes(&self) -> impl Iterator<Item = u16> + use<> {
         let (confirmed, failed, ceiling) = (self.confirmed, self.failed, self.ceiling);
         LADDER.into_iter().filter(move |size| *size > confirmed && *size < failed && *size <= ceiling)
     }
 
-    /// Goes on in the middle of what is still open.
+    /// Continues the search in the middle of the remaining sizes.
     fn go_on(&mut self, now: Instant) {
         self.attempts = 0;
         self.candidate = self.open_sizes().nth(self.open_sizes().count() / 2);
@@ -91,13 +97,13 @@ impl PathMtu {
         }
     }
 
-    /// When a probe is to be sent next.
+    /// Returns the time at which the next probe is to be sent.
     pub(crate) fn probe_at(&self, now: Instant) -> Option<Instant> {
         let at = if self.candidate.is_some() { now } else { self.search_at };
         (!self.in_flight).then_some(at.max(now))
     }
 
-    /// The size of a probe to send now.
+    /// Returns the size of the probe to send now.
     pub(crate) fn probe(&mut self, now: Instant) -> Option<u16> {
         if self.candidate.is_none() && now >= self.search_at {
             self.search();
@@ -131,12 +137,12 @@ impl PathMtu {
         }
     }
 
-    /// Probes lost since the last call, and their bytes: the path's loss of data they say nothing about (RFC 8899 §4.1).
+    /// Returns the probes lost since the last call, and their bytes. They are not losses of data (RFC 8899 §4.1).
     pub(crate) fn take_lost_probes(&mut self) -> (u64, u64) {
         core::mem::take(&mut self.lost_probes)
     }
 
-    /// The kernel refused a datagram of this size.
+    /// Handles a datagram of this size that the kernel refused.
     pub(crate) fn on_too_big(&mut self, now: Instant, size: u16) {
         self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(self.floor);
         self.in_flight = false;
@@ -152,7 +158,7 @@ impl PathMtu {
         }
     }
 
-    /// A data datagram's fate. True when the path turned out to be a black hole for its size.
+    /// Handles the fate of a data datagram. Returns true if the path turned out to be a black hole for its size.
     pub(crate) fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
         if size <= self.floor || size > self.confirmed {
             return false;

@@ -1,11 +1,12 @@
-//! What a path's datagrams take for the packets in them.
+//! Measures the share of header bytes in the datagrams of a path.
 
-/// The share follows about so many bytes, those sent last.
+/// Weight of the past in the moving average, in bytes sent.
 const MEMORY_BYTES: f64 = 100_000.0;
 
-/// Bytes of packets for each byte of the datagrams that carried them, lately.
+/// Moving average of packet bytes for each byte of the datagrams that carried them.
 ///
-/// A full packet alone has 1,440 of 1,500. Slices have no header, and compressed headers are short: with them it is more.
+/// A full packet alone has 1,440 of 1,500 bytes. Slices have no header and compressed headers are short, so the share
+/// can be higher.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Overhead {
     packet_bytes: f64,
@@ -13,14 +14,14 @@ pub(crate) struct Overhead {
 }
 
 impl Overhead {
-    /// Counts a packet of bulk that was sent. `wire_bytes` includes the outer headers.
+    /// Counts a bulk packet that was sent. `wire_bytes` includes the outer headers.
     pub(crate) fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
         let keep = MEMORY_BYTES / (MEMORY_BYTES + wire_bytes as f64);
         self.packet_bytes = self.packet_bytes * keep + packet_bytes as f64;
         self.wire_bytes = self.wire_bytes * keep + wire_bytes as f64;
     }
 
-    /// `None` until bulk was sent.
+    /// Returns the share of packet bytes, or `None` until bulk was sent.
     pub(crate) fn packet_share(&self) -> Option<f64> {
         (self.wire_bytes > 0.0).then(|| self.packet_bytes / self.wire_bytes)
     }

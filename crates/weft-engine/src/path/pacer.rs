@@ -1,11 +1,11 @@
-//! Spaces a path's datagrams at its rate.
+//! Paces a path's datagrams at its rate.
 
 use weft_units::{Duration, Instant, Rate};
 
-/// How far a late timer may be caught up. The link drained meanwhile, so catching up builds no queue.
+/// Longest delay of a late timer that may be made up for. The link drained meanwhile, so the burst builds no queue.
 const CREDIT: Duration = Duration::from_millis(5);
 
-/// Virtual clock of a path: when the next byte may leave.
+/// Virtual clock of a path: the time at which the next byte may leave.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     next: Instant,
@@ -20,17 +20,17 @@ impl Pacer {
         self.next <= now
     }
 
-    /// Work arrives on a path that had none: time spent without work earns nothing.
+    /// Notes that work arrives on an idle path. Idle time earns no credit.
     pub(crate) fn start(&mut self, now: Instant) {
         self.next = self.next.max(now);
     }
 
-    /// Something else has the link until then.
+    /// Delays the next byte until other traffic has left the link.
     pub(crate) fn wait_until(&mut self, at: Instant) {
         self.next = self.next.max(at);
     }
 
-    /// Nothing has to wait for longer than until then.
+    /// Limits the wait of the next byte to a point in time.
     pub(crate) fn wait_at_most(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }

@@ -4,41 +4,43 @@ use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Bytes that may be sent to an unproved address for each byte received from it. Standard: RFC 9000 §8.
+/// Bytes that may be sent to an unproven address for each byte received from it. Standard: RFC 9000 §8.
 const AMPLIFICATION: u64 = 3;
-/// Interval between pings to an unproved address. Tuned: it repeats a lost ping within a round trip of a slow path.
+/// Interval between pings to an unproven address. Tuned: it repeats a lost ping within an RTT of a slow path.
 const PING_INTERVAL: Duration = Duration::from_millis(100);
-/// Upper bound of a ping's IP bytes. Derived: header, frame and tag with IPv6 and UDP take less than 110, and relay headers the rest.
+/// Upper bound of a ping's IP bytes.
+///
+/// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes, and relay headers take the rest.
 const PING_BYTES: u64 = 200;
 
-/// The state of proof of a path's remote address.
+/// State of the proof of a path's remote address.
 ///
-/// An attacker that sees a datagram can send a copy of it from any address, and the newest authentic datagram moves its path. An address
-/// that a path moved to receives at most three times the bytes that came from it. The limit ends when the peer acknowledges a packet that
-/// was sent there.
+/// An attacker that sees a datagram can send a copy of it from any address, and the newest authentic datagram moves
+/// its path. Until it is proven, the new address receives at most three times the bytes that arrived from it. An
+/// address is proven when the peer acknowledges a packet that was sent there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Proof {
-    /// The last proved address, while the present one is in doubt.
+    /// Last proven address, while the present one is in doubt.
     proven: Option<SocketAddr>,
     doubt: Option<Doubt>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    /// IP bytes that may still be sent.
+    /// IP bytes that may still be sent to the address.
     credit: u64,
-    /// Number of the first packet sent there.
+    /// Number of the first packet sent to the address.
     first: Option<u64>,
     ping_at: Instant,
 }
 
 impl Proof {
-    /// A path that the peer has opened from an address that must be proved.
+    /// Returns the state of a path that the peer has opened from an address that must be proven.
     pub(crate) fn in_doubt(now: Instant) -> Proof {
         Proof { proven: None, doubt: Some(Doubt { credit: 0, first: None, ping_at: now }) }
     }
 
-    /// Notes that the path moves. `to` must be proved unless it was proved last.
+    /// Notes that the path moves. `to` must be proven unless it was the last proven address.
     pub(crate) fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {
             self.proven = Some(from);
@@ -54,7 +56,7 @@ impl Proof {
         }
     }
 
-    /// Takes the IP bytes of a datagram sent there from the credit.
+    /// Charges the IP bytes of a sent datagram against the credit.
     pub(crate) fn on_sent(&mut self, number: u64, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             if !planted::is(Fault::CreditNotTaken) {
@@ -64,7 +66,9 @@ impl Proof {
         }
     }
 
-    /// Ends the doubt if the peer acknowledges a packet that was sent there. `largest` is the largest acknowledged number.
+    /// Ends the doubt if the peer acknowledges a packet sent to the address.
+    ///
+    /// `largest` is the largest acknowledged number.
     pub(crate) fn on_acknowledged(&mut self, largest: u64) {
         if self.doubt.is_some_and(|doubt| {
             doubt.first.is_some_and(|first| largest >= first || planted::is(Fault::ProofByAnyAnswer))
@@ -73,13 +77,15 @@ impl Proof {
         }
     }
 
-    /// Returns whether the address is proved.
+    /// True if the address is proven.
     pub(crate) fn is_proven(&self) -> bool {
         self.doubt.is_none()
     }
 
-    /// Returns how many of `room` bytes datagrams may fill now, or `None` while the credit is too small for one of `longest` bytes.
-    /// Two thirds of the credit are kept for IP and UDP headers: the shortest datagram has 26 bytes, and they have up to 48.
+    /// Returns the number of `room` bytes that datagrams may fill now.
+    ///
+    /// Returns `None` while the credit is too small for one datagram of `longest` bytes. Two thirds of the credit are
+    /// reserved for IP and UDP headers: the shortest datagram has 26 bytes, and the headers have up to 48.
     pub(crate) fn room(&self, room: usize, longest: usize) -> Option<usize> {
         let doubt = self.doubt.filter(|_| !planted::is(Fault::ProofNotAsked));
         let Some(doubt) = doubt else { return Some(room) };
@@ -87,12 +93,14 @@ impl Proof {
         (third >= longest).then_some(third.min(room))
     }
 
-    /// Returns when to ping the address, or `None` if it is proved or the credit is too small for a ping.
+    /// Returns the time to ping the address.
+    ///
+    /// Returns `None` if the address is proven or the credit is too small for a ping.
     pub(crate) fn ping_at(&self) -> Option<Instant> {
         self.doubt.filter(|doubt| doubt.credit >= PING_BYTES).map(|doubt| doubt.ping_at)
     }
 
-    /// Notes that a ping is sent there.
+    /// Notes that a ping is sent to the address.
     pub(crate) fn on_ping(&mut self, now: Instant) {
         if let Some(doubt) = &mut self.doubt {
             doubt.ping_at = now + PING_INTERVAL;

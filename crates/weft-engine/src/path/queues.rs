@@ -1,22 +1,22 @@
-//! What waits on a path: sparse flows first, then repeats, then bulk.
+//! The three lanes of a path's queue: sparse flows first, then retransmissions, then bulk.
 
 use crate::unit::UnitId;
 use alloc::collections::VecDeque;
 
-/// Which of a path's queues.
+/// One lane of a path's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Sparse flows: overtake everything.
+    /// Units of sparse flows. They overtake all others.
     Urgent,
-    /// Units that were lost elsewhere.
+    /// Units that were lost and are retransmitted.
     Repeat,
-    /// The rest.
+    /// All other units.
     Bulk,
 }
 
 const LANES: [Lane; 3] = [Lane::Urgent, Lane::Repeat, Lane::Bulk];
 
-/// Units committed to a path, with their bytes on the wire.
+/// Units committed to a path, with their sizes on the wire in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     lanes: [VecDeque<(UnitId, u32)>; 3],
@@ -29,7 +29,7 @@ impl Queues {
         self.bytes[lane as usize] += u64::from(wire_bytes);
     }
 
-    /// The unit to send next.
+    /// Returns the unit to send next.
     pub(crate) fn front(&self) -> Option<(Lane, UnitId)> {
         LANES.into_iter().find_map(|lane| self.lanes[lane as usize].front().map(|(unit, _)| (lane, *unit)))
     }
@@ -40,7 +40,7 @@ impl Queues {
         Some(unit)
     }
 
-    /// Takes the next unit out, urgent ones first.
+    /// Removes the next unit, from the most urgent lane.
     pub(crate) fn take(&mut self) -> Option<UnitId> {
         LANES.into_iter().find_map(|lane| self.pop(lane))
     }
@@ -49,7 +49,7 @@ impl Queues {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
-    /// Bytes a new unit of `lane` would have to wait for.
+    /// Returns the bytes that a new unit of `lane` would have to wait for.
     pub(crate) fn bytes_before(&self, lane: Lane) -> u64 {
         self.bytes.iter().take(lane as usize + 1).sum()
     }

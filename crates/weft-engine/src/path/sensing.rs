@@ -1,4 +1,7 @@
-//! Trains by which a path is sensed while it carries no data, and what the peer says became of them.
+//! Trains that measure a path while it carries no data, and the peer's reports about them.
+//!
+//! [`Sensing`] sends this node's trains and collects their results. [`Heard`] records the peer's trains as they
+//! arrive. Data on the path ends a train at once.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -8,53 +11,55 @@ use weft_core::sense::active::{Crossing, Estimate, INTERVAL, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 use weft_wire::train::Chirp;
 
-/// A path without data for so long is idle.
+/// Time without data after which a path counts as idle.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// What times are exact to: the kernel stamps arrivals, but a departure is as late as the process was.
+/// Accuracy of the times. The kernel stamps arrivals, but a departure is as late as the process that sends it.
 const RESOLUTION: Duration = Duration::from_micros(20);
-/// Trains whose report is waited for.
+/// Most trains whose reports are outstanding.
 const MAX_ASKED: usize = 4;
 
-/// A packet of a train as it left.
+/// Departure of one chirp.
 #[derive(Clone, Copy)]
 struct Left {
     at: Instant,
     bytes: u32,
 }
 
-/// A train on its way.
+/// A train that is being sent, or whose report is outstanding.
 struct Running {
     number: u16,
     train: Train,
-    /// In order of time.
+    /// Departure times and indices, in order of time.
     due: VecDeque<(Instant, u8)>,
     left: Vec<Option<Left>>,
 }
 
-/// Senses a path.
+/// Measures one path by trains.
 #[derive(Default)]
 pub(crate) struct Sensing {
-    /// Once the path was idle.
+    /// The sensor, created when the path first becomes idle.
     sensor: Option<Box<Sensor>>,
     data_at: Option<Instant>,
-    /// When to look whether the path is idle; none while it need not be sensed.
+    /// Time of the next check for idleness; `None` while the path need not be measured.
     look_at: Option<Instant>,
     running: Option<Running>,
     asked: VecDeque<Running>,
     next: u16,
-    /// The first delay: all are kept relative to it, so that the clocks may wrap.
+    /// First delay measured. All delays are kept relative to it, so that the clocks may wrap around.
     origin_us: Option<u32>,
     known: Option<(Instant, Estimate)>,
 }
 
 impl Sensing {
-    /// Data left: trains wait, and one on its way says nothing.
+    /// Notes data that leaves on the path. It ends the running train, whose result would be wrong.
     pub(crate) fn on_data(&mut self, now: Instant) {
         self.data_at = Some(now);
         self.running = None;
     }
 
-    /// Begins the next train where that may be; `limit` is the longest IP packet, `rng` draws for a new sensor.
+    /// Starts the next train if `may` is true and the path is idle.
+    ///
+    /// `limit` is the longest IP packet, and `rng` seeds a new sensor.
     pub(crate) fn on_time(&mut self, now: Instant, may: bool, limit: u16, rng: impl FnOnce() -> Rng) {
         if !may {
             (self.look_at, self.running) = (None, None);
@@ -79,13 +84,13 @@ impl Sensing {
         self.look_at = Some(now + INTERVAL);
     }
 
-    /// When something is next to be done.
+    /// Returns the time of the next departure or check.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let departure = self.running.as_ref().and_then(|running| running.due.front()).map(|(at, _)| *at);
         [departure, self.look_at].into_iter().flatten().min()
     }
 
-    /// The packet that leaves now, and its IP bytes, which may be made more.
+    /// Returns the chirp to send now, with its least size in IP bytes.
     pub(crate) fn depart(&mut self, now: Instant) -> Option<(Chirp, u32)> {
         let running = self.running.as_mut()?;
         let (_, index) = running.due.pop_front_if(|(at, _)| *at <= now)?;
@@ -94,14 +99,14 @@ impl Sensing {
         Some((Chirp { train: running.number, index, of, sent_us: now.as_micros() as u32 }, bytes))
     }
 
-    /// It left, with so many IP bytes.
+    /// Notes that a chirp left with this number of IP bytes.
     pub(crate) fn on_left(&mut self, now: Instant, index: u8, bytes: u32) {
         if let Some(left) = self.running.as_mut().and_then(|running| running.left.get_mut(usize::from(index))) {
             *left = Some(Left { at: now, bytes });
         }
     }
 
-    /// The peer says what became of a train.
+    /// Handles the peer's report about a train.
     pub(crate) fn on_report(&mut self, now: Instant, number: u16, delays_us: impl Iterator<Item = Option<u32>>) {
         if self.running.as_ref().is_some_and(|running| running.number == number && running.due.is_empty()) {
             self.asked.extend(self.running.take());
@@ -123,7 +128,7 @@ impl Sensing {
         }
     }
 
-    /// What was found, and when.
+    /// Returns the latest result and its time.
     pub(crate) fn known(&self) -> Option<&(Instant, Estimate)> {
         self.known.as_ref()
     }
@@ -137,7 +142,7 @@ impl Running {
     }
 }
 
-/// Trains of the peer, as they come.
+/// Trains of the peer, as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     train: u16,
@@ -146,7 +151,9 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes in a packet that came `at`; whether a train is to be reported now. One is when all of it has come, or something of the next.
+    /// Notes a chirp that arrived at `at`.
+    ///
+    /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
     pub(crate) fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {
         let is_other = chirp.train != self.train || self.delays_us.len() != usize::from(chirp.of);
         let is_older = (chirp.train.wrapping_sub(self.train) as i16) < 0;
@@ -172,7 +179,7 @@ impl Heard {
         }
     }
 
-    /// The train to report.
+    /// Returns the train to report.
     pub(crate) fn take_finished(&mut self) -> Option<(u16, Vec<Option<u32>>)> {
         self.finished.take()
     }

@@ -1,21 +1,26 @@
-//! Since when an answer is owed.
+//! Tracks the time since which an answer is outstanding on a path.
+//!
+//! It keeps the sending times of unanswered datagrams at a coarse spacing ("marks"). From them it derives the times
+//! to ask again, to retransmit early and to suspect the path.
 
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
-/// Marks are at least this far apart: enough to time silence, and few to keep.
+/// Least spacing of marks. It is fine enough to time silence, and keeps marks few.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Silence is judged by this many unanswered marks, so that a lost datagram or a lost report is none; by more where much is lost.
+/// Unanswered marks that count as silence, so that a single lost datagram or report does not.
+///
+/// A lossy path needs more.
 const MARKS: u32 = 3;
-/// Where traffic does not set that many, pings do, this far apart; nor are reports closer to each other.
+/// Spacing of the pings that add marks where traffic sets too few. Reports are not closer to each other either.
 const ASK_SPACING: Duration = Duration::from_millis(10);
 
-/// Sending times of datagrams that ask for a report and have none yet, thinned out.
+/// Sending times of datagrams that ask for a report and have none yet, at a coarse spacing.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     marks: VecDeque<(u64, Instant)>,
-    /// When what was overdue was last seen to.
+    /// Time at which overdue units were last retransmitted.
     seen_to: Instant,
 }
 
@@ -26,19 +31,21 @@ impl Waiting {
         }
     }
 
-    /// A report named `largest` as arrived. Numbers below it that are missing are losses, not silence.
+    /// Handles a report whose largest arrived number is `largest`. Missing numbers below it are losses, not silence.
     pub(crate) fn on_report(&mut self, largest: u64) {
         while self.marks.front().is_some_and(|(number, _)| *number <= largest) {
             self.marks.pop_front();
         }
     }
 
-    /// When the oldest datagram still unanswered was sent.
+    /// Returns the sending time of the oldest unanswered datagram.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// When the answer to the oldest is overdue, if it takes `threshold` at most: long before so many are that the path is suspect.
+    /// Returns the time at which the oldest answer is overdue.
+    ///
+    /// An answer takes `threshold` at most. It is well before suspicion.
     pub(crate) fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
         Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
     }
@@ -47,15 +54,19 @@ impl Waiting {
         self.seen_to = now;
     }
 
-    /// When the path becomes suspect, if nothing is heard, an answer takes `threshold` at most, and `misses` in a row matter.
+    /// Returns the time at which the silent path becomes suspect.
+    ///
+    /// An answer takes `threshold` at most, and `misses` marks in a row count.
     pub(crate) fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
         let (_, third) = self.marks.get(MARKS as usize - 1)?;
         let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;
         Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
     }
 
-    /// When to ask again because an answer usually takes `patience` and too little was sent to judge by. Not before the question
-    /// makes a mark of its own, or a late timer would ask without end.
+    /// Returns the time to ask again, because too few marks exist to judge silence.
+    ///
+    /// An answer usually takes `patience`. The question must be late enough to set a mark of its own. Otherwise a
+    /// late timer would ask without end.
     pub(crate) fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
@@ -119,7 +130,7 @@ mod tests {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         w.on_sent(0, Instant::from_millis(100));
         w.on_sent(1, Instant::from_millis(199));
-        // Asked at 200 ms, too close to the mark before to make one of its own.
+        // Asked at 200 ms: too close to the previous mark to set one of its own.
         w.on_sent(2, Instant::from_millis(200));
         assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(202)));
     }

@@ -1,4 +1,7 @@
-//! Decides which TCP acknowledgments enter the tunnel.
+//! Filters TCP acknowledgements before they enter the tunnel.
+//!
+//! With `ack = "filter"`, a newer acknowledgement replaces a queued older one. With `ack = "condition"`, duplicate
+//! ACKs are thinned as the receiver of paper 000 does. Data, SACK blocks and ECN marks are never lost.
 
 use super::{Context, Peer};
 use crate::config::AckPolicy;
@@ -11,15 +14,16 @@ use weft_wire::ip::{IpView, TcpOption, pure_ack};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// As many as fit into the TCP options (RFC 2018 §3).
+/// Most SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
 
 impl Peer {
-    /// Replaces the last waiting packet of a flow by a newer acknowledgment that says all it says. A narrow link then carries the newest
-    /// acknowledgments instead of a backlog of old ones.
+    /// Replaces the flow's last queued packet if a newer acknowledgement makes it superfluous.
+    ///
+    /// A narrow link then carries the newest acknowledgements instead of a backlog of old ones.
     ///
     /// # Errors
-    /// The segment, if it replaced nothing.
+    /// Returns the segment if it replaced nothing.
     pub(super) fn replace_ack(
         &mut self,
         cx: &mut Context<'_>,
@@ -31,7 +35,7 @@ impl Peer {
             return Err(segment);
         }
         let pool = &*cx.pool;
-        // Packets are read only where one waits: most never do.
+        // Packets are parsed only if an acknowledgement is queued, because most are never queued.
         let read = |segment: &Segment| pure_ack(segment.packet(pool));
         let is_superfluous = |last: &Segment| {
             let is_of_flow = (last.flow, last.vpn) == (segment.flow, segment.vpn) && last.shape.segments() == 1;
@@ -43,7 +47,7 @@ impl Peer {
         Ok(())
     }
 
-    /// A duplicate ACK that the paper-000 receiver would not have sent.
+    /// True for a duplicate ACK that the receiver of paper 000 would not have sent.
     pub(super) fn is_superfluous_ack(
         &mut self,
         cx: &Context<'_>,

@@ -1,4 +1,8 @@
-//! From opened datagrams to the TUN device.
+//! Reception: from opened datagrams to the TUN device.
+//!
+//! A datagram finds or creates its path. Control frames are dispatched to their modules. A data unit is rebuilt from
+//! parts and from a compressed header. Its source is checked against the peer's prefixes, and the unit is resequenced
+//! and handed to the egress output. A datagram that was not authenticated never reaches this module.
 
 use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
@@ -27,10 +31,10 @@ use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PAR
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
 
-/// Maximum addresses of an initiation that are remembered: one for each of a peer's links.
+/// Most source addresses of an initiation that are remembered. Derived: one for each of a peer's links.
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
-/// An authentic datagram and where its plaintext lies.
+/// An authentic datagram, and the position of its plaintext in the buffer.
 pub(crate) struct Datagram {
     pub(crate) opened: Opened,
     pub(crate) plaintext: Range<usize>,
@@ -87,7 +91,9 @@ impl Peer {
         }
     }
 
-    /// The path of a datagram: known, or new if the peer opens it. A newer datagram from another address moves it.
+    /// Returns the path of a datagram, and creates it if the peer opens one.
+    ///
+    /// A newer datagram from another address moves the path.
     fn path_of(
         &mut self,
         cx: &mut Context<'_>,
@@ -98,7 +104,7 @@ impl Peer {
         let link_name = link.map_or("", |link| link.name.as_str());
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
-            // The peer has turned the path to another address of this node.
+            // The destination differs if the peer has turned the path to another address of this node.
             let turned = received.destination.is_some() && path.local != received.destination;
             let moved = turned || path.remote != received.source || path.link != received.link;
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
@@ -109,7 +115,7 @@ impl Peer {
                     path.book.on_moved();
                 }
                 path.remote = received.source;
-                // The peer knows the name of the link that it leaves.
+                // The peer knows the name of the link by which a datagram leaves this node, so it needs the new name.
                 path.pending.link |= path.link != received.link;
                 path.link = received.link;
                 path.link_name.clear();
@@ -149,14 +155,18 @@ impl Peer {
         Some(self.paths.len() - 1)
     }
 
-    /// Whether nothing speaks against an address: the user named it, the peer shook hands or has a path there, or relays lead there.
+    /// True if an address needs no proof.
+    ///
+    /// It is configured, the peer has shaken hands or has a path there, or it stands for a relayed route.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.proof.is_proven() && path.health.answers();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
         is_configured || is_route(remote) || self.handshake_from.contains(remote) || self.paths.iter().any(has_path)
     }
 
-    /// An initiation of the peer was answered; `repeated` if it is a copy of the last one.
+    /// Notes the source address of an initiation that was answered.
+    ///
+    /// `repeated` is true for a copy of the last initiation.
     pub(crate) fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
         if !repeated {
             self.handshake_from.clear();
@@ -166,7 +176,9 @@ impl Peer {
         }
     }
 
-    /// Takes in a control datagram: whether it asks for a report; `None` if the session is over, and the path with it.
+    /// Handles a control datagram.
+    ///
+    /// Returns whether it asks for a report, or `None` if the session and its paths have ended.
     fn on_control(
         &mut self,
         cx: &mut Context<'_>,
@@ -176,7 +188,7 @@ impl Peer {
     ) -> Option<bool> {
         let mut copy = [0u8; 1500];
         let bytes = cx.pool.bytes(received.buf).get(datagram.plaintext.clone())?;
-        // A padded probe is longer; what follows the frames is padding.
+        // A padded probe is longer than the copy. The bytes after the frames are padding.
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
         frames.copy_from_slice(&bytes[..len]);
@@ -198,11 +210,11 @@ impl Peer {
             is_asked_for_vpn |= matches!(frame, Frame::Vpn { wants_index: true, .. });
             self.on_frame(cx, index, received.at, datagram, &frame);
             if let Frame::Chirp(_) = frame {
-                // What follows is padding: the datagram is one packet of a train.
+                // The rest of the datagram is padding: it is one chirp of a train.
                 break;
             }
         }
-        // Once for all frames: these look at all that is lost, and at all paths.
+        // These run once for all frames, because each examines all lost units or all paths.
         if has_report {
             self.repeat_lost(cx);
         }
@@ -229,7 +241,7 @@ impl Peer {
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
             Frame::Policy { bundle_toward_me, path_active, path_standby } => {
                 let path = &mut self.paths[index];
-                // Older ones say what was.
+                // An older datagram states a policy that is out of date.
                 if path.newest_policy < Some(datagram.opened.packet_number) {
                     path.newest_policy = Some(datagram.opened.packet_number);
                     path.standby = if path.ours { path.standby } else { path_standby };
@@ -250,12 +262,14 @@ impl Peer {
         }
     }
 
-    /// The peer says, in a datagram under `key`, how it is addressed in a VPN, or that it takes nothing of it.
+    /// Handles the peer's VPN frame, received under `key`.
+    ///
+    /// It states the VPN's receiver index, or 0 to refuse the VPN.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
-            // Under an older key than the newest it is asked for again.
+            // An index for a key older than the newest one does not open the VPN. This node then asks again.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
             let waited = self.openings.answered(vpn, is_open);
             if !waited.is_empty() {
@@ -296,7 +310,9 @@ impl Peer {
         }
     }
 
-    /// The peer says how it wants to be sent to, and whether it uses this path.
+    /// Handles the peer's policy frame.
+    ///
+    /// It states whether the peer wants several paths used toward it, and whether it uses this path for data.
     fn on_policy(&mut self, cx: &mut Context<'_>, index: usize, bundle: bool, active: bool) {
         self.peer_wants_bundle = bundle;
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -320,7 +336,9 @@ impl Peer {
         self.refresh_weights();
     }
 
-    /// Both ends called at once and use a path each between the same two addresses: the one with the lower number stays.
+    /// Resolves a simultaneous open between the same two addresses.
+    ///
+    /// The path with the lower id stays in use.
     fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
         let (id, link, remote) = match self.paths.get(theirs) {
             Some(path) => (path.id, path.link, path.remote),
@@ -372,7 +390,9 @@ impl Peer {
         self.insert(cx, item, ce);
     }
 
-    /// The unit as it was before its header was compressed: in a buffer of its own if it was. `None` if that fails.
+    /// Returns the unit with its whole header.
+    ///
+    /// A unit with a compressed header gets a new buffer. `None` if decompression fails.
     fn with_whole_header(&mut self, cx: &mut Context<'_>, item: Arrived) -> Option<Arrived> {
         let (flow, is_partial) = (item.inner.flow, item.inner.kind != UnitKind::Packet);
         let inner = InnerHeader { form: HeaderForm::Whole, ..item.inner };
@@ -404,7 +424,7 @@ impl Peer {
         Some(Arrived { buf, start: 0, len, inner, ..item })
     }
 
-    /// A part of a unit: the unit counts once it is whole.
+    /// Handles a part of a unit. The unit is processed once all of its parts have arrived.
     fn on_part(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let mut copy = [0; MAX_GRANULES as usize * GRANULE + PART_HEADER_LEN];
         let bytes = cx.pool.bytes(buf).get(plaintext).and_then(|bytes| {
@@ -429,7 +449,9 @@ impl Peer {
         self.insert(cx, Arrived { buf, vpn, start: 0, len, inner, outer_tos }, ce);
     }
 
-    /// Puts a unit in its place; takes over its buffer's reference. `ce`: the way marked it.
+    /// Inserts a unit into the resequencer and takes ownership of its buffer reference.
+    ///
+    /// `ce` is true if the network marked the datagram.
     fn insert(&mut self, cx: &mut Context<'_>, item: Arrived, ce: bool) {
         if cx.signal.room().is_some() && may_carry(cx.pool, &item) {
             self.ready_offer(cx);
@@ -450,7 +472,7 @@ impl Peer {
         }
     }
 
-    /// Whether this peer may send such a unit in `vpn`: it is a member, and the source lies behind it.
+    /// True if the peer is a member of `vpn` and the unit's source lies behind it.
     fn may_send(&self, cx: &Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
         match inner.kind {
             UnitKind::TailSlice => vpn == VpnId::DEFAULT || cx.vpns.has_member(vpn, self.id),
@@ -458,7 +480,9 @@ impl Peer {
         }
     }
 
-    /// A unit that the peer may not send; one that is no member, perhaps no longer, is told so. It was not lost: its loop counts it.
+    /// Drops a unit that the peer may not send, and informs a peer that is not a member.
+    ///
+    /// The unit still counts in its loop, because it arrived.
     fn refuse(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         cx.vpns.count_stray(vpn);
         self.count_in_loop(vpn, inner, len, ce);
@@ -475,7 +499,7 @@ impl Peer {
         }
     }
 
-    /// Releases what has waited long enough for a hole.
+    /// Releases units whose wait for a missing unit has exceeded the hold time.
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let now = cx.now;
@@ -484,7 +508,9 @@ impl Peer {
         }
     }
 
-    /// Delivers a batch of what waits for order, without what is missing: others are short of room.
+    /// Delivers a batch of units that wait for order, because buffers are short.
+    ///
+    /// The missing units before them are skipped.
     pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>, units: usize) {
         if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
@@ -499,12 +525,12 @@ impl Peer {
         }
     }
 
-    /// Parts and half-joined units that were of no use.
+    /// Returns the number of discarded parts and of units that never became complete.
     pub(crate) fn broken_parts(&self) -> u64 {
         self.joins.broken
     }
 
-    /// Units that wait for order.
+    /// Returns the number of units that wait for order.
     pub(crate) fn held_units(&self) -> usize {
         match &self.arrivals {
             Arrivals::Resequence(r) => r.held(),
@@ -513,15 +539,17 @@ impl Peer {
     }
 }
 
-/// Where a unit says it comes from, and whether the way put a CE mark on it, not its sender or the ingress's queue. A tail slice has
-/// both from its head.
+/// Returns a unit's source address, and true if the network set its CE mark.
+///
+/// A mark of the sender or of the ingress queue does not count. A tail slice has neither here; its head provides
+/// both.
 fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, bool) {
     let view = if inner.kind == UnitKind::TailSlice { None } else { IpView::parse(packet).ok() };
     let ce = view.as_ref().is_some_and(|ip| Ecn::of(outer_tos) == Ecn::Ce && Ecn::of(ip.tos) != Ecn::Ce);
     (view.map(|ip| ip.src), ce)
 }
 
-/// A unit that has to wait leaves the large receive buffer for a small one of its own.
+/// Copies a unit that must wait from the large receive buffer to a small buffer of its own.
 fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     let small = cx.pool.alloc(item.len)?;
     let memory = cx.pool.take(item.buf);
@@ -536,10 +564,10 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     copied
 }
 
-/// What of a peer an [`Egress`] works on.
+/// The fields of a peer that an [`Egress`] borrows.
 type EgressEnds<'a> = (&'a mut Output, &'a mut Totals, &'a mut Option<Box<Offer>>);
 
-/// Where units in order go.
+/// Destination of units that are in order: counters, in-band signalling and the output queue.
 struct Egress<'a> {
     totals: &'a mut Totals,
     output: &'a mut Output,
@@ -566,7 +594,7 @@ impl<'a> Egress<'a> {
             signal_in(room, place, self.pool, &mut item);
         }
         let Some(vpn) = self.vpns.get_mut(item.vpn) else {
-            // Removed while it waited.
+            // The VPN was removed while the unit waited.
             self.pool.release(item.buf);
             return;
         };
@@ -578,7 +606,7 @@ impl<'a> Egress<'a> {
     }
 }
 
-/// Whether a frame asks for a report.
+/// True if a frame asks for a report.
 fn is_eliciting(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,

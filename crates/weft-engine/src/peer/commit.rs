@@ -1,4 +1,8 @@
-//! From where packets wait onto the paths: the scheduler's work.
+//! Scheduling: moves units from the ingress queue to the paths.
+//!
+//! The scheduler chooses a path for the unit at the head, or holds it. A unit gets its flow sequence number only when
+//! it is committed to a path. A held unit therefore stays in the flow queue, where the AQM can drop it without a gap
+//! in the sequence.
 
 use super::outage::is_useless;
 use super::{Context, LastSlice, Peer, dropping, view};
@@ -15,23 +19,27 @@ use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind, granules};
 use weft_wire::ip::Ecn;
 use weft_wire::loop_data::{Marker, OfRun};
 
-/// A flow with more than this waiting is not sparse, even where its own queue is empty: a full packet (RFC 8290's quantum).
+/// Most bytes that a sparse flow may have queued on paths: one full packet. Standard: the quantum of RFC 8290.
 const SPARSE_BYTES: u32 = 1_514;
-/// A unit not delivered after the peer's waiting time is of no use any more,
+/// Least time until a unit expires, for bulk. A later unit is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
-/// but for sparse flows, to which a late SYN or query is worth more than one they repeat themselves (RFC 6298: after 1 s).
+/// Least time until a unit of a sparse flow expires.
+///
+/// A late SYN or query still beats the sender's own retransmission after 1 s (RFC 6298).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
-/// Where sparse flows alone keep every path busy for so long they are a crowd, and wait as bulk does: in their own queues, which have
-/// limits. A page's first packets are no crowd.
+/// Backlog of sparse flows on every path, in time, beyond which they wait like bulk.
+///
+/// They then wait in their own queues, which have limits.
 const CROWD_TIME: Duration = Duration::from_millis(100);
+/// Least sparse backlog, in bytes, that counts as a crowd. The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
 
-/// So many flows are passed over at most before others are asked again.
+/// Most flows that are passed over before the first ones are examined again.
 const MOST_PASSES: u32 = 64;
 
 impl Peer {
-    /// Moves units to paths until the scheduler holds back or nothing waits that may leave.
+    /// Moves units to paths until the scheduler holds or no eligible unit is left.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_reachable() || !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
@@ -82,7 +90,7 @@ impl Peer {
             Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
             _ => {
                 for index in 0..self.paths.len() {
-                    // Of bulk a slower path carries what it can; its queue would grow without end.
+                    // Skip bulk on full paths: a slow path's queue would grow without bound.
                     let has_room = urgent || self.views.get(index).is_none_or(|view| view.room);
                     if self.paths[index].is_usable() && has_room {
                         self.push(cx.now, cx.pool, index, lane, unit);
@@ -94,15 +102,19 @@ impl Peer {
         true
     }
 
-    /// Where a flow keeps to its path, one whose path is full must not hold those of other paths back.
+    /// Passes over a flow bound to a full path, so that it does not block other flows.
     fn pass_over(&mut self, passes: &mut u32) -> bool {
         let may = matches!(self.scheduler, Scheduler::FlowHash(_)) && self.views.iter().any(|v| v.usable && v.room);
         *passes = passes.saturating_sub(1);
         may && *passes > 0 && self.way_in.pass_over()
     }
 
-    /// Whether the head may leave: its VPN is still open, and some path carries it. If not, it waits or is dropped. It may have been
-    /// closed while the segment was queued: the peer restarted, or the configuration changed; and a path may have become narrower.
+    /// True if the segment at the head may leave: its VPN is open, and some path can carry it.
+    ///
+    /// Otherwise the segment is dropped or waits.
+    ///
+    /// The VPN may have closed while the segment was queued, because the peer restarted or the configuration changed.
+    /// A path's MTU may also have shrunk.
     fn may_leave(&mut self, cx: &mut Context<'_>, vpn: VpnId, bytes: u32) -> bool {
         let gate = if cx.vpns.has_member(vpn, self.id) { self.gate(cx, vpn) } else { Gate::Refuse };
         if gate == Gate::Pass && self.is_carried(bytes as usize) {
@@ -119,21 +131,23 @@ impl Peer {
         false
     }
 
-    /// Drops the head. It does not leave.
+    /// Drops the segment at the head of the queue.
     fn drop_head(&mut self, cx: &mut Context<'_>) {
         if let Some(taken) = self.way_in.discard(cx.now) {
             dropping(cx, &mut self.totals.queue_drops)(taken.item);
         }
     }
 
-    /// Whether some path carries a unit of so many bytes, whole or in parts. Where there is none, it will be seen.
+    /// True if some path carries a unit of this size, whole or in parts.
+    ///
+    /// Also true while no path is usable, since that is decided later.
     fn is_carried(&self, bytes: usize) -> bool {
         granules(bytes).is_some()
             || self.usable_paths().next().is_none()
             || self.usable_paths().any(|path| bytes <= path.inner_limit())
     }
 
-    /// Puts a unit on a path's queue and into the scheduler's picture.
+    /// Adds a unit to a path's queue, and to the scheduler's view of that path.
     pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
         let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id).copied()) else { return };
         let wire_bytes = path.wire_bytes(unit.len());
@@ -154,14 +168,14 @@ impl Peer {
         }
     }
 
-    /// Whether every path has more than enough to do with sparse flows.
+    /// True if sparse flows alone fill every path.
     fn is_crowded(&self) -> bool {
         self.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
             path.queues.bytes_before(Lane::Urgent) > view.rate.bytes_in(CROWD_TIME).max(CROWD_BYTES)
         })
     }
 
-    /// What a flow has waiting on the paths.
+    /// Returns the bytes that a flow has queued on paths.
     fn committed_bytes(&mut self, flow: FlowId) -> u32 {
         let at = usize::from(flow.0);
         if self.committed.len() <= at {
@@ -170,7 +184,7 @@ impl Peer {
         self.committed.get(at).copied().unwrap_or(0)
     }
 
-    /// A unit left a path's queue.
+    /// Subtracts a unit that has left a path's queue.
     pub(super) fn uncommit(&mut self, id: UnitId) {
         let Some(unit) = self.units.get(id) else { return };
         if let Some(bytes) = self.committed.get_mut(usize::from(unit.segment.flow.0)) {
@@ -178,7 +192,7 @@ impl Peer {
         }
     }
 
-    /// Gives a segment its place in its flow. The caller holds the unit's one reference.
+    /// Numbers a segment within its flow and makes a unit of it. The caller owns the unit's only reference.
     fn make_unit(
         &mut self,
         now: Instant,
@@ -207,7 +221,8 @@ impl Peer {
             urgent,
             sent_bytes: 0,
             marker,
-            // A wait before counts, but for one repeat's time.
+            // Time spent waiting counts against the deadline, but at least one retransmission always remains
+            // possible.
             deadline: (segment.born + late_after).max(now + self.hold_announced.max(DEADLINE_MIN)),
             arrived: 0,
             repeating: false,
@@ -219,7 +234,9 @@ impl Peer {
         id
     }
 
-    /// All units may be lost at once, when a path falls silent: that is no time to allocate.
+    /// Reserves space for all units in the list of lost units.
+    ///
+    /// All units may be lost at once when a path falls silent, and allocation must not happen then.
     fn keep_room_for_rescue(&mut self) {
         let room = self.units.room();
         if self.lost.capacity() < room {
@@ -228,7 +245,9 @@ impl Peer {
         }
     }
 
-    /// Whether a segment can lean on the header of the unit before it.
+    /// Returns the kind and slice index of a segment's unit.
+    ///
+    /// A tail slice omits its header, because it directly follows the flow's last unit.
     fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
         let shape = &segment.shape;
         if !shape.may_be_sliced() {

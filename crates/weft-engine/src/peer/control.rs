@@ -1,4 +1,8 @@
-//! Control datagrams: reports, pings, and what the peer should know.
+//! Control datagrams: reports, pings, and the other frames for the peer.
+//!
+//! Each path has a set of pending frames. A control datagram carries as many of them as fit, in order of importance.
+//! Frames that do not fit stay pending for the next datagram. Control datagrams leave before data and are not held by
+//! the pacer.
 
 use super::sense::write_chirped;
 use super::{Context, Peer};
@@ -13,16 +17,19 @@ use weft_wire::frame::{Arrivals, Frame, FrameWriter, MAX_LINK_NAME};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
+/// Most bytes of a control datagram.
 const MAX_CONTROL: usize = 1200;
-/// How often a path that carries only reports asks for one at most,
+/// Least interval at which a path that carries only reports asks for a report itself.
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// and the least data those reports spoke of. Derived: a ping and its answers are 180 bytes, a twentieth of it.
+/// Bytes of data that those reports must have acknowledged before the path asks again.
+///
+/// Derived: 20 × 180 bytes, the size of a ping and its answers.
 const ASK_BYTES: u64 = 3_600;
-/// Class selector 6, what routing and keepalives use (RFC 4594 §3.1).
+/// Traffic class of control datagrams. Standard: class selector 6, for routing and keepalives (RFC 4594 §3.1).
 pub(super) const CONTROL_TOS: u8 = 0xc0;
 
 impl Peer {
-    /// A control datagram for a path, if something waits for it.
+    /// Writes a control datagram for a path if any frame is pending.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
         if self.paths.get(index)?.proof.is_proven() {
@@ -58,7 +65,7 @@ impl Peer {
         self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(said), out)
     }
 
-    /// Pings an unproved address. While its credit is small, nothing else may go there.
+    /// Pings an unproven address. While its credit is small, nothing else may be sent there.
     pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
         if !path.link_up || path.proof.ping_at().is_none_or(|at| at > cx.now) {
@@ -73,14 +80,16 @@ impl Peer {
         self.send_control(cx, index, CONTROL_TOS, len, true, Sent::Control(Said::default()), out)
     }
 
-    /// Writes the frames of a control datagram for a path.
+    /// Returns a writer for the frames of a control datagram on a path.
     pub(super) fn control_writer<'a>(&self, index: usize, out: &'a mut [u8]) -> Option<FrameWriter<'a>> {
         let limit = MAX_CONTROL.min(self.paths.get(index)?.datagram_limit()).min(out.len());
         Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
     }
 
-    /// While data comes in, reports are all that leaves. A ping among them now and then shows whether they arrive. While packets come close
-    /// together, every path that says something asks with it.
+    /// Adds an occasional ping to the reports of a path that only receives data.
+    ///
+    /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
+    /// asks as well.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
         let is_dense = self.watch.is_dense(now);
         let path = &mut self.paths[index];
@@ -91,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// A ping padded to the size under test.
+    /// Writes a ping that is padded to the size under test.
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let token = self.next_token;
         let path = self.paths.get_mut(index)?;
@@ -134,7 +143,7 @@ impl Peer {
         })
     }
 
-    /// Frames that ask for a report. True if there were any.
+    /// Writes the frames that ask for a report. Returns true if there were any.
     fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let hold_us = u32::try_from(self.hold_announced.as_micros()).unwrap_or(u32::MAX);
         let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
@@ -157,8 +166,9 @@ impl Peer {
         writer.len() > before
     }
 
-    /// The paths from here that were given up. True if there was one. It comes late, for a peer that does not know this frame reads no other
-    /// after it.
+    /// Writes the ids of this node's paths that were given up. Returns true if there was one.
+    ///
+    /// These frames come late in the datagram: a peer that does not know this frame type skips the rest.
     fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.gone) else { return false };
         path.pending.gone = false;
@@ -171,7 +181,9 @@ impl Peer {
         writer.len() > before
     }
 
-    /// What the link is called here. Older nodes read nothing behind it. True if it was written.
+    /// Writes the local name of the path's link.
+    ///
+    /// Returns true if it was written. Older nodes skip the frames behind it.
     fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let may = |path: &&mut Path| path.pending.link && !path.pending.close && !is_route(&path.remote);
         let Some(path) = self.paths.get_mut(index).filter(may) else { return false };
@@ -180,7 +192,7 @@ impl Peer {
         !path.pending.link
     }
 
-    /// Goodbye, after all else: what follows it would not be read.
+    /// Writes the CLOSE frame. It comes last, because the peer reads no frame after it.
     fn write_close(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.close && !path.pending.overlay) else {
             return;
@@ -188,7 +200,9 @@ impl Peer {
         path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
     }
 
-    /// What the peer is to be told of VPNs. True if there was something. What finds no room leaves with the next datagram.
+    /// Writes the pending VPN frames.
+    ///
+    /// Returns true if there was one. Frames that do not fit leave with the next datagram.
     fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };
@@ -198,7 +212,7 @@ impl Peer {
                 News::Ask(vpn) => (vpn, true),
                 News::Answer(vpn) | News::Refuse(vpn) => (vpn, false),
             };
-            // Told under the key that seals this datagram: nothing comes between.
+            // The index is valid for the key that seals this datagram, and no rekey can intervene.
             let index = match news {
                 News::Refuse(_) => Some(0),
                 News::Ask(_) | News::Answer(_) => cx.sessions.vpn_index(self.id, vpn),
@@ -213,11 +227,13 @@ impl Peer {
         writer.len() > before
     }
 
-    /// What the peer need not wait for, in what room is left: there may be more of it than of all else. True if there was something.
+    /// Writes the numbers of units that were given up, as far as space remains. Returns true if there was one.
+    ///
+    /// They come after other frames because there may be more of them than of all others.
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         if !self.paths[index].health.answers() {
-            // It is needed by the first packets after the outage. A probe may well be lost.
+            // A probe may be lost. The first packets after the outage need the SKIP frames, so they stay pending.
             self.paths[index].pending.skips = false;
             return false;
         }
@@ -232,7 +248,7 @@ impl Peer {
         writer.len() > before
     }
 
-    /// The reports that are to leave by this path.
+    /// Writes the reports that are to leave by this path.
     fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index) else { return };
         let wanted = core::mem::take(&mut path.pending.reports);
@@ -241,8 +257,10 @@ impl Peer {
         }
     }
 
-    /// Marks the paths by which reports that are due should leave. Each leaves by its own path, so that a path cut on its way back
-    /// hides only its own news, and by the fastest, so that none waits for a slow way back.
+    /// Chooses the paths by which due reports leave.
+    ///
+    /// Each report takes its own path and the fastest path. A path that is cut in the reverse direction then hides
+    /// only its own report. By the fastest path no report waits for a slow one.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
         let fastest = self.fastest_path();
         for index in 0..self.paths.len() {
@@ -252,7 +270,8 @@ impl Peer {
             }
             path.log.on_report_sent(now);
             let told = core::mem::take(&mut path.unreported_bytes);
-            // Also where it does not answer here: it is heard, so it may be back, and the fastest may be dead without its being known.
+            // Use the own path even if it is down here: it was just heard, so it may be back, and the fastest path
+            // may have failed unnoticed.
             let own = (path.link_up && !path.is_gone()).then_some(index);
             for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
                 self.paths[by].pending.reports |= 1 << index;
@@ -261,7 +280,7 @@ impl Peer {
         }
     }
 
-    /// The healthiest path with the least round-trip time; one on probation only where there is no other.
+    /// Returns the healthiest path with the least RTT. A path on probation is chosen only if there is no other.
     pub(crate) fn fastest_path(&self) -> Option<usize> {
         let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))
@@ -279,7 +298,7 @@ fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
         bytes_received: report.bytes_received,
         ce_received: report.ce_received,
     };
-    // What finds no room is in the next report too.
+    // Ranges that do not fit are repeated in the next report.
     let _ = writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES);
 }
 

@@ -1,4 +1,7 @@
-//! Which paths a flow takes, and why: a copy of the scheduler is asked.
+//! Explains which paths a flow takes and why, by asking a copy of the scheduler.
+//!
+//! The copy is asked for a sparse packet and for bulk, with the paths as they are and with the chosen ones failed.
+//! Nothing of the running peer changes.
 
 use super::standby::relieves;
 use super::{Peer, view};
@@ -10,11 +13,12 @@ use alloc::vec::Vec;
 use weft_core::sched::{Choice, PathView, Scheduler, UnitView};
 use weft_units::{Instant, PathId, VpnId};
 
-/// A query or a bare acknowledgement, and a full packet, in IP bytes.
+/// Size of a query or a bare acknowledgement, in IP bytes.
 const SPARSE_BYTES: u32 = 100;
+/// Size of a full packet, in IP bytes.
 const BULK_BYTES: u32 = 1_500;
 
-/// The paths that sparse flows and bulk take, by position.
+/// Positions of the paths that sparse flows and bulk take.
 #[derive(Default)]
 struct Ways {
     sparse: Vec<usize>,
@@ -28,7 +32,7 @@ impl Ways {
 }
 
 impl Peer {
-    /// All of an explanation that the peer knows.
+    /// Returns the part of an explanation that the peer can give.
     pub(crate) fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
         let known = self.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
         let hash = known.map(|(_, flow)| flow.hash);
@@ -73,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// What would be taken if the paths in `failed` did not answer. `hash`: the flow's.
+    /// Returns the paths of a flow with this `hash` if the paths in `failed` did not answer.
     fn ways(&self, now: Instant, failed: &[usize], hash: Option<u32>) -> Ways {
         let views = self.views_without(now, failed);
         let usable: Vec<usize> = (0..views.len()).filter(|at| views[*at].usable).collect();
@@ -90,7 +94,7 @@ impl Peer {
                     Choice::Path(at) => Vec::from([at]),
                     _ => Vec::new(),
                 };
-                // Asked so that the set of paths for bulk is that of now.
+                // This call updates the scheduler's set of paths for bulk to the present.
                 pick(BULK_BYTES, false);
                 Ways { sparse, bulk: eligible.into_iter().filter(|at| scheduler.carries_bulk(*at)).collect() }
             }
@@ -102,7 +106,7 @@ impl Peer {
         }
     }
 
-    /// The paths as the scheduler would see them.
+    /// Returns the paths as the scheduler would see them without those in `failed`.
     fn views_without(&self, now: Instant, failed: &[usize]) -> Vec<PathView> {
         let stays = |(at, path): &(usize, &Path)| !failed.contains(at) && path.carries();
         let all = || self.paths.iter().enumerate();
@@ -122,7 +126,7 @@ impl Peer {
             .collect()
     }
 
-    /// Why a path is used, or is not.
+    /// Returns the reason for which a path is used or not used.
     fn why(&self, at: usize, path: &Path, ways: &Ways) -> &'static str {
         let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
         let by_arrival = matches!(self.scheduler, Scheduler::EarliestDelivery(_));

@@ -1,5 +1,7 @@
-//! What the paths toward the peer grant to loops that begin here and go by grants. Between two nodes there is nothing but these paths,
-//! each of which knows what it carries, so nobody else has to be asked.
+//! Rates that the paths toward the peer grant to the explicit-rate loops that begin at this node.
+//!
+//! Between two nodes there are only these paths, and this node knows their capacities. It therefore asks no other
+//! node.
 
 use super::Peer;
 use crate::path::{Lane, Path};
@@ -7,12 +9,17 @@ use weft_core::control_loop::explicit_rate::{Grant, LinkConfig, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
 use weft_units::{Instant, Rate};
 
-/// q* over Cτ: what stands before paths keeps them busy, without which they learn nothing, and is less than a schedule leaves there.
+/// Target queue on the paths, as a fraction of their capacity times the control interval (q*/Cτ).
+///
+/// A standing queue keeps the paths busy, which the rate estimate needs. It stays below the queue that the schedule
+/// leaves there.
 const QUEUE: f64 = 0.05;
-/// A VPN alone is granted more than paths have been seen to carry, so that they find out.
+/// Largest grant to a single VPN, relative to the paths' estimated capacity.
+///
+/// Above 1, so that the paths can discover more capacity.
 const MOST: f64 = 1.25;
 
-/// The law over all paths, and what had been given to them when it last looked.
+/// The rate law over all paths, and the bytes that the peer had sent when the law last ran.
 pub(super) struct Grants {
     link: LoopLink,
     sent_bytes: u64,
@@ -27,7 +34,7 @@ impl Grants {
 }
 
 impl Peer {
-    /// Takes a look at the paths if it is time, and grants what they have.
+    /// Runs the rate law if it is due, and grants the result to the loops.
     pub(super) fn grant_loops(&mut self, now: Instant) {
         if !self.way_in.goes_by_grants() {
             return;
@@ -41,22 +48,24 @@ impl Peer {
             let capacity = self.pacing_rate(now);
             grants.link.look(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
-            // Turns give everybody its share of the paths, whatever others without a loop do, and what it is promised.
-            // A little more, or nothing would wait: a path that is offered just what it lets go never shows that it carries more.
+            // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
+            // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
             self.way_in.grant_all(now, Grant { share, promised: 1.0, ..granted });
         }
         self.grants = Some(grants);
     }
 
-    /// What the paths that carry bulk let go; of all of them, as long as it has not been said which those are.
+    /// Returns the total pacing rate of the paths that carry bulk.
+    ///
+    /// Until that set is known, all usable paths count.
     fn pacing_rate(&self, now: Instant) -> Rate {
         let of = |path: &Path| path.rate.pacing_rate(now);
         let carrying = self.inner_capacity(self.carrying_paths(), of);
         if carrying > Rate::ZERO { carrying } else { self.inner_capacity(self.usable_paths(), of) }
     }
 
-    /// What turns give each unit of weight among the VPNs that have packets.
+    /// Returns the rate that turns give each unit of weight among the VPNs with waiting packets.
     fn share_by_turns(&self, capacity: Rate) -> Rate {
         let (mut promised, mut weights) = (0, 0.0);
         for share in self.way_in.waiting() {

@@ -1,4 +1,8 @@
-//! From the TUN device to where packets wait.
+//! Ingress: from a packet of the TUN device to the ingress queue.
+//!
+//! A packet's TCP MSS is clamped, its flow is looked up, and signalling may add an option. Each segment of a
+//! super-packet then becomes one queue entry. A packet of a VPN that is not open waits or is dropped at the gate.
+//! Where buffers are short, this module gives up queued packets.
 
 use super::signalling::checksum;
 use super::{Context, Peer, dropping};
@@ -14,15 +18,15 @@ use weft_wire::ip::{Ecn, IpView, clamp_mss, protocol};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Tells the number of a signal's own packet from that of the packet it goes before.
+/// Bit that distinguishes a separate signal packet from the packet that follows it.
 const OF_ITS_OWN: u32 = 1 << 31;
 
-/// Buffers that a peer gives up at once where they are short: as many as a batch that arrives may take.
+/// Buffers that a peer gives up at once when buffers are short. Derived: the most that one arriving batch takes.
 const GIVE_WAY: usize = 64;
-/// Buffers that a peer's writes may hold beyond what others wait for: what the daemon writes in a turn.
+/// Buffers that a peer's unwritten output may hold before it is shed. Derived: the daemon's writes in one turn.
 const MOST_UNWRITTEN: usize = 1_024;
 
-/// ECN is copied in any case (RFC 6040).
+/// Returns the outer TOS. ECN is always copied (RFC 6040).
 fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
     match dscp {
         Dscp::Copy => encapsulate(inner_tos, DscpModel::Uniform),
@@ -31,7 +35,7 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 }
 
 impl Peer {
-    /// Queues every segment of a packet of `vpn`; takes over the buffer's reference.
+    /// Queues every segment of a packet of `vpn`, and takes ownership of the buffer reference.
     pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
         let now = cx.now;
         self.note_packet(now);
@@ -64,7 +68,9 @@ impl Peer {
         self.queue_segments(cx, first, inner_tos);
     }
 
-    /// Queues a packet's segments, of which this is the first; takes over the buffer's reference.
+    /// Queues all segments of a packet, of which `first` is the first.
+    ///
+    /// Takes ownership of the buffer reference.
     fn queue_segments(&mut self, cx: &mut Context<'_>, first: Segment, inner_tos: u8) {
         let Segment { buf, flow, shape, .. } = first;
         let ecn_capable = Ecn::of(inner_tos).is_capable();
@@ -91,21 +97,26 @@ impl Peer {
         self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
 
-    /// Packets that wait for a path, about as many as they hold buffers.
+    /// Returns the number of segments that wait for a path.
+    ///
+    /// The number of their buffers is about the same.
     pub(crate) fn backlog_packets(&self) -> usize {
         self.way_in.backlog_packets()
     }
 
-    /// Buffers that wait for a path, for order, for further parts, or to be written.
+    /// Returns the number of buffers that this peer holds.
+    ///
+    /// Their units wait for a path, for order, for further parts, or to be written.
     pub(crate) fn buffers(&self) -> usize {
         self.backlog_packets() + self.held_units() + self.joins.len() + self.output.buffers()
     }
 
-    /// Gives up a batch of what waits, where most of it does: others are short of room.
+    /// Gives up a batch of buffers where this peer holds most of them, because buffers are short.
     pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
         let (backlog, held) = (self.backlog_packets(), self.held_units());
         let (joins, output) = (self.joins.len(), self.output.buffers());
-        // Units given up for order are written: where many are to be, only dropping some frees buffers at once.
+        // Units released by the resequencer move to the output. If the output already holds many, only dropping frees
+        // buffers at once.
         if output > backlog.max(held).max(joins).min(MOST_UNWRITTEN) {
             self.totals.queue_drops += self.output.shed(GIVE_WAY, cx.pool);
         } else if held > backlog.max(joins) {
@@ -118,7 +129,7 @@ impl Peer {
         }
     }
 
-    /// Queues a segment whose VPN is open with the peer; another waits until it is, if it may be.
+    /// Queues a segment whose VPN is open at the peer. A segment of another VPN waits for the opening or is dropped.
     fn pass_gate(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
         match self.gate(cx, segment.vpn) {
             Gate::Pass => self.push_to_queue(cx, arrival, segment),
@@ -127,7 +138,7 @@ impl Peer {
         }
     }
 
-    /// What becomes of a packet of a VPN now.
+    /// Returns whether a packet of a VPN may pass now, must wait, or is refused.
     pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> Gate {
         self.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
     }
@@ -138,18 +149,20 @@ impl Peer {
         }
     }
 
-    /// The peer did not open the VPN, or not in time, or no path carries it.
+    /// Drops a segment whose VPN the peer did not open in time, or that no path can carry.
     pub(super) fn drop_closed(&mut self, cx: &mut Context<'_>, segment: Segment) {
         dropping(cx, &mut self.totals.queue_drops)(segment);
     }
 
-    /// The largest TCP segment every path carries, if need be in parts; `first` is the packet's first byte.
+    /// Returns the largest TCP segment that every path carries, possibly in parts.
+    ///
+    /// `first` is the packet's first byte.
     fn mss_limit(&self, first: Option<u8>) -> u16 {
         let headers = if first.is_some_and(|b| b >> 4 == 6) { 60 } else { 40 };
         self.inner_limit().saturating_sub(headers).try_into().unwrap_or(u16::MAX)
     }
 
-    /// The largest packet every path carries, if need be in parts, in bytes.
+    /// Returns the largest packet that every path carries, possibly in parts, in bytes.
     pub(super) fn inner_limit(&self) -> usize {
         let inner = self.usable_paths().map(|p| p.inner_limit()).min().unwrap_or(usize::from(u16::MAX));
         inner.max(usize::from(INNER_MTU_MIN))

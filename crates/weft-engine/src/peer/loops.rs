@@ -1,5 +1,8 @@
-//! The loops of VPNs between the two edges: markers go out with units or by themselves, reports come back, and weights become the
-//! parameters of windows.
+//! Loops of VPNs between the two edges.
+//!
+//! Markers of this node's loops leave with units or in control frames. Markers from the peer are counted and answered
+//! with reports. Weights are turned into the parameters of window laws. The loops that begin at this node are in the
+//! ingress queue ([`super::way_in`]).
 
 use super::control::CONTROL_TOS;
 use super::{Context, Peer};
@@ -18,47 +21,49 @@ use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
 use weft_wire::loop_data::OfRun;
 
-/// Bytes of a slice's header where its head is not known: IPv4 and TCP with timestamps.
+/// Assumed header bytes of a slice whose head is unknown: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
-/// Markers that wait for their turn on a path; a loop that hears nothing asks again.
+/// Most markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
 const MAX_MARKERS: usize = 256;
 
-/// A marker that goes by itself.
+/// A marker that travels without a unit, in a control frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoneMarker {
     pub(crate) vpn: VpnId,
     pub(crate) marker: OfRun<Marker>,
-    /// That of the unit it follows.
+    /// TOS of the unit that the marker follows.
     pub(crate) tos: u8,
-    /// Since when it waits.
+    /// Time at which the marker was queued.
     pub(crate) since: Instant,
 }
 
-/// When what is said of a loop leaves: at once, or in company, since a marker and its report would else be two more datagrams, each sealed,
-/// opened and accounted for like a packet.
+/// Returns the time by which a marker or report leaves.
+///
+/// A pressing one leaves at once, and any other waits for other frames up to [`LEISURE`]. Sent alone, a marker and
+/// its report would be two more datagrams to seal, open and account for.
 fn due(at: Instant, is_pressing: bool) -> Instant {
     if is_pressing { at } else { at + LEISURE }
 }
 
-/// A loop that ends here.
+/// The receiving end of a loop whose egress edge is this node.
 struct Arriving {
     run: u8,
     egress: LoopEgress,
-    /// The answer to its newest marker, and when that came.
+    /// Report that answers the newest marker, and the arrival time of that marker.
     answer: Option<(Report, Instant)>,
 }
 
-/// What a peer keeps of loops, beside those that begin here ([`super::way_in`]).
+/// State of the loops of one peer, except the sending ends in [`super::way_in`].
 pub(super) struct Loops {
-    /// Counts how often the loops that begin here began anew.
+    /// Number of the current run of the loops that begin here. It rises with each restart.
     run: u8,
     arriving: HashMap<VpnId, Arriving, SeededState>,
-    /// VPNs whose answer waits,
+    /// VPNs whose report is due to be sent.
     answers: VecDeque<VpnId>,
-    /// and until when; in the far future if there is none.
+    /// Time by which the oldest of those reports leaves; in the far future if there is none.
     answer_by: Instant,
     controller: Option<Controller>,
-    /// Room for a turn of the controller's; empty between two.
+    /// Reused storage for one run of the controller; empty between runs.
     windows: Vec<(f64, &'static mut AimdWindow)>,
 }
 
@@ -74,22 +79,22 @@ impl Loops {
         }
     }
 
-    /// The loops that begin here begin anew.
+    /// Starts a new run of the loops that begin here.
     pub(super) fn next_run(&mut self) {
         self.run = self.run.wrapping_add(1);
     }
 
-    /// Who steers the windows, if there are any.
+    /// Sets the controller that adjusts the windows, if there are any windows.
     pub(super) fn set_controller(&mut self, controller: Option<Controller>) {
         self.controller = controller;
     }
 
-    /// Forgets the loops that end here and are not of VPNs that `stay`.
+    /// Forgets the receiving ends of loops, except those of VPNs for which `stay` returns true.
     pub(super) fn retain(&mut self, stay: impl Fn(VpnId) -> bool) {
         self.arriving.retain(|vpn, _| stay(*vpn));
     }
 
-    /// The loop of a VPN, if it ends here.
+    /// Returns the receiving end of a VPN's loop, if the loop ends here.
     #[inline]
     fn egress_mut(&mut self, vpn: VpnId) -> Option<&mut LoopEgress> {
         if vpn == VpnId::DEFAULT || self.arriving.is_empty() {
@@ -98,7 +103,9 @@ impl Loops {
         self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
     }
 
-    /// A marker came at `at`. The first of a run says where its counts stand: nothing is known of what came before.
+    /// Handles a marker that arrived at `at`.
+    ///
+    /// The first marker of a run sets the counts, because earlier units are unknown.
     fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);
@@ -114,10 +121,10 @@ impl Loops {
         self.answer_by = self.answer_by.min(due(at, marker.is_pressing));
     }
 
-    /// Writes reports while there are any, and room.
+    /// Writes reports while any are due and space remains.
     fn write_reports(&mut self, now: Instant, writer: &mut FrameWriter<'_>) {
         while let Some(vpn) = self.answers.front().copied() {
-            // It may have gone since, or begun anew.
+            // The loop may have been removed or restarted since its report was queued.
             if let Some(arriving) = self.arriving.get_mut(&vpn)
                 && let Some((report, at)) = arriving.answer
             {
@@ -132,25 +139,25 @@ impl Loops {
         self.answer_by = Instant::FAR_FUTURE;
     }
 
-    /// Forgets what waits to be said.
+    /// Discards all pending reports.
     fn forget_answers(&mut self) {
         self.answers.clear();
         self.answer_by = Instant::FAR_FUTURE;
     }
 
-    /// When windows are next to be steered.
+    /// Returns the time of the controller's next run.
     fn deadline(&self) -> Option<Instant> {
         self.controller.as_ref()?.deadline()
     }
 
-    /// a and b of a window of this weight, where there are windows.
+    /// Returns `a` and `b` for a window of this weight, if a controller exists.
     pub(super) fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
         Some(self.controller.as_ref()?.initial(weight, nominal_weight))
     }
 }
 
 impl Peer {
-    /// All loops with the peer begin anew: it did.
+    /// Restarts all loops with the peer, because the peer restarted.
     pub(super) fn restart_loops(&mut self) {
         self.way_in.restart_loops();
         self.loops.next_run();
@@ -158,27 +165,27 @@ impl Peer {
         self.forget_loop_frames();
     }
 
-    /// Forgets what is to be said of loops.
+    /// Discards all pending markers and reports.
     pub(super) fn forget_loop_frames(&mut self) {
         self.loops.forget_answers();
         self.paths.iter_mut().for_each(Path::forget_markers);
     }
 
-    /// A marker of the loop of a VPN that ends here came `at`: with a unit, which is counted already, or by itself.
+    /// Handles a marker of a loop that ends here. It arrived at `at`, alone or with a unit that is already counted.
     pub(super) fn on_marker(&mut self, cx: &mut Context<'_>, at: Instant, vpn: VpnId, marker: OfRun<Marker>) {
         if cx.vpns.has_member(vpn, self.id) && vpn != VpnId::DEFAULT {
             self.loops.on_marker(at.min(cx.now), vpn, marker);
         }
     }
 
-    /// A report on the loop of a VPN that begins here.
+    /// Handles a report about a loop that begins here.
     pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<Report>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
             self.way_in.on_report(cx.now, vpn, &report.what);
         }
     }
 
-    /// Counts a unit that came for the first time: what was repeated below is no loss.
+    /// Counts a unit's first arrival in its loop. A unit that arrived by retransmission is not a loss.
     pub(super) fn count_in_loop(&mut self, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         let Some(egress) = self.loops.egress_mut(vpn) else { return };
         let header = match inner.kind {
@@ -188,7 +195,7 @@ impl Peer {
         egress.on_packet((len + header) as u32, ce);
     }
 
-    /// Lets loops ask that heard nothing for too long, and steers windows.
+    /// Lets loops without recent reports send a marker, and runs the window controller.
     pub(super) fn drive_loops(&mut self, now: Instant) {
         while let Some((vpn, marker)) = self.way_in.next_marker(now) {
             if let Some(index) = self.fastest_path() {
@@ -209,11 +216,11 @@ impl Peer {
             }
         }
         controller.turn(now, &mut windows);
-        // Nothing of it, so that its room can be had again under another lifetime.
+        // The new vector is empty. It reuses the allocation under another lifetime.
         self.loops.windows = windows.into_iter().map_while(|_| None).collect();
     }
 
-    /// A marker follows the units of a path by itself.
+    /// Queues a marker to leave alone, after the units already on the path.
     pub(super) fn send_alone(&mut self, index: usize, marker: LoneMarker) {
         if let Some(path) = self.paths.get_mut(index)
             && path.markers.len() < MAX_MARKERS
@@ -223,13 +230,15 @@ impl Peer {
         }
     }
 
-    /// A marker that a loop has just made.
+    /// Labels a new marker with the current run.
     pub(super) fn of_this_run(&self, marker: Marker) -> OfRun<Marker> {
         OfRun { run: self.loops.run, what: marker }
     }
 
-    /// A marker as it leaves by a path in a datagram of `ip_bytes`. What it waited here is no queue of the network's; nor is what the path
-    /// takes longer than the shortest, nor what it takes longer for a long datagram than for a short one.
+    /// Adds to a leaving marker the delays that are no network queue.
+    ///
+    /// The marker leaves by the path `index` in a datagram of `ip_bytes`. These are the wait at this node, the path's
+    /// extra delay over the shortest path, and the datagram's own transmission time.
     pub(super) fn explain(&self, now: Instant, index: usize, ip_bytes: usize, marker: OfRun<Marker>) -> OfRun<Marker> {
         let OfRun { run, what } = marker;
         let waited_us = (now.as_micros() as u32).wrapping_sub(what.sent_at_us);
@@ -239,7 +248,7 @@ impl Peer {
         OfRun { run, what: Marker { explained_us, ..what } }
     }
 
-    /// How many microseconds longer a path takes than the shortest, without queues.
+    /// Returns a path's base delay above that of the shortest path, in microseconds.
     fn detour_us(&self, index: usize) -> u32 {
         let baseline = |path: &Path| path.delay().baseline_us();
         let Some(own) = self.paths.get(index).and_then(baseline) else { return 0 };
@@ -247,7 +256,9 @@ impl Peer {
         differences.min().unwrap_or(0).min(0).unsigned_abs()
     }
 
-    /// Markers or reports by themselves, if it is time for those that wait for this path. Reports leave by the fastest.
+    /// Writes a control datagram with the markers due on this path, or with due reports.
+    ///
+    /// Reports leave only by the fastest path.
     pub(super) fn poll_loop(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get(index).filter(|path| path.is_usable())?;
         let has_markers = path.markers_due <= cx.now;
@@ -268,8 +279,9 @@ impl Peer {
         self.send_control(cx, index, tos, len, has_markers, Sent::Control(Said::default()), out)
     }
 
-    /// Writes the markers that wait for a path and go by the same TOS, which it gives: the network must not let them overtake the units
-    /// they follow.
+    /// Writes the markers at the head of a path's list that share one TOS, and returns that TOS.
+    ///
+    /// With the same TOS as their units, the network does not let markers overtake them.
     fn write_markers(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) -> Option<u8> {
         let path = self.paths.get(index)?;
         let tos = path.markers.front()?.tos;
@@ -287,14 +299,14 @@ impl Peer {
         Some(tos)
     }
 
-    /// Reports of loops take what room a control datagram has left on the path by which they leave.
+    /// Fills the remaining space of a control datagram on the fastest path with loop reports.
     pub(super) fn write_loop_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
         if !self.loops.answers.is_empty() && self.fastest_path() == Some(index) {
             self.loops.write_reports(now, writer);
         }
     }
 
-    /// When loops have something to do.
+    /// Returns the time at which loops next need attention.
     pub(super) fn loops_deadline(&self) -> Option<Instant> {
         if !self.way_in.has_vpns() {
             return None;
@@ -310,7 +322,7 @@ impl Peer {
     }
 }
 
-/// Where the unit begins that a marker precedes, and the marker; `None` for what makes no sense.
+/// Parses the marker before a unit. Returns it and the unit's offset, or `None` if the bytes are malformed.
 pub(super) fn split(plaintext: &[u8]) -> Option<(OfRun<Marker>, usize)> {
     let (marker, unit) = OfRun::<Marker>::parse(plaintext).ok()?;
     (unit.len() >= INNER_LEN).then_some((marker, plaintext.len() - unit.len()))

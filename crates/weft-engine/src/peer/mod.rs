@@ -1,4 +1,8 @@
-//! All that belongs to one peer: its flows and their queue, its paths, what is in flight, what came from it.
+//! One peer: its flows, queue and paths, its units in flight, and the units received from it.
+//!
+//! Outgoing packets pass `ingress`, `way_in`, `commit` and `transmit`. Arriving datagrams pass `arrive`, which hands
+//! frames to `report` and `control`. The node lends its shared state with each call ([`Context`]). A peer never
+//! reaches into another peer.
 
 mod acks;
 mod arrive;
@@ -72,12 +76,14 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 
 const MAX_FLOWS: usize = 16_384;
-/// How long a hole is waited for until the peer says.
+/// Time to wait for a missing unit until the peer announces its own value.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
-/// A peer that cannot be reached, has said nothing for so long and is not being called is called again.
+/// Silence after which this node calls an unreachable peer again.
+///
+/// It does not call while another call is under way.
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
 
-/// What a peer borrows from the node while it works.
+/// Node-wide state that a peer borrows during one call.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) pool: &'a mut Pool,
@@ -90,7 +96,7 @@ pub(crate) struct Context<'a> {
     pub(crate) bulletin: &'a Bulletin,
 }
 
-/// Counts what is dropped before it was scheduled, and gives its buffer back.
+/// Returns a callback that counts segments dropped before scheduling and releases their buffers.
 fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segment) + 'a {
     let (pool, vpns) = (&mut *cx.pool, &mut *cx.vpns);
     move |dropped| {
@@ -102,13 +108,13 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
     }
 }
 
-/// How arriving units are put in order.
+/// The order in which arriving units of the peer are delivered.
 enum Arrivals {
     Resequence(Resequencer<Arrived>),
     AsTheyCome(Dedup),
 }
 
-/// What a flow's last unit was cut from, so that the next slice can lean on its header.
+/// The super-packet position of a flow's last unit. The next slice may omit its header if it follows directly.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastSlice {
     super_packet: u32,
@@ -128,9 +134,11 @@ pub(crate) struct Totals {
     pub(crate) queue_drops: u64,
     pub(crate) replaced_acks: u64,
     pub(crate) duplicate_units: u64,
-    /// Datagrams of the peer on more paths than it may open.
+    /// Datagrams from the peer on paths beyond the number that it may open.
     pub(crate) refused_datagrams: u64,
-    /// Datagrams of the peer that were dropped unopened. The node was behind, and the peer had used its share of the work.
+    /// Datagrams from the peer that were dropped unopened.
+    ///
+    /// The node was behind, and the peer had used its share of the processing.
     pub(crate) unserved_datagrams: u64,
 }
 
@@ -138,39 +146,43 @@ pub(crate) struct Totals {
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     pub(crate) config: PeerConfig,
-    /// Its place in the overlay.
+    /// The peer's place in the overlay.
     pub(crate) node: NodeId,
-    /// Its addresses behind relays.
+    /// Addresses that stand for the peer's relayed routes.
     pub(crate) routes: Vec<SocketAddr>,
-    /// Those that stand by.
+    /// Addresses of the relayed routes that stand by as spare paths.
     pub(crate) detours: Vec<SocketAddr>,
-    /// Where it passes datagrams on to, as it says.
+    /// Nodes to which the peer relays datagrams, as it reports.
     pub(crate) reach: Reach,
-    /// How far it was told what this relay says of others.
+    /// Position in this relay's bulletin up to which the peer has been informed.
     told_to: u64,
     pub(crate) paths: Vec<Path>,
-    /// Addresses from which its last initiation came. The handshake succeeds only if the peer gets an answer there.
+    /// Source addresses of the peer's last initiation.
+    ///
+    /// The handshake succeeds only if the peer gets an answer at one of them.
     handshake_from: Vec<SocketAddr>,
-    /// Addresses that links tried in vain.
+    /// Addresses that links tried without an answer.
     attempts: Attempts,
     pub(crate) flows: FlowTable<VpnFlow>,
     way_in: WayIn,
     outage: Option<Outage>,
     loops: Loops,
-    /// While there are loops that go by grants.
+    /// Grants to the loops; present while any loop uses explicit rates.
     grants: Option<Box<Grants>>,
-    /// Draws for the queues of VPNs.
+    /// Seeds the random numbers of the VPNs' queues.
     rng: Rng,
     pub(super) openings: Openings,
     last_slices: Vec<LastSlice>,
-    /// Bytes of each flow that wait on paths.
+    /// Bytes of each flow that wait on paths, by flow id.
     committed: Vec<u32>,
     pub(crate) scheduler: Scheduler,
     rescue: EarliestDelivery,
     views: Vec<PathView>,
     pub(crate) units: Units,
     lost: Vec<UnitId>,
-    /// VPNs of lost data that is not repeated, once for each datagram, until their loops are told.
+    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
+    ///
+    /// The entries wait until the VPNs' loops are informed.
     lost_data: Vec<VpnId>,
     skips: VecDeque<(FlowId, FlowSeq)>,
     joins: Joins,
@@ -181,7 +193,7 @@ pub(crate) struct Peer {
     conditioners: Vec<AckConditioner>,
     pub(crate) established_at: Option<Instant>,
     pub(crate) heard_at: Option<Instant>,
-    /// Since when there is no session, while there is none.
+    /// Time since which there is no session, while there is none.
     pub(crate) alone_since: Instant,
     busy_at: Instant,
     watch: Watch,
@@ -189,15 +201,15 @@ pub(crate) struct Peer {
     next_token: u32,
     round: usize,
     queue_target: Duration,
-    /// Our wish for the other direction has a counterpart: the peer's for ours.
+    /// True if the peer wants this node to send on several paths at once.
     peer_wants_bundle: bool,
     hold_announced: Duration,
     pub(crate) hold_asked: Duration,
     pub(crate) totals: Totals,
-    /// What the paths grant to signalled flows, where signalling is wanted.
+    /// Rate that the paths offer to signalled flows, if signalling is configured.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
-    /// Of the drill under way, or the last one.
+    /// Probes of the current drill, or of the last one.
     pub(crate) probes: Option<Probes>,
     overlay: OverlayMail,
 }
@@ -263,7 +275,7 @@ impl Peer {
         self.established_at.is_some()
     }
 
-    /// Where it can be reached, directly and behind relays.
+    /// Returns the addresses at which the peer can be reached, directly and over relays.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
         self.config.endpoints.iter().chain(&self.routes).chain(&self.detours)
     }
@@ -272,7 +284,7 @@ impl Peer {
         self.paths.iter().position(|p| p.id == id)
     }
 
-    /// The session stands. After a restart of the peer nothing sent or received before counts.
+    /// Handles an established session. If the peer restarted, discards all state of earlier datagrams.
     pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
@@ -291,7 +303,7 @@ impl Peer {
         }
     }
 
-    /// The session is over: forget what was learnt under it, keep the flows' queue.
+    /// Handles the end of the session: discards state learnt under it and keeps the flow queue.
     pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         if self.established_at.take().is_some() {
             self.alone_since = cx.now;
@@ -301,7 +313,9 @@ impl Peer {
         self.call_again(cx);
     }
 
-    /// Nothing reaches the peer: it may have started anew, and then only a handshake will.
+    /// Starts a handshake if no path to the peer is usable.
+    ///
+    /// The peer may have restarted, and then only a handshake reaches it.
     pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
         if self.usable_paths().next().is_none() {
             self.call(cx);
@@ -314,7 +328,9 @@ impl Peer {
         }
     }
 
-    /// Not heard for a while, by any path: it may have begun anew without this session, or ended before it could answer a call.
+    /// Repeats the call to a peer that has been silent on all paths.
+    ///
+    /// The peer may have restarted without this session, or its session may have ended before it could answer a call.
     pub(crate) fn keep_calling(&self, cx: &mut Context<'_>) {
         let is_silent = self.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
         if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
@@ -343,7 +359,7 @@ impl Peer {
         self.known_headers.clear();
     }
 
-    /// Forgets what arrived and what still waits for order.
+    /// Discards units that wait for order, and the record of arrived units.
     fn drop_held(&mut self, pool: &mut Pool) {
         match &mut self.arrivals {
             Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| pool.release(item.buf)),
@@ -351,7 +367,7 @@ impl Peer {
         }
     }
 
-    /// Gives up everything queued on or sent over a path without repeating it.
+    /// Discards all units queued on a path or in flight on it, without retransmission.
     fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
         while let Some(unit) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
             self.uncommit(unit);
@@ -366,7 +382,7 @@ impl Peer {
         });
     }
 
-    /// It is no peer any more: nothing is sent to it or taken from it.
+    /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
     pub(crate) fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
         self.config.prefixes.clear();
@@ -384,7 +400,7 @@ impl Peer {
         self.way_in = WayIn::new(queue_kind(self.config.policy.queue));
     }
 
-    /// Takes the VPNs that the peer has part in; `share` is the default one's beside them.
+    /// Applies the peer's VPN memberships. `share` is the default VPN's share beside them.
     pub(crate) fn set_vpns(
         &mut self,
         cx: &mut Context<'_>,
@@ -403,27 +419,27 @@ impl Peer {
         if vpns.is_empty() {
             self.forget_loop_frames();
         }
-        // CoDel's times are the paths' again at the next look.
+        // Zero makes the next update set CoDel's times from the paths again.
         self.queue_target = Duration::ZERO;
     }
 
-    /// How a VPN's queue and loop toward the peer stand.
+    /// Returns the state of a VPN's queue and loop toward the peer.
     pub(crate) fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
         self.way_in.status(vpn)
     }
 
-    /// Bytes that wait for a path.
+    /// Returns the bytes that wait for a path.
     pub(crate) fn backlog_bytes(&self) -> u64 {
         self.way_in.backlog_bytes()
     }
 
-    /// Gives a VPN another share, and its window the parameters that go with it.
+    /// Gives a VPN another share, and its window law the parameters that match the share.
     pub(crate) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
         let window = self.loops.parameters(share.weight(), nominal_weight);
         self.way_in.set_share(now, vpn, share, window);
     }
 
-    /// Applies a changed policy; flows, paths and what is in flight go on.
+    /// Applies a changed policy. Flows, paths and units in flight continue.
     pub(crate) fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
         if config.policy.reorder != self.config.policy.reorder {
             self.drop_held(cx.pool);
@@ -454,7 +470,7 @@ impl Peer {
         }
     }
 
-    /// Paths that carry data now.
+    /// Returns the paths that carry data now.
     pub(crate) fn usable_paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().filter(|p| p.is_usable())
     }

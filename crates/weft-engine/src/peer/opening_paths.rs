@@ -1,7 +1,9 @@
-//! Which pairs of a link here and an address there are open, and which are not.
+//! Chooses which pairs of a local link and a remote address have a path.
 //!
-//! A path that does not answer is *turned* to the next address of its link. It keeps its id, its packet numbers, and what came on it, so
-//! that no number is used twice under a key and the peer's reports go on; everything else begins anew. The peer follows the newest datagram.
+//! Each link gets an equal share of the paths. A path that does not answer is *turned* to the next address of its
+//! link. It keeps its id, its packet numbers, its sent book and its receive log. No number is therefore used twice
+//! under a key, and the peer's reports stay valid. All other state of the path starts anew. The peer follows the
+//! newest datagram of the path.
 
 use super::{Context, Peer};
 use crate::PathState;
@@ -17,19 +19,19 @@ use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId};
 
-/// Links come one after another at the start; what they leave untried is said once.
+/// Delay before untried pairs are reported. At the start, links appear one after another.
 const SAY_AFTER: Duration = Duration::from_secs(2);
-/// Links named of those that have no path.
+/// Most links without a path that a message names.
 const MOST_NAMED: usize = 4;
 
-/// What became of pairs that are not open.
+/// History of the attempts on pairs that have no path now.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    /// How often a link tried an address in vain since it last answered.
+    /// Number of failed attempts of a link at an address since that pair last answered.
     failed: Vec<(LinkId, SocketAddr, u32)>,
-    /// Pairs that are not open, called at so far.
+    /// Number of pairs without a path that were called so far.
     called: usize,
-    /// Since when the links or addresses are what they are, until it is said what is not tried.
+    /// Time of the last change of links or addresses, until untried pairs are reported.
     changed_at: Option<Instant>,
     said: AddressPairs,
 }
@@ -47,7 +49,7 @@ impl Attempts {
         }
     }
 
-    /// The link has gone: what did not answer may answer when it is back.
+    /// Forgets the failed attempts of a link that has gone. Its addresses may answer when it returns.
     pub(super) fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.failed.retain(|(by, _, _)| *by != link);
         self.changed_at = Some(now);
@@ -57,20 +59,20 @@ impl Attempts {
 /// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AddressPairs {
-    /// All that have the same address family.
+    /// All pairs with the same address family.
     pub all: usize,
-    /// Those that are not open and were not tried before.
+    /// Pairs that have no path and were never tried.
     pub not_tried: usize,
-    /// Addresses each link tries at a time.
+    /// Addresses that each link tries at the same time.
     pub at_once: usize,
-    /// Links that have no path to the peer, because as many are open as may be.
+    /// Links without a path to the peer, because the limit of open paths is reached.
     pub links_without_path: Vec<String>,
     /// Datagrams dropped because the peer sent them on more paths than it may open.
     pub refused_datagrams: u64,
 }
 
 impl AddressPairs {
-    /// Whether there is nothing to tell.
+    /// True if every pair was tried and nothing was refused.
     pub fn is_complete(&self) -> bool {
         self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
     }
@@ -101,13 +103,15 @@ impl fmt::Display for AddressPairs {
 }
 
 impl Peer {
-    /// Whether the peer may open a path of this id: ids of this node's parity are not its own, and half of all paths are this node's.
+    /// True if the peer may open a path with this id.
+    ///
+    /// The id must have the peer's parity, and the peer's half of all paths must not be used up.
     pub(super) fn may_open(&self, id: PathId) -> bool {
         let theirs = self.paths.iter().filter(|path| !path.ours).count();
         u16::from(id.0) % 2 != self.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
     }
 
-    /// Opens the pairs that a link has a share for, those that were open before first.
+    /// Opens paths for a link up to its share, first for pairs that were open before.
     pub(crate) fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
         self.attempts.changed_at = Some(cx.now);
         if !link.send {
@@ -131,26 +135,28 @@ impl Peer {
         }
     }
 
-    /// Paths that each link may open.
+    /// Returns the number of paths that each link may open.
     fn share(&self, links: &Links) -> usize {
         let routes = self.routes.len() + self.detours.len();
         let room = MOST_OWN - routes.min(MOST_OWN / 2);
         choice::at_once(self.links_toward(links).count(), self.config.endpoints.len(), room)
     }
 
-    /// The links that can carry datagrams to one of the peer's addresses.
+    /// Returns the links that can carry datagrams to one of the peer's addresses.
     fn links_toward<'a>(&self, links: &'a Links) -> impl Iterator<Item = &'a Link> {
         let endpoints = &self.config.endpoints;
         links.iter().filter(|link| link.send && endpoints.iter().any(|remote| link.reaches(remote)))
     }
 
-    /// Paths that are open on a link from here. Routes over one relay have one name, and lead to an address each.
+    /// Returns the number of this node's open paths on a link.
+    ///
+    /// Routes over one relay share a link name and differ by address.
     fn open_on(&self, link: &Link) -> usize {
         let is_on = |path: &&Path| path.link_name == link.name && link.reaches(&path.remote);
         self.paths.iter().filter(|path| path.ours && !path.barred).filter(is_on).count()
     }
 
-    /// The addresses that a link could try and does not.
+    /// Returns the addresses that a link could try but does not.
     fn candidates(&self, links: &Links, link: &Link) -> impl Iterator<Item = Candidate> {
         let place = links.place_of(link);
         let ordinal = self.links_toward(links).filter(|other| links.place_of(other) < place).count();
@@ -171,12 +177,12 @@ impl Peer {
         self.endpoints().filter(|remote| link.reaches(remote)).enumerate().filter_map(candidate)
     }
 
-    /// The address that a link tries next.
+    /// Returns the address that a link tries next.
     fn next_address(&self, links: &Links, link: &Link) -> Option<SocketAddr> {
         self.candidates(links, link).min_by_key(Candidate::rank).map(|candidate| candidate.remote)
     }
 
-    /// Opens a path, under the next id of this side's parity or instead of a path that is of less use. False where there is neither.
+    /// Opens a path under the next free id, or turns a less useful path. Returns false if neither is possible.
     fn open_path(&mut self, cx: &mut Context<'_>, link: &Link, remote: SocketAddr) -> bool {
         let ends = self.ends(link, remote);
         if self.paths.iter().filter(|path| path.ours).count() < MOST_OWN
@@ -204,8 +210,10 @@ impl Peer {
         }
     }
 
-    /// The path that `link` may take over: one that is not wanted, or whose link is gone, or one in reserve on a link that has more than its
-    /// share. There the one that is least likely to be missed.
+    /// Returns the path that `link` may take over.
+    ///
+    /// It is unwanted, its link is gone, or it is a candidate path of a link above its share. Among those, the path
+    /// that is least likely to be missed is chosen.
     fn least_useful(&self, links: &Links, link: &Link) -> Option<usize> {
         let share = self.share(links);
         let open_on = |name: &str| self.paths.iter().filter(|p| p.ours && !p.barred && p.link_name == name).count();
@@ -224,7 +232,7 @@ impl Peer {
         ranked.min().map(|(_, Reverse(index))| index)
     }
 
-    /// Turns a path to other ends. What it has queued or in flight goes elsewhere.
+    /// Turns a path to another link or address. Its queued units and its units in flight move to other paths.
     fn turn_path(&mut self, cx: &mut Context<'_>, index: usize, ends: Ends) {
         self.close_books(cx, index);
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -236,8 +244,9 @@ impl Peer {
         path.pending.policy = true;
     }
 
-    /// A probe is due on a path that has not answered for long: its link tries the next address instead, if there is one. The path by which a
-    /// link last carried data is kept, unless it is the link's only one.
+    /// Turns a long-silent path to the next address of its link when its next probe is due.
+    ///
+    /// The path by which a link last carried data is kept, unless it is the link's only path.
     pub(super) fn try_next_address(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
         let is_silent = matches!(path.state(), PathState::Opening | PathState::Down);
@@ -258,14 +267,14 @@ impl Peer {
         self.turn_path(cx, index, ends);
     }
 
-    /// A path answers: its pair is as good as one never tried.
+    /// Forgets the failed attempts of a pair whose path answers.
     pub(super) fn forget_attempts(&mut self, index: usize) {
         let Some(path) = self.paths.get(index) else { return };
         let (link, remote) = (path.link, path.remote);
         self.attempts.failed.retain(|(by, to, _)| (*by, *to) != (link, remote));
     }
 
-    /// Pairs that are not open and to be called at, `most` of them, beginning where the last call ended.
+    /// Returns at most `most` pairs without a path to call, continuing after the last call.
     pub(crate) fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
         let of = |link| self.candidates(links, link).map(|candidate| (candidate.rank(), link.id, candidate.remote));
         let mut pairs: Vec<_> = self.links_toward(links).flat_map(of).collect();
@@ -276,11 +285,14 @@ impl Peer {
         from_there.map(|(_, link, remote)| (*link, *remote)).collect()
     }
 
-    /// The peer has answered a call by this pair: a path is open there, if need be instead of another of the link.
+    /// Opens a path for a pair that has answered a call.
+    ///
+    /// If necessary, another path of the link is turned.
     pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
-        // Without any path, the address that answered is the only one there is.
+        // While there is no path at all, accept an unlisted pair: the address that answered is the only one known to
+        // work.
         if !link.send || !self.paths.is_empty() && !is_known(self) {
             return;
         }
@@ -296,7 +308,7 @@ impl Peer {
         }
     }
 
-    /// What of the peer's addresses is tried by which links.
+    /// Returns how many of the pairs of links and addresses are tried.
     pub(crate) fn address_pairs(&self, links: &Links) -> AddressPairs {
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
         let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();
@@ -310,7 +322,9 @@ impl Peer {
         }
     }
 
-    /// Says what is not tried, when the links and addresses have been the same for a while and it is news.
+    /// Reports the untried pairs once links and addresses have been stable for a while.
+    ///
+    /// An unchanged result is not reported again.
     pub(super) fn say_untried(&mut self, cx: &mut Context<'_>) {
         if self.attempts.changed_at.is_none_or(|at| cx.now - at < SAY_AFTER) {
             return;

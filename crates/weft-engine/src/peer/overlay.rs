@@ -1,4 +1,6 @@
-//! Messages of the overlay on their way to and from the peer. They may be lost: who asked asks again.
+//! Messages of the overlay to and from the peer.
+//!
+//! They may be lost; the overlay's requests are repeated by their sender.
 
 use super::Peer;
 use alloc::boxed::Box;
@@ -6,10 +8,10 @@ use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Messages that wait at most; of more the oldest are out of date.
+/// Most messages that wait in each direction. Beyond it, the oldest are dropped, because they are out of date.
 const MAX_WAITING: usize = 32;
 
-/// Messages from and to the peer's overlay.
+/// Queues of overlay messages to and from the peer.
 #[derive(Debug, Default)]
 pub(crate) struct OverlayMail {
     outgoing: VecDeque<Box<[u8]>>,
@@ -18,7 +20,7 @@ pub(crate) struct OverlayMail {
 }
 
 impl Peer {
-    /// A message leaves by the fastest path.
+    /// Queues a message to leave by the fastest path.
     pub(crate) fn tell_overlay(&mut self, message: &[u8]) {
         let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) else { return };
         path.pending.overlay = true;
@@ -28,7 +30,7 @@ impl Peer {
         self.overlay.outgoing.push_back(message.into());
     }
 
-    /// Writes what fits. A message that would not even fit alone is given up.
+    /// Writes the messages that fit. A message that does not fit even alone is dropped.
     pub(super) fn write_overlay(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.overlay) else { return };
         while let Some(message) = self.overlay.outgoing.front() {
@@ -42,13 +44,13 @@ impl Peer {
 
     pub(super) fn on_overlay(&mut self, now: Instant, message: &[u8]) {
         self.overlay.heard_at = Some(now);
-        // No sender lets more wait, so that more in one datagram come from none that is honest.
+        // No honest sender has more messages waiting, so more in one datagram are dropped.
         if self.overlay.arrived.len() < MAX_WAITING {
             self.overlay.arrived.push_back(message.into());
         }
     }
 
-    /// The next message that has come, for the node's overlay.
+    /// Returns the next message that arrived, for the node's overlay.
     pub(crate) fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
         self.overlay.arrived.pop_front()
     }
@@ -57,13 +59,13 @@ impl Peer {
         !self.overlay.arrived.is_empty()
     }
 
-    /// It is not called again before somebody wants it.
+    /// Stops calling the peer until the overlay or the configuration asks for it again.
     pub(crate) fn stop_calling(&mut self) {
         self.config.endpoints.clear();
         self.detours.clear();
     }
 
-    /// Whether a message has come within this time.
+    /// True if a message arrived within the last `time`.
     pub(crate) fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
         self.overlay.heard_at.is_some_and(|at| now - at < time)
     }

@@ -1,4 +1,7 @@
-//! Probes of a drill: small questions that go where a sparse flow would that used what is cut.
+//! Probes of a drill: pings on the path of a sparse flow over the cut link or node.
+//!
+//! For each path and phase they count the pings sent and answered. They also record the longest gap between answers,
+//! and the times at which paths became suspect, went down and returned.
 
 use super::Peer;
 use crate::drill::{DrillPhase, PeerDrill, WayDrill};
@@ -7,14 +10,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, PathId, Rate};
 
-/// How often, where the path's rate has room for it. Derived: a call's pace, so that they find what a call would, and neither refresh the
-/// path's estimates more than it does nor notice silence sooner.
+/// Interval of the probes where the path's rate allows it. Derived: the packet interval of a call.
+///
+/// The probes then see what a call would see. They refresh the path's estimates no more often, and detect silence no
+/// sooner, than a call does.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// Longest interval of the probes, on a path whose rate is low.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
-/// A probe's IP bytes, about, and the share of a path's rate that probes may take.
+/// Approximate size of a probe, in IP bytes.
 const PROBE_BYTES: u64 = 100;
+/// Divisor of a path's rate: probes take at most 1/10 of it.
 const SHARE: u64 = 10;
-/// A probe without an answer for so long is lost.
+/// Time after which a probe without an answer is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Probe {
@@ -31,9 +38,9 @@ struct Way {
     answered: [u32; 3],
 }
 
-/// What becomes of them.
+/// State and results of a peer's probes during a drill.
 pub(crate) struct Probes {
-    /// The paths by what is cut.
+    /// Paths that lead over the cut link or node.
     cut: Vec<PathId>,
     next: Instant,
     outstanding: VecDeque<Probe>,
@@ -64,7 +71,7 @@ impl Probes {
         }
     }
 
-    /// When the next leaves.
+    /// Returns the time at which the next probe leaves.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -91,7 +98,7 @@ impl Probes {
         }
     }
 
-    /// Whether it was one of these that is answered.
+    /// Notes the answer to a ping, if it is one of these probes.
     pub(super) fn on_answer(&mut self, now: Instant, token: u32) {
         let Some(at) = self.outstanding.iter().position(|probe| probe.token == token) else { return };
         let Some(probe) = self.outstanding.remove(at) else { return };
@@ -99,7 +106,7 @@ impl Probes {
             way.answered[probe.phase] += 1;
         }
         let waited = self.answered_at.replace(now).map_or(Duration::ZERO, |before| now - before);
-        // What was asked before the end of the cut tells of the cut.
+        // A probe sent before the end of the cut measures the cut, even if its answer arrives later.
         let gap = if probe.phase == number(DrillPhase::After) { &mut self.gap_after } else { &mut self.gap };
         *gap = (*gap).max(waited);
     }
@@ -114,7 +121,7 @@ fn number(phase: DrillPhase) -> usize {
 }
 
 impl Peer {
-    /// Sends the next probe of a drill if it is due, and notes what became of the paths that are cut.
+    /// Sends the next probe of a drill if it is due, and records state changes of the cut paths.
     pub(crate) fn probe_in_drill(&mut self, now: Instant, phase: DrillPhase, cut_at: Instant) {
         let Some(mut probes) = self.probes.take() else { return };
         if phase >= DrillPhase::Silent && now >= cut_at {
@@ -126,13 +133,13 @@ impl Peer {
         }
         if probes.next <= now && phase < DrillPhase::Over {
             let interval = self.send_probe(now, phase, &mut probes);
-            // What was due while nobody looked is not made up for.
+            // Probes that were missed during a stall are not made up for.
             probes.next = (probes.next + interval).max(now + interval / 2);
         }
         self.probes = Some(probes);
     }
 
-    /// The time until the next.
+    /// Sends a probe, and returns the time until the next one.
     fn send_probe(&mut self, now: Instant, phase: DrillPhase, probes: &mut Probes) -> Duration {
         let is_cut = |path: &Path| probes.cut.contains(&path.id);
         let usable = (0..self.paths.len()).filter(|at| self.paths[*at].is_usable());
@@ -151,7 +158,7 @@ impl Peer {
         interval(path.rate.pacing_rate(now))
     }
 
-    /// How the drill went with this peer.
+    /// Returns the results of the drill for this peer.
     pub(crate) fn drill_report(&self, now: Instant, cut_at: Instant, restored_at: Instant) -> Option<PeerDrill> {
         let probes = self.probes.as_ref()?;
         let ways = probes.ways.iter().filter_map(|way| {

@@ -1,4 +1,8 @@
-//! Selective repeat on the hop.
+//! Recovery: retransmits lost units between the two nodes (selective repeat).
+//!
+//! Units that a path declares lost are collected here and queued on the path that delivers them first. A unit past
+//! its deadline is given up, and a SKIP frame tells the peer not to wait for it. When a path falls silent or goes
+//! down, this module moves its units to other paths.
 
 use super::outage::sent_stale_at;
 use super::{Context, Peer};
@@ -11,32 +15,37 @@ use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
 
-/// Why what a path has queued or in flight is sent elsewhere.
+/// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rescue {
-    /// It is to carry nothing more; what has left is on its way.
+    /// The path should carry no more data. Units already sent are left to arrive.
     Spared,
-    /// It is silent, which may mean nothing: sparse flows are repeated, and bulk where there is little of it.
+    /// The path is silent, perhaps by chance. Sparse flows are retransmitted, and bulk only if little is in flight.
     Suspect,
-    /// It is down: everything is repeated.
+    /// The path is down. Everything is retransmitted.
     Down,
 }
 
-/// With so much bulk in flight at most, a suspicion repeats it, too: an initial window (RFC 6928), which needs no leave. Else units that
-/// came to be bulk for a moment only, behind repeats of their own flow, would wait until the path is down.
+/// Most bulk in flight, in bytes, that a suspicion retransmits as well.
+///
+/// Standard: an initial window (RFC 6928), which TCP sends unasked.
+///
+/// Otherwise units that were bulk only for a moment, behind retransmissions of their own flow, would wait until the
+/// path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
-/// Units given up of which the peer is still to be told. Beyond that it has waited long enough for the oldest by itself.
+/// Most units given up that the peer has not yet been informed of. For older ones, the peer's own wait has ended.
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {
-    /// Queues what was declared lost on the path that would deliver it first; gives up what comes too late. While there is no path
-    /// at all, it waits.
+    /// Queues lost units for retransmission, and gives up those past their deadline.
+    ///
+    /// Each takes the path that delivers it first. Without any path, they wait.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         self.send_lost(cx, None, Path::copies_of_repeat);
     }
 
-    /// Not over the path `away_from`, where another is usable.
+    /// Queues lost units, avoiding the path `away_from` if another one is usable.
     fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path, u8) -> usize) {
         if self.lost.is_empty() {
             return;
@@ -50,7 +59,9 @@ impl Peer {
         self.lost = lost;
     }
 
-    /// Whether the unit waits for a path; else the caller's reference to it ends here.
+    /// Queues one lost unit.
+    ///
+    /// Returns true if it waits for a path; otherwise this call releases the caller's reference.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
             self.units.release(id, pool);
@@ -80,8 +91,10 @@ impl Peer {
         false
     }
 
-    /// When a unit that waits for a path is given up. In an outage, what is TCP's outlasts its deadline: its sender takes that for a long
-    /// delay and not for loss.
+    /// Returns the time at which a unit that waits for a path is given up.
+    ///
+    /// In an outage, a TCP segment outlives its deadline: its sender takes the late arrival for a long delay, not for
+    /// a loss.
     fn waits_until(&self, unit: &Unit) -> Instant {
         if unit.segment.is_tcp && !self.is_reachable() {
             return sent_stale_at(&unit.segment);
@@ -89,7 +102,7 @@ impl Peer {
         unit.deadline.min(sent_stale_at(&unit.segment))
     }
 
-    /// When the first of what waits for a path is too late.
+    /// Returns the earliest deadline of the units that wait for a path.
     pub(super) fn lost_deadline(&self) -> Option<Instant> {
         self.lost.iter().filter_map(|id| self.units.get(*id)).map(|unit| unit.deadline).min()
     }
@@ -110,7 +123,9 @@ impl Peer {
         }
     }
 
-    /// Sends what a path has queued elsewhere, and of what it has in flight what `why` asks for.
+    /// Moves a path's queued units to other paths.
+    ///
+    /// Its units in flight are retransmitted as far as `why` requires.
     pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
         if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
@@ -134,8 +149,10 @@ impl Peer {
         self.send_doubted(cx, index);
     }
 
-    /// An answer is overdue on a path that is not suspect yet: what nobody but it carries of sparse flows leaves by another good one, too,
-    /// as a tail loss probe (RFC 8985) would.
+    /// Retransmits sparse units by another good path when an answer is overdue.
+    ///
+    /// The path is not yet suspect. Only units without a copy elsewhere are sent. This is the equivalent of a tail
+    /// loss probe (RFC 8985).
     pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
         self.refresh_views(cx.now);
         let mut others = self.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
@@ -145,8 +162,11 @@ impl Peer {
         }
     }
 
-    /// Whether a suspicion may have packets repeated: over the only path once in a round trip, since repeats come behind what they repeat.
-    /// A link that fades is suspected with each answer.
+    /// True if a suspicion may retransmit packets.
+    ///
+    /// Over the only path this is allowed once in an RTT, since retransmissions queue behind the originals.
+    ///
+    /// A fading link becomes suspect with each answer.
     fn may_doubt(&mut self, now: Instant, index: usize) -> bool {
         let only = !self.has_other_path(index);
         let path = &mut self.paths[index];
@@ -157,12 +177,12 @@ impl Peer {
         true
     }
 
-    /// Whether a path other than this one can carry packets.
+    /// True if a path other than this one can carry packets.
     fn has_other_path(&self, index: usize) -> bool {
         self.paths.iter().enumerate().any(|(other, path)| other != index && path.is_usable())
     }
 
-    /// Bytes of units in flight on a path that are not urgent.
+    /// Returns the bytes of bulk units in flight on a path.
     fn bulk_in_flight(&self, index: usize) -> usize {
         let mut bytes = 0;
         self.paths[index].book.for_each_outstanding(|sent| {
@@ -172,7 +192,9 @@ impl Peer {
         bytes
     }
 
-    /// Takes what a path has in flight for lost, where `is_wanted`. It stays in the path's book, so that a late report still settles it.
+    /// Treats units in flight on a path as lost where `is_wanted` is true.
+    ///
+    /// They stay in the sent book, so that a late report still acknowledges them.
     fn doubt_in_flight(&mut self, index: usize, is_wanted: impl Fn(&Unit) -> bool) {
         if self.config.policy.recovery != Recovery::Arq {
             return;

@@ -1,4 +1,7 @@
-//! What a report of the peer changes here.
+//! Processes the peer's reports.
+//!
+//! A report updates the path's sent book, RTT, loss and rate, and confirms that the path answers. Here a path of a
+//! link is put into use, and the hold time for the peer is computed.
 
 use super::{Context, Peer};
 use crate::PathState;
@@ -7,9 +10,11 @@ use weft_core::sense::Report as Counters;
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::Report;
 
-/// Attempts at repeating a lost unit for which the receiver's waiting time has room.
+/// Retransmission attempts of one unit for which the announced hold time allows.
 const REPEATS: u32 = 4;
-/// What a repeat takes beside a round trip: noticing the hole, a report's spacing, the queue it overtakes.
+/// Time of a retransmission in addition to one RTT.
+///
+/// It covers gap detection, report spacing, and the queue that the retransmission overtakes.
 const REPEAT_MARGIN: Duration = Duration::from_millis(10);
 const HOLD_MAX: Duration = Duration::from_secs(2);
 
@@ -27,7 +32,7 @@ impl Peer {
         path.proof.on_acknowledged(counters.largest);
         if let Some(mut sample) = sample {
             if path.state() == PathState::Down {
-                // Probes lost while it was down say nothing about the path as it is now.
+                // Losses of probes while the path was down do not describe its present state.
                 (sample.lost_packets, sample.lost_bytes) = (0, 0);
                 path.rate.resume(now);
             }
@@ -36,7 +41,7 @@ impl Peer {
             sample.lost_bytes = sample.lost_bytes.saturating_sub(bytes);
             path.on_sample(now, &sample);
             let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
-            // A path that carries a ping now and then shows no rate of loss.
+            // A path that carries only occasional pings gives no meaningful loss rate.
             let loss = if path.active { path.health.on_loss(now, path.loss().fraction()) } else { None };
             if let Some(cause) = confirmed {
                 self.on_path_answers(cx, index, cause);
@@ -47,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// A path answers for the first time, or again.
+    /// Handles a path that answers for the first time, or again.
     fn on_path_answers(&mut self, cx: &mut Context<'_>, index: usize, cause: &'static str) {
         let path = &self.paths[index];
         if path.ours && !path.barred && !path.active && !self.has_path_in_use(path.link) {
@@ -59,7 +64,7 @@ impl Peer {
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
-        // The peer still waits for what was given up while no path could tell it.
+        // The peer still waits for units that were given up while no path could tell it.
         self.paths[index].pending.skips |= !self.skips.is_empty();
         self.openings.hurry(cx.now);
         self.say_gone();
@@ -70,7 +75,7 @@ impl Peer {
         self.paths.iter().any(|p| p.link == link && p.active && p.health.is_usable())
     }
 
-    /// Of the paths of its link this one carries data from now on.
+    /// Puts this path into use for data, instead of the other paths of its link.
     fn use_path(&mut self, index: usize) {
         let link = self.paths[index].link;
         if let Some(before) = self.paths.iter().find(|p| p.link == link && p.active).map(|p| p.rate.clone()) {
@@ -84,7 +89,7 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Where a link's path in use was given up, the best of the others takes its place, if it is not silent too.
+    /// Puts the best answering path of a link into use after the one in use was given up.
     pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;
@@ -100,7 +105,7 @@ impl Peer {
         }
     }
 
-    /// Works out how long the peer should wait for a hole, and tells it when that changed.
+    /// Computes the time for which the peer should wait for a missing unit, and announces a change.
     pub(super) fn update_hold(&mut self) {
         let delays = |p: &Path| p.delay().baseline_us().unwrap_or_default();
         let Some(origin) = self.usable_paths().next().map(delays) else { return };

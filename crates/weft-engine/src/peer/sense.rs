@@ -1,4 +1,4 @@
-//! Sensing paths while they carry no data.
+//! Measures paths that carry no data, by trains of chirps.
 
 use super::{Context, Peer};
 use crate::Transmit;
@@ -8,15 +8,15 @@ use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::train::{Chirp, Chirped};
 
-/// Type, train, place, length and time.
+/// Bytes of a CHIRP frame: type, train, index, count and time.
 const CHIRP_LEN: usize = 9;
-/// What data has by default, for it is data's way that is sensed.
+/// TOS of chirps. It is the default of data, because the measurement is about data.
 const BEST_EFFORT: u8 = 0;
-/// Apart from the peer's other draws.
+/// Number of the random stream, distinct from the peer's other streams.
 const STREAM: u64 = 1 << 32;
 
 impl Peer {
-    /// Begins and ends trains.
+    /// Starts and ends trains on all paths.
     pub(super) fn sense(&mut self, now: Instant) {
         let wanted = self.config.policy.sense;
         for path in &mut self.paths {
@@ -26,7 +26,9 @@ impl Peer {
         }
     }
 
-    /// A packet of a train, if one is due. The last asks for a report, so that the path's book does not fill up.
+    /// Writes the next chirp if one is due.
+    ///
+    /// The last chirp of a train asks for a report, so that the sent book stays short.
     pub(super) fn poll_chirp(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index).filter(|path| path.link_up)?;
         let (chirp, bytes) = path.sensing.depart(cx.now)?;
@@ -54,12 +56,12 @@ impl Peer {
     }
 }
 
-/// Whether a packet of a train asks for a report.
+/// True if a chirp asks for a report, which only the last of a train does.
 pub(super) fn asks_for_report(chirp: &Chirp) -> bool {
     chirp.index + 1 == chirp.of
 }
 
-/// Reports the train that has come by a path. What finds no room is not said again.
+/// Writes the report of a received train. If it does not fit, it is not sent again.
 pub(super) fn write_chirped(path: &mut Path, writer: &mut FrameWriter<'_>) {
     path.pending.chirped = false;
     if let Some((train, delays_us)) = path.heard.take_finished() {

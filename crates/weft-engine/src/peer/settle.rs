@@ -1,4 +1,7 @@
-//! What the fate of a datagram means for what it carried.
+//! Applies the fate of each datagram to the units and frames that it carried.
+//!
+//! A report or a timeout of a path's sent book yields acknowledged and lost datagrams. Units are then released or
+//! queued for retransmission, frames become pending again, and loops are informed of losses.
 
 use super::tidings::Tidings;
 use super::{Context, Peer};
@@ -12,25 +15,25 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
-/// What learns of a datagram's fate, beside the book.
+/// State that is updated when a datagram's fate is known, in addition to the sent book.
 pub(super) struct Settling<'a> {
     pub(super) now: Instant,
     pub(super) units: &'a mut Units,
-    /// What is to be repeated.
+    /// Units to retransmit.
     pub(super) lost: &'a mut Vec<UnitId>,
-    /// Whose data was lost that is not repeated.
+    /// VPNs of lost data that is not retransmitted.
     pub(super) lost_data: &'a mut Vec<VpnId>,
     pub(super) pool: &'a mut Pool,
     pub(super) mtu: &'a mut PathMtu,
     pub(super) pending: &'a mut Pending,
     pub(super) tidings: &'a mut Tidings,
     pub(super) headers: &'a mut SentHeaders,
-    /// Full datagrams vanish.
+    /// True if full-size datagrams are lost while shorter ones arrive.
     pub(super) black_hole: bool,
 }
 
 impl Peer {
-    /// Lets `work` find in a path's book what became of its datagrams; VPNs' loops are told what was lost.
+    /// Runs `work` on a path's sent book and applies the fates that it finds. Loops are then informed of losses.
     pub(super) fn settle<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -60,7 +63,7 @@ impl Peer {
         found
     }
 
-    /// What was lost and is repeated still was congestion; what is not repeated is lost for good.
+    /// Informs loops of losses. A loss that is retransmitted counts as congestion, and any other as a final loss.
     fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
         for at in from..self.lost.len() {
             let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);

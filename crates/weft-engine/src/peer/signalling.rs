@@ -1,4 +1,7 @@
-//! Where packets meet signalling.
+//! In-band rate signalling for packets to and from the peer.
+//!
+//! A leaving packet may get a signal option, or a separate packet with the signal goes before it. In an arriving
+//! packet, signals that end here are removed. The offer holds the rates that the bundle grants to signalled flows.
 
 use super::{Context, Peer};
 use crate::config::{QueueKind, Schedule};
@@ -16,13 +19,13 @@ use weft_wire::quick_start::RESPONSE_LEN;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// A flow that sent nothing for so long has no part in the bundle.
+/// Time without packets after which a flow no longer counts as active in the bundle.
 const ACTIVE: Duration = Duration::from_millis(200);
-/// Flows that are counted.
+/// Most active flows that are counted.
 const MOST_ACTIVE: usize = 256;
 
 impl Peer {
-    /// The paths toward the peer as they are now.
+    /// Returns the current state of the bundle toward the peer.
     pub(super) fn bundle(&self, now: Instant) -> Bundle {
         let (mut round_trips, mut count) = (Duration::ZERO, 0);
         for path in self.carrying_paths() {
@@ -38,13 +41,15 @@ impl Peer {
         }
     }
 
-    /// What senders that are told are to be offered; `None` while there is no path.
+    /// Returns the rate to offer to rate-controlled senders, or `None` while no path exists.
     pub(crate) fn payload_rate(&self, now: Instant) -> Option<Rate> {
         let rate = self.offered_by(|path| path.offered_or_tried(now));
         (rate > Rate::ZERO).then_some(rate)
     }
 
-    /// What senders are offered of the paths that carry bulk; of all that answer, as long as it has not been said which those are.
+    /// Returns the rate offered by the paths that carry bulk.
+    ///
+    /// Until that set is known, all answering paths count.
     fn offered_by(&self, of: impl Fn(&Path) -> Rate) -> Rate {
         let has_chosen = self.carrying_paths().next().is_some();
         let answering = || self.usable_paths().filter(|path| path.health.answers());
@@ -54,7 +59,7 @@ impl Peer {
         }
     }
 
-    /// The paths that what is not sparse goes by.
+    /// Returns the paths that carry bulk.
     pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
         let best = if self.bundles() { None } else { self.best_single() };
         let carries = move |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
@@ -62,7 +67,7 @@ impl Peer {
         self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
     }
 
-    /// How much of inner packets goes by these paths together, where each carries so much `of` all packets.
+    /// Returns the capacity of these paths in inner packets. `of` gives each path's rate including headers.
     pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
         let inner = |path: &Path| of(path).scaled(path.packet_share()).bps();
         let each = paths.map(inner);
@@ -70,7 +75,7 @@ impl Peer {
         Rate::from_bps(if copies { each.min().unwrap_or(0) } else { each.sum() })
     }
 
-    /// Flows that lately sent, where the queue keeps them apart.
+    /// Returns the number of recently active flows, or 0 if the queue does not separate flows.
     fn active_flows(&self, now: Instant) -> u32 {
         if self.config.policy.queue != QueueKind::FqCodel {
             return 0;
@@ -79,17 +84,17 @@ impl Peer {
         active.take(MOST_ACTIVE).count().max(1) as u32
     }
 
-    /// What the bundle grants, where signalling is wanted.
+    /// Returns the rates that the bundle grants, if signalling is configured.
     pub(crate) fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
-    /// Forgets what was granted.
+    /// Forgets all grants.
     pub(crate) fn forget_offer(&mut self) {
         self.offer = None;
     }
 
-    /// Looks at the bundle, if it is time.
+    /// Updates the offer from the bundle's state, if an update is due.
     fn look_at_bundle(&mut self, now: Instant) {
         if self.offer.as_ref().is_some_and(|offer| offer.is_due(now)) {
             let bundle = self.bundle(now);
@@ -100,8 +105,9 @@ impl Peer {
         }
     }
 
-    /// Signalling is concerned with a packet that leaves. A signal may lengthen it, or go before it in a packet of its own, whose buffer
-    /// the caller releases.
+    /// Lets signalling process a leaving packet. A signal may extend the packet or precede it in a separate packet.
+    ///
+    /// The caller releases the buffer of the separate packet.
     pub(super) fn signal_out(
         &mut self,
         cx: &mut Context<'_>,
@@ -134,7 +140,7 @@ impl Peer {
         carry(cx.pool, buf, shape, carrier, &signal)
     }
 
-    /// Where signalling is wanted, there is an offer, and it is not old.
+    /// Creates the offer if signalling is configured, and updates an old one.
     pub(super) fn ready_offer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let Some(room) = cx.signal.room_mut() else { return };
@@ -146,7 +152,7 @@ impl Peer {
     }
 }
 
-/// Puts a signal into a packet, or into an ACK of its own, which is given.
+/// Puts a signal into a packet, or into a separate ACK, which is returned.
 fn carry(
     pool: &mut Pool,
     buf: BufId,
@@ -171,18 +177,18 @@ fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option
     pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len())
 }
 
-/// What a packet's checksum field holds.
+/// Returns whether a packet's checksum field is complete or partial.
 pub(super) fn checksum(shape: &SuperPacket) -> L4Checksum {
     if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial }
 }
 
-/// Whether a unit may carry a signal: a whole packet with options.
+/// True if a unit may carry a signal: a whole packet of the default VPN with options.
 pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
     let is_whole = matches!(unit.inner.kind, UnitKind::Packet | UnitKind::PartialPacket);
     is_whole && unit.vpn == VpnId::DEFAULT && has_options(unit.bytes(pool))
 }
 
-/// A unit that may carry a signal is delivered: what ends here is taken out.
+/// Processes the signals in a unit that is delivered, and removes those that end here.
 pub(super) fn signal_in(room: &mut Room, place: &mut Place<'_>, pool: &mut Pool, unit: &mut Arrived) {
     let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
     let taken = room.pass_in(place, packet, 0);

@@ -1,5 +1,7 @@
-//! Paths that stand by: routes over relays that nobody asked for. They are kept measured, and carry data while no steady path that was
-//! asked for answers.
+//! Spare paths: routes over relays that were not configured.
+//!
+//! They are measured all the time. They carry data only while no steady configured path answers. This module also
+//! writes what this relay reports about its neighbours.
 
 use super::recovery::Rescue;
 use super::{Context, Peer};
@@ -7,13 +9,15 @@ use crate::path::Path;
 use crate::relay::Bulletin;
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Whether this path, while it answers, lets those that stand by rest. One on probation does not: sparse flows need a steady path.
+/// True if this path, while it answers, makes standby paths unnecessary.
+///
+/// A path on probation does not, because sparse flows need a steady path.
 pub(super) fn relieves(path: &Path) -> bool {
     !path.standby && !path.health.is_on_probation()
 }
 
 impl Peer {
-    /// A path that stands by is spare as long as a better one answers.
+    /// Marks each standby path as spare while a better path answers.
     pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
         if !self.paths.iter().any(|path| path.spare || path.standby) {
             return;
@@ -30,12 +34,12 @@ impl Peer {
         }
     }
 
-    /// Whether the relay has said something that the peer was not told.
+    /// True if the relay's bulletin has entries that the peer has not received.
     pub(crate) fn is_behind(&self, bulletin: &Bulletin) -> bool {
         self.is_established() && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
     }
 
-    /// Tells the peer of nodes beside this one, as many as there is room for. The rest waits for its turn. True if there was something.
+    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
     pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index) else { return false };
         if !core::mem::take(&mut path.pending.neighbours) {
@@ -51,7 +55,7 @@ impl Peer {
         writer.len() > before
     }
 
-    /// The healthiest path that leads to the peer without relays.
+    /// Returns the healthiest path to the peer that crosses no relay.
     pub(crate) fn fastest_direct_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !crate::relay::is_route(&path.remote));
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))

@@ -1,4 +1,7 @@
-//! What a peer is told of revocations, until it is known to have heard.
+//! Sends the node's list of revocations to the peer until the peer is known to have it.
+//!
+//! The list only grows. One datagram at a time is in flight: the next follows an acknowledgement, and a loss or a
+//! timeout sends the same part again. The number of false revocations that a peer may send is limited.
 
 use super::{Context, Peer};
 use crate::path::Said;
@@ -8,21 +11,23 @@ use weft_units::{Duration, Instant};
 use weft_wire::certificate;
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// What is neither reported as arrived nor as lost is told again after this.
+/// Time after which revocations are sent again if their datagram is neither acknowledged nor lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Checking a signature is work: a peer that told so many false revocations is not listened to before its next session.
+/// Most false revocations accepted from a peer in a session.
+///
+/// Checking a signature is work, so further ones are ignored.
 const MAX_FALSE: u8 = 16;
 
-/// How far a peer has been told of the node's list of revocations.
+/// Progress of one peer through the node's list of revocations.
 #[derive(Debug, Default)]
 pub(crate) struct Tidings {
-    /// So many have arrived there.
+    /// Number of revocations that the peer has acknowledged.
     told: u16,
-    /// A datagram is under way, until then.
+    /// Time until which a datagram with revocations counts as in flight.
     under_way_until: Option<Instant>,
-    /// False ones that came from it.
+    /// Number of false revocations received from the peer.
     false_ones: u8,
-    /// When the last of them came.
+    /// Arrival time of the last false revocation.
     false_at: Option<Instant>,
 }
 
@@ -44,19 +49,19 @@ impl Tidings {
         }
     }
 
-    /// When to tell again.
+    /// Returns the time at which revocations are sent again.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.under_way_until
     }
 }
 
 impl Peer {
-    /// The node's list begins anew.
+    /// Starts again from the beginning of the node's list.
     pub(crate) fn forget_told(&mut self) {
         self.tidings = Tidings::default();
     }
 
-    /// Tells the peer what it has not heard yet, a datagram at a time, by the fastest path.
+    /// Sends the peer the revocations that it lacks by the fastest path, one datagram at a time.
     pub(crate) fn tell_revocations(&mut self, cx: &mut Context<'_>) {
         if planted::is(Fault::RevocationNotTold) || !self.tidings.is_due(cx.now, cx.trust.revocations.list().len()) {
             return;
@@ -67,7 +72,9 @@ impl Peer {
         }
     }
 
-    /// Writes as many revocations as fit; up to which one, counted from 1, the peer knows them then. 0 if there was none.
+    /// Writes as many revocations as fit.
+    ///
+    /// Returns the number that the peer has after this datagram, or 0 if none was written.
     pub(super) fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
         path.pending.revocations = false;
@@ -82,10 +89,10 @@ impl Peer {
         told + count as u16
     }
 
-    /// The peer says that a key is revoked. What is new is acted upon by the node.
+    /// Handles a revocation from the peer. The node acts on a new one.
     ///
-    /// After a false one no other is checked at the same instant, so that one datagram costs one false signature at most. True ones are
-    /// checked once each, since the node keeps them.
+    /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
+    /// false signature. A true revocation is checked once, because the node stores it.
     pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::Revocation) {
         let tidings = &mut self.tidings;
         if tidings.false_ones >= MAX_FALSE || tidings.false_at == Some(cx.now) {

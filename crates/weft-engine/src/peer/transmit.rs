@@ -1,4 +1,7 @@
-//! From the path queues into datagrams.
+//! Transmission: from the path queues to sealed datagrams.
+//!
+//! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
+//! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent book.
 
 use super::{Context, LoneMarker, Peer};
 use crate::Transmit;
@@ -16,12 +19,12 @@ use weft_wire::ip::{self, Ecn};
 use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun};
 use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 
-/// A GSO batch is at most this long at its path's rate, or one datagram.
+/// Longest GSO batch, as time at its path's rate; a batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
 const BATCH_DATAGRAMS: usize = 64;
 const BATCH_BYTES: usize = 65_000;
 
-/// A batch being written.
+/// A GSO batch that is being written.
 #[derive(Default)]
 struct Batch {
     len: usize,
@@ -29,12 +32,12 @@ struct Batch {
     count: usize,
     tos: u8,
     last_is_short: bool,
-    /// Room behind each datagram for what relays need.
+    /// Bytes left free after each datagram for the relay header.
     gap: usize,
 }
 
 impl Batch {
-    /// Where the next datagram is written.
+    /// Returns the space for the next datagram.
     fn room<'a>(&self, datagram: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let at = self.len + self.count * self.gap;
         out.get_mut(at..at + datagram)
@@ -61,7 +64,7 @@ impl Batch {
 }
 
 impl Peer {
-    /// Writes the next datagrams to `out`; control first, then data where pace and window allow.
+    /// Writes the next datagrams to `out`: first control, then data where pacer and window allow.
     pub(crate) fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
         if !self.is_established() {
             return None;
@@ -102,7 +105,7 @@ impl Peer {
         }
         let rate = path.rate.pacing_rate(now);
         let overhead = path.outer_header_len();
-        // What relays need must have room too.
+        // Leave space for the relay headers as well.
         let most = BATCH_BYTES.saturating_sub(BATCH_DATAGRAMS * overhead);
         let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
@@ -142,7 +145,7 @@ impl Peer {
             }
             let carried = carried.map(|marker| self.explain(now, index, datagram + overhead, marker));
             let Some(number) = seal_unit(cx, self.id, path_id, (&unit, &compressed), carried.as_ref(), room) else {
-                // Its VPN was closed since it was scheduled, or the session has just ended.
+                // The unit's VPN was closed after scheduling, or the session has just ended.
                 self.abandon(cx.now, id, cx.pool);
                 self.units.release(id, cx.pool);
                 continue;
@@ -168,7 +171,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// How a unit's header is sent. Whose fate is not followed cannot be leant on.
+    /// Chooses the form of a unit's header.
+    ///
+    /// Without recovery no header becomes a reference, because its fate is unknown.
     fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
         let mut header = [0; MAX_HEADER_LEN];
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
@@ -181,7 +186,7 @@ impl Peer {
         }
     }
 
-    /// The unit a path sends next; units that arrived meanwhile by another path are let go.
+    /// Returns the unit that a path sends next. Units that meanwhile arrived by another path are released.
     fn next_unit(&mut self, pool: &mut Pool, index: usize) -> Option<(Lane, UnitId)> {
         loop {
             let (lane, id) = self.paths.get(index)?.queues.front()?;
@@ -194,7 +199,7 @@ impl Peer {
         }
     }
 
-    /// Sends what is missing of the next unit in parts, one batch: all of a length, but the last.
+    /// Sends the missing granules of the next unit in parts, as one batch. All parts but the last have one length.
     fn send_parts(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
         let (path_id, overhead, limit) = (path.id, path.outer_header_len(), path.granule_limit());
@@ -236,7 +241,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// A unit leaves its marker at its first sending, whatever becomes of it: in its datagram if that has room, else behind it.
+    /// Detaches a unit's marker at its first transmission.
+    ///
+    /// Without space in the datagram, the marker follows in a control frame.
     fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
         let Some(marker) = self.units.take_marker(id) else { return };
         if let Some(unit) = self.units.get(id).filter(|_| !is_carried) {
@@ -245,7 +252,7 @@ impl Peer {
         }
     }
 
-    /// What the book keeps of a datagram: the unit where it may be repeated, else its size.
+    /// Returns the sent book's entry: a unit that may be retransmitted, or only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }
@@ -258,7 +265,7 @@ impl Peer {
         path.on_sent(now, number, ip_bytes as u32, true, sent);
     }
 
-    /// A unit from before the path's MTU shrank, too long even for parts: another path may still carry it.
+    /// Moves a unit that is too long even for parts since the path's MTU shrank. Another path may still carry it.
     fn move_too_long(&mut self, now: Instant, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(id);
@@ -285,7 +292,7 @@ fn transmit(path: &Path, batch: &Batch) -> Transmit {
     }
 }
 
-/// Builds the datagram of a unit in `out`, with what it carries for its loop, and seals it; gives its packet number.
+/// Builds and seals a unit's datagram in `out`, with its loop marker if given. Returns the packet number.
 fn seal_unit(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
@@ -305,7 +312,7 @@ fn seal_unit(
     cx.sessions.seal_in(peer, unit.segment.vpn, path, packet_type, out).ok()
 }
 
-/// The same for a part.
+/// Builds and seals the datagram of one part in `out`. Returns the packet number.
 fn seal_part(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
@@ -326,7 +333,7 @@ fn inner_header(unit: &Unit) -> InnerHeader {
     InnerHeader { kind, last, index: unit.index, form, flow: unit.segment.flow, seq: unit.seq }
 }
 
-/// Writes a unit with its header in the form chosen for it.
+/// Writes a unit with its header in the chosen form.
 fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mut [u8]) -> Option<usize> {
     if compressed.form != HeaderForm::Difference {
         return write_unit(pool, unit, body);
@@ -344,7 +351,7 @@ fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mu
     Some(payload.len())
 }
 
-/// Writes at least a unit's headers, as far as they fit; gives how many bytes.
+/// Writes a unit's headers, as far as they fit, possibly with payload. Returns the number of bytes.
 fn write_header(pool: &Pool, unit: &Unit, out: &mut [u8]) -> Option<usize> {
     let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
     let len = if segment.shape.gso_size() > 0 {
@@ -364,7 +371,7 @@ fn segment_role(unit: &Unit) -> SegmentRole {
     if unit.kind == UnitKind::HeadSlice { SegmentRole::Head } else { SegmentRole::Alone }
 }
 
-/// Writes a unit's header and payload; gives their length.
+/// Writes a unit's header and payload. Returns their length.
 fn write_unit(pool: &Pool, unit: &Unit, body: &mut [u8]) -> Option<usize> {
     let segment = &unit.segment;
     let packet = segment.packet(pool);

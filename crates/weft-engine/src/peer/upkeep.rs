@@ -1,4 +1,6 @@
-//! What time brings: silence noticed, probes sent, holes given up.
+//! Timers of a peer: detects silent paths, sends probes, and gives up on missing units.
+//!
+//! Each timer has a matching deadline in [`Peer::next_timeout`]. CoDel's times are adapted to the paths here.
 
 use super::recovery::Rescue;
 use super::{Context, Peer, dropping};
@@ -8,15 +10,18 @@ use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
 
-/// CoDel's target at least: two full packets at 1 Mbit/s.
+/// Least target of CoDel. Derived: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
-/// CoDel's interval at least (RFC 8289).
+/// Least interval of CoDel.
+///
+/// Standard: RFC 8289. Most RTT, jitter and fading included, that sets CoDel's times.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RTT_MAX: Duration = Duration::from_secs(2);
-/// A scheduler that holds back is asked again after this at the latest: as a queue predicted drains and a rate grows, time alone
-/// may change its mind.
+/// Longest time until a scheduler that holds is asked again.
+///
+/// Its choice may change with time alone, as predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// A peer without traffic for this long is not missed.
+/// Time without traffic after which a peer no longer counts as busy.
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
@@ -24,18 +29,18 @@ impl Peer {
         now - self.busy_at < BUSY
     }
 
-    /// A packet of the hosts leaves for the peer, or came from it.
+    /// Notes a host's packet to or from the peer.
     pub(super) fn note_packet(&mut self, now: Instant) {
         self.busy_at = now;
         self.watch.on_packet(now);
     }
 
-    /// How often a path is probed that answers and carries nothing.
+    /// Returns the probe interval of a path that answers and carries no traffic.
     pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
         path.keepalive(self.watch.pace(now))
     }
 
-    /// When a path is probed next.
+    /// Returns the time of a path's next probe.
     pub(super) fn probe_at(&self, path: &Path, now: Instant) -> Instant {
         path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
     }
@@ -69,14 +74,16 @@ impl Peer {
         }
     }
 
-    /// Asks for the VPNs that packets wait for.
+    /// Asks the peer to open the VPNs for which packets wait.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
         if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
             self.announce_vpns(None);
         }
     }
 
-    /// News of VPNs leave by the fastest path that answers, else by the path `heard_on`, which may be back, else with a probe.
+    /// Selects the path for pending VPN frames.
+    ///
+    /// It is the fastest that answers, else `heard_on`, which may be back, else a path with a pending probe.
     pub(super) fn announce_vpns(&mut self, heard_on: Option<usize>) {
         let fastest = self.fastest_path();
         let answering = fastest.filter(|index| self.paths[*index].health.answers());
@@ -114,8 +121,10 @@ impl Peer {
         }
     }
 
-    /// It may be the link that fell silent: before one of its other paths takes over, it must have answered. The path that the peer
-    /// opened between the same two addresses is no other.
+    /// Makes a link's other paths suspect when one falls silent.
+    ///
+    /// The whole link may have failed. Before such a path takes over, it must answer. The path that the peer opened
+    /// between the same two addresses shares the fate of the silent one.
     fn doubt_link(&mut self, cx: &mut Context<'_>, silent: usize, since: Instant) {
         let Some((link, remote)) = self.paths.get(silent).map(|path| (path.link, path.remote)) else { return };
         for index in 0..self.paths.len() {
@@ -172,11 +181,12 @@ impl Peer {
         });
     }
 
-    /// Sets CoDel's target and interval to what a loss-based sender needs to keep the paths full.
+    /// Sets CoDel's target and interval so that a loss-based sender keeps the paths full.
     ///
-    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of a round trip must stand before. The window is to last until a path
-    /// that fades is back, so the round trip counts at the rate of its good time. Only the flow itself waits: flows have queues of
-    /// their own. The interval is two round trips: the sender's answer to a drop takes one to arrive and one to show.
+    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of an RTT must be queued. The window must last until
+    /// a fading path recovers. The RTT is therefore scaled by the ratio of the best recent rate to the present rate.
+    /// Only the flow itself waits, because each flow has its own queue. The interval is two RTTs: a drop takes one to
+    /// reach the sender and one to show its effect.
     fn update_queue(&mut self) {
         let round_trip = self.usable_paths().map(Path::inner_round_trip).max().unwrap_or_default();
         let sum = |of: fn(&Path) -> Rate| self.usable_paths().map(|path| of(path).bps() as f64).sum::<f64>();
@@ -191,7 +201,7 @@ impl Peer {
         self.way_in.set_delays(target, interval);
     }
 
-    /// A path that may not carry data any more keeps nothing: what it has queued or in flight is repeated elsewhere.
+    /// Moves all units of a path that may no longer carry data to other paths.
     pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
@@ -201,13 +211,13 @@ impl Peer {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            // It may have been lost, and nothing else would say so.
+            // The datagram may have been lost, and no later report will show it.
             Sent::Control(said) => pending.link |= said.link,
             Sent::Data(..) => {}
         });
     }
 
-    /// A link here can no longer be used.
+    /// Handles the loss of a local link.
     pub(crate) fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
         self.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
@@ -226,7 +236,7 @@ impl Peer {
         }
     }
 
-    /// Tells the peer that this node goes away.
+    /// Informs the peer that this node is leaving.
     pub(crate) fn close(&mut self) {
         for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
             path.pending.close = true;
@@ -243,7 +253,7 @@ impl Peer {
         }
     }
 
-    /// The kernel refused a datagram of `size` UDP bytes as too long.
+    /// Handles a datagram of `size` UDP bytes that the kernel refused as too long.
     pub(crate) fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
         for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
             let ip_bytes = (size + path.outer_header_len()) as u16;
@@ -251,7 +261,9 @@ impl Peer {
         }
     }
 
-    /// When to ask the scheduler again that holds back what waits: when the next path is ready, which no path's own queue may tell.
+    /// Returns the time to ask a holding scheduler again.
+    ///
+    /// The scheduler is asked when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.way_in.is_ready() {
             return None;
@@ -260,12 +272,12 @@ impl Peer {
         self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()
     }
 
-    /// When something is next to be done without input.
+    /// Returns the earliest time at which the peer has work without input.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
     }
 
-    /// When [`Peer::on_timeout`] has something to do.
+    /// Returns the time at which [`Peer::on_timeout`] next has work.
     pub(crate) fn next_timer(&self, now: Instant) -> Option<Instant> {
         let outage = self.outage_deadline(now);
         if !self.is_established() {
@@ -284,7 +296,7 @@ impl Peer {
         waits.into_iter().flatten().chain(paths).min()
     }
 
-    /// When there is something to send.
+    /// Returns the time at which the peer next has something to send.
     fn next_send(&self, now: Instant) -> Option<Instant> {
         if !self.is_established() {
             return None;
@@ -294,14 +306,14 @@ impl Peer {
     }
 }
 
-/// When a path that is probed next at `probe_at` has something to do.
+/// Returns the time at which a path next has timer work. Its next probe is due at `probe_at`.
 fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
-    // Where nothing may leave by the path, another path reports what arrived.
+    // If nothing may leave by this path, another path sends its report.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
     report.into_iter().chain(own_timer(path, probe_at)).min()
 }
 
-/// The same without reports, which leave by other paths too.
+/// Returns a path's next timer without reports, which may leave by other paths.
 fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
@@ -321,13 +333,13 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 
-/// When a path has something to send.
+/// Returns the time at which a path next has something to send.
 fn path_send(path: &Path, now: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
     if !path.has_credit() {
-        // Only pings may go there.
+        // Without credit, only pings may be sent to that address.
         return path.proof.ping_at();
     }
     if !path.pending.is_empty() {

@@ -1,37 +1,43 @@
-//! Decides how often paths without traffic are probed. Each packet of the hosts pays for probes, so that they cost little beside the packets.
+//! Decides how often paths without traffic are probed.
+//!
+//! Each host packet pays for probing time, so probes cost little beside the packets.
 
 use weft_units::{Duration, Instant};
 
-/// Each packet pays for this time. Derived: it is the interval of the probes of a watched path, so probes never outnumber packets.
+/// Probing time that each packet pays for.
+///
+/// Derived: the probe interval of a watched path, so that probes never outnumber packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more time than this is paid for. One packet is not enough.
+/// Paid probing time above which paths are watched. One packet alone does not suffice.
 const LEAST: Duration = EACH_PACKET;
-/// No more time is paid for in advance.
+/// Most probing time that can be paid for in advance.
 const MOST: Duration = Duration::from_secs(30);
-/// How often a watched path is probed that carries nothing.
+/// Probe interval of a watched path that carries no traffic.
 const PACE: Duration = EACH_PACKET;
-/// Longest interval of dense packets. While packets are dense, each path is asked again as soon as it has answered, and the delays of all paths
-/// are known well. Tuned: a call's packets come each 20 ms.
+/// Longest mean packet interval that counts as dense. Tuned: packets of a call arrive every 20 ms.
+///
+/// While packets are dense, each path is asked again as soon as it has answered. The delays of all paths are then
+/// well known.
 const DENSE: Duration = Duration::from_millis(25);
-/// Weight of the newest interval between packets. Standard: as of SRTT (RFC 6298).
+/// Divisor of the newest interval in the moving average. Standard: as for SRTT (RFC 6298).
 const GAIN: u32 = 8;
 
-/// Until when the watch over the paths to a peer is paid for.
+/// Paid probing time for the paths to one peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     until: Instant,
     last: Instant,
-    /// Mean interval between packets; at most [`EACH_PACKET`].
+    /// Mean interval between packets, at most [`EACH_PACKET`].
     interval: Duration,
 }
 
 impl Watch {
-    /// Paid for the longest time from `now` on.
+    /// Returns a watch with the most probing time, counted from `now`.
     pub(super) fn new(now: Instant) -> Watch {
         Watch { until: now + MOST, last: now, interval: EACH_PACKET }
     }
 
-    /// A packet of the hosts leaves for the peer, or came from it.
+    /// Notes a host's packet to or from the peer.
     pub(super) fn on_packet(&mut self, now: Instant) {
         self.until = (self.until.max(now) + EACH_PACKET).min(now + MOST);
         let newest = (now - self.last).min(EACH_PACKET);
@@ -39,12 +45,12 @@ impl Watch {
         self.last = now;
     }
 
-    /// How often a path without traffic is probed, while they are watched.
+    /// Returns the probe interval of paths without traffic, while they are watched.
     pub(super) fn pace(&self, now: Instant) -> Option<Duration> {
         (self.until - now > LEAST).then_some(PACE)
     }
 
-    /// Whether packets come close together.
+    /// True if packets arrive close together.
     pub(super) fn is_dense(&self, now: Instant) -> bool {
         self.interval.max(now - self.last) <= DENSE
     }
@@ -54,7 +60,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// The share of a run of 100 s in which paths are watched, with a packet `every` so often.
+    /// Returns the share of 100 s in which paths are watched.
+    ///
+    /// One packet arrives in each interval of `every`.
     fn watched(every: Duration) -> f64 {
         let (mut watch, start) =
             (Watch { until: Instant::ZERO, ..Watch::new(Instant::ZERO) }, Instant::from_millis(1_000));

@@ -1,5 +1,8 @@
-//! Where packets wait for the paths to a peer: in one flow queue, or, where VPNs have part in the peer, in a queue for each with the
-//! loop that lets its packets go.
+//! The ingress queue: where packets wait for the paths to a peer.
+//!
+//! Without VPNs it is one flow queue. With VPNs, each VPN has a queue of its own and a loop that paces it, if
+//! configured. A segment enters by `enqueue`; `head` selects the next one, and `pop` or `discard` takes it out. The
+//! queue never chooses a path and numbers no units.
 
 use crate::unit::Segment;
 use alloc::boxed::Box;
@@ -14,12 +17,14 @@ use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConf
 use weft_core::service::Share;
 use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
 
-/// The default VPN's place among the others.
+/// Number of the default VPN within [`Ingress`].
 const DEFAULT: VpnNo = VpnNo(0);
-/// Queues that the flows of a VPN are hashed to under FQ-CoDel (RFC 8290 §4.1): few, so that a busy VPN stays small.
+/// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
+///
+/// It is small to limit a busy VPN's memory.
 const FLOW_QUEUES: u32 = 128;
 
-/// A VPN's entry, as it is configured.
+/// A VPN's queue and loop toward this peer, as configured.
 #[derive(Clone)]
 pub(crate) struct Admitted {
     pub(crate) vpn: VpnId,
@@ -27,12 +32,12 @@ pub(crate) struct Admitted {
     pub(crate) profile: Arc<Profile>,
 }
 
-/// See the module.
+/// The ingress queue of one peer, without or with VPNs.
 #[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]
 pub(super) enum WayIn {
-    /// Without VPNs.
+    /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
-    /// With VPNs; the default one is among them.
+    /// VPNs have this peer as a member. The default VPN is one of them.
     Shared(Box<Shared>),
 }
 
@@ -40,11 +45,13 @@ pub(super) enum WayIn {
 pub(super) struct Shared {
     ingress: Ingress<Segment>,
     numbers: HashMap<VpnId, VpnNo, SeededState>,
-    /// By number; what is removed stays until its number is given again.
+    /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
     vpns: Vec<VpnId>,
-    /// VPNs whose loop counts the first transmission's loss, though it may be repeated, as a loss (paper 003).
+    /// Number of VPNs with a window law.
+    ///
+    /// The law counts the loss of a first transmission even if it is retransmitted (paper 003).
     windows: usize,
-    /// VPNs whose loop goes by what the paths grant.
+    /// Number of VPNs whose loop follows the rates that the paths grant.
     granted: usize,
 }
 
@@ -53,12 +60,12 @@ impl WayIn {
         WayIn::Alone(FlowQueue::new(kind, QueueConfig::default()))
     }
 
-    /// Whether VPNs beside the default one have part in the peer.
+    /// True if VPNs other than the default one have this peer as a member.
     pub(super) fn has_vpns(&self) -> bool {
         matches!(self, WayIn::Shared(_))
     }
 
-    /// Takes a segment in; it, or others, may go to `dropped`.
+    /// Queues a segment. The queue may pass this segment or others to `dropped`.
     pub(super) fn enqueue(
         &mut self,
         now: Instant,
@@ -73,10 +80,10 @@ impl WayIn {
         }
     }
 
-    /// Puts a segment in the place of the last of its flow, if that waits and is superfluous.
+    /// Replaces the flow's last waiting segment with this one, if the last one is superfluous.
     ///
     /// # Errors
-    /// The segment itself, if it replaced nothing.
+    /// Returns the segment itself if it replaced nothing.
     pub(super) fn replace_last(
         &mut self,
         now: Instant,
@@ -101,7 +108,7 @@ impl WayIn {
         }
     }
 
-    /// The one that [`WayIn::head`] selected.
+    /// Returns the segment that [`WayIn::head`] selected.
     pub(super) fn head_item(&self) -> Option<&Segment> {
         match self {
             WayIn::Alone(queue) => queue.head_item(),
@@ -109,7 +116,9 @@ impl WayIn {
         }
     }
 
-    /// Takes the one that [`WayIn::head`] selected, and the marker that travels with it.
+    /// Removes the segment that [`WayIn::head`] selected.
+    ///
+    /// Returns it with the marker that travels with it.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
             WayIn::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
@@ -117,7 +126,9 @@ impl WayIn {
         }
     }
 
-    /// Lets the flow of the one that [`WayIn::head`] selected wait behind all others; false where there is none, or no telling flows apart.
+    /// Moves the flow of the segment that [`WayIn::head`] selected behind all other flows.
+    ///
+    /// Returns false if there is no such flow, or if the queue does not distinguish flows.
     pub(super) fn pass_over(&mut self) -> bool {
         match self {
             WayIn::Alone(queue) => queue.pass_over(),
@@ -125,7 +136,9 @@ impl WayIn {
         }
     }
 
-    /// The one that [`WayIn::head`] selected cannot leave now, though one of a sparse flow could. Whether there is another to select instead.
+    /// Notes that the segment that [`WayIn::head`] selected cannot leave now.
+    ///
+    /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
     pub(super) fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             WayIn::Alone(queue) => queue.on_hold(now),
@@ -133,7 +146,7 @@ impl WayIn {
         }
     }
 
-    /// Takes the one that [`WayIn::head`] selected, which does not leave.
+    /// Removes the segment that [`WayIn::head`] selected without sending it.
     pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
             WayIn::Alone(queue) => queue.pop(now),
@@ -141,7 +154,7 @@ impl WayIn {
         }
     }
 
-    /// Drops a batch of what waits, because others are short of room.
+    /// Drops a batch of queued segments, because buffers are short.
     pub(super) fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
             WayIn::Alone(queue) => queue.shed(now, dropped),
@@ -149,7 +162,7 @@ impl WayIn {
         }
     }
 
-    /// Drops what has waited too long.
+    /// Drops segments that have waited too long.
     pub(super) fn expire(
         &mut self,
         now: Instant,
@@ -162,7 +175,7 @@ impl WayIn {
         }
     }
 
-    /// Whether something waits that may leave as soon as a path takes it.
+    /// True if a segment waits that may leave as soon as a path takes it.
     pub(super) fn is_ready(&self) -> bool {
         match self {
             WayIn::Alone(queue) => !queue.is_empty(),
@@ -170,7 +183,7 @@ impl WayIn {
         }
     }
 
-    /// When some loop or queue is to be looked at again.
+    /// Returns the time at which a loop or a queue needs attention next.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
             WayIn::Alone(_) => None,
@@ -178,14 +191,14 @@ impl WayIn {
         }
     }
 
-    /// A marker that must go by itself.
+    /// Returns a marker that must travel without a unit.
     pub(super) fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
         let WayIn::Shared(shared) = self else { return None };
         let (number, marker) = shared.ingress.next_marker(now)?;
         Some((*shared.vpns.get(number.0 as usize)?, marker))
     }
 
-    /// A report on a VPN's loop.
+    /// Hands a report to the loop of its VPN.
     pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
@@ -194,7 +207,7 @@ impl WayIn {
         }
     }
 
-    /// A unit was lost for good.
+    /// Informs a VPN's loop that a unit was lost and will not be retransmitted.
     pub(super) fn on_loss(&mut self, now: Instant, vpn: VpnId) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
@@ -203,8 +216,10 @@ impl WayIn {
         }
     }
 
-    /// The first transmission of a unit was lost. The window law takes that for congestion though it will be repeated; the other finds
-    /// congestion by its own bytes in queues.
+    /// Informs a VPN's window law that the first transmission of a unit was lost.
+    ///
+    /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
+    /// by its own bytes in queues.
     pub(super) fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
         let WayIn::Shared(shared) = self else { return };
         if shared.windows == 0 {
@@ -217,22 +232,22 @@ impl WayIn {
         }
     }
 
-    /// Whether there are windows that may be in use.
+    /// True if loops with a window law may be active.
     pub(super) fn has_windows(&self) -> bool {
         matches!(self, WayIn::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
 
-    /// Whether there are loops that go by what the paths grant.
+    /// True if some loops follow the rates that the paths grant.
     pub(super) fn goes_by_grants(&self) -> bool {
         matches!(self, WayIn::Shared(shared) if shared.granted > 0)
     }
 
-    /// What those VPNs ask that go by grants and have a queue at present.
+    /// Returns the requests of the explicit-rate VPNs that have a queue at present.
     pub(super) fn asks(&self) -> impl Iterator<Item = Ask> {
         self.ingress().into_iter().flat_map(Ingress::asks)
     }
 
-    /// The shares of the VPNs that have packets, by a loop or not.
+    /// Returns the shares of the VPNs that have packets waiting, with or without a loop.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Share> {
         self.ingress().into_iter().flat_map(Ingress::waiting)
     }
@@ -241,21 +256,21 @@ impl WayIn {
         if let WayIn::Shared(shared) = self { Some(&shared.ingress) } else { None }
     }
 
-    /// Grants all loops that ask the same.
+    /// Gives all requesting loops the same grant.
     pub(super) fn grant_all(&mut self, now: Instant, grant: Grant) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }
     }
 
-    /// All loops begin anew.
+    /// Restarts all loops.
     pub(super) fn restart_loops(&mut self) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.restart_loops();
         }
     }
 
-    /// Gives a VPN another share, and its window, if it has one, the a and b that go with it.
+    /// Gives a VPN another share. `window` holds the new `a` and `b` of its window law, if it has one.
     pub(super) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
         let WayIn::Shared(shared) = self else { return };
         let Some(number) = shared.numbers.get(&vpn) else { return };
@@ -265,7 +280,7 @@ impl WayIn {
         }
     }
 
-    /// The loops of VPNs that have a queue at present.
+    /// Returns the loops of VPNs that have a queue at present.
     pub(super) fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
         let shared = if let WayIn::Shared(shared) = self { Some(shared.as_mut()) } else { None };
         shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
@@ -273,13 +288,13 @@ impl WayIn {
         })
     }
 
-    /// How a VPN stands, if it has a queue of its own.
+    /// Returns the state of a VPN's queue and loop, if the VPN has a queue of its own.
     pub(super) fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
         let WayIn::Shared(shared) = self else { return None };
         shared.ingress.status(*shared.numbers.get(&vpn)?)
     }
 
-    /// Segments that wait.
+    /// Returns the number of segments that wait.
     pub(super) fn backlog_packets(&self) -> usize {
         match self {
             WayIn::Alone(queue) => queue.len(),
@@ -287,7 +302,7 @@ impl WayIn {
         }
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub(super) fn backlog_bytes(&self) -> u64 {
         match self {
             WayIn::Alone(queue) => queue.backlog_bytes(),
@@ -295,7 +310,7 @@ impl WayIn {
         }
     }
 
-    /// Sets CoDel's times.
+    /// Sets CoDel's target and interval.
     pub(super) fn set_delays(&mut self, target: Duration, interval: Duration) {
         match self {
             WayIn::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
@@ -303,7 +318,9 @@ impl WayIn {
         }
     }
 
-    /// Takes the queue of the default VPN, its share beside others, and those of VPNs as configured. Whether some loop began anew.
+    /// Applies the default VPN's queue and share, and the queues of the configured VPNs.
+    ///
+    /// Returns true if a loop restarted.
     pub(super) fn configure(
         &mut self,
         now: Instant,
@@ -325,7 +342,7 @@ impl WayIn {
         }
     }
 
-    /// Moves what waits into `new`.
+    /// Moves the waiting segments into `new` and replaces the queue with it.
     fn replace(&mut self, now: Instant, new: WayIn, dropped: &mut impl FnMut(Segment)) {
         if let (WayIn::Alone(before), WayIn::Alone(after)) = (&*self, &new)
             && core::mem::discriminant(before) == core::mem::discriminant(after)
@@ -339,7 +356,7 @@ impl WayIn {
         });
     }
 
-    /// Takes everything out; what a queue drops meanwhile comes without its arrival.
+    /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
     pub(super) fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
             WayIn::Alone(queue) => {
@@ -361,7 +378,7 @@ impl WayIn {
 
 impl Shared {
     fn new(kind: QueueKind, rng: &Rng) -> Shared {
-        // Loops of one edge pair share every bottleneck; the first is often the paths themselves.
+        // All loops of one pair of edges share every bottleneck. The first bottleneck is often the paths themselves.
         let config = IngressConfig { shared_events: true, promises: true, ..IngressConfig::default() };
         let mut rng = rng.clone();
         let mut ingress = Ingress::new(config, rng.split(1));
@@ -377,7 +394,9 @@ impl Shared {
         }
     }
 
-    /// The VPN in whose queues a segment waits, and how it arrives there: flows of VPNs share some queues.
+    /// Returns the number of the segment's VPN, and its arrival in one of the VPN's queues.
+    ///
+    /// The flow is hashed to a queue.
     fn place(&self, segment: &Segment, arrival: Arrival) -> Option<(VpnNo, Arrival)> {
         if segment.vpn == VpnId::DEFAULT {
             return Some((DEFAULT, arrival));

@@ -1,32 +1,37 @@
-//! The address of a route: to all that is above, a route is a link with one address behind it.
+//! Addresses of relayed routes. The layers above see a route as a link with one address behind it.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_units::LinkId;
 use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay;
 
-/// Links from here on are routes; the kernel's are below.
+/// First link id of routes. The kernel's interface indices are below it.
 const FIRST_LINK: u32 = 1 << 31;
-/// Addresses of routes are of the discard-only prefix (RFC 6666): a datagram that leaves for one all the same goes nowhere.
+/// Prefix of the addresses of routes: the discard-only prefix (RFC 6666).
+///
+/// A datagram sent to one by mistake is discarded.
 const PREFIX: u16 = 0x0100;
 
-/// IP and UDP header bytes.
+/// IPv4 and UDP header bytes.
 const IPV4_UDP: usize = 28;
+/// IPv6 and UDP header bytes.
 const IPV6_UDP: usize = 48;
 
-/// The link that is a route.
+/// Returns the link id of a route.
 pub(super) fn link_of(serial: u32) -> LinkId {
     LinkId(FIRST_LINK | serial)
 }
 
-/// The address of a route over so many relays, the first of which is reached over IPv4 or IPv6.
+/// Returns the address of a route over `relays` relays. `ipv4` states the family by which the first relay is reached.
 pub(super) fn address_of(link: LinkId, relays: usize, ipv4: bool) -> SocketAddr {
     let LinkId(serial) = link;
     let ip = Ipv6Addr::new(PREFIX, 0, 0, 0, u16::from(ipv4), relays as u16, (serial >> 16) as u16, serial as u16);
     SocketAddr::new(ip.into(), 0)
 }
 
-/// Of a route's address the number of relays and whether the first is reached over IPv4; `None` for any other.
+/// Returns a route's number of relays and whether the first is reached over IPv4.
+///
+/// `None` for an address that is no route.
 fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
     match (address.ip(), address.port()) {
         (IpAddr::V6(ip), 0) => match ip.segments() {
@@ -37,17 +42,17 @@ fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
     }
 }
 
-/// Whether it is the address of a route.
+/// True if the address is that of a route.
 pub(crate) fn is_route(address: &SocketAddr) -> bool {
     parts(address).is_some()
 }
 
-/// How many relays lead to an address; `None` for one that is reached directly.
+/// Returns the number of relays on the way to an address, or `None` if it is reached directly.
 pub fn relays_to(address: &SocketAddr) -> Option<usize> {
     parts(address).map(|(relays, _)| relays)
 }
 
-/// Bytes of all headers before the datagram that is for the peer itself, IP's first, and behind it.
+/// Returns the bytes of the IP, UDP and relay headers around a datagram for the peer.
 pub(crate) fn outer_header_len(remote: &SocketAddr) -> usize {
     match parts(remote) {
         Some((relays, true)) => IPV4_UDP + relay::overhead(relays),
@@ -57,7 +62,9 @@ pub(crate) fn outer_header_len(remote: &SocketAddr) -> usize {
     }
 }
 
-/// Room that relays need in the send buffer: before the datagrams that leave for an address, and between each and the next.
+/// Returns the space for relay headers in the send buffer, in bytes.
+///
+/// The first value is before the first datagram, the second after each datagram.
 pub(crate) fn room_for_relays(remote: &SocketAddr) -> (usize, usize) {
     parts(remote).map_or((0, 0), |(relays, _)| (HOP_HEADER_LEN, relay::overhead(relays)))
 }

@@ -1,20 +1,22 @@
-//! The relay's last word on each peer, in the order in which it was said. All listeners share the list. Each listener has a place in it.
+//! A relay's latest report about each peer, in the order of the reports.
+//!
+//! All listeners share the list, and each has a position in it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_wire::frame::Neighbour;
 
-/// The last word on each peer.
+/// The latest report about each peer.
 #[derive(Debug, Default)]
 pub(crate) struct Bulletin {
-    /// By the peer's number: the place in the order, and what was said.
+    /// Position and content of the latest report, by peer number.
     words: Vec<Option<(u64, Neighbour)>>,
     order: BTreeMap<u64, usize>,
     end: u64,
 }
 
 impl Bulletin {
-    /// Says something of a peer. It takes the place of what was said of it before.
+    /// Adds a report about a peer, which replaces the earlier one.
     pub(super) fn say(&mut self, of: usize, neighbour: Neighbour) {
         if of >= self.words.len() {
             self.words.resize(of + 1, None);
@@ -27,17 +29,19 @@ impl Bulletin {
         self.end += 1;
     }
 
-    /// Whether a peer can be reached, as was last said.
+    /// True if the latest report says that the peer is reachable.
     pub(super) fn said_reachable(&self, of: usize) -> bool {
         self.words.get(of).copied().flatten().is_some_and(|(_, neighbour)| neighbour.is_reachable)
     }
 
-    /// The place after all that was said.
+    /// Returns the position after the last report.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The words from a place on that are not about the listener itself, each with the place after it.
+    /// Returns the reports from a position on, each with the position after it.
+    ///
+    /// Reports about the listener itself are omitted.
     pub(crate) fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {
         let others = self.order.range(place..).filter(move |(_, of)| **of != listener);
         others.filter_map(|(place, of)| Some((place + 1, self.words.get(*of).copied().flatten()?.1)))
@@ -52,7 +56,7 @@ mod tests {
     use weft_units::Rng;
     use weft_wire::relay::Label;
 
-    /// Whoever reads on, now and then, knows the last word on everyone but itself.
+    /// Checks that a listener that reads at any pace has the latest report about every other peer.
     #[test]
     fn listeners_at_any_pace_know_the_last_word() {
         let mut rng = Rng::new(9);

@@ -1,7 +1,9 @@
-//! What a relay has to pass on, link by link: in turns by peer ([`Turns`]), within the link's `max-rate-up`, bounded in bytes and age.
+//! Datagrams that a relay has to forward, by egress link.
 //!
-//! A link without a limit holds nothing back: what came in leaves in the same turn of the node, as batches. Where a link has a limit, this node's own
-//! datagrams count against it too. Its control goes at once; its data and what is relayed then wait for each other.
+//! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
+//! a limit queues nothing: datagrams leave in batches in the turn of the node in which they arrived. On a link with a
+//! limit, this node's own datagrams count against the limit too. Its control datagrams leave at once. Its data and
+//! the relayed datagrams take turns.
 
 use super::turns::{Turns, Waiting};
 use crate::links::Links;
@@ -10,20 +12,20 @@ use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
-/// Batches that wait at most, of all links: a quarter of the large buffers.
+/// Most batches that wait on all links together. Derived: a quarter of the large buffers.
 const MAX_BATCHES: usize = 1_024;
-/// Bytes that wait for a link at most are those of this time at its limit …
+/// Longest queue of a link, as time at its limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
-/// … but at least this many: twenty full datagrams.
+/// Least bound of a link's queue, in bytes: twenty full datagrams.
 const LEAST_QUEUE_BYTES: u64 = 30_000;
-/// A batch that waited for longer is dropped: its sender has long repeated what was in it.
+/// Longest wait of a batch. Afterwards it is dropped, because its sender has retransmitted its content long ago.
 const MAX_AGE: Duration = Duration::from_millis(200);
-/// A batch is at most this long at the link's limit, or one datagram.
+/// Longest batch, as time at the link's limit; a batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
-/// Datagrams of this node's own hold up what is relayed for this long at most.
+/// Longest time for which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);
 
-/// What waits for one link.
+/// Queue of one link.
 #[derive(Debug)]
 struct Departure {
     link: LinkId,
@@ -38,7 +40,7 @@ impl Departure {
         (!self.turns.is_empty()).then_some(at)
     }
 
-    /// Bytes of a batch at most.
+    /// Returns the most bytes of a batch.
     fn most_of_batch(&self) -> usize {
         self.cap.map_or(usize::MAX, |cap| usize::try_from(cap.bytes_in(BATCH_TIME)).unwrap_or(usize::MAX))
     }
@@ -49,20 +51,20 @@ impl Departure {
     }
 }
 
-/// What waits for all links.
+/// Queues of all links.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     links: Vec<Departure>,
     next: usize,
     batches: usize,
-    /// This node's own datagrams went last.
+    /// True if this node's own datagrams left last.
     is_turn: bool,
-    /// Datagrams that were dropped because too many waited, or waited for too long.
+    /// Datagrams dropped because too many waited or they waited too long.
     dropped: u64,
 }
 
 impl Departures {
-    /// The place of a link.
+    /// Returns the index of a link's queue.
     pub(super) fn place_of(&mut self, links: &Links, link: LinkId) -> usize {
         let cap = links.get(link).and_then(|link| link.cap);
         let place = self.links.iter().position(|departure| departure.link == link).unwrap_or_else(|| {
@@ -76,7 +78,7 @@ impl Departures {
         place
     }
 
-    /// Takes in a datagram of a peer that leaves by the link at `place`. Its buffer is retained once for each batch.
+    /// Queues a peer's datagram for the link at `place`. Its buffer is retained once for each batch.
     pub(super) fn push(&mut self, place: usize, from: PeerId, waiting: Waiting, pool: &mut Pool) {
         let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };
@@ -99,7 +101,7 @@ impl Departures {
         }
     }
 
-    /// Drops a batch of the link for which most wait.
+    /// Drops a batch of the link with the most waiting batches.
     fn shed(&mut self, pool: &mut Pool) {
         let longest = self.links.iter_mut().max_by_key(|departure| departure.turns.batches());
         if let Some(waiting) = longest.and_then(|departure| departure.turns.pop_fattest()) {
@@ -108,7 +110,7 @@ impl Departures {
         }
     }
 
-    /// The next batch that may leave now.
+    /// Returns the next batch that may leave now.
     pub(super) fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Waiting> {
         if self.batches == 0 {
             return None;
@@ -139,7 +141,7 @@ impl Departures {
         None
     }
 
-    /// The link is down: what waits for it goes nowhere.
+    /// Drops all batches of a link that is down.
     fn forget(&mut self, place: usize, pool: &mut Pool) {
         while let Some(waiting) = self.links.get_mut(place).and_then(|departure| departure.turns.pop()) {
             self.batches -= 1;
@@ -147,7 +149,9 @@ impl Departures {
         }
     }
 
-    /// This node's own datagrams leave by a link: when the next of its data may, where that has to wait for what is relayed.
+    /// Notes that this node's own datagrams left by a link.
+    ///
+    /// Returns the time at which its next data may leave if relayed batches wait.
     pub(super) fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
         self.is_turn = true;
         let departure = self.links.iter_mut().find(|departure| departure.link == link)?;
@@ -156,12 +160,12 @@ impl Departures {
         departure.ready_at()
     }
 
-    /// Whether something relayed goes before the next of this node's own.
+    /// True if a relayed batch leaves before this node's next own datagram.
     pub(super) fn has_turn(&self, now: Instant) -> bool {
         self.is_turn && self.ready_at().is_some_and(|at| at <= now)
     }
 
-    /// When the next batch may leave.
+    /// Returns the time at which the next batch may leave.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         if self.batches == 0 {
             return None;
@@ -169,13 +173,13 @@ impl Departures {
         self.links.iter().filter_map(Departure::ready_at).min()
     }
 
-    /// Datagrams dropped so far.
+    /// Returns the number of datagrams dropped so far.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// Gives a batch's buffer back; how many datagrams it held.
+/// Releases a batch's buffer. Returns the number of its datagrams.
 fn drop_batch(waiting: &Waiting, pool: &mut Pool) -> u64 {
     pool.release(waiting.forward.buf);
     waiting.forward.datagrams() as u64

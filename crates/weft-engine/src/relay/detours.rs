@@ -1,4 +1,4 @@
-//! Detours: routes over one relay that nobody asked for, ready for when nothing else reaches a peer.
+//! Detours: routes over one relay that were not configured. They stand by for when nothing else reaches a peer.
 
 use super::Label;
 use crate::node::Engine;
@@ -9,14 +9,14 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Way;
 
-/// How many are kept ready for each peer. They have no relay in common.
+/// Detours kept for each peer. They use different relays.
 const DETOURS: usize = 2;
-/// How often it is looked for better ones.
+/// Interval of the search for better detours.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Another is better only if it takes less than so much of the time.
+/// Largest ratio of a new detour's cost to the present one's at which it replaces it.
 const BETTER: f64 = 0.8;
 
-/// How long a datagram takes over a relay, with what is lost counted as repeated.
+/// Returns the RTT over a relay in seconds, with an addition for retransmissions of lost datagrams.
 fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
     let path = relay.fastest_direct_path().filter(|path| path.health.answers())?;
     let lost = path.loss().fraction() + f64::from(behind.loss) / 256.0;
@@ -25,7 +25,7 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 }
 
 impl Engine {
-    /// Looks for detours by what relays have said.
+    /// Selects detours by the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed = self.peers.iter().any(|peer| !peer.reach.is_empty() || !peer.detours.is_empty());
         self.relaying.look_at = is_needed.then_some(now + LOOK_EVERY);
@@ -36,7 +36,8 @@ impl Engine {
         relays.clear();
         relays.extend(self.peers.iter().filter(|peer| !peer.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
-            // One of the two ends looks for both; whom this node calls may not know it.
+            // One of the two ends selects for both. A node that this node calls may not know this node yet, so this
+            // node selects.
             let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
             if (self.sessions.public_key() > peer.config.public_key || is_called) && self.is_present(peer) {
@@ -69,7 +70,7 @@ impl Engine {
 
     fn set_detours(&mut self, now: Instant, to: usize, mut chosen: Vec<SocketAddr>) {
         let peer = &mut self.peers[to];
-        // Nor one that is asked for, here or there.
+        // Exclude routes that are configured here or opened by the peer.
         let is_there = |detour| peer.paths.iter().any(|path| !path.ours && path.remote == detour);
         chosen.retain(|detour| !peer.routes.contains(detour) && !is_there(*detour));
         if peer.detours.len() == chosen.len() && chosen.iter().all(|detour| peer.detours.contains(detour)) {

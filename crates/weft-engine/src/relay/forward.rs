@@ -1,4 +1,7 @@
-//! A relay's work: what is for another goes on, in the buffer it came in.
+//! Relaying: forwards datagrams for other nodes, in the buffer in which they arrived.
+//!
+//! A relayed datagram is authenticated and its header is rewritten. It then joins a batch for its next node. The
+//! relay cannot decrypt the content and keeps no state about it.
 
 use super::turns::Waiting;
 use super::{is_route, outer_header_len};
@@ -11,43 +14,43 @@ use weft_session::Relayed;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::{Label, Way};
 
-/// Datagrams in a batch (Linux: UDP_MAX_SEGMENTS).
+/// Most datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
 const MAX_BATCH: usize = 64;
 
-/// What leaves next.
+/// The next send of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departing {
-    /// This node's own: written to the memory that was handed in.
+    /// A send of this node's own, in the caller's buffer.
     Own(Transmit),
-    /// What only passes through.
+    /// A batch that this node relays.
     Relayed(Forward),
 }
 
-/// Datagrams that only pass through: one behind the other in the buffer they came in, they leave together.
+/// A batch of relayed datagrams, contiguous in the buffer in which they arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forward {
-    /// The buffer. Who takes the batch gives it back ([`Pool::release`](weft_core::pool::Pool::release)).
+    /// The buffer. The caller must release it ([`Pool::release`](weft_core::pool::Pool::release)).
     pub buf: BufId,
-    /// Where in it they begin.
+    /// Offset of the batch in the buffer.
     pub start: usize,
-    /// How they leave.
+    /// Link, addresses and lengths of the send.
     pub transmit: Transmit,
 }
 
-/// The next node, and the way to it: the same for all datagrams of a batch.
+/// The next node and the path to it, for all datagrams of a batch with one label.
 #[derive(Clone, Copy)]
 pub(super) struct Segment {
     before: PeerId,
     label: Label,
     next: PeerId,
     link: LinkId,
-    /// Where datagrams wait for the link.
+    /// Index of the link's queue.
     place: usize,
     destination: SocketAddr,
     source: Option<IpAddr>,
 }
 
-/// The route by which a datagram came, and its link and address: the same for all datagrams of a batch.
+/// The route by which datagrams arrived, and the link and address that stand for it. It holds for a whole batch.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     via: PeerId,
@@ -57,7 +60,10 @@ pub(super) struct Arrival {
 }
 
 impl Forward {
-    /// Takes one more datagram in, if it lies behind the others, is no longer than the first and goes the same way, and all have `most` bytes.
+    /// Appends a datagram to the batch if it fits, and returns whether it did.
+    ///
+    /// It must be contiguous, no longer than the first and take the same path, and the batch may have at most `most`
+    /// bytes.
     pub(super) fn takes(&mut self, other: &Forward, most: usize) -> bool {
         let (batch, datagram) = (&mut self.transmit, &other.transmit);
         let size = batch.segment_size.map_or(batch.len, usize::from);
@@ -81,17 +87,17 @@ impl Forward {
     }
 }
 
-/// IP bytes of datagrams as they leave.
+/// Returns the IP bytes of a send.
 fn ip_bytes(transmit: &Transmit) -> u64 {
     let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
     (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64
 }
 
 impl Engine {
-    /// Takes in a relayed datagram: it is for this node, or goes on.
+    /// Handles a relayed datagram: delivers it to this node or forwards it.
     pub(crate) fn on_relayed(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
-        // Nothing is relayed within what is relayed: a way says all.
+        // Reject nested relay headers: one header carries the whole route.
         let opened = match self.sessions.open_relayed(bytes) {
             Ok(opened) if !is_route(&received.source) => opened,
             _ => {
@@ -112,14 +118,14 @@ impl Engine {
         }
     }
 
-    /// What is within came from the route's other end, as if by a link.
+    /// Handles the inner datagram as if it had arrived on the route's own link.
     fn on_arrival(&mut self, now: Instant, received: &Received, start: usize, opened: &Relayed) {
         let Arrival { link, source, .. } = self.arrival(now, received, opened);
         let within = Received { link, source, destination: None, ..*received };
         self.handle_datagram(now, &within, start + opened.within.start, start + opened.within.end);
     }
 
-    /// The route of a datagram that is for this node; looked for once a batch.
+    /// Returns the route of a datagram for this node. The lookup is done once for each batch.
     fn arrival(&mut self, now: Instant, received: &Received, opened: &Relayed) -> Arrival {
         let relaying = &mut self.relaying;
         let (via, way) = (opened.peer, opened.way);
@@ -158,7 +164,9 @@ impl Engine {
         Some(())
     }
 
-    /// By what link and path a datagram from `before` reaches the node of that label, if it may and can; looked for once a batch.
+    /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
+    ///
+    /// The lookup is done once for each batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<Segment> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
@@ -173,15 +181,17 @@ impl Engine {
         relaying.segment
     }
 
-    /// Another batch begins: what was found for the last one may not hold for it.
+    /// Forgets the lookups of the last batch.
     pub(crate) fn forget_last_batch(&mut self) {
         self.relaying.segment = None;
         self.relaying.arrival = None;
     }
 
-    /// The next send, if any. This node's own and what passes through take turns, its own first; each waits for its pace.
+    /// Returns the next send, if any.
     ///
-    /// Its own is written to `out`, which should hold 65,536 bytes.
+    /// Own and relayed datagrams take turns, own ones first, and each waits for its pacer.
+    ///
+    /// An own send is written to `out`, which should hold 65,536 bytes.
     pub fn poll_departing(&mut self, now: Instant, out: &mut [u8]) -> Option<Departing> {
         if self.relaying.departures.has_turn(now)
             && let Some(forward) = self.poll_forward(now)
@@ -194,7 +204,9 @@ impl Engine {
         }
     }
 
-    /// The next send, if any, as [`Engine::poll_departing`]. What passes through is copied to `out`.
+    /// Returns the next send.
+    ///
+    /// It works as [`Engine::poll_departing`], but copies relayed datagrams to `out`.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         loop {
             match self.poll_departing(now, out)? {
@@ -223,7 +235,9 @@ impl Engine {
         None
     }
 
-    /// Seals what leaves now for the next node: packet numbers leave in order, under the key that is in use.
+    /// Seals a batch for the next node as it leaves.
+    ///
+    /// Packet numbers thus leave in order, under the current key.
     fn seal_forward(&mut self, forward: &Forward, to: PeerId, way: &Way) -> Option<()> {
         let Transmit { len, segment_size, .. } = forward.transmit;
         let batch = self.pool.bytes_mut(forward.buf).get_mut(forward.start..forward.start + len)?;
@@ -242,8 +256,9 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// This node's own datagrams leave: as they were written, and as they leave. Where that link has a limit and something relayed waits for
-    /// it, the next of the path's data waits for its turn.
+    /// Notes that own datagrams leave on `transmit.link`; they were written for the link `path`.
+    ///
+    /// If relayed batches wait for a limited link, the next data of the path waits for its turn.
     pub(crate) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
         if let Some(peer) = self.peers.get_mut(self.turn) {

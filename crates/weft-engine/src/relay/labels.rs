@@ -1,5 +1,8 @@
-//! Which peer a label names. A label is 32 bits of a node's id, so two peers may have the same one: by chance, or because somebody drew keys until
-//! they had it. Then one of them keeps it and the other is not relayed, which is said.
+//! Maps relay labels to peers.
+//!
+//! A label is the first 32 bits of a node's id. Two peers may therefore have the same one, by chance or because an
+//! attacker generated keys until they matched. One of them then keeps the label. The other is not relayed, which is
+//! reported.
 
 use super::{Label, label_of};
 use crate::event::Event;
@@ -10,35 +13,39 @@ use weft_units::PeerId;
 /// The labels of the peers.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
-    /// By the peer's number; none for a peer whose label another one keeps.
+    /// Labels by peer number. `None` for a peer whose label another peer keeps.
     of: Vec<Option<Label>>,
-    /// In order.
+    /// Labels and their peers, sorted by label.
     owners: Vec<(Label, PeerId)>,
-    /// Peers without a label, and who keeps it.
+    /// Peers without a label, each with the peer that keeps it.
     clashes: Vec<(PeerId, PeerId)>,
 }
 
 impl Labels {
-    /// The label of a peer, by its number.
+    /// Returns the label of the peer with this number.
     pub(super) fn of(&self, index: usize) -> Option<Label> {
         self.of.get(index).copied().flatten()
     }
 
-    /// The peer of that label.
+    /// Returns the peer that keeps a label.
     pub(super) fn peer(&self, label: Label) -> Option<PeerId> {
         let at = self.owners.binary_search_by_key(&label, |(label, _)| *label).ok()?;
         self.owners.get(at).map(|(_, peer)| *peer)
     }
 
-    /// The peers that have a label, the one that keeps it first.
+    /// Returns all peers with a label, beginning with the one that keeps it.
     pub(crate) fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
         let keeper = self.peer(label);
         let others = self.clashes.iter().filter(move |(_, owner)| Some(*owner) == keeper).map(|(peer, _)| *peer);
         keeper.into_iter().chain(others)
     }
 
-    /// Takes the peers there are: label, whether it came by certificate, number. A configured peer keeps its label; among others the one that
-    /// has had it. Gives the clashes that were not there before.
+    /// Replaces all labels, and returns the new clashes.
+    ///
+    /// Each entry of the list states label, whether the peer joined by certificate, and peer number. Returns new
+    /// clashes.
+    ///
+    /// A configured peer keeps its label. Among the others, the peer that already had the label keeps it.
     fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {
         let had = |label: Label, peer: PeerId| self.peer(label) == Some(peer);
         peers.sort_by_key(|(label, is_certified, peer)| (*label, *is_certified, !had(*label, *peer), *peer));
@@ -60,7 +67,7 @@ impl Labels {
 }
 
 impl Engine {
-    /// Takes the labels of the peers there are.
+    /// Updates the labels to the present peers.
     pub(super) fn set_labels(&mut self) {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();
@@ -68,7 +75,9 @@ impl Engine {
         self.events.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
-    /// Peers that are not relayed, because their relay label is another's: each with the name of that one.
+    /// Returns the peers that are not relayed because of a label clash.
+    ///
+    /// Each is paired with the name of the peer that keeps the label.
     pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |id: PeerId| self.peers.get(usize::from(id.0)).map(|peer| peer.config.name.as_str());
         self.relaying.labels.clashes.iter().filter_map(move |(peer, owner)| Some((name(*peer)?, name(*owner)?)))

@@ -1,8 +1,8 @@
-//! Relays: datagrams for others are passed on, and routes over relays are links like any other to those who use them.
+//! Relaying: forwards datagrams for others, and presents relayed routes as links.
 //!
-//! What is relayed is sealed between the ends of its route, with everything they do on a path: their session, numbers, reports,
-//! rates and repeats are of that route. Between here and the next node it is authenticated once more, and says its way
-//! ([`Way`](weft_wire::relay::Way)). A relay keeps nothing of what it passes on.
+//! A relayed datagram is sealed between the two ends of its route. Session, packet numbers, reports, rates and
+//! retransmissions belong to those ends. Between adjacent nodes it is authenticated once more and carries its route
+//! ([`Way`](weft_wire::relay::Way)). A relay keeps no state about the datagrams that it forwards.
 
 mod address;
 mod bulletin;
@@ -40,51 +40,56 @@ use weft_units::{Instant, LinkId, NodeId, PeerId};
 pub use weft_wire::relay::MAX_RELAYS;
 use weft_wire::relay::{Label, Way};
 
-/// What a node knows as a relay and of relays.
+/// A node's state as a relay and as a user of relays.
 #[derive(Default)]
 pub(crate) struct Relaying {
-    /// Whether datagrams are passed on between other nodes.
+    /// True if the node forwards datagrams between other nodes.
     pub(crate) is_relay: bool,
     pub(crate) labels: Labels,
     pub(crate) routes: Routes,
-    /// What is to be passed on.
+    /// Datagrams to forward.
     pub(crate) departures: Departures,
-    /// What the peers are told of each other.
+    /// Reports to the peers about each other.
     pub(crate) bulletin: Bulletin,
-    /// Peers that can be reached, as was last said.
+    /// Number of peers last reported as reachable.
     reached: usize,
-    /// When the relay speaks again of some peers, and of which first.
+    /// Time at which the relay next repeats reports about some peers.
     say_at: Option<Instant>,
+    /// Index of the peer whose report is repeated first.
     say_next: usize,
-    /// When some peers are told what they have not heard, and which first.
+    /// Time at which reports are next sent to some peers.
     tell_at: Option<Instant>,
+    /// Index of the peer that is sent reports first.
     tell_next: usize,
-    /// Nobody is told before then, so that words do not take more than their share of the node's time.
+    /// Time before which no reports are sent.
+    ///
+    /// It bounds the share of the node's time that reports take.
     quiet_until: Instant,
-    /// A relay reaches other nodes than before, as it says.
+    /// True if a relay's reported set of reachable nodes has changed.
     pub(crate) has_news: bool,
-    /// The peers that said whom they reach, as of the last look.
+    /// Peers that have reported the nodes that they reach, as of the last search.
     speakers: Vec<PeerId>,
-    /// When it is looked for better detours.
+    /// Time of the next search for better detours.
     look_at: Option<Instant>,
-    /// How many events there had been when all was last looked at.
+    /// Number of events at the last update.
     seen_events: u64,
-    /// Where the batch that is taken in goes, and by which route it came.
+    /// Next node of the batch that is being received.
     segment: Option<Segment>,
+    /// Route by which that batch arrived.
     arrival: Option<Arrival>,
     pub(crate) totals: RelayTotals,
 }
 
-/// Why a route was refused.
+/// The reason for which a route was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteError {
-    /// No relay on it.
+    /// The route has no relay.
     Empty,
-    /// More than [`MAX_RELAYS`].
+    /// The route has more than [`MAX_RELAYS`] relays.
     TooLong,
-    /// It comes by a node twice, or by one of its ends.
+    /// The route contains a node twice, or one of its ends.
     Loop,
-    /// This node has no session with the first relay.
+    /// The first relay is not a peer of this node.
     FirstIsNoPeer,
 }
 
@@ -99,7 +104,7 @@ impl fmt::Display for RouteError {
     }
 }
 
-/// The name of a node on ways.
+/// Returns the label of a node in relay headers.
 pub(crate) fn label_of(id: &NodeId) -> Label {
     let [a, b, c, d, ..] = *id.as_bytes();
     Label(u32::from_be_bytes([a, b, c, d]))
@@ -110,18 +115,18 @@ pub(crate) fn label(key: &PublicKey) -> Label {
 }
 
 impl Relaying {
-    /// What a node is called here, if it is a peer.
+    /// Returns the name of a node, if it is a peer.
     pub(crate) fn name_of(&self, node: Label, peers: &[Peer]) -> Option<String> {
         peers.get(usize::from(self.labels.peer(node)?.0)).map(|peer| peer.config.name.clone())
     }
 
-    /// Somebody new is to be reached: detours are looked for at once.
+    /// Searches for detours at once, because a new peer is to be reached.
     pub(crate) fn look_soon(&mut self, now: Instant) {
         self.look_at = Some(now);
     }
 }
 
-/// Whether every route to a peer makes sense.
+/// Checks that every configured route is valid.
 pub(crate) fn check_routes(own: &PublicKey, peers: &[PeerConfig]) -> Result<(), ConfigError> {
     for peer in peers {
         for relays in &peer.routes {
@@ -147,22 +152,22 @@ fn check_route(own: &PublicKey, to: &PeerConfig, relays: &[PublicKey], peers: &[
 }
 
 impl Engine {
-    /// Whether this node passes datagrams on between its peers. It cannot read them.
+    /// Sets whether this node forwards datagrams between its peers. It cannot decrypt them.
     pub fn set_relaying(&mut self, is_relay: bool) {
         self.relaying.is_relay = is_relay;
     }
 
-    /// What the link of a route is called: `via` and its first relay.
+    /// Returns the name of a route's link: `via` and its first relay.
     pub fn route_name(&self, link: LinkId) -> Option<&str> {
         self.relaying.routes.link(link).map(|link| link.name.as_str())
     }
 
-    /// What this node has passed on.
+    /// Returns the counters of relayed datagrams.
     pub fn relay_totals(&self) -> RelayTotals {
         RelayTotals { dropped_datagrams: self.relaying.departures.dropped(), ..self.relaying.totals }
     }
 
-    /// Takes the peers' labels, and the routes to them that are asked for.
+    /// Updates the peers' labels and the configured routes to them.
     pub(crate) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
         self.relaying.routes.forget_configured();
@@ -185,12 +190,12 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
-    /// Which peers can be reached, or what relays say of others, may have changed.
+    /// True if the set of reachable peers or a relay's reports may have changed.
     fn has_relaying_news(&self) -> bool {
         self.event_count() != self.relaying.seen_events || self.relaying.has_news
     }
 
-    /// When [`Engine::refresh_relaying`] is to be called next.
+    /// Returns the time at which [`Engine::refresh_relaying`] must be called next.
     pub(crate) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
         let relaying = &self.relaying;
         let timeout = [relaying.tell_at, relaying.say_at, relaying.look_at].into_iter().flatten().min();
@@ -198,7 +203,7 @@ impl Engine {
         if depends && self.has_relaying_news() { Some(now) } else { timeout }
     }
 
-    /// What depends on which peers can be reached, when that may have changed, and from time to time.
+    /// Updates routes, reports and detours, after changes and periodically.
     pub(crate) fn refresh_relaying(&mut self, now: Instant) {
         let is_due = self.relaying_timeout(now).is_some_and(|at| at <= now);
         if !is_due && !self.has_relaying_news() {
@@ -211,7 +216,7 @@ impl Engine {
         self.refresh_detours(now);
     }
 
-    /// A route is up while its first relay can be reached.
+    /// Updates the state of routes. A route is up while its first relay is reachable.
     fn refresh_routes(&mut self, now: Instant) {
         let peers = &self.peers;
         let reaches = |via: PeerId| {

@@ -1,7 +1,8 @@
-//! What relays tell their peers: whom they pass datagrams on to, and how far away that is.
+//! Reports of relays to their peers: the nodes to which they forward, with RTT and loss.
 //!
-//! A relay speaks only of nodes beside it, to nodes beside it, under their session; nobody repeats what another said. So who lies does so about
-//! his own links, and what comes of it is a route that is measured from end to end before anything depends on it.
+//! A relay reports only its own peers, to its own peers, within their sessions. No node repeats the report of
+//! another. A false report therefore concerns only the sender's own links. The resulting route is measured from end
+//! to end before anything depends on it.
 
 use crate::node::Engine;
 use crate::peer::Peer;
@@ -10,20 +11,22 @@ use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// How often all is told again at least, changed or not.
+/// Interval at which every report is repeated at least, changed or not.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// What was not told again for so many intervals is forgotten.
+/// Number of repetition intervals after which a report that was not repeated is forgotten.
 const FORGET_INTERVALS: f64 = 3.2;
-/// Time that the relay waits for each word to each listener. This limits it to 200,000 words a second.
+/// Time that the relay waits for each report to each listener. It limits reports to 200,000 a second.
 const WORD: Duration = Duration::from_micros(5);
-/// Estimate of the words that fit into a datagram.
+/// Estimated number of reports that fit into a datagram.
 const DATAGRAM_WORDS: usize = 64;
-/// Listeners that are told at once. More would hold up what else the node has to do.
+/// Most listeners that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
-/// So many nodes behind one relay are remembered.
+/// Most nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
 
-/// How often all is told again where a relay reaches so many nodes. With many it takes half of the time that words may take.
+/// Returns the repetition interval of a relay that reaches `nodes` nodes.
+///
+/// With many nodes, repetition takes half of the time for reports.
 fn tell_every(nodes: usize) -> Duration {
     TELL_EVERY.max(words(2 * nodes, nodes))
 }
@@ -32,7 +35,7 @@ fn words(count: usize, listeners: usize) -> Duration {
     WORD.saturating_mul(u32::try_from(count.saturating_mul(listeners)).unwrap_or(u32::MAX))
 }
 
-/// Whom a relay reaches, as it says.
+/// The nodes that a relay reaches, as it reports.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     nodes: BTreeMap<Label, (Neighbour, Instant)>,
@@ -51,23 +54,25 @@ impl Reach {
         }
     }
 
-    /// Whether other nodes are reached than when this was last asked.
+    /// True if the set of reached nodes has changed since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         core::mem::take(&mut self.has_changed)
     }
 
-    /// What the relay does not repeat for so long is forgotten. How often it repeats follows from how many it reaches.
+    /// Returns the time after which a report that is not repeated is forgotten.
+    ///
+    /// It follows from the number of nodes that the relay reaches.
     fn forget_after(&self) -> Duration {
         tell_every(self.nodes.len()).mul_f64(FORGET_INTERVALS)
     }
 
-    /// What is known of a node, if it was heard of lately.
+    /// Returns the latest report about a node, if it is recent.
     pub(super) fn of(&self, now: Instant, node: Label) -> Option<Neighbour> {
         let (neighbour, at) = self.nodes.get(&node)?;
         (now - *at < self.forget_after()).then_some(*neighbour)
     }
 
-    /// All that was heard lately.
+    /// Returns all recent reports.
     pub(crate) fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbour> {
         let forget_after = self.forget_after();
         self.nodes.values().filter(move |(_, at)| now - *at < forget_after).map(|(neighbour, _)| *neighbour)
@@ -78,7 +83,7 @@ impl Reach {
     }
 }
 
-/// What a relay says of a peer.
+/// Returns the relay's report about a peer.
 fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
     let path = peer.fastest_direct_path().filter(|path| peer.is_established() && path.health.answers());
     let nothing = Neighbour { node, is_reachable: false, rtt_us: 0, loss: 0 };
@@ -91,7 +96,7 @@ fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
 }
 
 impl Engine {
-    /// Tells all peers of the others: soon what can be reached or no longer, from time to time everything.
+    /// Sends reports about the peers to each other: changes soon, and everything periodically.
     pub(super) fn tell_neighbours(&mut self, now: Instant) {
         if !self.relaying.is_relay {
             (self.relaying.say_at, self.relaying.tell_at) = (None, None);
@@ -108,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Says which peers can be reached now, or no longer.
+    /// Adds reports about peers that became reachable or unreachable.
     fn say_changes(&mut self) {
         while let Some(of) = self.peers.take_unseen() {
             let Some(neighbour) = self.neighbour(of) else { continue };
@@ -120,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Says again how far away the next peers are that can be reached.
+    /// Repeats the reports about the next reachable peers.
     fn say_again(&mut self, now: Instant) {
         let mut said = 0;
         for _ in 0..self.peers.len() {
@@ -143,7 +148,7 @@ impl Engine {
         Some(neighbour_of(self.relaying.labels.of(of)?, self.peers.get(of)?))
     }
 
-    /// Has the next peers told that are behind, each by its fastest path and at most one datagram.
+    /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
     fn tell_listeners(&mut self, now: Instant) {
         let mut told = 0;
         for _ in 0..self.peers.len() {
@@ -163,7 +168,7 @@ impl Engine {
         if told > 0 {
             self.relaying.quiet_until = now + words(DATAGRAM_WORDS.min(self.relaying.reached), told);
         }
-        // Whoever has more to hear than a datagram holds is told the rest then.
+        // A peer with more reports outstanding than fit into a datagram gets the rest at this time.
         self.relaying.tell_at = (told > 0).then_some(self.relaying.quiet_until);
     }
 }

@@ -1,4 +1,7 @@
-//! Routes: the ways to other nodes that lead over peers.
+//! Routes to other nodes that lead over relays.
+//!
+//! A route is configured, chosen as a detour, or learnt from a datagram that arrived over it. Each route has a link
+//! id and an address of its own. The number of learnt routes is bounded.
 
 use super::address::{address_of, link_of};
 use crate::links::Link;
@@ -9,26 +12,26 @@ use core::net::SocketAddr;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::Way;
 
-/// Routes that others came by are remembered, this many at most. Then the relay over which most lead gives way with the one unused for longest.
+/// Most learnt routes. Beyond it, the relay with the most of them loses its least recently used route.
 const MAX_FOUND: usize = 1_024;
-/// Numbers of routes: the other half of all numbers of links is the kernel's.
+/// Number of serials for routes. The other half of all link ids belongs to the kernel.
 const SERIALS: u32 = 1 << 31;
 
-/// A way over a peer.
+/// A route over a peer.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(super) via: PeerId,
     pub(super) way: Way,
     pub(crate) address: SocketAddr,
-    /// What it is to paths.
+    /// The link that represents the route to paths.
     pub(crate) link: Link,
     pub(super) is_up: bool,
-    /// Asked for by the configuration, not found as the way of what came in.
+    /// True if the route is configured or chosen as a detour. False if it was learnt from a datagram.
     is_configured: bool,
     used_at: Instant,
 }
 
-/// All routes known here.
+/// All routes known to this node.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     by_link: BTreeMap<LinkId, Route>,
@@ -49,7 +52,7 @@ impl Routes {
         self.by_link.get(&id)
     }
 
-    /// The first relay of a route, and the way from there.
+    /// Returns the first relay of a route, and the nodes after it.
     pub(crate) fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
         self.by_link.get(&id).map(|route| (route.via, &route.way))
     }
@@ -58,19 +61,23 @@ impl Routes {
         self.by_link.values_mut()
     }
 
-    /// Those that can be used now.
+    /// Returns the links of the routes that are up.
     pub(crate) fn up(&self) -> impl Iterator<Item = &Link> {
         self.by_link.values().filter(|route| route.is_up).map(|route| &route.link)
     }
 
-    /// The route by which a datagram came; a new one if there is none yet. `ipv4`: how it came from `via`.
+    /// Returns the route by which a datagram arrived, and creates it if necessary.
+    ///
+    /// `ipv4` states the family by which it arrived from `via`.
     pub(crate) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
         route
     }
 
-    /// A route that is asked for. Its relay is reached over IPv4, as far as sizes go, unless it was found otherwise.
+    /// Returns the address of a configured route or a detour.
+    ///
+    /// For size limits, its relay counts as reached over IPv4 unless the route is known otherwise.
     pub(super) fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
         let route = self.at(now, via, way, true);
         route.is_configured = true;
@@ -78,12 +85,12 @@ impl Routes {
         route.address
     }
 
-    /// Whether one of these addresses is that of a route over this relay.
+    /// True if one of these addresses belongs to a route over this relay.
     pub(super) fn leads_over(&self, via: PeerId, addresses: &[SocketAddr]) -> bool {
         self.by_link.values().any(|route| route.via == via && addresses.contains(&route.address))
     }
 
-    /// None is asked for any more.
+    /// Marks all routes as not configured.
     pub(super) fn forget_configured(&mut self) {
         self.by_link.values_mut().for_each(|route| route.is_configured = false);
     }
@@ -100,8 +107,10 @@ impl Routes {
         })
     }
 
-    /// The link of a route not known before. A number is given again only after all others, and never while its route is known, so that nobody
-    /// takes a route for another.
+    /// Returns the link id of a new route.
+    ///
+    /// An id is reused only after all others, and never while its route is known. No route can therefore be taken for
+    /// another.
     fn next_link(&mut self, via: PeerId, way: Way) -> LinkId {
         self.make_room();
         while self.by_link.contains_key(&link_of(self.serial)) {
@@ -113,7 +122,7 @@ impl Routes {
         link
     }
 
-    /// Keeps the routes found few. A relay that speaks of many ways pushes out none that lead over others.
+    /// Bounds the number of learnt routes. A relay with many routes never displaces routes over other relays.
     fn make_room(&mut self) {
         let (mut all, mut most, mut of) = (0, (0, None), (0, None));
         for via in self.found_routes().map(|route| route.via) {
@@ -132,7 +141,7 @@ impl Routes {
         }
     }
 
-    /// Those that nobody asked for, by relay.
+    /// Returns the learnt routes, sorted by relay.
     fn found_routes(&self) -> impl Iterator<Item = &Route> {
         self.by_way.values().filter_map(|link| self.by_link.get(link)).filter(|route| !route.is_configured)
     }

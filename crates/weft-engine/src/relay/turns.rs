@@ -1,8 +1,9 @@
-//! What waits at a relay for one link, in turns: deficit round robin (Shreedhar and Varghese 1996) by the peer that datagrams come from, and
-//! for each such peer by the peer that they go to.
+//! Queue of relayed datagrams for one link, served by deficit round robin in two levels.
 //!
-//! So a peer that floods takes its own share only, however many nodes it sends to, and one pair of peers leaves the others theirs. Queues that
-//! ran empty are used again. Nothing is allocated in steady state.
+//! The algorithm is that of Shreedhar and Varghese (1996). The first level is the peer from which datagrams arrive,
+//! the second is the peer to which they go. A peer that floods thus takes only its own share, however many
+//! destinations it uses. One pair of peers leaves the shares of other pairs alone. Empty queues are reused, so that
+//! nothing is allocated in steady state.
 
 use super::Forward;
 use alloc::collections::VecDeque;
@@ -10,23 +11,23 @@ use alloc::vec::Vec;
 use weft_units::{Instant, PeerId};
 use weft_wire::relay::Way;
 
-/// IP bytes that a peer, or a pair, may send in a round. Standard: RFC 8290 §5.2.4.
+/// IP bytes that a peer or a pair may send in a round. Standard: RFC 8290 §5.2.4.
 const QUANTUM: i64 = 1_514;
 
-/// A batch that waits.
+/// A waiting batch.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) forward: Forward,
-    /// Whom it goes to next.
+    /// The next node.
     pub(super) to: PeerId,
-    /// Its way from there.
+    /// The nodes of the route after the next one.
     pub(super) way: Way,
-    /// Its datagrams with IP and UDP headers.
+    /// IP bytes of the datagrams, with IP and UDP headers.
     pub(super) ip_bytes: u64,
     pub(super) since: Instant,
 }
 
-/// What waits for one peer, from another one.
+/// Queue of one pair of sender and receiver.
 #[derive(Debug)]
 struct Pair {
     to: PeerId,
@@ -35,17 +36,17 @@ struct Pair {
     waiting: VecDeque<Waiting>,
 }
 
-/// What waits from one peer.
+/// Queues of one sender.
 #[derive(Debug, Default)]
 struct Sender {
     deficit: i64,
     ip_bytes: u64,
-    /// Those with something that waits; the first one is next.
+    /// Pairs with waiting batches. The first is next.
     pairs: VecDeque<Pair>,
 }
 
 impl Sender {
-    /// Brings the pair whose turn it is to the front.
+    /// Moves the pair whose turn it is to the front, and returns it.
     fn next_pair(&mut self) -> Option<&mut Pair> {
         while self.pairs.len() > 1
             && let Some(pair) = self.pairs.front_mut().filter(|pair| pair.deficit <= 0)
@@ -54,18 +55,18 @@ impl Sender {
             self.pairs.rotate_left(1);
         }
         let pair = self.pairs.front_mut()?;
-        // A pair that is alone owes nobody a turn.
+        // A single pair has no one to wait for, so its debt is cancelled.
         pair.deficit = pair.deficit.max(0);
         Some(pair)
     }
 }
 
-/// What waits for one link.
+/// Queue of one link.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By the number of the peer.
+    /// Senders by peer number.
     senders: Vec<Sender>,
-    /// Those with something that waits; the first one is next.
+    /// Senders with waiting batches. The first is next.
     round: VecDeque<PeerId>,
     spare: Vec<VecDeque<Waiting>>,
     ip_bytes: u64,
@@ -85,7 +86,7 @@ impl Turns {
         self.ip_bytes
     }
 
-    /// Takes in a datagram between two peers. It joins the batch before it where that leaves at most `most` bytes; false if it does not.
+    /// Queues a datagram. Returns true if it joined the previous batch, which then has at most `most` bytes.
     pub(super) fn push(&mut self, from: PeerId, waiting: Waiting, most: usize) -> bool {
         let to = waiting.to;
         let index = usize::from(from.0);
@@ -121,7 +122,7 @@ impl Turns {
         false
     }
 
-    /// The batch whose turn it is.
+    /// Removes and returns the batch whose turn it is.
     pub(super) fn pop(&mut self) -> Option<Waiting> {
         let from = self.next_sender()?;
         let sender = self.senders.get_mut(usize::from(from.0))?;
@@ -137,7 +138,7 @@ impl Turns {
             let from = *self.round.front()?;
             let sender = self.senders.get_mut(usize::from(from.0))?;
             if self.round.len() == 1 {
-                // A peer that is alone owes nobody a turn.
+                // A single sender has no one to wait for, so its debt is cancelled.
                 sender.deficit = sender.deficit.max(0);
                 return Some(from);
             }
@@ -149,7 +150,7 @@ impl Turns {
         }
     }
 
-    /// Takes the oldest batch of the pair with the most bytes, of the peer from which most bytes wait.
+    /// Removes the oldest batch of the pair with the most bytes, of the sender with the most bytes.
     pub(super) fn pop_fattest(&mut self) -> Option<Waiting> {
         let ip_bytes = |from: &PeerId| self.senders.get(usize::from(from.0)).map_or(0, |sender| sender.ip_bytes);
         let from = self.round.iter().copied().max_by_key(ip_bytes)?;
@@ -158,7 +159,7 @@ impl Turns {
         self.take(from, at)
     }
 
-    /// Takes the oldest batch of a pair. Who has nothing more leaves the round.
+    /// Removes the oldest batch of a pair. A pair or sender without batches leaves the round.
     fn take(&mut self, from: PeerId, at: usize) -> Option<Waiting> {
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.pairs.get_mut(at)?;
@@ -192,7 +193,7 @@ mod tests {
 
     const PAIR: u32 = 1_000;
 
-    /// A datagram between two peers, which its link tells.
+    /// Returns a datagram between two peers. Its link id encodes the pair.
     fn waiting(pool: &mut Pool, rng: &mut Rng, (from, to): (u16, u16)) -> Waiting {
         let buf = pool.alloc_small().unwrap_or_else(|| panic!("a buffer"));
         let destination = "192.0.2.1:1".parse().unwrap_or_else(|why| panic!("{why}"));
@@ -215,7 +216,7 @@ mod tests {
         bytes
     }
 
-    /// What left of each pair while all had something.
+    /// Returns the bytes that left for each pair while all pairs had datagrams waiting.
     fn shares(pairs: &[(u16, u16)], rng: &mut Rng) -> BTreeMap<(u16, u16), u64> {
         let (mut pool, mut turns) = (Pool::new(Limits { small: 65_536, large: 0 }), Turns::default());
         for pair in pairs {

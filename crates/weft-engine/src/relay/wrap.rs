@@ -1,4 +1,6 @@
-//! What leaves by a route is wrapped for its first relay, where it was written: see [`room_for_relays`](super::room_for_relays).
+//! Wraps datagrams that leave by a relayed route.
+//!
+//! It works in the buffer in which they were written: see [`room_for_relays`](super::room_for_relays).
 
 use crate::interface::Transmit;
 use crate::node::Engine;
@@ -6,8 +8,9 @@ use weft_units::PeerId;
 use weft_wire::relay::{Way, overhead};
 
 impl Engine {
-    /// Datagrams in `out` that leave by a route become those for its first relay; others stay as they are. `None` where the relay cannot be
-    /// reached now: lost, as on a cut link.
+    /// Wraps the datagrams in `out` for the first relay if they leave by a route. Others are returned unchanged.
+    ///
+    /// Returns `None` if the relay is unreachable now. The datagrams are then lost, as on a failed link.
     pub(crate) fn wrap(&mut self, transmit: Transmit, out: &mut [u8]) -> Option<Transmit> {
         if !super::is_route(&transmit.destination) {
             return Some(transmit);
@@ -23,7 +26,7 @@ impl Engine {
         Some(Transmit { link, destination, source, len, segment_size, ..transmit })
     }
 
-    /// Seals each datagram in its place, where there is room for what relays need; gives the bytes of all.
+    /// Seals each datagram in place with its relay header. Returns the total number of bytes.
     fn wrap_each(&mut self, via: PeerId, way: &Way, transmit: &Transmit, out: &mut [u8]) -> Option<usize> {
         let longer = overhead(way.labels().len());
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);

@@ -1,21 +1,26 @@
-//! What is said and taken in on behalf of hosts that do not speak it.
+//! Signalling on behalf of hosts that do not support it: sends and consumes their signals.
+//!
+//! An outgoing packet of a flow may carry a request, a confirmation, an answer or a release. An incoming signal that
+//! ends at this node updates a grant or is answered later.
 
 use super::{Change, Place, Room, event, is_first};
 use weft_core::explicit_rate::exchange::Wish;
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
-/// How a packet from the TUN device could carry a signal.
+/// How a packet from the TUN device can carry a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
-    /// By itself.
+    /// The signal is added to the packet itself.
     Packet,
-    /// It is too long: an ACK of its own before it.
+    /// The packet is too long. A separate ACK before it carries the signal.
     BareAck,
 }
 
 impl Carrier {
-    /// That of a packet which `fits` or does not; `None`: neither is possible.
+    /// Returns how a packet can carry a signal, or `None` if it cannot.
+    ///
+    /// `fits` states whether the packet has space for it.
     pub(crate) fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
         match packet.tcp() {
             _ if fits => Some(Carrier::Packet),
@@ -26,7 +31,7 @@ impl Carrier {
 }
 
 impl Room {
-    /// What is to be said with a packet that leaves for a peer, of whose flow `sent_bytes` left before.
+    /// Returns the signal that leaves with a packet to a peer, if one is due. `sent_bytes` of its flow left earlier.
     pub(crate) fn say(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
         let flow = packet.flow_key().five_tuple();
         let (now, ttl) = (place.now, packet.hop_limit);
@@ -44,13 +49,13 @@ impl Room {
             return self.end(place, flow, ttl);
         }
         let said = match self.asking.get_mut(&flow) {
-            // A SYN that is sent again goes without: some network may have dropped the first for its option.
+            // A retransmitted SYN carries no signal: a network may have dropped the first one because of its option.
             Some(asked) if is_first(flags) && asked.grant.is_none() => {
                 self.deaf.insert(now, flow.dst);
                 None
             }
             Some(_) if is_first(flags) => {
-                // Another connection of the same ports.
+                // The SYN opens another connection with the same ports.
                 let _ = self.end(place, flow, ttl);
                 self.begin(place, packet, flow)
             }
@@ -66,7 +71,7 @@ impl Room {
         self.send(place, flow, said?, sent_bytes)
     }
 
-    /// A flow begins: the first signal, if some rule is for it.
+    /// Starts signalling for a new flow if a rule matches it. Returns the first signal.
     fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
         let signal = self.config.rules.get(rule)?.wish();
@@ -75,12 +80,12 @@ impl Room {
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;
         self.filter.insert(&flow);
-        // Its next packet asks: nothing waits for that one.
+        // For such a destination the next packet asks, and the SYN needs no retransmission.
         let waits = packet.protocol == protocol::TCP && self.deaf.contains(place.now, &flow.dst);
         if waits { None } else { asked.say(place.now, packet.hop_limit) }
     }
 
-    /// A flow ends: its release, if it had anything.
+    /// Ends signalling for a flow. Returns its release, if it had a grant or a pending request.
     fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
         let (signal, grant) = self.asking.end(&flow, ttl)?;
         if grant.is_some() {
@@ -89,7 +94,9 @@ impl Room {
         self.send(place, flow, signal?, 0)
     }
 
-    /// The node's own signal passes its own link, and leaves signed. What cannot be met here needs not go further.
+    /// Lowers this node's own signal to its own link's offer and signs it.
+    ///
+    /// A request that cannot be met here leaves as a reject.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {
@@ -98,7 +105,11 @@ impl Room {
         Some(self.config.key.as_ref().map_or(signal, |key| key.sign(&flow, signal)))
     }
 
-    /// A signal of `flow` came in a packet of five-tuple `tuple`, with this TTL less its QTTL: whether it was for this node.
+    /// Handles a signal of `flow` from a packet with five-tuple `tuple`.
+    ///
+    /// Returns true if the signal was for this node.
+    ///
+    /// `difference` is the packet's TTL minus the signal's QTTL.
     pub(super) fn take_in(
         &mut self,
         place: &mut Place<'_>,

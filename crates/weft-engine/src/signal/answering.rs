@@ -1,4 +1,6 @@
-//! Flows toward hosts here that others ask for: what is to be answered, and what is granted to the way back.
+//! Flows for which remote nodes ask, toward hosts behind this node.
+//!
+//! The module keeps the answers to send, and the grants of the reverse direction.
 
 use super::Change;
 use super::asking::{IDLE, MAX_FLOWS};
@@ -10,17 +12,19 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::er_sig::{Message, Rates, Signal};
 use weft_wire::ip::FlowKey;
 
-/// The way back is taken to need so long until it is measured.
+/// Assumed RTT of the reverse direction until it is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// One of them.
+/// Signalling state of one such flow.
 pub(super) struct Answer {
     pub(super) peer: PeerId,
     pub(super) grant: Option<Grant>,
-    /// Waits for a packet to go with; its QTTL field holds the TTL difference that the request arrived with.
+    /// Answer that waits for a packet to carry it.
+    ///
+    /// Its QTTL field holds the TTL difference with which the request arrived.
     due: Option<Signal>,
     nonce: u32,
-    /// What this node's own paths left of the wish for the way back.
+    /// Rates that this node's own paths left of the request for the reverse direction.
     offered: Rates,
     answered_at: Instant,
     used_at: Instant,
@@ -28,19 +32,21 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The answer for a packet that leaves with this TTL, if one is due.
+    /// Returns the answer for a packet that leaves with this TTL, if one is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         let due = self.due.take()?;
         self.answered_at = now;
         Some(Signal { qttl: ttl.wrapping_sub(due.qttl), ..due })
     }
 
-    /// The answer leaves with so much for the way back.
+    /// Notes the rates for the reverse direction with which the answer leaves.
     pub(super) fn offer(&mut self, signal: &Signal) {
         self.offered = signal.reverse;
     }
 
-    /// The asker accepts: so much is granted to `flow`, the way back.
+    /// Handles the confirmation of the requesting node.
+    ///
+    /// The rate is granted to `flow`, the reverse direction.
     fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<Change> {
         self.round_trip = (self.round_trip * 7 + (now - self.answered_at)) / 8;
         let granted = Rates {
@@ -52,7 +58,7 @@ impl Answer {
     }
 }
 
-/// All of them, by the five-tuple of the packets that carry answers.
+/// All such flows, by the five-tuple of the packets that carry answers.
 pub(super) struct Answering {
     flows: HashMap<FlowKey, Answer, SeededState>,
 }
@@ -78,8 +84,10 @@ impl Answering {
         self.flows.iter()
     }
 
-    /// What somebody asks or says came in a packet with this TTL less the structure's. `back` is the way back's five-tuple, `most` what
-    /// the paths there can carry now. `None`: there is no room for another flow.
+    /// Handles a signal of a requesting node. Returns `None` if the table is full.
+    ///
+    /// `difference` is the packet's TTL minus the signal's QTTL. `back` is the five-tuple of the reverse direction.
+    /// `most` is the rate that its paths can carry now.
     pub(super) fn on_signal(
         &mut self,
         now: Instant,
@@ -104,7 +112,7 @@ impl Answering {
                 round_trip: ROUND_TRIP,
             });
             (answer.nonce, answer.used_at) = (signal.nonce, now);
-            // What cannot be met comes back as it is.
+            // A request that cannot be met is returned unchanged.
             answer.due = respond(signal, TAKES_ALL, difference).or(Some(Signal { qttl: difference, ..*signal }));
             return Some(None);
         }
@@ -122,7 +130,7 @@ impl Answering {
         }
     }
 
-    /// Forgets flows about which nothing is heard, and tells of grants that end.
+    /// Forgets idle flows, and reports grants that end.
     pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(Change)) {
         self.flows.retain(|flow, answer| {
             if answer.grant.take_if(|grant| grant.ends <= now).is_some() {
@@ -132,7 +140,7 @@ impl Answering {
         });
     }
 
-    /// Forgets all.
+    /// Forgets all flows.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(Change)) {
         for (flow, answer) in self.flows.drain() {
             if answer.grant.is_some() {

@@ -1,4 +1,4 @@
-//! Flows that this node asks for on behalf of its hosts.
+//! Flows for which this node asks on behalf of its hosts.
 
 use super::Change;
 use super::grant::Grant;
@@ -9,36 +9,38 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::er_sig::{Message, Rates, Signal};
 use weft_wire::ip::FlowKey;
 
-/// Flows at most; those beyond are plain.
+/// Most flows for which this node asks. Further flows get no signalling.
 pub(super) const MAX_FLOWS: usize = 4_096;
-/// A flow without packets for so long is forgotten.
+/// Time without packets after which a flow is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
-/// What an answer may well take that comes from beyond the tunnel, before it is known.
+/// Assumed RTT beyond the tunnel, before it is measured.
 const ROUND_TRIP_AT_FIRST: Duration = Duration::from_millis(100);
-/// A longer round trip is one in which something was lost.
+/// Longest RTT that counts. In a longer one, a signal was lost.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 
-/// One of them.
+/// Signalling state of one such flow.
 pub(super) struct Asked {
     pub(super) peer: PeerId,
     pub(super) rule: usize,
     pub(super) grant: Option<Grant>,
     initiator: Initiator,
-    /// The TTL less the QTTL of all its requests, drawn by chance: an answer to whichever is an answer.
+    /// TTL minus QTTL of all requests of this flow, drawn at random. An answer to any of them is thus valid.
     difference: u8,
     round_trip: Duration,
-    /// Since when an answer is waited for,
+    /// Time since which an answer is outstanding.
     waits_since: Option<Instant>,
-    /// and whether it was asked for again, so that nobody knows what it answers (Karn).
+    /// True if the request was repeated.
+    ///
+    /// The answer then yields no RTT sample (Karn's algorithm).
     is_repeated: bool,
     used_at: Instant,
-    /// What this node's own paths left of the last request: who answers more is not believed.
+    /// Rates that this node's own paths left of the last request. An answer with higher rates is not accepted.
     offered: Rates,
 }
 
 impl Asked {
-    /// The signal for a packet that leaves now, if one is due.
+    /// Returns the signal for a packet that leaves now, if one is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         self.used_at = now;
         let qttl = ttl.wrapping_sub(self.difference);
@@ -49,19 +51,21 @@ impl Asked {
         Some(signal)
     }
 
-    /// Its own request leaves with so much.
+    /// Notes the rates with which the flow's own request leaves.
     pub(super) fn offer(&mut self, signal: &Signal) {
         if matches!(signal.message, Message::Request | Message::Update) {
             self.offered = signal.forward;
         }
     }
 
-    /// Whether it is plain, and asks now and then at most.
+    /// True if the flow has given up asking, except for rare attempts.
     pub(super) fn has_given_up(&self) -> bool {
         self.initiator.has_given_up()
     }
 
-    /// An answer came in a packet with this TTL less the structure's; `most` is what the paths here can carry now.
+    /// Handles an answer.
+    ///
+    /// `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths can carry now.
     pub(super) fn on_answer(
         &mut self,
         now: Instant,
@@ -85,17 +89,17 @@ impl Asked {
 
     fn next_round_trip(&self, measured: Duration) -> Duration {
         let next = match (self.is_repeated, self.grant) {
-            // It was lost, or asked again too early.
+            // The request was lost, or was repeated too early.
             (true, _) => self.round_trip * 9 / 8,
             (false, None) => measured,
-            // What is too short would have it ask twice before the answer can be there.
+            // With too short an RTT, the flow would ask again before the answer can arrive.
             (false, Some(_)) => measured.max((self.round_trip * 7 + measured) / 8),
         };
         next.min(ROUND_TRIP_MAX)
     }
 }
 
-/// All of them, by the five-tuple of their packets.
+/// All such flows, by five-tuple.
 pub(super) struct Asking {
     flows: HashMap<FlowKey, Asked, SeededState>,
 }
@@ -121,7 +125,7 @@ impl Asking {
         self.flows.iter()
     }
 
-    /// The mean round trip of the flows that were answered.
+    /// Returns the mean RTT of the flows that were answered.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         let (mut sum, mut count) = (Duration::ZERO, 0);
         for asked in self.flows.values().filter(|asked| asked.grant.is_some()) {
@@ -130,7 +134,7 @@ impl Asking {
         (count > 0).then(|| sum / count)
     }
 
-    /// Begins to ask for a flow, if there is room; `tunnel` is the round trip as far as the peer.
+    /// Starts to ask for a flow, if the table is not full. `tunnel` is the RTT to the peer.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -157,13 +161,13 @@ impl Asking {
         Some(self.flows.entry(flow).or_insert(asked))
     }
 
-    /// A flow ends: what is to be said, and what was granted.
+    /// Ends a flow. Returns the signal to send, and the grant that it had.
     pub(super) fn end(&mut self, flow: &FlowKey, ttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
         let mut asked = self.flows.remove(flow)?;
         Some((asked.initiator.release(ttl.wrapping_sub(asked.difference)), asked.grant))
     }
 
-    /// Forgets flows without packets, and tells of grants that end.
+    /// Forgets flows without packets, and reports grants that end.
     pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(Change)) {
         self.flows.retain(|flow, asked| {
             if asked.grant.take_if(|grant| grant.ends <= now).is_some() {
@@ -173,7 +177,7 @@ impl Asking {
         });
     }
 
-    /// Forgets all.
+    /// Forgets all flows.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(Change)) {
         for (flow, asked) in self.flows.drain() {
             if asked.grant.is_some() {

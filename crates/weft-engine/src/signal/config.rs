@@ -1,4 +1,4 @@
-//! What is asked for on behalf of whom.
+//! Configuration of in-band signalling: the flows to signal, and the rates to request.
 
 use crate::config::Prefix;
 use alloc::string::String;
@@ -9,63 +9,67 @@ use weft_units::Rate;
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, SignalKey};
 use weft_wire::ip::{FlowKey, IpView};
 
-/// In-band QoS signalling (paper 001 §II-B) of the default VPN's flows.
+/// Configuration of in-band QoS signalling (paper 001 §II-B) for flows of the default VPN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalConfig {
-    /// The signalling domain's key; without it no tag is looked at.
+    /// Key of the signalling domain. Without a key, tags are not checked.
     pub key: Option<SignalKey>,
-    /// Who says what each flow may have of what is available.
+    /// Algorithm that computes each flow's share of the available rate.
     pub controller: RateController,
-    /// The part of a bundle's capacity that may be guaranteed, 0 to 1.
+    /// Share of a bundle's capacity that may be guaranteed, 0 to 1.
     pub reservable: f64,
-    /// Hosts here do not speak it: their requests are answered and their packets freed of signals. What they ask for is by `rules`.
+    /// True if this node answers for its hosts and removes signals from their packets.
+    ///
+    /// Such hosts do not support signalling. The requests of such hosts are defined by `rules`.
     pub answers: bool,
-    /// Quick-Start requests (RFC 4782) are granted, not passed over.
+    /// True if Quick-Start requests (RFC 4782) are granted. Otherwise they pass unchanged.
     pub quick_start: bool,
-    /// Routers on the way that take no part have room for what the others grant, so that no TTL has to show that all take part.
+    /// True if routers without signalling on the route can carry the granted rates.
+    ///
+    /// TTLs then need not prove that every router takes part.
     pub plain_routers: bool,
-    /// This machine's own addresses: what comes from others or goes to them, its kernel forwards and lowers the TTL of.
+    /// Addresses of this machine. The kernel forwards packets from or to any other address and lowers their TTL.
     pub own_addresses: Vec<IpAddr>,
-    /// For which flows this node asks; the first that matches a flow holds.
+    /// Flows for which this node asks. The first rule that matches a flow applies.
     pub rules: Vec<SignalRule>,
 }
 
-/// `controller`.
+/// `controller`: the algorithm that computes the rates of flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateController {
-    /// One rate for all flows, from queue and rate.
+    /// One rate for all flows, computed from queue and rate by a PI controller.
     Pi,
-    /// A rate for each, from what it uses (ERICA+).
+    /// A rate for each flow, computed from its usage (ERICA+).
     Erica,
 }
 
-/// Flows, and what to ask for.
+/// A set of flows and the request for them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalRule {
-    /// What people call it.
+    /// The rule's name in the configuration.
     pub name: String,
-    /// Where they begin; `None`: anywhere.
+    /// Source prefix. `None` matches any source.
     pub from: Option<Prefix>,
-    /// Where they lead; `None`: anywhere.
+    /// Destination prefix. `None` matches any destination.
     pub to: Option<Prefix>,
-    /// Their protocol: TCP or UDP.
+    /// IP protocol: TCP or UDP.
     pub protocol: u8,
-    /// Their destination ports.
+    /// Destination ports.
     pub ports: RangeInclusive<u16>,
-    /// The code point of their first packet; `None`: any.
+    /// DSCP of the flow's first packet. `None` matches any.
     pub dscp: Option<u8>,
-    /// At most so much beside what is guaranteed; `None`: as much as there is.
+    /// Largest rate to request in addition to the guaranteed rate. `None` requests as much as possible.
     pub available: Option<Rate>,
-    /// What shall be guaranteed; zero: nothing.
+    /// Rate to be guaranteed. Zero requests no guarantee.
     pub guaranteed: Rate,
-    /// The way back is asked for too.
+    /// True if the reverse direction is requested as well.
     pub reverse: bool,
-    /// Who keeps its guarantee when it is short: 0 lowest, at most 15.
+    /// Priority of the guarantee when capacity is short: 0 (lowest) to 15.
     pub preemption: u8,
 }
 
 impl SignalRule {
-    /// Whether it is for the flow that a packet begins.
+    /// True if the rule applies to the flow that a packet begins.
     pub(super) fn matches(&self, flow: &FlowKey, packet: &IpView<'_>) -> bool {
         let lies_in = |prefix: &Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
         self.protocol == flow.protocol
@@ -75,7 +79,7 @@ impl SignalRule {
             && self.dscp.is_none_or(|dscp| dscp == packet.tos >> 2)
     }
 
-    /// The request as it leaves, but for nonce, QTTL and tag.
+    /// Returns the request without nonce, QTTL and tag.
     pub(super) fn wish(&self) -> Signal {
         let available = self.available.map_or(Rate16::UNLIMITED, Rate16::floor);
         let wish = Rates { available, guaranteed: Rate16::floor(self.guaranteed) };

@@ -1,13 +1,15 @@
-//! Destinations to which a SYN got through only without its option: nothing is asked on the next, which would wait for being sent again.
+//! Destinations that received a SYN only without its option.
+//!
+//! The next SYN to them carries no request, which would cost a retransmission.
 
 use core::net::IpAddr;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
 
-/// So long.
+/// Time for which such a destination is remembered.
 const LASTS: Duration = Duration::from_secs(600);
-/// So many, the others are tried again.
+/// Most destinations that are remembered. Others are tried again.
 const MOST: usize = 1_024;
 
 pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);
@@ -30,7 +32,7 @@ impl Deaf {
         self.0.get(destination).is_some_and(|since| now - *since < LASTS)
     }
 
-    /// It has answered.
+    /// Forgets a destination that has answered.
     pub(super) fn remove(&mut self, destination: &IpAddr) {
         self.0.remove(destination);
     }

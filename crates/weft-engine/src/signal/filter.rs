@@ -1,11 +1,13 @@
-//! Whether a flow may be one that is signalled, in a few nanoseconds: a bit for each mixture of two ports.
+//! Fast test for whether a flow may be signalled.
+//!
+//! It takes a few nanoseconds and uses one bit for each hash of the two ports.
 
 use alloc::boxed::Box;
 use weft_wire::ip::FlowKey;
 
 const WORDS: usize = 1 << 10;
 
-/// A set that may hold more than was put in.
+/// A set that may report flows that were not added.
 pub(super) struct Filter(Box<[u64; WORDS]>);
 
 impl Default for Filter {
@@ -28,7 +30,7 @@ impl Filter {
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Holds these alone.
+    /// Replaces the content with these flows.
     pub(super) fn refill<'a>(&mut self, flows: impl Iterator<Item = &'a FlowKey>) {
         self.0.fill(0);
         flows.for_each(|flow| self.insert(flow));

@@ -1,7 +1,8 @@
-//! Signalling on a host or a router without a node: what passes one of its interfaces.
+//! Signalling for one interface of a host or a router without a node.
 //!
-//! The interface is a link each way, and both grant. Of a connection that stands only copies are looked at: what is to be said then goes
-//! in an ACK of its own, so that no data waits for this program, and none is lost where some network drops what has options.
+//! The interface is a link in each direction, and both directions grant rates. Of an established connection, only
+//! copies of packets are read. Signals then leave in separate ACKs. No data waits for this program, and no data is
+//! lost where a network drops packets with options.
 
 use super::packet::write_ack;
 use super::{Bundle, Carrier, Offer, Place, SignalConfig, SignalStatus, Signalling};
@@ -15,54 +16,56 @@ use weft_wire::er_sig::carriage::{self, ADDED_LEN};
 use weft_wire::ip::{IpVersion, IpView, L4Checksum, has_options, protocol};
 use weft_wire::quick_start::RESPONSE_LEN;
 
-/// A flow is taken to need so long until one is measured.
+/// Assumed RTT of a flow until one is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// What every path carries of IPv4 (RFC 791) and IPv6 (RFC 8200): what is lengthened stays within.
+/// Packet size that every IPv4 path carries (RFC 791), in bytes. Packets with an added signal stay within it.
 const PATH_MTU_V4: usize = 576;
+/// Packet size that every IPv6 path carries (RFC 8200), in bytes.
 const PATH_MTU_V6: usize = 1_280;
-/// All that an interface leads to is one peer.
+/// The single peer that stands for all destinations behind the interface.
 const PEER: PeerId = PeerId(0);
 
-/// An interface as it is now.
+/// Present state of the interface.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostLink {
-    /// What it carries away,
+    /// Capacity of the sending direction.
     pub up: Rate,
-    /// and what it brings.
+    /// Capacity of the receiving direction.
     pub down: Rate,
-    /// Bytes sent in all,
+    /// Bytes sent so far.
     pub sent_bytes: u64,
-    /// received,
+    /// Bytes received so far.
     pub received_bytes: u64,
-    /// and waiting to be sent.
+    /// Bytes that wait to be sent.
     pub queued_bytes: u64,
-    /// Bytes of its longest packet.
+    /// MTU of the interface, in bytes.
     pub mtu: usize,
 }
 
-/// What becomes of a packet that leaves.
+/// Changes to a packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaving<'a> {
-    /// Goes before it.
+    /// Packet to send before it.
     pub before: Option<&'a [u8]>,
-    /// Goes in its place; `None`: it goes as it is.
+    /// Packet to send in its place. `None`: it leaves unchanged.
     pub instead: Option<&'a [u8]>,
 }
 
-/// See the module.
+/// Signalling for one interface without a node.
 pub struct SignalHost {
     signalling: Signalling,
     up: Offer,
     down: Offer,
     link: HostLink,
     events: VecDeque<Event>,
-    /// What goes instead of a packet, and what before it.
+    /// Storage for the replacement of a packet.
     packet: Vec<u8>,
+    /// Storage for the separate ACK before a packet.
     ack: Vec<u8>,
 }
 
 impl SignalHost {
-    /// For one interface; `seed` is drawn by chance.
+    /// Returns the signalling state of one interface. `seed` must be random.
     pub fn new(now: Instant, config: SignalConfig, link: HostLink, seed: u64) -> SignalHost {
         let mut rng = Rng::new(seed);
         let (up, down) = bundles(&link, ROUND_TRIP);
@@ -77,12 +80,12 @@ impl SignalHost {
         SignalHost { signalling, up, down, link, events, packet: Vec::new(), ack: Vec::new() }
     }
 
-    /// Whether the interface is to be looked at before the next packet.
+    /// True if [`SignalHost::look`] should be called before the next packet.
     pub fn wants_look(&self, now: Instant) -> bool {
         self.up.is_due(now) || self.down.is_due(now)
     }
 
-    /// The interface is so now.
+    /// Updates the offers from the present state of the interface.
     pub fn look(&mut self, now: Instant, link: HostLink) {
         self.link = link;
         let measured = self.signalling.room().and_then(|room| room.asking.round_trip());
@@ -95,14 +98,14 @@ impl SignalHost {
         }
     }
 
-    /// This machine has these addresses now.
+    /// Sets the addresses of this machine.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
         if let Some(room) = self.signalling.room_mut() {
             room.config.own_addresses = addresses;
         }
     }
 
-    /// A whole packet leaves and waits for what becomes of it.
+    /// Handles a whole packet that leaves and waits for the decision.
     pub fn leaves(&mut self, now: Instant, packet: &mut [u8]) -> Leaving<'_> {
         let SignalHost { signalling, up, down, link, events, packet: longer, ack } = self;
         let nothing = Leaving { before: None, instead: None };
@@ -135,7 +138,7 @@ impl SignalHost {
         Leaving { before, instead: is_changed.then_some(longer) }
     }
 
-    /// A packet of TCP has left, which began with `head`: the ACK that is to follow it.
+    /// Handles a copy of the first bytes of a TCP packet that has left. Returns the ACK to send after it, if any.
     pub fn left(&mut self, now: Instant, head: &mut [u8]) -> Option<&[u8]> {
         let SignalHost { signalling, up, down, events, ack, .. } = self;
         cut(head);
@@ -147,7 +150,9 @@ impl SignalHost {
         alone(head, &signal, ack)
     }
 
-    /// A whole packet arrives; true if it may have changed, though not in its length: the kernel has read its headers.
+    /// Handles a whole packet that arrives.
+    ///
+    /// Returns true if it may have changed; its length stays, because the kernel has parsed its headers.
     pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> bool {
         let SignalHost { signalling, up, down, events, .. } = self;
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
@@ -157,42 +162,46 @@ impl SignalHost {
         true
     }
 
-    /// What has become of grants: [`Event::Granted`] and [`Event::Withdrawn`] alone.
+    /// Returns the next change of a grant: only [`Event::Granted`] or [`Event::Withdrawn`].
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Does what time demands.
+    /// Runs all timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.signalling.handle_timeout(now, &mut self.events);
     }
 
-    /// When [`SignalHost::handle_timeout`] or [`SignalHost::look`] is due; `None`: there is no flow.
+    /// Returns the next time for [`SignalHost::handle_timeout`] or [`SignalHost::look`].
+    ///
+    /// Returns `None` without flows.
     pub fn next_timeout(&self) -> Option<Instant> {
         let sweep = self.signalling.next_timeout()?;
         Some(sweep.min(self.up.next_look()).min(self.down.next_look()))
     }
 
-    /// How it stands.
+    /// Returns the state of signalling.
     pub fn status(&self, now: Instant) -> SignalStatus {
         let offers = [(PEER, Some(&self.up))].into_iter();
         self.signalling.room().map_or_else(SignalStatus::default, |room| room.status(now, offers))
     }
 }
 
-/// The interface each way. Flows that ask get an equal share at least, whatever those do that do not.
+/// Returns the interface as two bundles. Flows that ask get at least an equal share, whatever the other flows do.
 fn bundles(link: &HostLink, round_trip: Duration) -> (Bundle, Bundle) {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
     let up = Bundle { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
     (up, Bundle { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up })
 }
 
-/// How far a TCP stream has come. It begins anew every 4 GiB, and the flow then seems for once to have sent nothing.
+/// Returns the position of a TCP stream. It wraps every 4 GiB, and the flow then seems once to have sent nothing.
 fn position(packet: &IpView<'_>) -> u64 {
     packet.tcp().map_or(0, |tcp| u64::from(tcp.seq))
 }
 
-/// How long a packet may become. What TCP has to say can go before it; UDP has no such way.
+/// Returns the length to which a packet may grow.
+///
+/// A TCP signal can leave in a separate packet, but a UDP signal cannot.
 fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     match (packet.protocol, packet.version) {
         (protocol::TCP, IpVersion::V4) => mtu.min(PATH_MTU_V4),
@@ -201,7 +210,7 @@ fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     }
 }
 
-/// Has the beginning of a packet claim no more than there is of it.
+/// Shortens the length field of a packet's first bytes to the number of bytes present.
 fn cut(head: &mut [u8]) {
     let len = head.len() as u16;
     let (at, most) =
@@ -211,7 +220,9 @@ fn cut(head: &mut [u8]) {
     }
 }
 
-/// Has `write` write a packet with up to `added` bytes more; false: it stays as it is.
+/// Replaces a packet by the output of `write`, with up to `added` more bytes.
+///
+/// Returns false if `write` fails and the packet stays.
 fn replace<E>(packet: &mut Vec<u8>, added: usize, write: impl FnOnce(&[u8], &mut [u8]) -> Result<usize, E>) -> bool {
     let mut out = vec![0; packet.len() + added];
     let Ok(len) = write(packet, &mut out) else { return false };
@@ -220,7 +231,7 @@ fn replace<E>(packet: &mut Vec<u8>, added: usize, write: impl FnOnce(&[u8], &mut
     true
 }
 
-/// An ACK that carries the signal.
+/// Returns a separate ACK that carries the signal.
 fn alone<'a>(packet: &[u8], signal: &weft_wire::er_sig::Signal, out: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     out.resize(packet.len() + ADDED_LEN, 0);
     let len = write_ack(packet, signal, out)?;

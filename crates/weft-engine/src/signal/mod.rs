@@ -1,9 +1,10 @@
-//! In-band QoS signalling of the default VPN's flows (papers 001, 002): what packets from and to the TUN device say of rates.
+//! In-band QoS signalling for the default VPN's flows (papers 001, 002).
 //!
-//! Toward each peer this node is one router, whose link is the bundle of paths: [`offer`] says what it grants, [`router`] lowers what passes
-//! to that, ER-SIG and Quick-Start alike. For hosts that do not speak it, it is an [`agent`]: it asks for the flows of its rules
-//! ([`asking`]), and answers for those behind it ([`answering`]). What is granted becomes an event.
-//! A [`host`] is the same without a node: its link is an interface.
+//! Packets from and to the TUN device carry the rates. Toward each peer this node acts as one router whose link is
+//! the bundle of paths. [`offer`] computes the rates that it grants. [`router`] lowers passing signals to them, both
+//! ER-SIG and Quick-Start. For hosts without signalling, the node acts as an [`agent`]. It asks for the flows of its
+//! rules ([`asking`]) and answers requests toward its hosts ([`answering`]). Each change of a grant becomes an event.
+//! A [`host`] does the same without a node, with an interface as its link.
 
 mod agent;
 mod answering;
@@ -40,50 +41,52 @@ use weft_wire::ip::{FlowKey, IpView, TcpFlags, has_options, protocol};
 
 pub(crate) use packet::{add, answer, bare_ack};
 
-/// Grants and bookings that end are looked for so often.
+/// Interval of the search for grants and reservations that have ended.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// What changes for a flow that starts here.
+/// A change of the grant of a flow that starts at this node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Change {
     Granted(Grant),
     Withdrawn(FlowKey),
 }
 
-/// Where and when a signal passes, and who wants to know what comes of it.
+/// Context of one signal: the time, the peer, its offer and the event queue.
 pub(crate) struct Place<'a> {
     pub(crate) now: Instant,
     pub(crate) peer: PeerId,
     pub(crate) offer: &'a mut Offer,
-    /// What the way in from the peer grants, where that is this node's to say.
+    /// Offer of the receiving direction, if this node grants it.
     pub(crate) inward: Option<&'a mut Offer>,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
 
-/// Signalling, if it is wanted at all.
+/// In-band signalling, if it is configured.
 #[derive(Default)]
 pub(crate) struct Signalling(Option<Box<Room>>);
 
-/// All that signalling knows, but for what each peer's bundle grants.
+/// State of signalling, except for the offers of the peers' bundles.
 pub(crate) struct Room {
     config: SignalConfig,
-    /// The node as signals name it.
+    /// Identifier of this node in signals.
     node: u16,
     rng: Rng,
     asking: Asking,
     answering: Answering,
     quick_answers: QuickAnswers,
     deaf: Deaf,
-    /// The flows of all three.
+    /// Flows of `asking`, `answering` and `quick_answers`.
     filter: Filter,
     totals: SignalTotals,
-    /// What ends here is not cut out but overwritten: who handed the packet over remembers where its parts begin.
+    /// True if a signal that ends here is overwritten instead of cut out.
+    ///
+    /// The kernel has then already parsed the packet.
     keeps_length: bool,
     next_sweep: Instant,
 }
 
 impl Signalling {
-    /// Begins anew with another configuration; with the same one all goes on. True if offers are to be forgotten.
+    /// Restarts signalling if the configuration changed. Returns true if the peers' offers must be forgotten.
     pub(crate) fn set(
         &mut self,
         now: Instant,
@@ -127,7 +130,7 @@ impl Signalling {
         self.0.as_deref_mut()
     }
 
-    /// Does what time demands.
+    /// Runs all timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant, events: &mut VecDeque<Event>) {
         if let Some(room) = self.0.as_mut().filter(|room| now >= room.next_sweep) {
             room.next_sweep = now + SWEEP;
@@ -141,7 +144,7 @@ impl Signalling {
         }
     }
 
-    /// When [`Signalling::handle_timeout`] is due.
+    /// Returns the time at which [`Signalling::handle_timeout`] is due.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let room = self.0.as_ref()?;
         let is_empty = room.asking.is_empty() && room.answering.is_empty() && room.quick_answers.is_empty();
@@ -150,8 +153,9 @@ impl Signalling {
 }
 
 impl Room {
-    /// Whether a packet from the TUN device is any of signalling's business: it carries something, is of a flow that is signalled, or
-    /// begins one that may be.
+    /// True if signalling must process a packet from the TUN device.
+    ///
+    /// The packet has options, belongs to a signalled flow, or begins a flow that may become one.
     #[inline]
     pub(crate) fn concerns(&self, packet: &IpView<'_>, flow: &FlowKey) -> bool {
         has_options(packet.bytes)
@@ -159,17 +163,17 @@ impl Room {
             || (self.filter.may_contain(flow) && self.knows(&flow.five_tuple()))
     }
 
-    /// What a new bundle is to know of the configuration.
+    /// Returns the configuration, for a new offer.
     pub(crate) fn config(&self) -> &SignalConfig {
         &self.config
     }
 
-    /// A number drawn by chance.
+    /// Returns a random number.
     pub(crate) fn draw(&mut self) -> u64 {
         self.rng.next_u64()
     }
 
-    /// Whether a packet may be the first of a flow that some rule is for: a SYN, or any of UDP.
+    /// True if a packet may begin a flow to which a rule applies: a TCP SYN, or any UDP packet.
     fn may_ask_for(&self, packet: &IpView<'_>) -> bool {
         let mut rules = self.config.rules.iter().filter(|rule| rule.protocol == packet.protocol);
         match packet.protocol {
@@ -183,12 +187,14 @@ impl Room {
         self.asking.contains(flow) || self.answering.contains(flow) || self.quick_answers.contains(flow)
     }
 
-    /// The flow of a signal as its first sender sees it, if its tag is right; `None` counts as forged.
+    /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong.
+    ///
+    /// The latter counts as forged.
     fn flow_of(&mut self, packet: FlowKey, signal: &Signal) -> Option<FlowKey> {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {
             Message::Response => Some(packet.reversed()).filter(is_right),
-            // It goes on to the receiver, who sends it back.
+            // A reject continues to the receiver, which returns it.
             Message::Reject => {
                 let back = packet.reversed();
                 let is_answer = self.asking.contains(&back);
@@ -206,7 +212,7 @@ fn is_first(flags: TcpFlags) -> bool {
     flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK)
 }
 
-/// Puts a new grant in the place of an old one: what is worth telling.
+/// Replaces a grant. Returns the change, if it is worth a report.
 fn renew(old: &mut Option<Grant>, now: Instant, flow: FlowKey, new: Option<Grant>) -> Option<Change> {
     match (old.as_ref(), new) {
         (Some(before), Some(grant)) if before.is_as_good(&grant, now) => None,

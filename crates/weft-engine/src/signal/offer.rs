@@ -1,4 +1,7 @@
-//! What a peer's bundle of paths grants to flows toward it.
+//! The rates that a peer's bundle of paths grants to flows toward it.
+//!
+//! A controller (PI or ERICA+) computes the share of available rate. Guaranteed rates are booked. The bundle's state
+//! is read at intervals of a quarter of the RTT.
 
 use super::config::{RateController, SignalConfig};
 use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
@@ -11,30 +14,31 @@ use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::QuickRate;
 
-/// η: the part of the capacity aimed at.
+/// Target utilization η of the capacity.
 const UTILIZATION: f64 = 0.95;
-/// Flows with a booking at most.
+/// Most flows with a reservation.
 const MAX_BOOKINGS: usize = 4_096;
-/// How slowly more capacity is believed, in round trips; less is at once.
+/// RTTs over which an increase of the capacity is accepted. A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
-/// Looks are so far apart: a quarter of the round trip, within these.
+/// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
 const LOOK_MIN: Duration = Duration::from_millis(10);
+/// Longest interval between two reads of the bundle.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
-/// A bundle as it is now.
+/// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bundle {
-    /// What its usable paths have been seen to carry of inner packets,
+    /// Inner-packet rate that the usable paths were seen to carry.
     pub(crate) carried: Rate,
-    /// and what may be offered to them to see whether they carry more.
+    /// Rate that may be offered, to discover whether the paths carry more.
     pub(crate) offered: Rate,
-    /// Bytes sent in all,
+    /// Bytes sent so far.
     pub(crate) sent_bytes: u64,
-    /// and those that wait.
+    /// Bytes that wait.
     pub(crate) queued_bytes: u64,
-    /// The mean round trip of its paths.
+    /// Mean RTT of the paths.
     pub(crate) round_trip: Duration,
-    /// Flows that share it, where the queue keeps them apart; zero: it does not.
+    /// Flows that share the bundle, or zero if the queue does not separate flows.
     pub(crate) flows: u32,
 }
 
@@ -44,7 +48,7 @@ enum Controller {
     Erica(Erica),
 }
 
-/// See the module.
+/// The offer of one bundle.
 #[derive(Debug)]
 pub(crate) struct Offer {
     kind: RateController,
@@ -53,15 +57,17 @@ pub(crate) struct Offer {
     bookings: Bookings<FlowKey>,
     quick_start: QuickStartLink,
     carried: Rate,
-    /// What is granted from: what is offered, believed slowly.
+    /// Capacity from which rates are granted: the offered rate, with increases accepted slowly.
     capacity: Rate,
     round_trip: Duration,
-    /// What a queue that keeps flows apart gives each of them whatever the others do, so that nobody is granted less.
+    /// Least grant: the share that a flow-separating queue gives each flow, whatever the others do.
     least: Rate,
     looked_at: Instant,
     next_look: Instant,
     asked_at: Instant,
-    /// Bytes that had come for it by the last look, but for those the queue dropped.
+    /// Bytes that had arrived for the bundle at the last read.
+    ///
+    /// Bytes that the queue dropped are not counted.
     arrived_bytes: u64,
     askers: Askers<FlowKey>,
 }
@@ -86,17 +92,17 @@ impl Offer {
         }
     }
 
-    /// Whether it is time for [`Offer::look`].
+    /// True if [`Offer::look`] is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next_look
     }
 
-    /// When that is.
+    /// Returns the time at which [`Offer::look`] is due.
     pub(crate) fn next_look(&self) -> Instant {
         self.next_look
     }
 
-    /// Takes a look at the bundle.
+    /// Updates the offer from the bundle's present state.
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.look(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
@@ -123,12 +129,14 @@ impl Offer {
         }
     }
 
-    /// Forgets bookings that have expired.
+    /// Forgets reservations that have expired.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.bookings.expire(now);
     }
 
-    /// A signal passes toward the peer in its flow's `direction`, of which `sent_bytes` came in all.
+    /// Lowers a signal that passes toward the peer in its flow's `direction`.
+    ///
+    /// `sent_bytes` of the flow arrived so far.
     pub(crate) fn on_signal(
         &mut self,
         now: Instant,
@@ -146,7 +154,7 @@ impl Offer {
             return self.bookings.on_signal(now, flow, signal, direction, Rate::ZERO, node);
         }
         if now - self.asked_at > FORGOTTEN_AFTER {
-            // What the controller came to is of others.
+            // The controller's result belongs to earlier flows.
             self.controller = controller(self.kind, now, self.capacity);
         }
         self.asked_at = now;
@@ -162,7 +170,9 @@ impl Offer {
         self.bookings.on_signal(now, flow, signal, direction, share.max(self.least).min(left), node)
     }
 
-    /// What of `free` is guaranteed to a flow that asks, or its ceiling: that is not reserved, but above what there is it would be none.
+    /// Returns the part of `free` that is guaranteed to a requesting flow.
+    ///
+    /// Without a guarantee it is the flow's ceiling, which is lowered to `free` and not reserved.
     fn would_guarantee(&self, flow: &FlowKey, signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
         let rates = match direction {
             Direction::Forward => &mut signal.forward,
@@ -177,29 +187,29 @@ impl Offer {
         ceiling.rate().unwrap_or_default()
     }
 
-    /// What a Quick-Start request is granted.
+    /// Returns the rate granted to a Quick-Start request.
     pub(crate) fn approve(&mut self, asked: QuickRate) -> QuickRate {
         let free = self.carried.bps().saturating_sub(self.bookings.booked().bps());
         self.quick_start.approve(Rate::from_bps(free), asked)
     }
 
-    /// The most that rates toward the peer may come to.
+    /// Returns the largest rates that flows toward the peer may get.
     pub(crate) fn most(&self) -> Rates {
         let capacity = Rate16::floor(self.capacity);
         Rates { available: capacity, guaranteed: capacity }
     }
 
-    /// The mean round trip of the peer's paths, as of the last look.
+    /// Returns the mean RTT of the peer's paths at the last read.
     pub(crate) fn round_trip(&self) -> Duration {
         self.round_trip
     }
 
-    /// What is guaranteed in all.
+    /// Returns the total of guaranteed rates.
     pub(crate) fn booked(&self) -> Rate {
         self.bookings.booked()
     }
 
-    /// The capacity granted from.
+    /// Returns the capacity from which rates are granted.
     pub(crate) fn capacity(&self) -> Rate {
         self.capacity
     }
@@ -211,7 +221,7 @@ impl Offer {
         }
     }
 
-    /// Less capacity is believed at once, more slowly.
+    /// Accepts a lower capacity at once, and a higher one slowly.
     fn believe(&mut self, now: Instant, capacity: Rate) {
         let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
         let believed_after = (self.round_trip * BELIEVED_AFTER).max(LOOK_MIN);
@@ -221,7 +231,7 @@ impl Offer {
     }
 }
 
-/// A controller that knows of no flow yet.
+/// Returns a controller without flows.
 fn controller(kind: RateController, now: Instant, capacity: Rate) -> Controller {
     match kind {
         RateController::Pi => {

@@ -1,4 +1,4 @@
-//! Signals into packets: as TUN devices hand them over, behind a virtio-net header, and into packets of their own.
+//! Writes signals into TUN packets behind a virtio-net header, and into separate packets.
 
 use weft_core::pool::{BufId, Pool};
 use weft_wire::WireError;
@@ -10,12 +10,12 @@ use weft_wire::quick_start::Response;
 use weft_wire::super_packet::{SuperPacket, partial_l4_checksum};
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
-/// A packet that may carry a signal is no longer than this with it.
+/// Longest packet that may carry a signal, including the signal, in bytes.
 const LONGEST: usize = 2_000;
-/// Headers without payload are no longer than this.
+/// Most bytes of headers without payload.
 const HEADER_MAX: usize = 256;
 
-/// Puts a signal into the packet of `len` bytes in a buffer.
+/// Adds a signal to the packet of `len` bytes in a buffer.
 pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         if vnet.needs_csum() {
@@ -25,7 +25,7 @@ pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> R
     })
 }
 
-/// Puts the answer to a Quick-Start request into the SYN/ACK of `len` bytes in a buffer.
+/// Adds the answer to a Quick-Start request to the SYN/ACK of `len` bytes in a buffer.
 pub(crate) fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Response) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
@@ -33,7 +33,9 @@ pub(crate) fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Respons
     })
 }
 
-/// Has `write` write the packet of `len` bytes in a buffer anew, with a longer header.
+/// Replaces the packet of `len` bytes in a buffer by the output of `write`.
+///
+/// The output has a longer header.
 fn lengthen(
     pool: &mut Pool,
     buf: BufId,
@@ -51,8 +53,10 @@ fn lengthen(
     SuperPacket::parse(&vnet, bytes.get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + longer).ok_or(WireError::NoRoom)?)
 }
 
-/// Makes an ACK without payload that carries a signal, of the header of a TCP packet which is too long to carry it itself; the packet
-/// follows. Its buffer, for the caller to release.
+/// Builds an ACK without payload that carries a signal.
+///
+/// Its header is that of a TCP packet that is too long to carry the signal. The packet follows the ACK. The caller
+/// must release the returned buffer.
 pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
     let buf = pool.alloc_small()?;
     let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);
@@ -67,7 +71,7 @@ pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Optio
     shape.map(|shape| (buf, shape))
 }
 
-/// Writes such an ACK to `out`: its length.
+/// Writes such an ACK to `out`. Returns its length.
 pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;
@@ -78,7 +82,7 @@ pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Optio
     insert(header, signal, out).ok()
 }
 
-/// Lengths, flags and checksums of a header whose payload was cut off.
+/// Sets lengths, flags and checksums of a header whose payload was cut off.
 fn finish_bare(packet: &mut [u8], ip_len: usize) -> Result<(), WireError> {
     let len = packet.len();
     write(packet, ip_len + 13, &[TcpFlags::ACK])?;

@@ -1,4 +1,6 @@
-//! Quick-Start requests (RFC 4782) to hosts here that do not speak it: what their SYN/ACKs are to answer (§4.3).
+//! Answers to Quick-Start requests (RFC 4782) for hosts without support for it.
+//!
+//! Their SYN/ACKs carry the answer (§4.3).
 
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
@@ -6,20 +8,20 @@ use weft_units::{Duration, Instant};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags};
 use weft_wire::quick_start::{QuickRate, QuickStart, Response};
 
-/// Requests that wait at most; those beyond go on to their hosts.
+/// Most requests whose answer waits. Further requests are passed to their hosts.
 const MAX_WAITING: usize = 4_096;
-/// A SYN/ACK later than this answers a repeated SYN, which may have met another network.
+/// Longest wait for the SYN/ACK. A later one answers a retransmitted SYN, which may have taken another route.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// What a SYN/ACK is to say.
+/// Answer that a SYN/ACK should carry.
 struct Due {
     response: Response,
-    /// The acknowledgement number of the SYN/ACK.
+    /// Acknowledgement number of the SYN/ACK.
     ack: u32,
     ends: Instant,
 }
 
-/// All of them, by the five-tuple of the SYN/ACKs.
+/// All waiting answers, by the five-tuple of the SYN/ACKs.
 pub(super) struct QuickAnswers {
     flows: HashMap<FlowKey, Due, SeededState>,
 }
@@ -41,7 +43,9 @@ impl QuickAnswers {
         self.flows.keys()
     }
 
-    /// A request came, of which `rate` is left: the flow of the SYN/ACK that will answer; `None` if that will be nobody's business here.
+    /// Notes a request that was lowered to `rate`.
+    ///
+    /// Returns the flow of the SYN/ACK that will answer it, or `None` if this node does not answer.
     pub(super) fn on_request(
         &mut self,
         now: Instant,
@@ -59,7 +63,7 @@ impl QuickAnswers {
         Some(back)
     }
 
-    /// The answer that a packet is to carry. It is given once: one that is lost is not repeated (§4.3).
+    /// Removes and returns the answer that a packet should carry. An answer that is lost is not repeated (§4.3).
     pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<Response> {
         if self.flows.is_empty() {
             return None;
@@ -69,7 +73,7 @@ impl QuickAnswers {
         (due.ack == tcp.ack && now < due.ends).then_some(due.response)
     }
 
-    /// Forgets those whose time is over.
+    /// Forgets answers that have expired.
     pub(super) fn expire(&mut self, now: Instant) {
         self.flows.retain(|_, due| now < due.ends);
     }

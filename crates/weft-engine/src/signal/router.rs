@@ -1,4 +1,4 @@
-//! What passes is lowered to what this node grants.
+//! The router role: lowers the rates in passing signals to those that this node grants.
 
 use super::{Offer, Place, Room};
 use core::net::IpAddr;
@@ -9,7 +9,7 @@ use weft_wire::ip::{FlowKey, IpView};
 use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
 
 impl Room {
-    /// A whole packet leaves for a peer, of whose flow `sent_bytes` left before.
+    /// Processes the signals of a whole packet that leaves for a peer. `sent_bytes` of its flow left earlier.
     pub(crate) fn pass_out(&mut self, place: &mut Place<'_>, packet: &mut [u8], sent_bytes: u64) {
         let Ok(view) = IpView::parse(packet) else { return };
         let (flow, lowered) = (view.flow_key().five_tuple(), self.ttl_lowered(view.src));
@@ -18,7 +18,7 @@ impl Room {
         {
             signal.qttl = signal.qttl.wrapping_sub(lowered);
             self.lower(place, flow, &mut signal, sent_bytes);
-            // It was read from there.
+            // The update cannot fail, because the signal was parsed at this position.
             let _ = carriage::update(packet, at, &signal);
         }
         if self.config.quick_start
@@ -38,13 +38,13 @@ impl Room {
         }
     }
 
-    /// A signal of `flow` leaves for a peer: its rates fall to what the paths there grant.
+    /// Lowers a signal of `flow` that leaves for a peer to the rates that the paths grant.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
         let verdict = pass(place.offer, place.now, flow, signal, sent_bytes, self.node);
         self.refuse_if(verdict, signal);
     }
 
-    /// A signal of `flow` arrived: the same where the way in grants, too.
+    /// Lowers a signal of `flow` that arrived, if this node grants the receiving direction as well.
     fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
         if let Some(inward) = &mut place.inward {
             let verdict = pass(inward, place.now, flow, signal, received_bytes, self.node);
@@ -59,8 +59,9 @@ impl Room {
         }
     }
 
-    /// A whole packet came from a peer, of whose flow `received_bytes` came before: bytes by which it now begins later, because what it
-    /// carried ends here.
+    /// Processes the signals of a whole packet from a peer. `received_bytes` of its flow arrived earlier.
+    ///
+    /// Returns the number of bytes by which the packet's start moves, because a signal in it ended here.
     pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
@@ -80,17 +81,19 @@ impl Room {
         taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
     }
 
-    /// A signal ends here: bytes by which its packet now begins later.
+    /// Removes a signal that ends here. Returns the number of bytes by which the packet's start moves.
     fn take_out(&self, packet: &mut [u8]) -> usize {
         if self.keeps_length {
-            // It was read from there.
+            // The update cannot fail, because the signal was parsed from this packet.
             let _ = carriage::blank(packet);
             return 0;
         }
         carriage::remove(packet).unwrap_or(0)
     }
 
-    /// A Quick-Start request from a peer ends here if it is answered for its receiver; else this machine lowers its TTL with the packet's.
+    /// Handles a peer's Quick-Start request.
+    ///
+    /// It ends here if this node answers for the receiver; otherwise its TTL is lowered like the packet's.
     fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
         let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
         if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
@@ -116,25 +119,29 @@ impl Room {
         0
     }
 
-    /// What a packet that leaves is to answer to a Quick-Start request, if it is a SYN/ACK.
+    /// Returns the Quick-Start answer that a leaving packet should carry, if it is a SYN/ACK.
     pub(crate) fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
         let answer = self.quick_answers.take(now, &IpView::parse(packet).ok()?)?;
         self.totals.quick_start_answered += 1;
         Some(answer)
     }
 
-    /// Bookings on the way back to the peer that a signal from there confirms or frees.
+    /// Updates the reservations toward a peer that the peer's signal confirms or releases.
     fn settle(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal) {
         let direction = if signal.message == Message::Response { Direction::Forward } else { Direction::Reverse };
         let _ = place.offer.on_signal(place.now, flow, signal, direction, 0, self.node);
     }
 
-    /// By how much this machine's kernel lowers the TTL of what comes from or goes to `address`: it forwards what is not its own.
+    /// Returns the amount by which the kernel lowers the TTL of packets from or to `address`.
+    ///
+    /// The kernel forwards packets that are not its own.
     fn ttl_lowered(&self, address: IpAddr) -> u8 {
         u8::from(!self.config.own_addresses.contains(&address))
     }
 
-    /// What is granted to flows toward a peer, here and on behalf of hosts here.
+    /// Returns the total rate granted to flows toward a peer.
+    ///
+    /// It includes flows requested here and flows answered for hosts.
     pub(super) fn granted(&self, peer: PeerId) -> u64 {
         let asked = self.asking.iter().filter(|(_, asked)| asked.peer == peer).filter_map(|(_, asked)| asked.grant);
         let answered = self.answering.iter().filter(|(_, answer)| answer.peer == peer);
@@ -142,7 +149,9 @@ impl Room {
     }
 }
 
-/// A signal of `flow` passes a link: its rates fall to what that grants. Nobody lowers the packet's TTL here, so its QTTL stays.
+/// Lowers a signal of `flow` to the rates that a link grants.
+///
+/// Its QTTL stays, because the packet's TTL does not change here.
 fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> Verdict {
     let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
     let qttl = signal.qttl;

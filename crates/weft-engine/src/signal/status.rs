@@ -1,4 +1,4 @@
-//! How signalling stands, for people and machines.
+//! State of signalling, for status output and metrics.
 
 use super::{Grant, Offer, Room};
 use crate::node::Engine;
@@ -7,66 +7,66 @@ use alloc::vec::Vec;
 use weft_units::{Duration, Instant, PeerId, Rate};
 use weft_wire::ip::FlowKey;
 
-/// Flows listed at most.
+/// Most flows that are listed.
 const FLOWS_SHOWN: usize = 64;
 
-/// Counters since signalling began.
+/// Counters since signalling started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SignalTotals {
-    /// Flows this node asked for.
+    /// Flows for which this node asked.
     pub asked: u64,
-    /// Grants told, renewals with another rate too.
+    /// Reported grants, including renewals with another rate.
     pub granted: u64,
-    /// Requests that were rejected, and grants that were taken back.
+    /// Rejected requests, and withdrawn grants.
     pub refused: u64,
-    /// Flows for which no answer came.
+    /// Flows whose requests got no answer.
     pub given_up: u64,
-    /// Signals whose tag was wrong: they were left alone.
+    /// Signals with a wrong tag, which were left unchanged.
     pub forged: u64,
-    /// Quick-Start requests granted, lowered ones too.
+    /// Quick-Start requests granted, including lowered ones.
     pub quick_start_granted: u64,
     /// Quick-Start requests refused.
     pub quick_start_refused: u64,
-    /// Quick-Start requests answered for hosts here.
+    /// Quick-Start requests answered for hosts behind this node.
     pub quick_start_answered: u64,
 }
 
-/// A flow that is signalled on behalf of a host here.
+/// A flow that is signalled on behalf of a host behind this node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignalFlow {
-    /// Its packets' five-tuple.
+    /// The flow's five-tuple.
     pub flow: FlowKey,
-    /// The peer it goes to.
+    /// The peer to which the flow goes.
     pub peer: PeerId,
-    /// The rule this node asks for it by; `None`: the other end asked.
+    /// The rule by which this node asks. `None`: the remote end asked.
     pub rule: Option<String>,
-    /// What is granted, and for how long unless it is renewed.
+    /// The granted rate, and the time until it ends unless renewed.
     pub grant: Option<(Rate, Duration)>,
 }
 
-/// What a peer's bundle has granted.
+/// Grants of a peer's bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignalPeer {
     /// The peer.
     pub peer: PeerId,
-    /// What is granted from: nothing before the paths' controllers know.
+    /// Capacity from which rates are granted. Zero until the paths' rates are known.
     pub capacity: Rate,
-    /// Granted to flows that are signalled here, in all.
+    /// Total rate granted to flows that are signalled here.
     pub granted: Rate,
-    /// Guaranteed, to whomever.
+    /// Total rate guaranteed to any flow.
     pub guaranteed: Rate,
 }
 
-/// How signalling stands.
+/// State of signalling.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SignalStatus {
-    /// Counters.
+    /// Counters since signalling started.
     pub totals: SignalTotals,
-    /// Flows signalled here,
+    /// Number of flows signalled here.
     pub flows: usize,
-    /// and some of them.
+    /// Some of those flows.
     pub shown: Vec<SignalFlow>,
-    /// The peers.
+    /// State of each peer's bundle.
     pub peers: Vec<SignalPeer>,
 }
 
@@ -114,7 +114,7 @@ impl Room {
 }
 
 impl Engine {
-    /// How signalling stands; `None` where it is not wanted.
+    /// Returns the state of signalling, or `None` if it is not configured.
     pub fn signal_status(&self, now: Instant) -> Option<SignalStatus> {
         let offers = self.peers.iter().map(|peer| (peer.id, peer.offer()));
         self.signal.room().map(|room| room.status(now, offers))

@@ -1,4 +1,7 @@
-//! Peers that come by certificate: who may join, and when they go.
+//! Peers that join by certificate: admission, renewal and removal.
+//!
+//! A certificate must be signed by the network's root and not revoked. Its name and prefixes must not conflict with
+//! configured peers, with other peers or with this machine's networks. Only then does its owner become a peer.
 
 use super::{CertifiedPeer, Clash, Outside, Rejection, Revocations, Trust, TrustConfig};
 use crate::config::{PeerConfig, Prefix};
@@ -13,32 +16,32 @@ use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcom
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Peers that came by certificate at most.
+/// Most peers that joined by certificate.
 const MAX_CERTIFIED: usize = 4_096;
-/// One without a session is forgotten after this.
+/// Time without a session after which such a peer is removed.
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
-/// The same where the overlay finds it again when it is there.
+/// Time without a session after which such a peer is removed, if the overlay can find it again.
 const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
-/// How often they are looked after.
+/// Interval of the checks of these peers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A node that goes on trying is reported as refused so often.
+/// Interval between two reports about one refused node that keeps trying.
 const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// Refused nodes remembered, so that each is not reported at every try.
+/// Most refused nodes remembered, so that each attempt is not reported.
 const MAX_REFUSALS: usize = 256;
 
-/// A peer that came by certificate.
+/// A peer that joined by certificate.
 pub(super) struct Certified {
     pub(super) certificate: Certificate,
-    /// Since when there has been no session; none while there is one.
+    /// Time since which there is no session; `None` while there is one.
     alone_since: Option<Instant>,
 }
 
-/// Who was refused lately, and when that was reported.
+/// Recently refused nodes, and the time at which each was reported.
 #[derive(Default)]
 pub(super) struct Refusals(Vec<(PublicKey, Instant)>);
 
 impl Refusals {
-    /// Whether to report it.
+    /// Notes a refusal. Returns true if it must be reported.
     fn are_news(&mut self, now: Instant, key: PublicKey) -> bool {
         self.0.retain(|(_, at)| now - *at < REPORT_INTERVAL);
         let is_new = self.0.len() < MAX_REFUSALS && !self.0.iter().any(|(known, _)| *known == key);
@@ -66,7 +69,7 @@ impl Trust {
         })
     }
 
-    /// Whether a certificate holds now.
+    /// Checks that a certificate is valid now.
     fn check(&self, now: Instant, config: &TrustConfig, certificate: &Certificate) -> Result<(), CertificateError> {
         config.root.check(certificate, self.unix_s(now))?;
         if self.revocations.has(&certificate.claims().public_key) && !planted::is(Fault::RevokedMayJoin) {
@@ -75,13 +78,13 @@ impl Trust {
         Ok(())
     }
 
-    /// For how many seconds a certificate still holds, if it does now.
+    /// Returns the number of seconds for which a certificate stays valid, if it is valid now.
     pub(crate) fn holds_for_s(&self, now: Instant, certificate: &Certificate) -> Option<u64> {
         self.check(now, self.config.as_ref()?, certificate).ok()?;
         Some(certificate.claims().not_after_unix_s - self.unix_s(now))
     }
 
-    /// Those whose time is over, and why.
+    /// Returns the peers to remove, with the reason: expired certificate, or no session for `keep`.
     fn leaving(&mut self, now: Instant, peers: &[Peer], keep: Duration) -> Vec<(PeerId, &'static str)> {
         let unix_s = self.unix_s(now);
         let leaves = |(id, certified): (&PeerId, &mut Certified)| {
@@ -101,8 +104,10 @@ impl Trust {
 }
 
 impl Engine {
-    /// Trusts certificates by `config` from now on, or none. `unix_s` is the wall clock in seconds since 1970. With another root key
-    /// all who came by certificate go, and revocations are forgotten; configured peers that were revoked stay barred.
+    /// Sets the trust configuration, or none. `unix_s` is the wall clock in seconds since 1970.
+    ///
+    /// With another root key, all peers that joined by certificate are removed and revocations are forgotten.
+    /// Configured peers that were revoked stay barred.
     pub fn set_trust(&mut self, now: Instant, unix_s: u64, mut config: Option<TrustConfig>) {
         self.set_unix_time(now, unix_s);
         self.sessions.set_certificate(config.as_ref().and_then(|config| config.certificate.as_ref()));
@@ -127,7 +132,9 @@ impl Engine {
         }
     }
 
-    /// Says what lies outside the network. A peer that came by certificate and claims some of this machine's networks goes.
+    /// Sets the networks and addresses outside the network.
+    ///
+    /// A certified peer whose prefix covers a network of this machine is removed.
     pub fn set_outside(&mut self, now: Instant, outside: Outside) {
         if self.trust.outside == outside {
             return;
@@ -140,8 +147,11 @@ impl Engine {
         leaving.into_iter().for_each(|peer| self.dismiss(now, peer, "its prefix covers a network of this machine"));
     }
 
-    /// What claims take away from this machine; `source` is where they came from. Addresses that paths moved to and that are not proved
-    /// do not count, for anybody can name them.
+    /// Returns the first conflict of claims with this machine's networks or outer addresses.
+    ///
+    /// `source` is the sender's address.
+    ///
+    /// An unproven address of a moved path does not count, because anybody can forge it.
     fn taken_from_outside(&self, claims: &Claims, source: Option<IpAddr>) -> Option<Rejection> {
         let paths = self.peers.iter().flat_map(|peer| &peer.paths);
         let proved = paths.filter(|path| path.proof.is_proven() && !is_route(&path.remote));
@@ -151,13 +161,13 @@ impl Engine {
         prefixes(claims).find_map(|prefix| Some(Rejection::Outside { prefix, clash: clash(prefix)? }))
     }
 
-    /// Tells the wall clock, in seconds since 1970: at the start, and when it was set.
+    /// Sets the wall clock, in seconds since 1970. Call it at the start and after clock changes.
     pub fn set_unix_time(&mut self, now: Instant, unix_s: u64) {
         self.trust.clock = (now, unix_s);
         self.sessions.set_unix_time(now, unix_s.saturating_mul(1_000_000_000));
     }
 
-    /// The peers that came by certificate, by number.
+    /// Returns the peers that joined by certificate, by number.
     pub fn certified_peers(&self) -> impl Iterator<Item = CertifiedPeer<'_>> {
         self.trust
             .certified
@@ -165,7 +175,9 @@ impl Engine {
             .map(|(peer, certified)| CertifiedPeer { peer: *peer, certificate: &certified.certificate })
     }
 
-    /// Whether whoever shows this certificate may be a peer; `known` already is one by an earlier certificate.
+    /// Checks whether the owner of a certificate may be a peer.
+    ///
+    /// `known` is the peer that it already is by an earlier certificate.
     fn may_join(
         &self,
         now: Instant,
@@ -191,12 +203,14 @@ impl Engine {
         self.others(known).try_for_each(|other| self.is_apart(claims, other))
     }
 
-    /// The peers there are, but for `known`.
+    /// Returns all peers except `known`.
     fn others(&self, known: Option<PeerId>) -> impl Iterator<Item = &Peer> {
         self.peers.iter().filter(move |peer| Some(peer.id) != known && self.is_present(peer))
     }
 
-    /// Whether claims leave another peer what it has. Inside a prefix of a configured one there is room, as in the configuration.
+    /// Checks that claims do not conflict with another peer.
+    ///
+    /// A prefix within a configured peer's prefix is allowed, as in the configuration.
     fn is_apart(&self, claims: &Claims, other: &Peer) -> Result<(), Rejection> {
         if other.config.name == claims.name {
             return Err(Rejection::Name);
@@ -211,8 +225,9 @@ impl Engine {
         }
     }
 
-    /// Answers the initiation of a stranger that came from `source` and showed a certificate, if it may be a peer. `answer` hands the
-    /// initiation in again.
+    /// Answers the initiation of a stranger at `source` if its certificate makes it a peer.
+    ///
+    /// `answer` processes the initiation again.
     pub(crate) fn introduce(
         &mut self,
         now: Instant,
@@ -241,7 +256,7 @@ impl Engine {
         outcome
     }
 
-    /// A peer that came by certificate has shook hands again: perhaps it shows a new one.
+    /// Examines the certificate in a repeated handshake of a certified peer, and adopts a new one.
     pub(crate) fn renew(&mut self, now: Instant, peer: PeerId) {
         let Some(known) = self.trust.certified.get(&peer) else { return };
         let shown = self.sessions.shown_certificate(peer);
@@ -258,10 +273,10 @@ impl Engine {
         self.accept(now, peer, shown);
     }
 
-    /// Makes a peer that was called by its key alone one by the certificate it has shown.
+    /// Makes a called peer a certified one, by the certificate that it has shown.
     ///
     /// # Errors
-    /// Why it stays none.
+    /// Fails with the reason for which it does not become a peer.
     pub(crate) fn certify(&mut self, now: Instant, peer: PeerId) -> Result<(), Unmet> {
         let shown = Certificate::decode(self.sessions.shown_certificate(peer)).map_err(|_| Unmet::NoCertificate)?;
         let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
@@ -276,7 +291,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a peer has shown a certificate for its key that holds now.
+    /// True if a peer has shown a certificate for its key that is valid now.
     pub(crate) fn has_shown_good(&self, now: Instant, peer: PeerId) -> bool {
         let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
         let holds = |shown: &Certificate| {
@@ -287,7 +302,7 @@ impl Engine {
         shown.is_ok_and(|shown| Some(shown.claims().public_key) == key && holds(&shown))
     }
 
-    /// A peer is what this certificate says.
+    /// Adopts a certificate: sets the peer's name, prefixes and policy.
     fn accept(&mut self, now: Instant, peer: PeerId, certificate: Certificate) {
         let Some(config) = self.trust.peer_config(certificate.claims()) else { return };
         self.set_peer_config(now, peer, config);
@@ -298,7 +313,7 @@ impl Engine {
         self.send_what_waited(now);
     }
 
-    /// Where it is called stays.
+    /// Sets a peer's configuration, but keeps its endpoints.
     fn set_peer_config(&mut self, now: Instant, peer: PeerId, mut config: PeerConfig) {
         if let Some(known) = self.peers.get(usize::from(peer.0)) {
             config.endpoints.clone_from(&known.config.endpoints);
@@ -307,7 +322,9 @@ impl Engine {
         self.with_peer(now, usize::from(peer.0), |p, cx| p.set_config(cx, config, &rng));
     }
 
-    /// Whoever has no word of the root, strangers all, is not worth a line in a log.
+    /// Reports a refusal.
+    ///
+    /// Nodes without a certificate of the network's root are not reported, because any stranger can send one.
     fn report_refusal(&mut self, now: Instant, certificate: &Certificate, why: Rejection) {
         let Claims { public_key, name, .. } = certificate.claims();
         let is_strange = why == Rejection::Certificate(CertificateError::OtherRoot);
@@ -316,7 +333,7 @@ impl Engine {
         }
     }
 
-    /// A peer that came by certificate goes.
+    /// Removes a peer that joined by certificate.
     pub(crate) fn dismiss(&mut self, now: Instant, peer: PeerId, cause: &'static str) {
         let index = usize::from(peer.0);
         let Some(config) = self.peers.get(index).map(|peer| &peer.config) else { return };
@@ -330,7 +347,7 @@ impl Engine {
         self.events.push_back(Event::Left { name, cause });
     }
 
-    /// Lets those go whose certificate has expired, and those who are gone.
+    /// Removes peers whose certificate has expired, and peers without a session for too long.
     pub(crate) fn look_after_certified(&mut self, now: Instant) {
         if self.trust.next_timeout().is_none_or(|due| due > now) {
             return;
@@ -342,7 +359,10 @@ impl Engine {
         }
     }
 
-    /// The configuration has become another: a peer in it is no longer one by certificate, and what it claims is others' no more.
+    /// Resolves conflicts with a new configuration.
+    ///
+    /// A certified peer that is now configured is no longer treated as certified. A certified peer whose claims
+    /// conflict with the configuration is removed.
     pub(crate) fn give_way_to_configured(&mut self, now: Instant, configured: &[PeerConfig]) {
         let is_configured = |key: &PublicKey| configured.iter().any(|peer| peer.public_key == *key);
         let met = self.peers.iter().filter(|peer| is_configured(&peer.config.public_key));

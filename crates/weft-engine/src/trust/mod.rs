@@ -1,6 +1,7 @@
-//! Whom a node trusts beside the peers it was told of: those with a certificate from the network's root key, unless it was revoked.
+//! Trust by certificate: nodes with an unrevoked certificate of the root key become peers.
 //!
-//! A configured peer needs no certificate, and where both speak of the same the configuration wins. A revocation holds for both.
+//! A configured peer needs no certificate. In a conflict, the configuration overrides certificates. A revocation
+//! applies to both kinds of peers.
 
 mod certified;
 mod outside;
@@ -20,43 +21,43 @@ use core::net::IpAddr;
 use weft_session::{Certificate, CertificateError, PublicKey, Revocation, RootPublicKey, Sessions};
 use weft_units::{Instant, PeerId};
 
-/// What a node needs to know to trust certificates.
+/// Configuration of trust in certificates.
 #[derive(Clone, Debug)]
 pub struct TrustConfig {
     /// The network's root key.
     pub root: RootPublicKey,
-    /// What this node shows of itself.
+    /// This node's own certificate, which it shows in handshakes.
     pub certificate: Option<Certificate>,
-    /// Addresses of this node in the default VPN, which nobody else may claim.
+    /// Addresses of this node in the default VPN. No certificate may claim them.
     pub own: Vec<IpAddr>,
-    /// How to send to peers that come by certificate.
+    /// Policy for peers that join by certificate.
     pub policy: Policy,
-    /// What was revoked before, as persisted; what the root has not signed counts for nothing.
+    /// Revocations that the program stored on disk. Those not signed by the root are ignored.
     pub revocations: Vec<Revocation>,
 }
 
-/// Why a certificate does not make its owner a peer here. Nothing has changed then.
+/// The reason for which a certificate does not make its owner a peer. Nothing has changed in that case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rejection {
-    /// It does not hold.
+    /// The certificate is not valid.
     Certificate(CertificateError),
-    /// Another peer has its name.
+    /// Another peer has the same name.
     Name,
-    /// This prefix of it is, or overlaps with, one of that peer.
+    /// A prefix equals or overlaps with a prefix of another peer.
     Overlap {
         /// The prefix.
         prefix: Prefix,
-        /// Whose it is; none: this node's own address lies in it.
+        /// Name of that peer. `None`: the prefix contains an address of this node.
         with: Option<String>,
     },
-    /// This prefix of it takes something away from the machine.
+    /// A prefix conflicts with this machine's networks or with an outer address.
     Outside {
         /// The prefix.
         prefix: Prefix,
-        /// What it takes.
+        /// The conflict.
         clash: Clash,
     },
-    /// There are as many such peers as there may be.
+    /// The limit on certified peers is reached.
     TooMany,
 }
 
@@ -77,26 +78,28 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// A peer that came by certificate, as a reader sees it.
+/// A peer that joined by certificate, for status output.
 #[derive(Clone, Copy, Debug)]
 pub struct CertifiedPeer<'a> {
-    /// Its number.
+    /// The peer's number.
     pub peer: PeerId,
-    /// What it showed.
+    /// The certificate that the peer showed.
     pub certificate: &'a Certificate,
 }
 
-/// What a node trusts, and whom it has taken in for it.
+/// A node's trust configuration, and the peers that joined by certificate.
 #[derive(Default)]
 pub(crate) struct Trust {
     config: Option<TrustConfig>,
-    /// A moment, and the wall clock then in seconds since 1970.
+    /// A point in time, and the wall clock at that time in seconds since 1970.
     clock: (Instant, u64),
     certified: BTreeMap<PeerId, Certified>,
     outside: Outside,
     pub(crate) revocations: Revocations,
     refusals: Refusals,
-    /// The highest handshake stamps accepted from those who are no peers now: their old initiations are of no use.
+    /// Highest handshake stamps accepted from former peers.
+    ///
+    /// A replay of their initiations is therefore rejected.
     stamps: BTreeMap<PublicKey, u64>,
     next_look: Option<Instant>,
 }
@@ -106,64 +109,68 @@ impl Trust {
         Trust { stamps: stamps.iter().copied().collect(), ..Trust::default() }
     }
 
-    /// Seconds since 1970.
+    /// Returns the wall clock in seconds since 1970.
     pub(crate) fn unix_s(&self, now: Instant) -> u64 {
         let (at, unix_s) = self.clock;
         unix_s.saturating_add((now - at).as_secs())
     }
 
-    /// Takes in what a peer says is revoked; it is acted upon by [`crate::Engine`].
+    /// Stores a revocation from a peer. [`crate::Engine`] acts on it later.
     ///
     /// # Errors
-    /// [`RevokeError`].
+    /// Fails with [`RevokeError`].
     pub(crate) fn take_revocation(&mut self, revocation: &Revocation) -> Result<bool, RevokeError> {
         let root = self.config.as_ref().ok_or(RevokeError::NoRoot)?.root;
         self.revocations.take(&root, revocation)
     }
 
-    /// Whether a peer came by certificate.
+    /// True if a peer joined by certificate.
     pub(crate) fn is_certified(&self, peer: PeerId) -> bool {
         self.certified.contains_key(&peer)
     }
 
-    /// The certificate by which a peer came; `None` for a configured one.
+    /// Returns the certificate by which a peer joined, or `None` for a configured peer.
     pub(crate) fn certificate_of(&self, peer: PeerId) -> Option<&Certificate> {
         self.certified.get(&peer).map(|certified| &certified.certificate)
     }
 
-    /// Whether a peer may pass datagrams on: a configured one may, another if its certificate says so.
+    /// True if a peer may forward datagrams of others.
+    ///
+    /// A configured peer may. A certified peer may if its certificate allows relaying.
     pub(crate) fn may_relay(&self, peer: PeerId) -> bool {
         self.certified.get(&peer).is_none_or(|certified| certified.certificate.claims().may_relay)
     }
 
-    /// Whether this node has a certificate to show.
+    /// True if this node has a certificate to show.
     pub(crate) fn shows_certificate(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.certificate.is_some())
     }
 
-    /// What this node shows of itself.
+    /// Returns this node's own certificate.
     pub(crate) fn own_certificate(&self) -> Option<&Certificate> {
         self.config.as_ref()?.certificate.as_ref()
     }
 
-    /// How to send to peers by certificate; none where this node has none itself.
+    /// Returns the policy for certified peers, or `None` if this node has no certificate itself.
     pub(crate) fn policy_of_certified(&self) -> Option<Policy> {
         self.config.as_ref().filter(|config| config.certificate.is_some()).map(|config| config.policy.clone())
     }
 
-    /// Forgets the stamps of a key.
+    /// Forgets the accepted stamp of a key.
     pub(crate) fn forget_stamp(&mut self, key: &PublicKey) {
         self.stamps.remove(key);
     }
 
-    /// Old initiations of a peer that was one before stay of no use.
+    /// Restores the highest accepted stamp of a former peer.
+    ///
+    /// A replay of its initiations is therefore rejected.
     pub(crate) fn restore_stamp(&self, sessions: &mut Sessions, peer: PeerId, key: &PublicKey) {
         if let Some(stamp) = self.stamps.get(key) {
             sessions.restore_accepted_stamp(peer, *stamp);
         }
     }
 
-    /// When to look after the peers that came by certificate.
+    /// Returns the time of the next check of certified peers.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.next_look.filter(|_| !self.certified.is_empty())
     }

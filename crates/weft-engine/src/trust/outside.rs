@@ -1,29 +1,31 @@
-//! What lies outside the network, which no prefix of a peer may take in.
+//! Networks and addresses outside the network. A prefix claimed by a peer must not cover them.
 
 use crate::config::Prefix;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-/// A prefix of fewer bits stands for the rest of the world (0.0.0.0/0, its halves, 2000::/3) and may lie around everything. Standard: no
-/// IPv4 network is larger than a /8.
+/// Prefix length below which a prefix stands for the rest of the world.
+///
+/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover everything. Standard: no IPv4 network is larger than a
+/// /8.
 const REST_OF_THE_WORLD: u8 = 8;
 
 /// The networks of this machine and the outer addresses of nodes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Outside {
-    /// The networks that this machine's interfaces are in, without the interfaces of the network itself.
+    /// Networks of this machine's interfaces, except weft's own interfaces.
     pub networks: Vec<Prefix>,
-    /// Addresses that datagrams to nodes go to.
+    /// Outer addresses to which datagrams for nodes are sent.
     pub endpoints: Vec<IpAddr>,
 }
 
-/// What of the outside a prefix takes in.
+/// A network or an address that a claimed prefix covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clash {
-    /// It covers, or is, this network of the machine.
+    /// The prefix equals or covers this network of the machine.
     Network(Prefix),
-    /// It contains this outer address of a node.
+    /// The prefix contains this outer address of a node.
     Endpoint(IpAddr),
 }
 
@@ -39,7 +41,9 @@ impl fmt::Display for Clash {
 }
 
 impl Outside {
-    /// Returns what `prefix` would take away from this machine. A prefix inside a local network takes nothing else.
+    /// Returns the network or address that `prefix` would take from this machine.
+    ///
+    /// A prefix inside a local network is allowed.
     #[must_use]
     pub fn clash(&self, prefix: Prefix) -> Option<Clash> {
         if prefix.length < REST_OF_THE_WORLD {
@@ -61,7 +65,7 @@ mod tests {
     use core::net::{Ipv4Addr, Ipv6Addr};
     use weft_units::Rng;
 
-    /// The second byte of 10.0.0.0/8, or of fa00::/8, is all that prefixes differ in.
+    /// Returns a prefix within 10.0.0.0/8 or fa00::/8. All prefixes of the test differ only in the second byte.
     fn prefix(ipv6: bool, byte: u8, length: u8) -> Prefix {
         let mask = u8::MAX.checked_shl(16 - u32::from(length)).unwrap_or(0);
         Prefix { address: address(ipv6, byte & mask), length }
@@ -74,7 +78,7 @@ mod tests {
         }
     }
 
-    /// The model: a prefix is the set of its second bytes.
+    /// Model: a prefix is the set of second bytes that it contains.
     fn bytes(prefix: Prefix) -> BTreeSet<u8> {
         (0..=u8::MAX).filter(|byte| prefix.contains(address(prefix.address.is_ipv6(), *byte))).collect()
     }

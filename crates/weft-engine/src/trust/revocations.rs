@@ -1,4 +1,7 @@
-//! Revocations: a list that only grows, known to all nodes, and what is done by it.
+//! Revocations: a list that only grows and is shared by all nodes of the network.
+//!
+//! A revocation ends every session with its key, and is sent to every peer. Only revocations signed by the root key
+//! are stored.
 
 use crate::event::Event;
 use crate::node::Engine;
@@ -9,18 +12,18 @@ use weft_session::{PublicKey, Revocation, RootPublicKey};
 use weft_units::Instant;
 use weft_units::planted::{self, Fault};
 
-/// Revocations kept: 1.7 MB on the wire. A network with more needs a new root key.
+/// Most revocations that are stored: 1.7 MB on the wire. A network with more needs a new root key.
 const MAX_REVOCATIONS: usize = 16_384;
 const CAUSE: &str = "its key was revoked";
 
-/// Why a revocation was not taken in.
+/// The reason for which a revocation was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RevokeError {
     /// This node trusts no root key.
     NoRoot,
-    /// It is not signed by the network's root key.
+    /// The revocation is not signed by the network's root key.
     OtherRoot,
-    /// There are as many as may be kept.
+    /// The list is full.
     TooMany,
 }
 
@@ -34,17 +37,17 @@ impl fmt::Display for RevokeError {
     }
 }
 
-/// The revocations this node knows, in the order it learnt of them.
+/// The revocations that this node has learnt, in that order.
 #[derive(Default)]
 pub(crate) struct Revocations {
     list: Vec<Revocation>,
     keys: BTreeSet<PublicKey>,
-    /// So many of the list have been acted upon.
+    /// Number of revocations in the list that were acted upon.
     done: usize,
 }
 
 impl Revocations {
-    /// All of them; each node is told those it was not told before.
+    /// Returns all revocations. Each peer is sent those that it lacks.
     pub(crate) fn list(&self) -> &[Revocation] {
         &self.list
     }
@@ -53,12 +56,12 @@ impl Revocations {
         self.keys.contains(key)
     }
 
-    /// Whether some wait to be acted upon.
+    /// True if some revocations were not acted upon yet.
     pub(crate) fn are_new(&self) -> bool {
         self.done < self.list.len()
     }
 
-    /// Adds one that `root` has signed; false if it is known.
+    /// Adds a revocation signed by `root`. Returns false if it is already stored.
     pub(super) fn take(&mut self, root: &RootPublicKey, revocation: &Revocation) -> Result<bool, RevokeError> {
         if self.has(&revocation.public_key()) {
             return Ok(false);
@@ -76,22 +79,24 @@ impl Revocations {
 }
 
 impl Engine {
-    /// Takes in a revocation: sessions with that key end now, and every peer is told. False if it was known.
+    /// Accepts a revocation: ends sessions with that key and sends it to every peer.
+    ///
+    /// Returns false if it was already stored.
     ///
     /// # Errors
-    /// [`RevokeError`]; nothing has changed then.
+    /// Fails with [`RevokeError`]. In that case nothing has changed.
     pub fn revoke(&mut self, now: Instant, revocation: &Revocation) -> Result<bool, RevokeError> {
         let is_new = self.trust.take_revocation(revocation)?;
         self.act_on_revocations(now);
         Ok(is_new)
     }
 
-    /// All revocations this node knows, in the order it learnt of them.
+    /// Returns all revocations that this node has learnt, in that order.
     pub fn revocations(&self) -> &[Revocation] {
         self.trust.revocations.list()
     }
 
-    /// Takes in what was revoked before: it is no news.
+    /// Restores stored revocations without reporting them as new.
     pub(super) fn restore_revocations(&mut self, now: Instant, revocations: &[Revocation]) {
         for revocation in revocations {
             if self.trust.take_revocation(revocation) == Ok(true) {
@@ -116,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Ends what was revoked since the last time, and passes the news on.
+    /// Ends the sessions of newly revoked keys, and sends the new revocations to the peers.
     pub(crate) fn act_on_revocations(&mut self, now: Instant) {
         while let Some(revocation) = self.trust.revocations.list.get(self.trust.revocations.done).copied() {
             self.trust.revocations.done += 1;

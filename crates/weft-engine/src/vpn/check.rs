@@ -1,4 +1,4 @@
-//! What a configuration may not say of VPNs.
+//! Checks the configuration of VPNs.
 
 use super::{Leases, Refusal};
 use crate::config::{PeerConfig, Prefix, VpnConfig};
@@ -11,43 +11,43 @@ use weft_core::service::{Share, ShareError};
 use weft_session::PeerError;
 use weft_units::VpnId;
 
-/// Why a configuration was refused. Nothing has changed then.
+/// The reason for which a configuration was refused. Nothing has changed in that case.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConfigError {
-    /// For a peer.
+    /// A peer is invalid.
     Peer(PeerError),
-    /// For a VPN, by its name.
+    /// A VPN is invalid. Holds its name.
     Vpn(String, VpnError),
-    /// For a route to a peer, by the peer's name.
+    /// A route to a peer is invalid. Holds the peer's name.
     Route(String, RouteError),
 }
 
-/// Why a VPN was refused.
+/// The reason for which a VPN was refused.
 #[derive(Clone, PartialEq, Debug)]
 pub enum VpnError {
-    /// Number 0 is the default VPN's.
+    /// The id is 0, which is reserved for the default VPN.
     ReservedId,
-    /// Two have this number.
+    /// Two VPNs have this id.
     DuplicateId(VpnId),
-    /// Two have this name.
+    /// Two VPNs have this name.
     DuplicateName,
-    /// It would get no share.
+    /// The weight is zero.
     NoWeight,
-    /// What it is promised makes no sense.
+    /// The promised service is invalid.
     Share(ShareError),
-    /// Its leased line does not fit.
+    /// The leased line does not fit.
     Lease(Refusal),
     /// A member is not among the peers.
     UnknownMember,
-    /// A peer is a member twice: its name.
+    /// A peer is listed as a member twice. Holds its name.
     DuplicateMember(String),
-    /// A prefix of this member (`None`: of the node itself) overlaps with one of that member.
+    /// A prefix of one member overlaps with a prefix of another. `None` stands for this node.
     Overlap {
         /// The prefix.
         prefix: Prefix,
-        /// Who claims it.
+        /// The member that claims the prefix.
         of: Option<String>,
-        /// Whose it is.
+        /// The member that already has an overlapping prefix.
         with: Option<String>,
     },
 }
@@ -89,7 +89,7 @@ impl fmt::Display for VpnError {
 
 impl core::error::Error for ConfigError {}
 
-/// Looks for mistakes in `vpns`, whose members shall be among `peers`.
+/// Checks `vpns`. Their members must be among `peers`.
 pub(crate) fn check_vpns(peers: &[PeerConfig], vpns: &[VpnConfig]) -> Result<(), ConfigError> {
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
     let mut leases = Leases::new(peers);
@@ -130,7 +130,7 @@ fn check_members(peers: &[PeerConfig], vpn: &VpnConfig) -> Result<(), VpnError> 
     Ok(())
 }
 
-/// Prefixes of one VPN do not overlap, but for default routes, which lie around all others.
+/// Claims the prefixes of a member. Prefixes of one VPN must not overlap, except for default routes.
 fn claim<'a>(
     owners: &mut PrefixMap<Option<&'a str>>,
     who: Option<&'a str>,

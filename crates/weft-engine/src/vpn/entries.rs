@@ -1,4 +1,6 @@
-//! How VPNs enter the tunnel: what their weights become, and what many of them have in common.
+//! Queues and loops of VPNs: converts weights to shares and loop parameters.
+//!
+//! VPNs with equal profiles share one.
 
 use super::{Vpn, Vpns};
 use crate::config::{Entry, VpnConfig};
@@ -16,18 +18,18 @@ use weft_core::queue::{QueueConfig, QueueKind, RedConfig};
 use weft_core::service::{Service, Share};
 use weft_units::{Instant, PeerId, Rate, VpnId};
 
-/// Profiles that are looked through for one that fits already.
+/// Number of recent profiles that are compared with a new one.
 const RECENT: usize = 32;
-/// No loop goes slower: where full packets vanish in an MTU's black hole, twelve must be lost before that is known.
+/// Least rate of a loop. In an MTU black hole, twelve full packets must be lost before it is detected.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 
-/// The weights of all VPNs.
+/// Weights of all VPNs.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
     mean: f64,
-    /// The heaviest with a window, whose a and b are the nominal ones.
+    /// Weight of the heaviest VPN with a window law, which uses the nominal `a` and `b`.
     nominal: f64,
-    /// The nominal a and b; none without windows.
+    /// The nominal `a` and `b`, or `None` without window laws.
     window: Option<AimdConfig>,
 }
 
@@ -46,12 +48,12 @@ impl Weights {
         Weights { mean, nominal: f64::from(heaviest) / mean, window: windows().map(|(_, law)| law).next() }
     }
 
-    /// H, L and α go with the weight, so it is taken around one.
+    /// Returns a VPN's share. The weight is relative to the mean, because H, L and α scale with it.
     fn share(&self, weight: u32, service: Service) -> Share {
         Share::new(f64::from(weight) / self.mean, service).unwrap_or_default()
     }
 
-    /// Who steers the windows toward one peer.
+    /// Returns the controller that adjusts the windows toward one peer.
     fn controller(&self, now: Instant) -> Option<Controller> {
         let AimdConfig { increase_packets, decrease, .. } = self.window?;
         let (increase, decrease) = (increase_packets.into(), decrease.into());
@@ -64,19 +66,19 @@ fn window(vpn: &VpnConfig) -> Option<AimdConfig> {
     if let Some(LoopConfig::AimdWindow(law)) = vpn.entry.control { Some(law) } else { None }
 }
 
-/// RED acts between a quarter and three quarters of the queue, FRED up to half of it.
+/// Returns RED's thresholds: 1/4 and 3/4 of the queue, or 1/4 and 1/2 for FRED.
 fn thresholds(entry: &Entry) -> RedConfig {
     let min_threshold = (entry.limit_packets as f64 / 4.0).max(1.0);
     let ratio = if entry.queue == QueueKind::Fred { 2.0 } else { 3.0 };
     RedConfig { min_threshold, max_threshold: min_threshold * ratio, ..RedConfig::default() }
 }
 
-/// Profiles, one for all VPNs that have the same.
+/// Profiles of VPNs. VPNs with equal settings share one.
 #[derive(Default)]
 pub(super) struct Profiles(Vec<Arc<Profile>>);
 
 impl Profiles {
-    /// The one of a VPN. Its loop is told of losses: packets take several paths.
+    /// Returns the profile of a VPN. The paths report losses to its loop, since its packets take several paths.
     pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &Weights) -> Arc<Profile> {
         let entry = &vpn.entry;
         let (limit_units, limit_bytes) = (entry.limit_packets, entry.limit_bytes);
@@ -108,7 +110,9 @@ impl Profiles {
 }
 
 impl Vpns {
-    /// The entries of all VPNs in which a peer has part, by number, and the default VPN's share beside them.
+    /// Returns the entries of all VPNs with this peer as a member, by id.
+    ///
+    /// The first value is the default VPN's share beside them.
     pub(crate) fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;
@@ -119,17 +123,17 @@ impl Vpns {
         (self.share(&self.default), entries)
     }
 
-    /// Who steers the windows toward one peer, if there are any.
+    /// Returns the controller that adjusts the windows toward one peer, if there are any.
     pub(crate) fn controller(&self, now: Instant) -> Option<Controller> {
         self.weights.controller(now)
     }
 
-    /// A VPN's share among the others.
+    /// Returns a VPN's share beside the others.
     pub(crate) fn share(&self, vpn: &Vpn) -> Share {
         self.weights.share(vpn.weight, vpn.service)
     }
 
-    /// The weight of the nominal window.
+    /// Returns the weight of the VPN with the nominal window.
     pub(crate) fn nominal_weight(&self) -> f64 {
         self.weights.nominal
     }

@@ -1,4 +1,6 @@
-//! Leased lines must fit what there is to lease toward each member (paper 004 §7.4): over-subscribed, their law is unstable.
+//! Admission of leased lines toward each member (paper 004 §7.4).
+//!
+//! Over-subscribed leased lines make their control law unstable.
 
 use crate::config::PeerConfig;
 use alloc::string::String;
@@ -7,16 +9,16 @@ use weft_core::service::{Admission, LeaseId, MemberId, SegmentId, Service};
 use weft_session::PublicKey;
 use weft_units::{Rate, VpnId};
 
-/// Why a leased line was refused: toward this peer there is not enough left.
+/// The refusal of a leased line, because the capacity left toward a peer is too small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The peer.
     pub peer: String,
-    /// What was asked for.
+    /// The requested rate.
     pub asked: Rate,
-    /// What is left of what may be leased.
+    /// The leasable rate that is left.
     pub free: Rate,
-    /// What may be leased toward it in all; zero where nothing is said.
+    /// Total leasable rate toward the peer. Zero if none is configured.
     pub leasable: Rate,
 }
 
@@ -32,7 +34,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The lines leased so far.
+/// The leased lines admitted so far.
 pub(crate) struct Leases<'a> {
     peers: &'a [PeerConfig],
     admission: Admission,
@@ -42,13 +44,13 @@ impl<'a> Leases<'a> {
     pub(crate) fn new(peers: &'a [PeerConfig]) -> Leases<'a> {
         let mut admission = Admission::new(1.0);
         for (number, peer) in (0..).zip(peers) {
-            // Nothing is leased yet, so nothing is revoked.
+            // No line is leased yet, so this revokes none.
             admission.set_capacity(SegmentId(number), peer.policy.leasable.unwrap_or(Rate::ZERO));
         }
         Leases { peers, admission }
     }
 
-    /// Leases what a VPN asks for, toward each of its members.
+    /// Admits the leased line of a VPN toward each of its members.
     pub(crate) fn admit<'k>(
         &mut self,
         vpn: VpnId,
@@ -61,13 +63,13 @@ impl<'a> Leases<'a> {
         if segments.is_empty() {
             return Ok(());
         }
-        // One line to all members at once: who they are is of no account here.
+        // The line leads to all members at once, so the two ends do not matter here.
         self.admission
             .admit(LeaseId(vpn.0), rate, [MemberId(0); 2], &segments)
             .map_err(|_| self.refusal(rate, &segments))
     }
 
-    /// Where least is left.
+    /// Returns the refusal for the member with the least rate left.
     fn refusal(&self, asked: Rate, segments: &[SegmentId]) -> Refusal {
         let tightest = segments.iter().copied().min_by_key(|segment| self.admission.free(*segment));
         let segment = tightest.unwrap_or(SegmentId(0));

@@ -1,4 +1,6 @@
-//! The VPNs of this node: who is a member of which, and what lies behind whom.
+//! The VPNs of this node: their members, prefixes, weights and counters.
+//!
+//! A destination is routed by longest prefix match within its VPN. VPNs may use the same addresses.
 
 mod check;
 mod entries;
@@ -27,26 +29,28 @@ use weft_session::PublicKey;
 use weft_units::{PeerId, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// What a VPN has carried and refused here.
+/// Counters of packets that a VPN carried and refused at this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VpnTotals {
-    /// Units sent for the first time.
+    /// Units sent, not counting retransmissions.
     pub sent_packets: u64,
-    /// IP bytes of those.
+    /// IP bytes of those units.
     pub sent_bytes: u64,
-    /// Packets given to the device.
+    /// Packets written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes of those.
+    /// IP bytes of those packets.
     pub received_bytes: u64,
-    /// Packets dropped before they were sent: by the flow queue, or because the peer did not open the VPN.
+    /// Packets dropped before transmission.
+    ///
+    /// The flow queue dropped them, or the peer did not open the VPN.
     pub dropped_packets: u64,
-    /// Units refused on arrival: their source is not behind the peer that sent them, or the peer is no member.
+    /// Units rejected on arrival: source outside the sender's prefixes, or sender not a member.
     pub strays: u64,
-    /// Packets from the device for which no member has a prefix.
+    /// Packets from the TUN device for which no member has a prefix.
     pub unroutable_packets: u64,
 }
 
-/// A flow as its ingress edge knows it: VPNs may use the same addresses.
+/// A flow at its ingress edge. It includes the VPN, because VPNs may use the same addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct VpnFlow {
     pub(crate) vpn: VpnId,
@@ -54,7 +58,9 @@ pub(crate) struct VpnFlow {
 }
 
 impl Hash for VpnFlow {
-    /// A flow of the default VPN has the hash of its key, which decides its path where flows are hashed to paths.
+    /// Hashes a flow.
+    ///
+    /// A flow of the default VPN has the hash of its key, which selects its path in the flow-hash schedule.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
         if self.vpn != VpnId::DEFAULT {
@@ -63,15 +69,15 @@ impl Hash for VpnFlow {
     }
 }
 
-/// A VPN.
+/// One VPN.
 #[derive(Default)]
 pub(crate) struct Vpn {
     pub(crate) name: String,
     pub(crate) weight: u32,
     pub(crate) service: Service,
-    /// None of the default one.
+    /// Queue and loop of the VPN; `None` for the default VPN.
     profile: Option<Arc<Profile>>,
-    /// Sorted.
+    /// Member peers, sorted.
     pub(crate) members: Vec<PeerId>,
     pub(crate) totals: VpnTotals,
     routes: PrefixMap<PeerId>,
@@ -81,29 +87,29 @@ impl Vpn {
     fn add(&mut self, peer: PeerId, prefixes: &[Prefix]) {
         self.members.push(peer);
         for prefix in prefixes {
-            // Of two peers with the same prefix the first has it.
+            // If two peers have the same prefix, the first keeps it.
             let _ = self.routes.insert(prefix.address, prefix.length, peer);
         }
     }
 
-    /// The member that a destination lies behind.
+    /// Returns the member behind which a destination lies.
     pub(crate) fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.routes.longest_match(destination)
     }
 
-    /// Every prefix and the member that has it.
+    /// Returns all prefixes with the members that have them.
     pub(crate) fn prefixes(&self) -> Vec<(Prefix, PeerId)> {
         let entries = self.routes.entries().into_iter();
         entries.map(|(address, length, peer)| (Prefix { address, length }, peer)).collect()
     }
 
-    /// Every prefix that holds a destination, and the member it belongs to; the longest comes last.
+    /// Returns all prefixes that contain a destination with their members, the longest last.
     pub(crate) fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
         self.routes.matches(destination).map(move |(length, peer)| (Prefix { address: destination, length }, peer))
     }
 }
 
-/// All VPNs.
+/// All VPNs of this node.
 pub(crate) struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
@@ -127,31 +133,31 @@ impl Vpns {
         if id == VpnId::DEFAULT { Some(&mut self.default) } else { self.others.get_mut(&id).map(Box::as_mut) }
     }
 
-    /// Whether packets of a VPN are exchanged with a peer.
+    /// True if a peer is a member of a VPN.
     pub(crate) fn has_member(&self, id: VpnId, peer: PeerId) -> bool {
         self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
     }
 
-    /// Whether a source lies behind a peer.
+    /// True if a source address lies behind a peer.
     pub(crate) fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
     }
 
-    /// A unit of `peer` was refused.
+    /// Counts a unit from a peer that was rejected.
     pub(crate) fn count_stray(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.strays += 1;
         }
     }
 
-    /// A packet was not sent.
+    /// Counts a packet that was dropped before transmission.
     pub(crate) fn count_drop(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.dropped_packets += 1;
         }
     }
 
-    /// Takes the peers' own prefixes for the default VPN.
+    /// Builds the default VPN from the peers' own prefixes.
     pub(crate) fn set_default<'a>(&mut self, peers: impl Iterator<Item = (PeerId, &'a PeerConfig)>) {
         self.default.members.clear();
         self.default.routes.clear();
@@ -160,7 +166,7 @@ impl Vpns {
         }
     }
 
-    /// Takes a checked configuration; what a VPN has counted goes on. Members that are no peers are left out.
+    /// Applies a checked configuration. Counters of existing VPNs continue. Members that are not peers are omitted.
     pub(crate) fn set_others(&mut self, configs: Vec<VpnConfig>, peer: impl Fn(&PublicKey) -> Option<PeerId>) {
         let empty = HashMap::with_hasher(*self.others.hasher());
         let mut before = core::mem::replace(&mut self.others, empty);
@@ -190,14 +196,14 @@ impl Vpns {
         }
     }
 
-    /// All but the default one, by number.
+    /// Returns all VPNs except the default one, by id.
     pub(crate) fn others(&self) -> Vec<(VpnId, &Vpn)> {
         let mut all: Vec<_> = self.others.iter().map(|(id, vpn)| (*id, vpn.as_ref())).collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         all
     }
 
-    /// The VPN that people call `name`.
+    /// Returns the VPN with this name.
     pub(crate) fn by_name(&self, name: &str) -> Option<VpnId> {
         self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }

@@ -1,4 +1,7 @@
-//! How a VPN is opened with a peer: it is asked for its receiver index, and packets wait for the answer.
+//! Opens VPNs with a peer.
+//!
+//! The peer is asked for the receiver index of each VPN, while packets wait for the answer. Packets wait for a
+//! limited time and in limited number. Frames about VPNs are queued here until a control datagram carries them.
 
 use crate::unit::Segment;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -6,62 +9,65 @@ use weft_core::queue::Arrival;
 use weft_session::VpnStanding;
 use weft_units::{Duration, Instant, VpnId};
 
-/// A question is asked again after this long without an answer.
+/// Time without an answer after which the peer is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// Packets wait no longer than this.
+/// Longest wait of a packet.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A peer that said no is not asked again for this long.
+/// Time for which a peer that refused is not asked again.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-/// Packets that wait for one VPN, and for all VPNs of a peer.
+/// Most packets that wait for one VPN.
 const MAX_WAITING: usize = 64;
+/// Most packets that wait for all VPNs of a peer.
 const MAX_WAITING_OF_PEER: usize = 2_048;
-/// What a peer may still be told; it asks again for what was forgotten.
+/// Most pending frames about VPNs. The peer asks again about those that are dropped.
 const MAX_NEWS: usize = 1_024;
 
-/// What becomes of a packet of a VPN.
+/// The decision about a packet of a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Gate {
-    /// It goes its way.
+    /// The packet may be queued.
     Pass,
-    /// It waits until the peer has answered.
+    /// The packet waits for the peer's answer.
     Wait,
-    /// The peer takes nothing of this VPN.
+    /// The peer refuses packets of this VPN.
     Refuse,
 }
 
-/// Something to tell the peer about a VPN.
+/// A pending frame to the peer about a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum News {
-    /// This node's index, and a question for the peer's.
+    /// Sends this node's index and asks for the peer's.
     Ask(VpnId),
-    /// This node's index.
+    /// Sends this node's index.
     Answer(VpnId),
-    /// There is none.
+    /// Refuses the VPN.
     Refuse(VpnId),
 }
 
-/// A VPN that the peer was asked about.
+/// A VPN that the peer was asked to open.
 struct Opening {
     since: Instant,
-    /// When something is to be done about it.
+    /// Time of the next action.
     due: Instant,
     is_refused: bool,
     waiting: VecDeque<(Arrival, Segment)>,
 }
 
-/// The VPNs that are not, or not under the newest key, open with one peer, and what waits for them.
+/// The VPNs that are not open with one peer under the newest key.
+///
+/// It also holds the packets that wait for them.
 #[derive(Default)]
 pub(crate) struct Openings {
     by_vpn: BTreeMap<VpnId, Opening>,
     by_time: BTreeSet<(Instant, VpnId)>,
     waiting: usize,
     news: VecDeque<News>,
-    /// The same, to be found without a search through all of it.
+    /// The pending frames as a set, for fast lookup.
     news_known: BTreeSet<News>,
 }
 
 impl Openings {
-    /// Where a packet of `vpn` goes now; the first that cannot go its way has the peer asked.
+    /// Returns the decision about a packet of `vpn`. The first packet that cannot pass causes a request to the peer.
     #[inline]
     pub(crate) fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> Gate {
         if self.by_vpn.is_empty() && standing == VpnStanding::Open {
@@ -84,7 +90,7 @@ impl Openings {
         self.by_time.insert((now, vpn));
     }
 
-    /// Lets a packet wait; gives it back when there is no room.
+    /// Queues a packet until the VPN opens. Returns it if there is no space.
     pub(crate) fn wait(&mut self, vpn: VpnId, arrival: Arrival, segment: Segment) -> Result<(), Segment> {
         let has_room = self.waiting < MAX_WAITING_OF_PEER;
         let opening = self.by_vpn.get_mut(&vpn).filter(|opening| has_room && opening.waiting.len() < MAX_WAITING);
@@ -94,7 +100,9 @@ impl Openings {
         Ok(())
     }
 
-    /// The peer told its index; gives what waited for it. Nothing more is asked if the VPN `is_open` under the newest key.
+    /// Handles the peer's index, and returns the waiting packets.
+    ///
+    /// Asking ends if the VPN `is_open` under the newest key.
     pub(crate) fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
         let Some(opening) = self.by_vpn.get_mut(&vpn) else { return VecDeque::new() };
         opening.is_refused = false;
@@ -107,7 +115,7 @@ impl Openings {
         waited
     }
 
-    /// The peer takes nothing of it; gives what waited.
+    /// Handles the peer's refusal, and returns the waiting packets.
     pub(crate) fn refused(&mut self, now: Instant, vpn: VpnId) -> VecDeque<(Arrival, Segment)> {
         let waited = self.answered(vpn, true);
         let due = now + REFUSED_FOR;
@@ -116,26 +124,26 @@ impl Openings {
         waited
     }
 
-    /// Tells the peer something, unless it is told too much already.
+    /// Queues a frame for the peer, unless too many are pending.
     pub(crate) fn tell(&mut self, news: News) {
         if self.news.len() < MAX_NEWS && self.news_known.insert(news) {
             self.news.push_back(news);
         }
     }
 
-    /// What to tell next.
+    /// Returns the next frame to send.
     pub(crate) fn news(&self) -> Option<News> {
         self.news.front().copied()
     }
 
-    /// It was told.
+    /// Removes the frame that was sent.
     pub(crate) fn told(&mut self) {
         if let Some(news) = self.news.pop_front() {
             self.news_known.remove(&news);
         }
     }
 
-    /// Asks what is to be asked now, and gives up what waited for too long. Whether there was something to ask.
+    /// Queues requests that are due, and gives up packets that waited too long. Returns true if a request was queued.
     pub(crate) fn on_time(&mut self, now: Instant, mut given_up: impl FnMut(Segment)) -> bool {
         let mut has_asked = false;
         while let Some(&(due, vpn)) = self.by_time.first().filter(|(due, _)| *due <= now) {
@@ -155,12 +163,12 @@ impl Openings {
         has_asked
     }
 
-    /// When [`Openings::on_time`] has something to do.
+    /// Returns the time at which [`Openings::on_time`] next has work.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.by_time.first().map(|(due, _)| *due)
     }
 
-    /// A new session: what was told is void, what was asked is asked again at once.
+    /// Handles a new session: pending frames are void, and all requests are repeated at once.
     pub(crate) fn on_new_session(&mut self, now: Instant) {
         self.news.clear();
         self.news_known.clear();
@@ -171,7 +179,9 @@ impl Openings {
         }
     }
 
-    /// Makes the questions for which packets wait due at once: those before were probably lost.
+    /// Repeats at once the requests for which packets wait.
+    ///
+    /// The earlier requests were probably lost.
     pub(crate) fn hurry(&mut self, now: Instant) {
         for (vpn, opening) in self.by_vpn.iter_mut().filter(|(_, opening)| !opening.waiting.is_empty()) {
             self.by_time.remove(&(opening.due, *vpn));
@@ -180,14 +190,14 @@ impl Openings {
         }
     }
 
-    /// Forgets everything; gives what waited.
+    /// Forgets all state, and passes on the waiting packets.
     pub(crate) fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
         for opening in core::mem::take(self).by_vpn.into_values() {
             opening.waiting.into_iter().for_each(|(_, segment)| given_up(segment));
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }

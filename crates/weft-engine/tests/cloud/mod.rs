@@ -1,4 +1,4 @@
-//! Many engines on one network in virtual time, each at one address, all of which reach each other but for NATs.
+//! Many engines on one network in virtual time. Each has one address, and all reach each other except through NATs.
 #![allow(dead_code, missing_docs)]
 
 use super::net::{engine, udp};
@@ -12,13 +12,15 @@ use weft_units::{Duration, Instant, LinkId, VpnId};
 const PORT: u16 = 51_900;
 const NAT_PORTS: u16 = 20_000;
 const DELAY: Duration = Duration::from_millis(5);
-/// The wall clock when a test begins, in seconds since 1970.
+/// Wall clock at the start of a test, in seconds since 1970.
 pub const NOW_UNIX_S: u64 = 1_800_000_000;
 
-/// Secrets of nodes that lie close together on the ring, if a test has many.
+/// Secrets of nodes that lie close together on the ring, if a test needs many.
 static CROWD: OnceLock<Vec<[u8; 32]>> = OnceLock::new();
 
-/// All nodes of this process lie in a sixteenth of the ring, in four sixteenths of that: a few dozen do not all know each other.
+/// Prepares secrets for `nodes` nodes within one sixteenth of the ring, in four sixteenths of that.
+///
+/// A few dozen such nodes do not all know each other.
 pub fn crowd(nodes: usize) {
     let secrets = (0..u32::MAX).map(|n| core::array::from_fn(|byte| n.to_be_bytes()[byte % 4] ^ byte as u8));
     let is_near = |secret: &[u8; 32]| Identity::from_secret(*secret).node_id().as_bytes()[0] < 4;
@@ -65,7 +67,7 @@ pub fn certificate(node: usize) -> Option<Certificate> {
     Some(root().sign(&claims(node)).unwrap())
 }
 
-/// One node.
+/// One node of the cloud.
 pub struct Place {
     pub engine: Engine,
     pub is_alive: bool,
@@ -73,31 +75,33 @@ pub struct Place {
     pub delivered: Vec<u64>,
 }
 
-/// A NAT before a node: it lets in only who was sent something.
+/// A NAT before a node. It admits datagrams only from nodes to which the inner node has sent.
 struct Nat {
-    /// Each destination sees another port (RFC 4787: address-dependent mapping), not one for all (endpoint-independent).
+    /// True if each destination sees another port (address-dependent mapping of RFC 4787).
+    ///
+    /// False for one port for all (endpoint-independent).
     is_symmetric: bool,
     sent_to: BTreeSet<usize>,
 }
 
 impl Nat {
-    /// The port that `other` sees.
+    /// Returns the port that `other` sees.
     fn port(&self, other: usize) -> u16 {
         NAT_PORTS + if self.is_symmetric { other as u16 } else { 0 }
     }
 }
 
-/// Where a datagram is going, and its bytes.
+/// Receiver, source address and bytes of a datagram in flight.
 type Flight = (usize, SocketAddr, Vec<u8>);
 
-/// All of them, and what is under way.
+/// All nodes, and the datagrams in flight.
 pub struct Cloud {
     pub now: Instant,
     pub nodes: Vec<Place>,
     pub events: Vec<(usize, Instant, Event)>,
-    /// Bytes from whom to whom, payloads only.
+    /// Payload bytes sent, by sender and receiver.
     pub sent: BTreeMap<(usize, usize), usize>,
-    /// Nothing passes between these nodes and the others.
+    /// Nodes that are cut off from all others.
     pub apart: BTreeSet<usize>,
     flying: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
@@ -110,7 +114,7 @@ impl Cloud {
         Cloud { now, nodes: Vec::new(), events, sent, apart, flying, serial: 0 }
     }
 
-    /// A node that shows `certificate` and begins with `contacts`.
+    /// Adds a node that shows `certificate` and has `contacts` as first contacts.
     pub fn add(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
         let node = self.nodes.len();
         self.nodes.push(Place { engine: new_engine(node, self.now), is_alive: true, nat: None, delivered: Vec::new() });
@@ -118,12 +122,12 @@ impl Cloud {
         node
     }
 
-    /// The same behind a NAT that gives each destination another port.
+    /// Adds a node behind a NAT that uses another port for each destination.
     pub fn add_behind_nat(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
         self.add_behind(true, certificate, contacts)
     }
 
-    /// The same behind a NAT with one port for all destinations.
+    /// Adds a node behind a NAT that uses one port for all destinations.
     pub fn add_behind_kind_nat(&mut self, certificate: Option<Certificate>, contacts: &[Contact]) -> usize {
         self.add_behind(false, certificate, contacts)
     }
@@ -134,7 +138,7 @@ impl Cloud {
         node
     }
 
-    /// One node has another in its configuration.
+    /// Configures `other` as a peer of `node`.
     pub fn configure(&mut self, node: usize, other: usize) {
         let Contact { public_key, endpoints } = contact(other);
         let prefixes = vec![Prefix { address: inner(other).into(), length: 32 }];
@@ -144,7 +148,7 @@ impl Cloud {
         engine.reconfigure(self.now, vec![peer], Vec::new(), Vec::new(), None).unwrap();
     }
 
-    /// A node starts anew.
+    /// Restarts a node.
     pub fn restart(&mut self, node: usize, contacts: &[Contact]) {
         self.nodes[node].engine = new_engine(node, self.now);
         self.nodes[node].is_alive = true;
@@ -166,7 +170,7 @@ impl Cloud {
         engine.handle_link(now, LinkEvent::Up { link, name, mtu: 1500, ipv4: true, ipv6: false });
     }
 
-    /// A UDP packet from one node's host to another's.
+    /// Sends a UDP packet from one node's host to another's.
     pub fn send(&mut self, from: usize, to: usize, number: u64) {
         let packet = udp(inner(from), inner(to), 4000, number, 800);
         let (now, node) = (self.now, &mut self.nodes[from].engine);
@@ -175,7 +179,7 @@ impl Cloud {
         engine(|| node.handle_packet(now, VpnId::DEFAULT, buf, packet.len()));
     }
 
-    /// Where `from` seems to be, to `to`.
+    /// Returns the source address of `from` as `to` sees it.
     fn source(&mut self, from: usize, to: usize) -> SocketAddr {
         let port = match &mut self.nodes[from].nat {
             Some(nat) => {
@@ -223,7 +227,7 @@ impl Cloud {
         engine(|| place.engine.handle_datagrams(now, received));
     }
 
-    /// One node does what is due, and says when it wants to be woken.
+    /// Runs a node's due work. Returns the time of its next wake-up.
     fn turn(&mut self, node: usize, buffer: &mut [u8]) -> Option<Instant> {
         let now = self.now;
         if !self.nodes[node].is_alive {
@@ -273,7 +277,7 @@ impl Cloud {
         }
     }
 
-    /// Names of the peers a node has a session with, in order.
+    /// Returns the names of the peers with which a node has a session, sorted.
     pub fn sessions(&self, node: usize) -> Vec<String> {
         let peers = self.nodes[node].engine.snapshot(self.now).peers;
         let mut names: Vec<String> =
@@ -286,7 +290,7 @@ impl Cloud {
         self.sessions(node).contains(&format!("n{with}"))
     }
 
-    /// Whether a packet from each of `nodes` arrives at each other one.
+    /// Checks that a packet from each of `nodes` arrives at every other one.
     pub fn assert_all_reach_all(&mut self, nodes: &[usize]) {
         for from in nodes {
             for to in nodes.iter().filter(|to| *to != from) {

@@ -1,4 +1,6 @@
-//! What an authentic peer may send, drawn at random: datagrams of every type, each with as much work in it as its author could put there.
+//! Random datagrams of an authentic but hostile peer.
+//!
+//! Each type of datagram causes as much work as its author could achieve.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::Ipv4Addr;
@@ -12,20 +14,20 @@ use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
 use weft_wire::relay::Label;
 use weft_wire::train::Chirp;
 
-/// Bytes of plaintext that a datagram of 1,500 bytes has room for.
+/// Most plaintext bytes in a datagram of 1,500 bytes.
 pub const ROOM: usize = 1_440;
-/// Flows among which the adversary changes.
+/// Number of flows that the adversary uses.
 const FLOWS: u64 = 2_048;
-/// What a kind of datagram draws from.
+/// Input for drawing a datagram of some kind.
 pub struct Draw {
     pub rng: Rng,
-    /// Datagrams of the kind before this one.
+    /// Number of earlier datagrams of the kind.
     pub n: u32,
-    /// The largest packet number that the hub has sent on the liar's path.
+    /// Largest packet number that the hub has sent on the liar's path.
     pub largest: u64,
-    /// Bytes of plaintext that a datagram has at most.
+    /// Most plaintext bytes of a datagram.
     pub room: usize,
-    /// The liar's address in the tunnel, and the hub's.
+    /// Tunnel addresses of the liar and of the hub.
     pub ends: [Ipv4Addr; 2],
 }
 
@@ -47,7 +49,7 @@ impl Draw {
     }
 }
 
-/// The VPN that the liar is a member of, where the hub has one.
+/// The VPN of which the liar is a member, if the hub has one.
 pub const RED: VpnId = VpnId(7);
 
 pub type Datagram = (PacketType, Vec<u8>);
@@ -58,7 +60,7 @@ pub struct Kind {
     pub make: fn(&mut Draw) -> Datagram,
 }
 
-/// As many frames as a datagram has room for.
+/// Returns a datagram with as many frames as fit.
 fn full(draw: &mut Draw, frame: impl Fn(&mut Draw, u32) -> Frame<'static>) -> Datagram {
     let mut room = vec![0; draw.room];
     let mut writer = FrameWriter::new(&mut room);
@@ -68,7 +70,9 @@ fn full(draw: &mut Draw, frame: impl Fn(&mut Draw, u32) -> Frame<'static>) -> Da
     (PacketType::Control, room)
 }
 
-/// As many reports as fit, each of the ranges that `ranges` gives, from the largest number downwards.
+/// Returns a datagram with as many reports as fit.
+///
+/// Each has the ranges returned by `ranges`, from the largest number downwards.
 fn reports(draw: &mut Draw, ranges: impl Fn(&mut Draw, u64) -> Vec<(u64, u64)>) -> Datagram {
     let mut room = vec![0; draw.room];
     let mut writer = FrameWriter::new(&mut room);
@@ -91,7 +95,7 @@ fn unit(header: InnerHeader, payload: &[u8]) -> Datagram {
     (PacketType::Data, bytes)
 }
 
-/// An IPv4 packet from one end to the other with `len` bytes behind the header of its protocol.
+/// Returns an IPv4 packet between the two ends with `len` bytes behind its protocol header.
 fn packet(ends: [Ipv4Addr; 2], protocol: u8, header: &[u8], len: usize) -> Vec<u8> {
     let total = 20 + header.len() + len;
     let mut packet = vec![0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, protocol, 0, 0];
@@ -108,7 +112,7 @@ pub fn udp_packet(ends: [Ipv4Addr; 2], len: usize) -> Vec<u8> {
     packet(ends, 17, &[15, 160, 0, 9, (bytes >> 8) as u8, bytes as u8, 0, 0], len)
 }
 
-/// A packet of the liar's, cut to the room there is.
+/// Returns a UDP packet of the liar, shortened to the available space.
 fn udp(d: &Draw, len: usize) -> Vec<u8> {
     udp_packet(d.ends, len.min(d.room.saturating_sub(60)))
 }
@@ -364,7 +368,7 @@ pub const CONTROL: &[Kind] = &[
     },
 ];
 
-/// The same kind of frame, byte for byte, as often as there is room.
+/// Returns a datagram with the encoded frame repeated as often as it fits.
 fn repeat(d: &mut Draw, frame: impl Fn(&mut Draw) -> Vec<u8>) -> Datagram {
     let mut bytes = Vec::new();
     loop {
@@ -376,7 +380,7 @@ fn repeat(d: &mut Draw, frame: impl Fn(&mut Draw) -> Vec<u8>) -> Datagram {
     }
 }
 
-/// A goodbye ends the session, once, and what was learnt under it. Its type is 7.
+/// Removes CLOSE frames (type 7) from random bytes, because they end the session and discard its state.
 fn without_goodbye(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.iter_mut().filter(|byte| **byte == 7).for_each(|byte| *byte = 0);
     bytes

@@ -1,4 +1,4 @@
-//! Many engines joined by emulated links in virtual time, each link between two nodes.
+//! Many engines joined by emulated links in virtual time. Each link connects two nodes.
 #![allow(dead_code, missing_docs)]
 
 use super::net::engine;
@@ -20,7 +20,7 @@ pub fn inner(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, 0, 1 + node as u8)
 }
 
-/// A link between two nodes: its ends' addresses are 10.link.0.node.
+/// A link between two nodes. The addresses of its ends are 10.link.0.node.
 #[derive(Clone)]
 pub struct Wire {
     pub ends: (usize, usize),
@@ -44,7 +44,7 @@ pub fn wire(a: usize, b: usize) -> Wire {
     }
 }
 
-/// Who a node knows, and over which relays.
+/// The peers of a node, and the relayed routes to them.
 #[derive(Clone, Default)]
 pub struct Knows {
     pub direct: Vec<usize>,
@@ -79,10 +79,10 @@ impl Ord for Flight {
     }
 }
 
-/// What a node on the way does with a datagram it sends: the bytes that leave, or nothing.
+/// Changes a datagram that a node sends: returns the bytes that leave, or `None` to drop it.
 pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>;
 
-/// By how much a node on the way holds back a datagram it sends.
+/// Returns the additional delay of a datagram that a node sends.
 pub type Laggard = Box<dyn FnMut(usize, &[u8]) -> Duration>;
 
 pub struct Mesh {
@@ -93,7 +93,7 @@ pub struct Mesh {
     pub events: Vec<(usize, Instant, Event)>,
     pub meddler: Option<Meddler>,
     pub laggard: Option<Laggard>,
-    /// Everything that left, while there is a place to note it: sender and bytes.
+    /// Sender and bytes of every datagram that left, if recording is on.
     pub seen: Option<Vec<(usize, Vec<u8>)>>,
     flying: BinaryHeap<Reverse<Flight>>,
     serial: u64,
@@ -104,7 +104,7 @@ fn address(wire: usize, node: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, wire as u8, 0, 1 + node as u8))
 }
 
-/// What one node is configured to be.
+/// Returns the configuration of one node.
 pub fn config(node: usize, knows: &Knows, wires: &[Wire], policy: &Policy) -> EngineConfig {
     let peer = |other: usize, routes: &[Vec<usize>], is_direct: bool| {
         let joins = |wire: &Wire| wire.ends == (node, other) || wire.ends == (other, node);
@@ -138,7 +138,7 @@ impl Mesh {
         Mesh::with(wires, knows, |config| config)
     }
 
-    /// The same, each node's configuration changed.
+    /// Returns a mesh in which `change` modifies each node's configuration.
     pub fn with(wires: &[Wire], knows: &[Knows], change: impl Fn(EngineConfig) -> EngineConfig) -> Mesh {
         let now = Instant::from_millis(1);
         let engines = knows.iter().enumerate().map(|(node, knows)| {
@@ -170,12 +170,12 @@ impl Mesh {
         mesh
     }
 
-    /// A chain of relays between the first and the last node. The first calls.
+    /// Returns a chain of relays between the first and the last node. The first node initiates.
     pub fn chain(relays: usize) -> Mesh {
         Mesh::chain_with(relays, |config| config)
     }
 
-    /// The same, each node's configuration changed.
+    /// Returns such a chain in which `change` modifies each node's configuration.
     pub fn chain_with(relays: usize, change: impl Fn(EngineConfig) -> EngineConfig) -> Mesh {
         let last = relays + 1;
         let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();
@@ -187,7 +187,7 @@ impl Mesh {
         Mesh::with(&wires, &knows.collect::<Vec<_>>(), change)
     }
 
-    /// A UDP packet from one node's host to another's.
+    /// Sends a UDP packet from one node's host to another's.
     pub fn send(&mut self, from: usize, to: usize, number: u64, payload_len: usize) {
         let packet = super::net::udp(inner(from), inner(to), 4000, number, payload_len);
         let node = &mut self.nodes[from];
@@ -200,7 +200,7 @@ impl Mesh {
         let number = transmit.link.0 as usize - 1;
         let wire = &mut self.wires[number];
         let (to, way) = if wire.ends.0 == from { (wire.ends.1, 0) } else { (wire.ends.0, 1) };
-        // Each link tries each address; where it leads nowhere, what is sent is lost.
+        // Each link tries each address. A datagram to an address that the link does not reach is lost.
         if transmit.destination != SocketAddr::new(address(number, to), PORT) {
             return;
         }
@@ -230,7 +230,7 @@ impl Mesh {
         }
     }
 
-    /// A datagram that `from` once sent comes again to everybody it has a link with, as if from there.
+    /// Replays a datagram of `from` to every node with which it shares a link, with its source address.
     pub fn replay(&mut self, from: usize, bytes: &[u8]) {
         let ends = self.wires.iter().enumerate().filter_map(|(number, wire)| match wire.ends {
             (a, b) if a == from => Some((number, b)),
@@ -297,7 +297,7 @@ impl Mesh {
         }
     }
 
-    /// Numbers of the packets that came out at `node` since the last call.
+    /// Returns the numbers of the packets delivered at `node` since the last call.
     pub fn take_numbers(&mut self, node: usize) -> Vec<u64> {
         self.delivered[node].drain(..).map(|(_, number)| number).collect()
     }

@@ -1,4 +1,4 @@
-//! An authentic peer that says whatever it likes.
+//! An authentic peer that sends arbitrary datagrams.
 
 use super::{World, address, config, direction};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 const LIAR_PORT: u16 = 40_000;
 const HUB: PeerId = PeerId(0);
 
-/// The liar's session with node 1 of a world, in which node 0 says nothing.
+/// The liar's session with node 1 of a world in which node 0 sends nothing.
 pub struct Liar {
     pub world: World,
     pub sessions: Sessions,
@@ -22,11 +22,11 @@ impl Liar {
         Liar::in_vpns(seed, Vec::new())
     }
 
-    /// Node 1 also has these VPNs.
+    /// Returns a liar whose node 1 also has these VPNs.
     pub fn in_vpns(seed: u8, vpns: Vec<VpnConfig>) -> Liar {
         let links = [direction(100, 1, 0.0)];
         let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
-        // The engine in the liar's place stays out of it.
+        // The engine in the liar's place gets another key and stays silent.
         configs[0].identity = Identity::from_secret([99; 32]);
         configs[0].peers.clear();
         configs[1].vpns = vpns;
@@ -44,12 +44,12 @@ impl Liar {
         Liar { world, sessions }
     }
 
-    /// Where the liar's datagrams come from.
+    /// Returns the source address of the liar's datagrams.
     pub fn source() -> SocketAddr {
         SocketAddr::new(address(0, 0), LIAR_PORT)
     }
 
-    /// The datagram with this plaintext.
+    /// Returns a sealed datagram with this plaintext.
     pub fn seal(&mut self, path: u8, packet_type: PacketType, plaintext: &[u8]) -> Vec<u8> {
         let mut datagram = vec![0; HOP_HEADER_LEN];
         datagram.extend(plaintext);

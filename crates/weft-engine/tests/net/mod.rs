@@ -1,4 +1,4 @@
-//! Two engines joined by emulated links in virtual time: enough to see whether what goes in comes out.
+//! Two engines joined by emulated links in virtual time, enough to check that packets sent are delivered.
 #![allow(dead_code, missing_docs)]
 
 pub mod liar;
@@ -20,23 +20,25 @@ pub struct Direction {
     pub loss: f64,
     pub queue: Duration,
     pub cut: bool,
-    /// IP packets longer than this vanish.
+    /// Longest IP packet that passes, in bytes. Longer ones are lost.
     pub mtu: u64,
 }
 
-/// Meddles with a datagram on its way from a node: how much later than it would each copy of it arrives.
+/// Interferes with a datagram of a node.
+///
+/// Returns the additional delay of each copy that arrives; an empty list drops it.
 pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Vec<Duration>>;
 
 thread_local! {
     static IN_ENGINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is at work in an engine, not in the network around it.
+/// True if this thread executes engine code, and not the emulated network.
 pub fn is_in_engine() -> bool {
     IN_ENGINE.get()
 }
 
-/// Every call of an engine goes through here.
+/// Runs an engine call. All calls of the engine pass through this function.
 pub fn engine<T>(work: impl FnOnce() -> T) -> T {
     let before = IN_ENGINE.replace(true);
     let result = work();
@@ -44,7 +46,7 @@ pub fn engine<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What an engine calls back is not its own work.
+/// Runs a callback of the engine, which does not count as engine code.
 fn outside<T>(work: impl FnOnce() -> T) -> T {
     let before = IN_ENGINE.replace(false);
     let result = work();
@@ -66,7 +68,7 @@ pub fn direction(mbps: u64, delay_ms: u64, loss: f64) -> Direction {
 
 struct Pipe {
     spec: Direction,
-    /// The port its datagrams seem to come from: the sender's own, or a NAT's.
+    /// Source port of its datagrams: the sender's own, or that of a NAT.
     port: u16,
     free_at: Instant,
     pub sent: u64,
@@ -113,25 +115,27 @@ impl Ord for InFlight {
 pub struct World {
     pub now: Instant,
     pub nodes: [Engine; 2],
-    /// When each process began: its clock counts from there.
+    /// Start time of each process, from which its clock counts.
     began: [Instant; 2],
     pipes: Vec<[Pipe; 2]>,
     flying: BinaryHeap<Reverse<InFlight>>,
     serial: u64,
     rng: Rng,
     pub delivered: [VecDeque<(Instant, Vec<u8>)>; 2],
-    /// What came out in VPNs but the default one.
+    /// Packets delivered in VPNs other than the default one.
     pub delivered_in: [Vec<(VpnId, Vec<u8>)>; 2],
     pub events: Vec<(usize, Instant, Event)>,
-    /// Everything that arrived, while there is a place to note it.
+    /// Every datagram that arrived, if recording is on.
     pub seen: Option<Vec<Seen>>,
-    /// Every link reaches every address of the other node, not only that of its own number.
+    /// True if every link reaches every address of the other node.
+    ///
+    /// Otherwise a link reaches only the address with its own number.
     pub crosses: bool,
-    /// Node and link where nothing arrives.
+    /// Node and link at which nothing arrives.
     pub deaf: Option<(usize, usize)>,
-    /// Beside what links do: losses, copies, delays.
+    /// Losses, copies and delays in addition to those of the links.
     pub meddler: Option<Meddler>,
-    /// Datagrams each node sent to addresses where the other never was.
+    /// Datagrams of each node to addresses where the other node never was.
     pub astray: [Vec<Vec<u8>>; 2],
     buffer: Vec<u8>,
 }
@@ -213,7 +217,7 @@ impl World {
         }
     }
 
-    /// The time on a node's clock.
+    /// Returns the time on a node's clock.
     pub fn time_of(&self, node: usize) -> Instant {
         Instant::ZERO + self.now.since(self.began[node])
     }
@@ -234,7 +238,7 @@ impl World {
         self.nodes[node].handle_link(self.time_of(node), event);
     }
 
-    /// The process ends without a word and starts anew, and its clock with it.
+    /// Kills a node's process without a CLOSE frame and restarts it. Its clock restarts as well.
     pub fn restart(&mut self, node: usize, policy: &Policy, stamp_base: u64) {
         let config = config(node, self.pipes.len(), policy, stamp_base);
         self.began[node] = self.now;
@@ -242,12 +246,12 @@ impl World {
         self.plug_in(node);
     }
 
-    /// A NAT before `node` forgets its mapping: from now on it speaks from another port, and is heard only there.
+    /// Makes a NAT before `node` forget its mapping: the node now sends from another port and is reached only there.
     pub fn rebind(&mut self, node: usize, link: usize, port: u16) {
         self.pipes[link][node].port = port;
     }
 
-    /// A datagram out of nowhere. Gives nothing back: what the node answers goes where `source` says.
+    /// Injects a datagram with a forged source. The node's answers go to `source`.
     pub fn inject(&mut self, to: usize, link: usize, source: SocketAddr, bytes: &[u8]) {
         self.serial += 1;
         let flight = InFlight { at: self.now, serial: self.serial, to, link, source, tos: 0, bytes: bytes.to_vec() };
@@ -258,7 +262,7 @@ impl World {
         change(&mut self.pipes[link][from].spec);
     }
 
-    /// Somebody else's packet of so many bytes takes its turn on the link now.
+    /// Occupies the link with a foreign packet of this size.
     pub fn occupy(&mut self, link: usize, from: usize, bytes: u64) {
         let pipe = &mut self.pipes[link][from];
         pipe.free_at = pipe.free_at.max(self.now) + pipe.spec.rate.time_for(bytes);
@@ -268,18 +272,18 @@ impl World {
         self.pipes[link][from].sent_bytes
     }
 
-    /// A UDP packet from one node's host to the other's.
+    /// Sends a UDP packet from one node's host to the other's.
     pub fn send(&mut self, from: usize, port: u16, number: u64, payload_len: usize) {
         let packet = udp(inner(from), inner(1 - from), port, number, payload_len);
         self.send_raw(from, &packet);
     }
 
-    /// A TUN read: virtio-net header and packet.
+    /// Passes a TUN read to a node: virtio-net header and packet.
     pub fn send_raw(&mut self, from: usize, packet: &[u8]) {
         self.send_raw_in(from, VpnId::DEFAULT, packet);
     }
 
-    /// The same in a VPN.
+    /// Passes a TUN read of a VPN to a node.
     pub fn send_raw_in(&mut self, from: usize, vpn: VpnId, packet: &[u8]) {
         let now = self.time_of(from);
         let node = &mut self.nodes[from];
@@ -380,7 +384,7 @@ impl World {
         Some(self.began[node] + at.since(Instant::ZERO))
     }
 
-    /// Runs until `until`; the caller adds traffic between calls.
+    /// Runs until `until`. The caller adds traffic between calls.
     pub fn run_until(&mut self, until: Instant) {
         let mut stuck = 0;
         loop {
@@ -405,7 +409,7 @@ impl World {
         self.run_until(self.now + time);
     }
 
-    /// Numbers of the UDP packets that came out at `node` since the last call, with the time.
+    /// Returns the time and number of the UDP packets delivered at `node` since the last call.
     pub fn take_numbers(&mut self, node: usize) -> Vec<(Instant, u64)> {
         self.delivered[node]
             .drain(..)
@@ -421,7 +425,7 @@ impl World {
     }
 }
 
-/// A TUN read of a UDP packet whose payload begins with `number`.
+/// Returns a TUN read of a UDP packet whose payload begins with `number`.
 pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, port: u16, number: u64, payload_len: usize) -> Vec<u8> {
     let mut packet = vec![0u8; 10];
     let total = 28 + payload_len;
@@ -440,7 +444,7 @@ pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, port: u16, number: u64, payl
     packet
 }
 
-/// The events so far, for a failed test's output.
+/// Returns the events so far as text, for the output of a failed test.
 pub fn story(world: &World) -> String {
     world.events.iter().map(|(n, at, e)| format!("{:9.3} ms node {n}: {e:?}\n", at.as_nanos() as f64 / 1e6)).collect()
 }

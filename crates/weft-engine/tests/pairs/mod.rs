@@ -1,4 +1,5 @@
-//! Two engines and drawn reachability: which link of one reaches which address of the other, of both address families, in virtual time.
+//! Two engines with random reachability in virtual time: each link of one node reaches some addresses of the other,
+//! of both address families.
 #![allow(dead_code, missing_docs)]
 
 use std::cmp::Reverse;
@@ -20,31 +21,31 @@ pub struct HomeLink {
     pub ipv4: bool,
     pub ipv6: bool,
     pub delay: Duration,
-    /// For each address of the hub, whether datagrams between them pass.
+    /// For each address of the hub, true if datagrams between them pass.
     pub reaches: Vec<bool>,
 }
 
-/// One case of the class.
+/// One random case.
 #[derive(Clone, Debug)]
 pub struct Draw {
     pub links: Vec<HomeLink>,
-    /// Addresses of the hub: IPv6 or IPv4.
+    /// Family of each address of the hub: true for IPv6.
     pub is_ipv6: Vec<bool>,
-    /// Each address of the hub is on a link of its own there.
+    /// True if each address of the hub is on a link of its own.
     pub hub_has_links: bool,
-    /// The hub calls the home node, too.
+    /// True if the hub calls the home node as well.
     pub both_call: bool,
     pub secrets: [u8; 2],
 }
 
 impl Draw {
-    /// Any numbers, families and reachability.
+    /// Draws a case with random numbers, families and reachability.
     pub fn of_class(rng: &mut Rng) -> Draw {
         let links = 1 + rng.below(12) as usize;
         let addresses = if rng.chance(0.3) { links } else { 1 + rng.below(8) as usize };
         let ipv6_share = [0.0, 0.0, 0.5, 1.0][rng.below(4) as usize];
         let is_ipv6: Vec<bool> = (0..addresses).map(|_| rng.chance(ipv6_share)).collect();
-        // How much of what the families allow is reached; zero stands for one address only.
+        // Share of the pairs of one family that are reachable. Zero leaves only one address.
         let density = [0.0, 0.15, 0.5, 1.0][rng.below(4) as usize];
         let swap = rng.chance(0.5);
         Draw {
@@ -56,7 +57,7 @@ impl Draw {
         }
     }
 
-    /// Other pairs pass datagrams from now on.
+    /// Draws other reachable pairs.
     pub fn redraw_reachability(&mut self, rng: &mut Rng) {
         let density = [0.0, 0.15, 0.5][rng.below(3) as usize];
         for link in &mut self.links {
@@ -64,7 +65,7 @@ impl Draw {
         }
     }
 
-    /// The i-th link reaches the i-th address, or all of them.
+    /// Returns a case in which the i-th link reaches the i-th address, or all addresses.
     pub fn one_address_per_link(links: usize, all_reach_all: bool) -> Draw {
         let link = |own: usize| HomeLink {
             ipv4: true,
@@ -102,7 +103,7 @@ impl Draw {
         }
     }
 
-    /// The link and family of an address of the home node.
+    /// Returns the link of an address of the home node.
     fn home_link_of(&self, address: IpAddr) -> Option<usize> {
         (0..self.links.len()).find(|link| Draw::home_address(*link, address.is_ipv6()) == address)
     }
@@ -154,7 +155,7 @@ fn home_link(rng: &mut Rng, is_ipv6: &[bool], density: f64) -> HomeLink {
 }
 
 impl HomeLink {
-    /// Reaches a share of the addresses of its families, and one at least.
+    /// Draws the reachable addresses: a share of those of the link's families, and at least one.
     fn draw_reachability(&mut self, rng: &mut Rng, is_ipv6: &[bool], density: f64) {
         let may = |address: &usize| if is_ipv6[*address] { self.ipv6 } else { self.ipv4 };
         let possible: Vec<usize> = (0..is_ipv6.len()).filter(may).collect();
@@ -203,12 +204,12 @@ pub struct PairWorld {
     pub draw: Draw,
     pub now: Instant,
     pub nodes: [Engine; 2],
-    /// Data datagrams that arrived, by the node that sent them and the link of the home node.
+    /// Data datagrams that arrived, by sender and by link of the home node.
     pub carried: [Vec<u64>; 2],
-    /// Datagrams sent where nothing answers, by the home node.
+    /// Datagrams of the home node to addresses that do not answer.
     pub astray: u64,
     pub events: Vec<(usize, Event)>,
-    /// Links of the home node that pass nothing.
+    /// Links of the home node that are cut.
     pub cut: Vec<bool>,
     flying: BinaryHeap<Reverse<Flight>>,
     serial: u64,
@@ -253,7 +254,9 @@ impl PairWorld {
         self.nodes[HOME].handle_link(self.now, LinkEvent::Up { link: id, name, mtu: 1500, ipv4, ipv6 });
     }
 
-    /// Where a datagram goes: the link of the home node it crosses, and how it arrives.
+    /// Returns the home link that a datagram crosses, and its arrival: link, source and destination.
+    ///
+    /// `None` if it is lost.
     fn way(&self, from: usize, t: &Transmit) -> Option<(usize, LinkId, SocketAddr, IpAddr)> {
         let is_ipv6 = t.destination.is_ipv6();
         let addresses = 0..self.draw.is_ipv6.len();
@@ -270,7 +273,8 @@ impl PairWorld {
                 && self.draw.is_ipv6[*address] == is_ipv6
                 && t.source.is_none_or(|source| source == self.draw.address(*address))
         };
-        // Without an address of its own a datagram leaves by one that gets there, as routing tables would have it.
+        // A datagram without a source address leaves by one that reaches the destination, as a routing table would
+        // choose.
         let passes = |address: &usize| self.draw.links[link].reaches[*address];
         let address = addresses.clone().filter(leaves).find(passes)?;
         let source = SocketAddr::new(self.draw.address(address), PORT);
@@ -334,7 +338,7 @@ impl PairWorld {
         }
     }
 
-    /// A packet every 5 ms in each direction; what data was carried before is forgotten.
+    /// Sends a packet every 5 ms in each direction, and restarts the counters of carried data.
     pub fn send_both_ways(&mut self, time: Duration) {
         self.carried.iter_mut().flatten().for_each(|count| *count = 0);
         for number in 0..time.as_millis() as u64 / 5 {
@@ -354,7 +358,7 @@ impl PairWorld {
     }
 }
 
-/// A TUN read of a UDP packet: virtio-net header, IPv4, UDP.
+/// Returns a TUN read of a UDP packet: virtio-net header, IPv4 and UDP.
 fn udp(source: Ipv4Addr, destination: Ipv4Addr, number: u64) -> Vec<u8> {
     let mut packet = vec![0u8; 10];
     packet.extend([0x45, 0, 0, 128, 0, 0, 0x40, 0, 64, 17, 0, 0]);

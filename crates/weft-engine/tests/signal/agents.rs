@@ -1,4 +1,4 @@
-//! Both engines are agents of hosts that know nothing of it.
+//! Both engines are agents for hosts without signalling.
 
 use crate::hosts::*;
 use crate::net::*;
@@ -6,7 +6,7 @@ use weft_engine::*;
 use weft_units::{Duration, Rate};
 use weft_wire::er_sig::carriage;
 
-/// The law aims at 95 % of the capacity.
+/// Target utilization of the control law, as a share of the capacity.
 const AIM: f64 = 0.95;
 
 #[test]
@@ -38,7 +38,7 @@ fn a_connection_is_granted_what_the_bundle_carries_in_both_directions_and_its_en
     assert_eq!((status(&world, 0).flows, status(&world, 1).flows), (0, 0));
 }
 
-/// Nothing was ever sent over these paths but trains.
+/// Checks that trains alone, without any data, determine the first grant.
 #[test]
 fn the_first_connection_over_sensed_paths_is_granted_what_trains_found() {
     let links = [direction(20, 5, 0.0), direction(10, 10, 0.0)];
@@ -92,8 +92,9 @@ fn a_guarantee_is_within_what_may_be_reserved_and_both_together_within_the_bundl
     assert_eq!(status(&world, 1).peers[0].guaranteed, Rate::ZERO);
 }
 
-/// The other end knows nothing of it: the first SYN has an option that its host sees, the second has none, and in the end it is asked more
-/// and more rarely.
+/// Checks a flow without answers.
+///
+/// The first SYN has an option that the remote host sees, and the second has none. Requests become ever rarer.
 #[test]
 fn who_gets_no_answer_gives_up_and_the_flow_is_plain() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, _| {});
@@ -108,7 +109,7 @@ fn who_gets_no_answer_gives_up_and_the_flow_is_plain() {
     assert_eq!((granted(&world, 0, 4000), status(&world, 0).totals.given_up), (None, 1));
 }
 
-/// Packets each way, 20 ms apart.
+/// Number of packets in each direction, 20 ms apart.
 const ROUNDS: u32 = 1_500;
 
 #[test]
@@ -117,7 +118,8 @@ fn grants_come_and_are_renewed_in_spite_of_losses_and_end_without_packets() {
     let lossy = World::new(&[direction(20, 5, 0.2)], &policy);
     let mut world = world_of(lossy, |_, _| {});
     send(&mut world, 0, &tcp(0, 4000, SYN, 0));
-    // A grant lasts for a second. Its renewals are asked for each 280 ms, and one in three is lost on its way or back.
+    // A grant lasts for 1 s. Renewals are requested each 280 ms, and one in three is lost in one of the two
+    // directions.
     let mut moments = [0; 2];
     for _ in 0..ROUNDS {
         for node in 0..2 {
@@ -136,7 +138,7 @@ fn grants_come_and_are_renewed_in_spite_of_losses_and_end_without_packets() {
     assert_eq!((status(&world, 0).flows, status(&world, 1).flows), (0, 0));
 }
 
-/// A sender whose packets are all super-packets says what it has to say on ACKs of their own.
+/// Checks that a sender with only super-packets sends its signals in separate ACKs.
 #[test]
 fn super_packets_are_not_touched_and_updates_go_before_them() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, _| {});

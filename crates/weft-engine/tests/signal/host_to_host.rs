@@ -1,4 +1,4 @@
-//! Two hosts without a node between or on them: each signals for its own interface.
+//! Two hosts without nodes. Each signals for its own interface.
 
 use crate::hosts::*;
 use weft_engine::*;
@@ -14,7 +14,7 @@ struct Pair {
     hosts: [SignalHost; 2],
     sent_bytes: [u64; 2],
     rates: [[Rate; 2]; 2],
-    /// Packets with options are lost.
+    /// True if packets with options are lost.
     drops_options: bool,
     granted: Vec<(usize, Event)>,
 }
@@ -24,7 +24,7 @@ fn link([up, down]: [Rate; 2], [sent_bytes, received_bytes]: [u64; 2]) -> HostLi
 }
 
 impl Pair {
-    /// Up and down of both, in Mbit/s; only host 0 asks.
+    /// Returns two hosts with these sending and receiving rates in Mbit/s. Only host 0 asks.
     fn new(rates: [[u64; 2]; 2], change: impl Fn(usize, &mut SignalConfig)) -> Pair {
         let rates = rates.map(|rates| rates.map(Rate::from_mbps));
         let host = |node: usize| {
@@ -52,7 +52,7 @@ impl Pair {
         }
     }
 
-    /// A packet goes through both hosts' queues: what the other host's TCP gets.
+    /// Passes a packet through both hosts' queues. Returns the packet that the other host's TCP gets.
     fn queue(&mut self, from: usize, packet: &[u8]) -> Option<Vec<u8>> {
         let mut packet = packet.to_vec();
         let Leaving { before, instead } = self.hosts[from].leaves(self.now, &mut packet);
@@ -61,7 +61,7 @@ impl Pair {
         self.carry(from, sent)
     }
 
-    /// It has left already: only the ACK that follows, if there is one.
+    /// Handles a copy of a packet that has already left. Returns the ACK that follows it, if any.
     fn copy(&mut self, from: usize, packet: &[u8]) -> Option<Vec<u8>> {
         let mut head = packet[..packet.len().min(192)].to_vec();
         let ack = self.hosts[from].left(self.now, &mut head)?.to_vec();
@@ -90,7 +90,7 @@ impl Pair {
         self.pass_time(WAY);
     }
 
-    /// In Mbit/s, of the flow from a host.
+    /// Returns the rate granted at a host to the flow with this port, in Mbit/s.
     fn granted(&self, node: usize, port: u16) -> Option<f64> {
         let ports = |flow: &FlowKey| [flow.src_port, flow.dst_port].contains(&port);
         self.granted.iter().filter(|(at, _)| *at == node).fold(None, |last, (_, event)| match event {
@@ -101,7 +101,7 @@ impl Pair {
     }
 }
 
-/// A packet without its options, which are nothing but fillers.
+/// Returns a packet without its options, which are only padding.
 fn plain(packet: &[u8]) -> Vec<u8> {
     let header = usize::from(packet[0] & 0x0f) * 4;
     assert!(packet[20..header].iter().all(|byte| *byte == 1), "only fillers are left");
@@ -158,7 +158,7 @@ fn flows_share_what_the_receiver_takes() {
     let ports = 4000..4004;
     ports.clone().for_each(|port| pair.connect(port));
     let guaranteed: Vec<_> = ports.map(|port| pair.granted(0, port).unwrap_or_default()).collect();
-    // Of 20 Mbit/s 10 may be reserved: the third gets what is left.
+    // 10 of 20 Mbit/s may be reserved. The third flow gets the remainder.
     assert!(guaranteed.iter().all(|rate| *rate <= 20.0), "{guaranteed:?}");
     assert_near(pair.hosts[0].status(pair.now).peers[0].guaranteed.bps() as f64, 10e6, 0.01);
 }
@@ -169,7 +169,7 @@ fn others_that_fill_the_link_do_not_take_the_grants_away() {
     pair.connect(4000);
     pair.connect(4001);
     for _ in 0..100 {
-        // 50 Mbit/s of others.
+        // 50 Mbit/s of cross traffic.
         pair.sent_bytes[0] += 50_000_000 / 8 / 10;
         pair.copy(0, &tcp(0, 4000, ACK, 1_448));
         pair.copy(1, &tcp(1, 4000, ACK, 0));
@@ -193,7 +193,7 @@ fn where_options_are_dropped_one_syn_is_late_and_the_next_is_not() {
     assert_eq!(pair.queue(0, &syn), Some(syn), "the next asks for nothing yet");
     assert_eq!(pair.queue(1, &tcp(1, 4001, SYN | ACK, 0)), Some(tcp(1, 4001, SYN | ACK, 0)));
     assert_eq!(pair.copy(0, &tcp(0, 4001, ACK, 0)), None, "its own ACK asks, and is lost alone");
-    // The network has mended.
+    // The network no longer drops options.
     pair.drops_options = false;
     pair.pass_time(Duration::from_secs(1));
     pair.copy(0, &tcp(0, 4001, ACK, 100)).expect("a request");
@@ -215,7 +215,7 @@ fn who_asks_by_quick_start_is_answered_within_what_the_host_takes() {
     let asked = quick(weft_wire::quick_start::QuickRate::MOST);
     assert_eq!(pair.queue(0, &quick_syn(4000, asked)), Some(tcp(0, 4000, SYN, 0)));
     let mut syn_ack = tcp(1, 4000, SYN | ACK, 0);
-    // It acknowledges 1, and the SYN has 1.
+    // The SYN has sequence number 1, and this ACK acknowledges it.
     syn_ack[31] = 2;
     let heard = pair.queue(1, &syn_ack).unwrap();
     let response = Response::of(&heard).expect("an answer");

@@ -1,4 +1,4 @@
-//! What is forged, malformed or too much.
+//! Forged, malformed and excessive signals.
 
 use crate::hosts::*;
 use crate::net::*;
@@ -7,7 +7,7 @@ use weft_units::{Duration, Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey, carriage};
 use weft_wire::ip::FlowKey;
 
-/// A signal that says the most there is to say.
+/// Returns a signal that requests the largest rates.
 pub fn greedy(message: Message, nonce: u32) -> Signal {
     let most = Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::floor(Rate::from_mbps(900)) };
     let bytes = [0x14, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 0x10, 0, 0];
@@ -15,7 +15,7 @@ pub fn greedy(message: Message, nonce: u32) -> Signal {
     Signal { message, forward: most, reverse: most, echoed: most, nonce, ..signal }
 }
 
-/// The packet with a signal, whose tag `key` makes.
+/// Returns the packet with a signal whose tag is made with `key`.
 pub fn with_signal(packet: &[u8], signal: Signal, key: Option<[u8; 32]>) -> Vec<u8> {
     let flow = FlowKey::of(packet).unwrap();
     let flow = if signal.message == Message::Response { flow.reversed() } else { flow };
@@ -58,7 +58,8 @@ fn what_a_host_forges_is_left_alone_and_grants_nothing() {
     assert_eq!(granted(&world, 1, 4000), before);
 }
 
-/// The other edge has the key, and its host answers more than was asked for, or more than there is.
+/// Checks that no grant exceeds the interface's rate, although the remote edge has the key and its host answers with
+/// higher rates.
 #[test]
 fn a_rate_above_the_interfaces_is_never_granted() {
     let capped = |node| EngineConfig {
@@ -76,7 +77,7 @@ fn a_rate_above_the_interfaces_is_never_granted() {
         let heard = hear(&mut world, 1);
         let (at, request) = carriage::parse(&heard[0]).unwrap().unwrap();
         assert!(at == 22 && request.forward.available.rate().unwrap() <= Rate::from_mbps(8));
-        // The difference that the request arrived with, which a packet of TTL 64 repeats.
+        // The TTL difference of the request, which a packet with TTL 64 repeats.
         let echoed = greedy(Message::Response, 0).echoed;
         let response = Signal { message: Message::Response, echoed, ..request };
         send(&mut world, 1, &with_signal(&tcp(1, port, SYN | ACK, 0), response, None));
@@ -112,7 +113,7 @@ fn state_is_bounded_and_expires() {
     }
 }
 
-/// A million packets of noise where signals are read: nothing falls over, nothing is granted or booked, and the tunnel still works.
+/// Checks a million malformed signals: nothing may crash, be granted or be reserved, and the tunnel must still work.
 #[test]
 fn a_million_malformed_signals_grant_nothing() {
     let mut world = world(&[direction(100, 1, 0.0)], |_, _| {});
@@ -122,7 +123,7 @@ fn a_million_malformed_signals_grant_nothing() {
         let node = (round % 2) as usize;
         let mut packet = well_formed.clone();
         packet[12..20].copy_from_slice(&tcp(node, 4000, ACK, 0)[12..20]);
-        // Cut short, or with bytes of the header changed; what is left whole gets a tag that is wrong.
+        // The packet is cut short or has header bytes changed. An unchanged one gets a wrong tag.
         let tag = 22 + SIGNAL_LEN - 1;
         packet[tag] ^= 1 + rng.below(255) as u8;
         for _ in 0..rng.below(4) {
@@ -133,7 +134,7 @@ fn a_million_malformed_signals_grant_nothing() {
         if let (Ok(flow), Ok(Some((_, signal)))) = (FlowKey::of(&packet), carriage::parse(&packet))
             && [flow, flow.reversed()].iter().any(|flow| SignalKey::new(KEY).is_right(flow, &signal))
         {
-            // One guess in 65,536 is right.
+            // A random tag is right with probability 1/65,536.
             continue;
         }
         let len = if rng.chance(0.2) { rng.below(packet.len() as u64) as usize } else { packet.len() };

@@ -1,4 +1,4 @@
-//! Hosts on both sides of two engines, and what they send.
+//! Hosts on both sides of two engines, and their packets.
 
 use crate::net::*;
 use weft_engine::*;
@@ -28,7 +28,7 @@ pub fn rule() -> SignalRule {
     }
 }
 
-/// What node `node` is told; only node 0 asks.
+/// Returns the signalling configuration of a node. Only node 0 asks.
 pub fn signalling(node: usize) -> SignalConfig {
     SignalConfig {
         key: Some(SignalKey::new(KEY)),
@@ -42,7 +42,7 @@ pub fn signalling(node: usize) -> SignalConfig {
     }
 }
 
-/// A world whose nodes signal, and know what their paths carry.
+/// Returns a world whose nodes signal and have learnt their paths' capacities.
 pub fn world(links: &[Direction], change: impl Fn(usize, &mut SignalConfig)) -> World {
     world_of(World::new(links, &Policy::default()), change)
 }
@@ -53,7 +53,7 @@ pub fn world_of(mut world: World, change: impl Fn(usize, &mut SignalConfig)) -> 
     world
 }
 
-/// Both nodes signal from now on.
+/// Enables signalling at both nodes.
 pub fn signal(world: &mut World, change: impl Fn(usize, &mut SignalConfig)) {
     for node in 0..2 {
         let mut config = signalling(node);
@@ -79,7 +79,7 @@ pub fn warm(world: &mut World) {
     world.events.clear();
 }
 
-/// A TUN read of a TCP packet with an MSS option on SYNs; ports are those of a flow from node 0.
+/// Returns a TUN read of a TCP packet, with an MSS option on SYNs. The ports are those of a flow from node 0.
 pub fn tcp(from: usize, port: u16, flags: u8, payload_len: usize) -> Vec<u8> {
     let options: &[u8] = if flags & SYN != 0 { &[2, 4, 0x05, 0xb4] } else { &[] };
     let ports = if from == 0 { [port, 80] } else { [80, port] };
@@ -99,7 +99,7 @@ pub fn tcp(from: usize, port: u16, flags: u8, payload_len: usize) -> Vec<u8> {
     packet
 }
 
-/// Behind a virtio-net header that asks for nothing.
+/// Prepends a virtio-net header without offloads.
 pub fn read(packet: &[u8]) -> Vec<u8> {
     [&[0; 10], packet].concat()
 }
@@ -108,7 +108,7 @@ pub fn send(world: &mut World, from: usize, packet: &[u8]) {
     world.send_raw(from, &read(packet));
 }
 
-/// What a host got since the last call: packets without the virtio-net header, whose checksums hold.
+/// Returns the packets that a host got since the last call, without the virtio-net header. Checks their checksums.
 pub fn hear(world: &mut World, node: usize) -> Vec<Vec<u8>> {
     let reads: Vec<_> = world.delivered[node].drain(..).map(|(_, read)| read).collect();
     for read in &reads {
@@ -134,7 +134,7 @@ pub fn mss(packet: &[u8]) -> Option<u16> {
     })
 }
 
-/// SYN, SYN/ACK and ACK of a connection from node 0, each heard by the other host without a signal.
+/// Sends SYN, SYN/ACK and ACK of a connection from node 0. Checks that the other host gets each without a signal.
 pub fn connect(world: &mut World, port: u16) {
     for (from, flags) in [(0, SYN), (1, SYN | ACK), (0, ACK)] {
         send(world, from, &tcp(from, port, flags, 0));
@@ -145,7 +145,7 @@ pub fn connect(world: &mut World, port: u16) {
     }
 }
 
-/// The last grant told at a node that was not withdrawn since, of the flow from that node with this port on node 0's side.
+/// Returns the last grant reported at a node and not withdrawn, for the flow with this port on node 0's side.
 pub fn granted(world: &World, node: usize, port: u16) -> Option<Grant> {
     let mut last = None;
     for (_, _, event) in world.events.iter().filter(|(at, ..)| *at == node) {
@@ -158,7 +158,7 @@ pub fn granted(world: &World, node: usize, port: u16) -> Option<Grant> {
     last
 }
 
-/// What a node's paths carry of inner packets, bytes a second, as far as their controllers know.
+/// Returns the learnt capacity of a node's paths for inner packets, in bytes per second.
 pub fn capacity(world: &World, node: usize) -> f64 {
     let snapshot = world.nodes[node].snapshot(world.now);
     let paths = snapshot.peers[0].paths.iter().filter(|path| path.active);

@@ -1,4 +1,4 @@
-//! The same over IPv6, where the signal is in a hop-by-hop header.
+//! Signalling over IPv6, where the signal is in a hop-by-hop options header.
 
 use crate::hosts::*;
 use crate::net::*;
@@ -13,7 +13,7 @@ fn host(node: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1 + node as u16)
 }
 
-/// A TCP packet between ports 4000 at node 0 and 80 at node 1.
+/// Returns a TCP packet between port 4000 at node 0 and port 80 at node 1.
 fn tcp6(from: usize, flags: u8) -> Vec<u8> {
     let options: &[u8] = if flags & SYN != 0 { &[2, 4, 0x05, 0xa0] } else { &[] };
     let len = 20 + options.len() as u8;

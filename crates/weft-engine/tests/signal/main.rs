@@ -1,4 +1,4 @@
-//! In-band signalling between hosts that do not speak it, hosts that do, and two engines.
+//! In-band signalling between two engines, for hosts with and without their own signalling.
 #![allow(missing_docs)]
 
 #[path = "../net/mod.rs"]

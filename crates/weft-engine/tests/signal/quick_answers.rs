@@ -1,4 +1,4 @@
-//! Quick-Start requests to hosts that do not speak it: the edge before them answers (RFC 4782 §4).
+//! Quick-Start requests to hosts without support for it. The edge before such a host answers (RFC 4782 §4).
 
 use crate::hosts::*;
 use crate::net::*;
@@ -11,14 +11,14 @@ use weft_wire::ip::TcpFlags;
 use weft_wire::quick_start::{self, QuickRate, Response, nonces_agree};
 use weft_wire::super_packet::partial_l4_checksum;
 
-/// Both hosts are behind their nodes, which do not speak for the first.
+/// Configures hosts behind their nodes. Only node 1 answers for its host.
 fn behind(node: usize, config: &mut SignalConfig) {
     config.rules.clear();
     config.answers = node == 1;
     config.own_addresses.clear();
 }
 
-/// The SYN/ACK of a SYN whose sequence number is 1; `options` follow the MSS.
+/// Returns the SYN/ACK for a SYN with sequence number 1. `options` follow the MSS option.
 fn syn_ack(port: u16, ack: u32, options: &[u8]) -> Vec<u8> {
     let mut packet = tcp(1, port, SYN | ACK, options.len());
     let at = packet.len() - options.len();
@@ -41,7 +41,8 @@ fn pass(world: &mut World, from: usize, packet: &[u8]) -> Vec<Vec<u8>> {
 fn a_sender_that_asks_is_granted_what_the_paths_carry() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], behind);
     let (option, began) = (quick(QuickRate::MOST), world.now);
-    // The host before the first node sent it with a TTL one higher, and that node's kernel lowered the packet's.
+    // The host before the first node sent it with a TTL higher by one, and that node's kernel lowered the packet's
+    // TTL.
     let asked = Asked::new(began, &option, 65);
     let heard = pass(&mut world, 0, &quick_syn(4001, option));
     assert_eq!((heard[0].len(), heard[0][0]), (tcp(0, 4001, SYN, 0).len(), 0x45), "the plain host gets a plain SYN");
@@ -98,7 +99,9 @@ fn what_is_refused_late_of_another_connection_or_full_is_not_answered() {
     assert_eq!(heard[44..], own, "the host answers itself");
 }
 
-/// What a request that nobody lowered comes to, 64 less 9 and one more for the host before the first node.
+/// Returns the answer to a request that no node lowered.
+///
+/// The TTL difference is 64 - 9, plus one for the host before the first node.
 fn answered(option: quick_start::QuickStart) -> Response {
     Response { rate: option.rate, ttl_difference: 56, nonce: option.nonce }
 }
@@ -116,7 +119,7 @@ fn requests_without_end_leave_room_for_the_next() {
     world.run_for(Duration::from_millis(60));
     let heard = hear(&mut world, 1);
     let left_in = heard.iter().filter(|packet| quick_start::parse(packet).unwrap().is_some()).count();
-    // What does not fit goes on to its host, with the request in it.
+    // Requests that do not fit are passed to their host unchanged.
     assert!(left_in >= heard.len() - 4_096 && left_in < 6_000, "{left_in} of {}", heard.len());
     world.run_for(Duration::from_secs(2));
     pass(&mut world, 0, &quick_syn(4001, small));
@@ -124,7 +127,7 @@ fn requests_without_end_leave_room_for_the_next() {
     assert!(Response::of(&heard).is_some());
 }
 
-/// Whatever options a SYN has, and whatever comes back, nothing breaks and no checksum is wrong.
+/// Checks that damaged options and answers cause no failure and no wrong checksum.
 #[test]
 fn broken_requests_are_left_alone() {
     let mut world = world(&[direction(20, 5, 0.0)], behind);

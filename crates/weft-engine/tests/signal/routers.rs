@@ -1,4 +1,4 @@
-//! Hosts that speak for themselves, ER-SIG or Quick-Start: the engines are routers.
+//! Hosts with their own signalling, ER-SIG or Quick-Start. The engines act as routers.
 
 use crate::hostile::{greedy, with_signal};
 use crate::hosts::*;
@@ -16,7 +16,7 @@ fn speaking(node: usize, config: &mut SignalConfig) {
     }
 }
 
-/// A packet passes; gives it as the other host's edge hands it on.
+/// Sends a packet, and returns it as the other host's edge delivers it.
 fn pass(world: &mut World, from: usize, packet: &[u8]) -> Vec<u8> {
     send(world, from, packet);
     world.run_for(Duration::from_millis(60));
@@ -36,7 +36,7 @@ fn what_hosts_say_to_each_other_is_lowered_and_nobody_is_left_out() {
     assert_near(bps(signal.forward.guaranteed), 10e6, 0.001);
     assert_near(bps(signal.forward.available), carries - 10e6, 0.01);
     assert_eq!((signal.reverse, signal.hops, signal.is_lowered, signal.tag != 0), (asked, 1, true, true));
-    // The receiver's edge forwards, which lowers the TTL once more.
+    // The receiver's edge forwards the packet, which lowers its TTL once more.
     assert_eq!(ttl_difference(arrived[8] - 1, signal.qttl), ttl_difference(64, request.qttl));
     let response = Signal { message: Message::Response, echoed: signal.forward, qttl: 60, ..signal };
     let answer = pass(&mut world, 1, &with_signal(&tcp(1, 4000, SYN | ACK, 0), response, None));
@@ -80,7 +80,9 @@ pub fn quick_syn(port: u16, option: QuickStart) -> Vec<u8> {
     out
 }
 
-/// RFC 4782 §3.3 forbids a router that sprays a flow over paths to approve. An edge that knows all of them sums what they grant.
+/// Checks a grant from the sum of all paths.
+///
+/// RFC 4782 §3.3 forbids approval by a router that spreads a flow over paths, but an edge knows all of them.
 #[test]
 fn quick_start_is_granted_what_is_left_of_all_paths() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], speaking);
@@ -100,7 +102,7 @@ fn quick_start_is_granted_what_is_left_of_all_paths() {
     let small = QuickRate::new(5);
     let (option, _) = arrives(&mut world, 4003, quick(small));
     assert_eq!((option.rate, option.nonce), (small, quick(small).nonce));
-    // A link that is in use leaves nothing.
+    // A link in use leaves no rate for further requests.
     for number in 0..4_000 {
         world.send(0, 7, number, 1_000);
         world.run_for(Duration::from_micros(180));

@@ -1,4 +1,4 @@
-//! Senders that keep to what they are granted, under both controllers.
+//! Senders that obey their grants, under both controllers.
 
 use crate::hosts::*;
 use crate::net::*;
@@ -14,10 +14,12 @@ fn udp_rules(node: usize, config: &mut SignalConfig) {
     }
 }
 
-/// Without a grant, in bytes a second.
+/// Rate of a flow without a grant, in bytes per second.
 const UNGRANTED: f64 = 5e6;
 
-/// Flows that each send what was last granted, or [`UNGRANTED`]; every 20 ms somebody answers them. What each was granted on average in the second half.
+/// Runs flows that send at the last granted rate, or at [`UNGRANTED`], with an answer every 20 ms.
+///
+/// Returns the mean grant of each flow in the second half.
 fn run(world: &mut World, flows: &[u16], seconds: u64) -> Vec<f64> {
     let mut credit: BTreeMap<u16, f64> = BTreeMap::new();
     let (mut number, mut sums) = (0, vec![0.0; flows.len()]);
@@ -27,7 +29,7 @@ fn run(world: &mut World, flows: &[u16], seconds: u64) -> Vec<f64> {
             let rate = grant.map_or(UNGRANTED, |grant| grant.bytes_per_second as f64);
             let credit = credit.entry(*port).or_default();
             *credit += rate / 1_000.0;
-            // A packet that is not full, so that it can carry what is due.
+            // The packet is not full, so that a signal fits.
             while *credit >= (PAYLOAD + 28) as f64 {
                 *credit -= (PAYLOAD + 28) as f64;
                 number += 1;
@@ -83,7 +85,8 @@ fn rates_of_their_own_divide_the_bundle() {
     shares(RateController::Erica, 0.9);
 }
 
-/// The queue keeps flows apart, so that one that asks nobody and fills the bundle takes no more than its part of it.
+/// Checks that a flow without a grant that fills the bundle takes only its own share, because the queue separates
+/// flows.
 #[test]
 fn who_keeps_to_no_grant_does_not_take_that_of_others() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], udp_rules);
@@ -91,7 +94,7 @@ fn who_keeps_to_no_grant_does_not_take_that_of_others() {
     for tick in 0..4_000u64 {
         for number in 0..7 {
             let mut greedy = udp(inner(0), inner(1), 77, tick * 7 + number, 1_000);
-            // To a port that no rule is for.
+            // The destination port matches no rule.
             greedy[33] = 10;
             world.send_raw(0, &greedy);
         }

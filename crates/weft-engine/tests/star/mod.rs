@@ -1,4 +1,4 @@
-//! A hub and many sites in one process and virtual time. The work of the hub is measured, the sites' is not.
+//! A hub and many sites in one process and virtual time. Only the work of the hub is measured.
 #![allow(dead_code, missing_docs)]
 
 use std::cmp::Reverse;
@@ -41,7 +41,7 @@ impl Ord for Flight {
 
 pub struct Star {
     pub now: Instant,
-    /// The hub, then the sites.
+    /// The hub, followed by the sites.
     pub nodes: Vec<Engine>,
     keys: Vec<PublicKey>,
     flying: BinaryHeap<Reverse<Flight>>,
@@ -50,7 +50,7 @@ pub struct Star {
     delay: Duration,
     /// Wall-clock time of each turn of the hub since [`Star::forget_turns`].
     pub turns: Vec<Time>,
-    /// Packets that came out at each node.
+    /// Packets delivered at each node.
     pub delivered: Vec<u64>,
     buffer: Vec<u8>,
     is_relay: bool,
@@ -72,7 +72,7 @@ fn wan() -> LinkEvent {
 
 fn identity(node: usize) -> Identity {
     let mut secret = [7; 32];
-    // Away from the bits that X25519 sets itself (RFC 7748 §5).
+    // X25519 overwrites some bits of the secret (RFC 7748 §5). These bytes are not affected.
     secret[8..10].copy_from_slice(&(node as u16).to_be_bytes());
     Identity::from_secret(secret)
 }
@@ -144,14 +144,14 @@ impl Star {
         self.work(node, |engine| engine.handle_link(now, LinkEvent::Down { link: LinkId(1), cause: "no carrier" }));
     }
 
-    /// The hub gets a datagram of a stranger's. The wall-clock time that takes.
+    /// Delivers a stranger's datagram to the hub. Returns the wall-clock time that it takes.
     pub fn inject(&mut self, bytes: &[u8]) -> Time {
         let before = self.turns.len();
         self.receive(Flight { at: self.now, serial: 0, to: HUB, from: self.keys.len(), bytes: bytes.to_vec() });
         self.turns[before..].iter().sum()
     }
 
-    /// An initiation to the hub by a node that knows its key and that it does not know.
+    /// Returns an initiation of a stranger that knows the hub's key.
     pub fn initiation_of_a_stranger(&self) -> Vec<u8> {
         let stranger = self.keys.len();
         let mut engine = self.engine_of(stranger, HUB..HUB + 1, 1);
@@ -162,19 +162,19 @@ impl Star {
         buffer[..transmit.len].to_vec()
     }
 
-    /// The uplink of a node goes and comes.
+    /// Takes the uplink of a node down and up again.
     pub fn flap(&mut self, node: usize) {
         self.unplug(node);
         self.plug_in(node);
     }
 
-    /// The process ends without a word and starts anew.
+    /// Kills a node's process without a CLOSE frame and restarts it.
     pub fn restart(&mut self, node: usize, stamp_base: u64) {
         self.nodes[node] = self.engine(node, stamp_base);
         self.plug_in(node);
     }
 
-    /// A packet of `len` bytes from the host of one node to that of another.
+    /// Sends a packet of `len` bytes from one node's host to another's.
     pub fn send(&mut self, from: usize, to: usize, len: usize) {
         let mut packet = vec![0; 10 + len];
         let ip = &mut packet[10..];
@@ -192,7 +192,7 @@ impl Star {
         });
     }
 
-    /// One turn of a node, as its daemon makes it: takes something in, does what time demands, sends, delivers.
+    /// Runs one turn of a node as its daemon does: processes an input, runs timers, sends and delivers.
     fn work(&mut self, node: usize, input: impl FnOnce(&mut Engine)) {
         let (now, engine, buffer) = (self.now, &mut self.nodes[node], &mut self.buffer);
         let mut sent = Vec::new();
@@ -257,7 +257,7 @@ impl Star {
         self.now = until;
     }
 
-    /// How many sites the hub has a session with.
+    /// Returns the number of sites with which the hub has a session.
     pub fn established(&self) -> usize {
         self.nodes[1..].iter().filter(|site| site.snapshot(self.now).peers[0].established_for.is_some()).count()
     }

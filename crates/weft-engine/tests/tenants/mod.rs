@@ -1,4 +1,4 @@
-//! Tenants between two nodes: VPNs with a queue and a loop each, and traffic that keeps them filled.
+//! VPNs between two nodes, each with a queue and a loop, and traffic that keeps the queues filled.
 #![allow(dead_code, missing_docs)]
 
 use crate::net::{Direction, World, config, inner, udp};
@@ -13,7 +13,7 @@ use weft_units::{Duration, Rate, VpnId};
 
 pub const PAYLOAD: usize = 1_300;
 pub const IP_BYTES: f64 = PAYLOAD as f64 + 28.0;
-/// What is left of a link's rate for the IP bytes of such packets.
+/// Share of a link's rate that remains for the IP bytes of such packets.
 pub const SHARE_OF_IP: f64 = IP_BYTES / (IP_BYTES + 60.0);
 
 pub fn ms(n: u64) -> Duration {
@@ -36,7 +36,7 @@ pub fn laws() -> [Option<LoopConfig>; 4] {
     [None, window(), accumulation(Rate::from_mbps(1_000)), explicit_rate()]
 }
 
-/// VPN `number`, counted from one, as `node` is told of it.
+/// Returns the VPN with this number, from one on, as configured at `node`.
 pub fn vpn(node: usize, number: u32, weight: u32, service: Service, control: Option<LoopConfig>) -> VpnConfig {
     let peer = config(node, 1, &Policy::default(), 1).peers.remove(0);
     let prefixes = vec![Prefix { address: inner(1 - node).into(), length: 32 }];
@@ -71,7 +71,9 @@ pub fn entry(world: &World, node: usize, number: u32) -> VpnStatus {
     of(world, node, number).members[0].entry.unwrap()
 }
 
-/// Keeps the queues of all `vpns` filled for `time`; IP bit/s of each that came out, in the second half.
+/// Keeps the queues of all `vpns` filled for `time`.
+///
+/// Returns the IP rate of each VPN delivered in the second half, in bit/s.
 pub fn fill<const N: usize>(world: &mut World, vpns: [u32; N], time: Duration) -> [f64; N] {
     let end = world.now + time;
     let half = world.now + time / 2;
