@@ -1,4 +1,7 @@
-//! The command line.
+//! Command line of `weft`: its subcommands, arguments and help texts.
+//!
+//! The doc comments of the clap structures in this module and its children are the program's help texts. `commands`
+//! executes what this module parses. This module reads and changes nothing on the machine.
 
 mod access;
 mod ca;
@@ -31,18 +34,18 @@ Examples:
 Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon."
 )]
 pub struct Cli {
-    /// Colours: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
+    /// When to colour the output: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     pub color: Color,
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The subcommands.
+/// Subcommands of `weft`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a private key; print its public key on standard output
+    /// Create a private key and print its public key on standard output
     #[command(after_help = "\
 Examples:
   weft keygen --out /etc/weft/weft.key      the private key goes to a new file, mode 0600
@@ -52,7 +55,8 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Make a secret for two nodes to share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
+    /// Create a secret that two nodes share (`[[peer]] preshared-key`); it protects recorded traffic against quantum
+    /// computers
     #[command(after_help = "\
 Examples:
   weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
@@ -70,25 +74,25 @@ Examples:
   weft pubkey /etc/weft/weft.key
   weft keygen 2>/dev/null | weft pubkey")]
     Pubkey {
-        /// File of the private key; the default is standard input, as with -
+        /// File of the private key; without it or with -: standard input
         file: Option<PathBuf>,
     },
-    /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
+    /// Admit nodes to a network by certificate: create the root key, sign certificates, revoke keys
     #[command(subcommand)]
     Ca(CaCommand),
-    /// Let unmodified clients of WireGuard and OpenVPN in at this edge: telephones, laptops, whatever is no node
+    /// Admit unmodified clients of WireGuard and OpenVPN at this edge: telephones, laptops, other devices without weft
     #[command(subcommand)]
     Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
     Check {
-        /// The configuration
+        /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Look at this machine for what helps or hinders a node, and show how routers can isolate the tunnel's packets
+    /// Report what on this machine helps or hinders a node, and how routers can give the tunnel a queue of its own
     #[command(after_help = "\
 Examples:
   weft doctor
@@ -97,7 +101,7 @@ Examples:
 
 Exit status 3 when a node cannot work here, or when the peer has no session.")]
     Doctor {
-        /// The configuration; without it the usual one, if it is there
+        /// Configuration file; without it /etc/weft/weft.toml, if that exists
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Test the connection of the running node to this peer instead
@@ -105,11 +109,11 @@ Exit status 3 when a node cannot work here, or when the peer has no session.")]
         peer: Option<String>,
         #[command(flatten)]
         control: Control,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Run the node in the foreground, until SIGTERM or `weft down`; SIGHUP reloads
+    /// Run the node in the foreground until SIGTERM or `weft down`; SIGHUP reloads the configuration
     #[command(after_help = "\
 Examples:
   weft up -c /etc/weft/weft.toml
@@ -117,17 +121,17 @@ Examples:
 
 It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemctl enable --now weft")]
     Up {
-        /// The configuration
+        /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
-        /// Say more
+        /// Print more log lines
         #[arg(short, long)]
         verbose: bool,
-        /// Say only what went wrong
+        /// Print errors only
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
-    /// Hold the congestion control `weft_er` in the kernel, without a node, until SIGTERM or Ctrl-C
+    /// Keep the congestion control `weft_er` loaded in the kernel, without a node, until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
@@ -136,7 +140,7 @@ Examples:
 Any program chooses it by TCP_CONGESTION and gives the rate by SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
 CAP_NET_ADMIN, and Linux 6.0 with BTF. A node holds it where its configuration has a [tcp-er].")]
     TcpEr {
-        /// What each connection toward a prefix may send
+        /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
@@ -149,41 +153,42 @@ Examples:
 The file has a [signal] as a node's, with `interface` and `rate`, and its [[signal.rule]]s. It needs CAP_NET_ADMIN,
 CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables, iptables as well.")]
     Signal {
-        /// The configuration
+        /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
         config: PathBuf,
-        /// Only check it
+        /// Check the configuration and exit
         #[arg(long)]
         check: bool,
-        /// Say more
+        /// Print more log lines
         #[arg(short, long)]
         verbose: bool,
-        /// Say only what went wrong
+        /// Print errors only
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
-    /// Stop the running node; it tells its peers
+    /// Stop the running node; it notifies its peers
     Down(Control),
-    /// Have the running node read its configuration again; exit status 1, and nothing changes, when it is refused
+    /// Make the running node read its configuration again; exit status 1 if it refuses the file, and then nothing
+    /// changes
     Reload(Control),
-    /// The node, its peers and how they are; exit status 3 when one is degraded
+    /// Show the state of the node and its peers; exit status 3 when one is degraded
     Status(Reading),
-    /// Each path: state, delay, loss, capacity, what it carries
+    /// Show each path: state, delay, loss, capacity, traffic
     #[command(after_help = "\
 Examples:
   weft paths --watch
   weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
     Paths(Reading),
-    /// Mend what the node remembers of a peer
+    /// Repair what the node has stored about a peer
     #[command(subcommand)]
     Peer(PeerCommand),
-    /// Which addresses lie behind which peer, and who says so
+    /// Show which addresses lie behind which peer, and the source of this information
     #[command(after_help = "\
 Examples:
   weft prefixes
   weft prefixes --peer hub --json | jq -r '.prefixes[].prefix'")]
     Prefixes(PrefixArguments),
-    /// The flows sent lately
+    /// Show the flows that the node sent recently
     Flows(Reading),
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
@@ -195,14 +200,14 @@ Examples:
   weft weights set measured             in proportion to the measured capacity again"
     )]
     Weights {
-        /// What to do with them
+        /// Action; without one, show the weights.
         #[command(subcommand)]
         set: Option<WeightsCommand>,
-        /// How to read them
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// Each VPN: what it carries and refuses, its queues and loops; or set its weight and what it is promised
+    /// Show each VPN: traffic, rejected packets, queues and loops; or set its weight and its promised rates
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
@@ -213,37 +218,37 @@ Examples:
   weft vpns set blue assured='4 Mbit/s' leased=none"
     )]
     Vpns {
-        /// What to do with them
+        /// Action; without one, show the VPNs.
         #[command(subcommand)]
         set: Option<VpnsCommand>,
-        /// How to read them
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// What is known of the network: each path from here, and what relays say of nodes beside them
+    /// Show measurements of the network: each path from here, and what relays report about their neighbours
     #[command(after_help = "\
 Examples:
   weft sense --watch
   weft sense --history hub      its paths: the last ten minutes, the last day
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
-        /// What the paths to this peer were like
+        /// Show the history of the paths to this peer
         #[arg(long, value_name = "NODE")]
         history: Option<String>,
-        /// How to read it
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// Hand a revocation to the running node: it ends what it has with that key now, and tells all others
+    /// Give a revocation to the running node: it ends its sessions with that key at once and tells all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
     Revoke {
-        /// The revocation
+        /// File of the revocation
         file: PathBuf,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
-    /// Why a flow goes where it goes: prefix, paths, queue, rate, and what would be next
+    /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              what a packet there meets
@@ -252,7 +257,7 @@ Examples:
 
 Exit status 3 when nothing would carry it.")]
     Explain(ExplainArguments),
-    /// Let a link or a node fall silent for a while, on purpose, and tell how long traffic stopped
+    /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
         subcommand,
         after_help = "\
@@ -270,17 +275,17 @@ where no other path would remain to a peer, unless it is forced. Exit status 3 w
         /// The peer's name in the configuration
         #[arg(value_name = "NODE")]
         peer: String,
-        /// How to read it
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// The TCP proxy of the node with this device; the node itself starts it
+    /// Run the TCP proxy for the node with this device; the node starts this command itself
     #[command(hide = true)]
     Proxy {
-        /// Name of the device
+        /// Name of the TUN device
         tun: String,
     },
-    /// Emulate links on this machine's kernel and compare, with real applications
+    /// Emulate links on this machine's kernel and compare variants with real applications
     #[command(subcommand)]
     Lab(LabCommand),
     /// Run scenarios in virtual time, with the same engine
@@ -288,10 +293,10 @@ where no other path would remain to a peer, unless it is forced. Exit status 3 w
     Sim(SimCommand),
 }
 
-/// `weft lab`.
+/// Subcommands of `weft lab`.
 #[derive(Subcommand)]
 pub enum LabCommand {
-    /// Run a scenario: every variant in one run, then a table
+    /// Run all variants of a scenario and print a table
     #[command(after_help = "\
 Examples:
   weft lab run scenarios/demo.toml --out out/demo
@@ -300,23 +305,24 @@ Examples:
 
 As root, or as an ordinary user where user namespaces are allowed.")]
     Run {
-        /// The scenario
+        /// Scenario file
         #[arg(value_name = "SCENARIO")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: ScenarioOptions,
     },
     /// Run many random mixes of links and judge each; exit status 1 when one fails
     Sweep {
-        /// The sweep
+        /// Sweep file
         #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: ScenarioOptions,
     },
-    /// Cut links of a diamond of four nodes without a sign, again and again: how long probes stop, beside FRR's OSPF
+    /// Cut links between four nodes silently and repeatedly; measure how long probes stop, with weft and with FRR's
+    /// OSPF
     #[command(after_help = "\
 Examples:
   weft lab failover
@@ -329,39 +335,39 @@ As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")
     Failover(FailoverArguments),
 }
 
-/// How to compare what silent cuts do.
+/// Arguments of `weft lab failover`.
 #[derive(Args)]
 pub struct FailoverArguments {
-    /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
+    /// Cuts for each contender; half as many with a dead interval of 4 s, a seventh with 40 s
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
-    /// From one probe to the next: 1ms, 20ms
+    /// Interval between probes: 1ms, 20ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     pub interval: Duration,
-    /// Restart the far end's daemon before each cut; with --only weft
+    /// Restart the far end's daemon before each cut; needs --only weft
     #[arg(long)]
     pub restart: bool,
-    /// Only this one; can be given several times
+    /// Run only this contender; can be given several times
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for the result (JSON) and each cut (CSV)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// `weft sim`.
+/// Subcommands of `weft sim`.
 #[derive(Subcommand)]
 pub enum SimCommand {
-    /// Run a scenario: every variant, then a table. Same seed, same result
+    /// Run all variants of a scenario and print a table; the same seed gives the same result
     #[command(after_help = "\
 Examples:
   weft sim run scenarios/home-office.toml
@@ -370,37 +376,38 @@ Examples:
 
 It needs no privilege, and takes the lab's scenarios as well as whole networks.")]
     Run {
-        /// The scenario
+        /// Scenario file
         #[arg(value_name = "SCENARIO")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Run scenarios in the lab and in virtual time, and compare; exit status 1 when a figure is not within a tenth
+    /// Run scenarios in the lab and in virtual time and compare; exit status 1 when a figure differs by more than a
+    /// tenth
     #[command(after_help = "\
 Examples:
   weft sim parity scenarios/clean-links.toml --repeat 5
   weft sim parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft lab run --json`")]
     Parity {
-        /// The scenarios
+        /// Scenario files
         #[arg(required = true, value_name = "SCENARIO")]
         files: Vec<PathBuf>,
-        /// A result of `weft lab run --json` to compare with, instead of running that scenario in the lab; can be given several times
+        /// Output of `weft lab run --json` to compare with, instead of a run in the lab; can be given several times
         #[arg(long, value_name = "FILE")]
         lab: Vec<PathBuf>,
-        /// How to run them
+        /// Options of the runs.
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Run what the papers claim and judge it; exit status 1 when a row misses
+    /// Reproduce what the papers claim and judge it; exit status 1 when a row misses its claim
     #[command(after_help = "\
 Examples:
   weft sim reproduce A2 A3                 two rows of the checklist
   weft sim reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft sim reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
-    /// Run many random mixes of links and judge each, or a part of them; exit status 1 when one fails
+    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails
     #[command(after_help = "\
 Examples:
   weft sim sweep scenarios/sweeps/never-slower.toml
@@ -410,56 +417,58 @@ Examples:
 
 Parts are counted from 0. A job of a cluster takes one; `weft sim merge` joins them.")]
     Sweep {
-        /// The sweep
+        /// Sweep file
         #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: SimSweepOptions,
     },
-    /// Join the parts of a sweep into one Parquet file, and sum it up as JSON
+    /// Join the parts of a sweep into one Parquet file, and print a summary as JSON
     Merge {
-        /// The file that holds the whole
+        /// File for the whole sweep
         #[arg(value_name = "OUT")]
         out: PathBuf,
-        /// The parts
+        /// Files of the parts
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
 }
 
-/// How to run a scenario in virtual time.
+/// Options of a run in virtual time.
 #[derive(Args, Clone)]
 pub struct SimOptions {
-    /// What it has in common with the lab
+    /// Options that the lab has as well.
     #[command(flatten)]
     pub run: ScenarioOptions,
-    /// Seed of the first run; each next one's is one more
+    /// Seed of the first run; each later run adds one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// With --out, capture a link of each run into a pcapng file; can be given several times
+    /// With --out, capture the packets of this link in each run to a pcapng file; can be given several times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, write what a flow's TCP did in each run: window, threshold, round-trip time (MPTCP's flows have none)
+    /// With --out, record the TCP of this flow in each run: window, threshold, round-trip time (not for flows of MPTCP)
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
-    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    /// Number of runs at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }
 
-/// Reads a time, or a plain number of seconds, which this option took before it took units.
+/// Parses a duration, or a plain number of seconds.
+///
+/// The option accepted a plain number before it accepted units.
 fn duration_or_seconds(text: &str) -> Result<Duration, String> {
     text.parse().map(|s: NonZeroU64| Duration::from_secs(s.get())).or_else(|_| duration(text))
 }
 
-/// Reads a time such as `5s` or `2m`; it is not nothing.
+/// Parses a duration such as `5s` or `2m`; zero is an error.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let time = weft_units::parse_duration(text).map_err(|why| format!("{why}, for example 5s or 2m"))?;
     if time.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(time) }
 }
 
-/// Reads `17` or `1..40`, both ends included.
+/// Parses `17` or `1..40`; the range includes both ends.
 fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
@@ -468,107 +477,107 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     }
 }
 
-/// How to run a sweep in virtual time.
+/// Options of `weft sim sweep`.
 #[derive(Args)]
 pub struct SimSweepOptions {
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Only part i of n
+    /// Run only part I of N, counted from 0
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// These seeds instead of the file's: one, or a first and a last one
+    /// Use these seeds instead of those in the file: one, or the first and the last
     #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with_all = ["shard", "out"])]
     pub seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// A Parquet file for the result
+    /// Parquet file for the result
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    /// Number of runs at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Which rows to reproduce, and how thoroughly.
+/// Arguments of `weft sim reproduce`.
 #[derive(Args)]
 pub struct ReproduceOptions {
     /// Rows of the checklist (A1, C3 …), or `all`
     #[arg(required = true, value_name = "ID")]
     pub rows: Vec<String>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for the document and its pictures (SVG)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Seeds of each case; 5, or 2 with --quick
+    /// Seeds per case; without it 5, or 2 with --quick
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
-    /// Runs of 3 s instead of 30 s
+    /// Simulate 3 s instead of 30 s
     #[arg(long)]
     pub quick: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// How to run a scenario or a sweep, in either world.
+/// Options of a scenario or a sweep, in the lab and in virtual time.
 #[derive(Args, Clone)]
 pub struct ScenarioOptions {
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for time series (CSV) and pictures (SVG)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Only this variant; can be given several times
+    /// Run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// Runs of each variant
+    /// Number of runs of each variant; without it the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces
+    /// Directory of Mahimahi traces
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// `weft weights set`.
+/// Subcommands of `weft weights`.
 #[derive(Subcommand)]
 pub enum WeightsCommand {
-    /// Set the weights of the links that are named: LINK=WEIGHT …, or `measured` for all
+    /// Set the weights of the named links: LINK=WEIGHT …, or `measured` for all links
     Set {
         /// LINK=WEIGHT …, or `measured`
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
 }
 
-/// `weft vpns set`.
+/// Subcommands of `weft vpns`.
 #[derive(Subcommand)]
 pub enum VpnsCommand {
-    /// Set a VPN's weight and what it is promised: NAME weight=N assured=RATE leased=RATE
+    /// Set the weight and the promised rates of a VPN: NAME weight=N assured=RATE leased=RATE
     Set {
-        /// The VPN's name in the configuration
+        /// Name of the VPN in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
         /// weight=N, N above 0; assured=RATE or leased=RATE, such as '4 Mbit/s', or none
         #[arg(required = true, value_name = "SETTING")]
         settings: Vec<String>,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
 }
 
-/// Where the running node is.
+/// Option that names the running node.
 #[derive(Args)]
 pub struct Control {
     /// Control socket of the node
@@ -576,21 +585,21 @@ pub struct Control {
     pub control: PathBuf,
 }
 
-/// How to show what is read.
+/// Options of commands that show the state of the node.
 #[derive(Args)]
 pub struct Reading {
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Show it anew once a second
+    /// Show it again once a second
     #[arg(long, short)]
     pub watch: bool,
-    /// Where the node listens
+    /// Control socket of the node.
     #[command(flatten)]
     pub control: Control,
 }
 
-/// Where that of `weft signal` is unless said otherwise.
+/// Default path of the configuration of `weft signal`.
 pub const SIGNAL_CONFIG: &str = "/etc/weft/signal.toml";
-/// Where the configuration is unless said otherwise.
+/// Default path of the node's configuration.
 pub const DEFAULT_CONFIG: &str = "/etc/weft/weft.toml";

@@ -1,5 +1,7 @@
-//! The configuration file, the key files it names, and how files are opened: what of the program reads text of others, apart so that
-//! it can be fuzzed.
+//! Library of the code that reads foreign text: the configuration file, the key files that it names, and how files are
+//! opened.
+//!
+//! It is separate from the program so that it can be fuzzed.
 #![forbid(unsafe_code)]
 
 pub mod config;

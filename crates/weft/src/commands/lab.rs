@@ -1,4 +1,4 @@
-//! `weft lab`: scenarios, and cuts, on this machine's kernel.
+//! `weft lab`: runs scenarios, sweeps and link cuts on this machine's kernel.
 
 use super::show::json;
 use super::sim::save_network;
@@ -9,7 +9,7 @@ use std::path::Path;
 use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
 use weft_scenario::{AnyScenario, Scenario, Sweep};
 
-/// Runs the scenario in `file`; the result as a table, or as JSON.
+/// Runs the scenario in `file` and prints the result as a table or as JSON.
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let options_of_run = run_options(options);
     match AnyScenario::parse(&read(file)?, &name(file)).map_err(refused)? {
@@ -30,7 +30,7 @@ pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Runs a scenario of two nodes at each point of its grid; the results as text.
+/// Runs a scenario of two nodes at each point of its grid, and returns the results as text.
 fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &RunOptions) -> Result<String, Failure> {
     let cells = scenario.cells();
     let results =
@@ -43,7 +43,7 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
     })
 }
 
-/// Says where the pictures are, behind the table if both go to a terminal.
+/// Prints the paths of the pictures; on a terminal they follow the table.
 pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
     for scenario in scenarios {
         let file = weft_report::picture_of(out, scenario);
@@ -52,7 +52,7 @@ pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
     }
 }
 
-/// Runs the sweep in `file`; it fails when one of its mixes does.
+/// Runs the sweep in `file`; fails if one of its mixes of links fails.
 pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let sweep = Sweep::parse(&read(file)?, &name(file)).map_err(refused)?;
     let result = weft_lab::sweep(&sweep, &run_options(options)).map_err(failed)?;
@@ -60,7 +60,7 @@ pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure>
     Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Compares what silent cuts do to weft and to OSPF; it fails when weft was measured and misses its bound.
+/// Compares the effect of silent cuts on weft and on OSPF; fails if weft was measured and exceeds its bound.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,

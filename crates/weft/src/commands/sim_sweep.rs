@@ -1,4 +1,4 @@
-//! `weft sim sweep` and `weft sim merge`: sweeps in virtual time, whole or in parts.
+//! `weft sim sweep` and `weft sim merge`: run sweeps in virtual time, whole or in parts.
 
 use super::show::json;
 use super::sim::{progress, threads};
@@ -38,7 +38,7 @@ pub fn sweep(file: &Path, options: &SimSweepOptions) -> Result<Outcome, Failure>
     Ok(if pass { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Joins the parts of a sweep into one file and sums them up.
+/// Joins the parts of a sweep into one file and prints a summary.
 pub fn merge(out: &Path, files: &[PathBuf]) -> Result<Outcome, Failure> {
     let failed = |file: &Path, why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", file.display()));
     let read = |file: &PathBuf| SweepFile::read(file).map_err(|why| failed(file, &why));
