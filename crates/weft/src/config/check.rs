@@ -61,7 +61,9 @@ fn links(config: &Config, report: &Report) {
     }
 }
 
-/// Warns of interface names that neither a `[[link]]` table nor this machine has.
+/// Warns of names in `use` that match no interface, and of links with settings or a weight that do not exist.
+///
+/// A link exists if this machine has it or `use` matches it.
 fn link_names(config: &Config, report: &Report) {
     let here: Vec<String> =
         if_nameindex().map_or_else(|_| Vec::new(), |here| here.iter().filter_map(name_of).collect());
