@@ -1,4 +1,4 @@
-//! The configurations and scenarios of the documents.
+//! Check that every configuration and scenario in the documents is valid.
 
 use super::blocks::{Block, blocks, documents};
 use crate::config;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weft_scenario::{AnyScenario, Sweep};
 use weft_session::{Claims, Identity, RootKey};
 
-/// A table that begins a configuration or a part of one.
+/// Headers of tables that begin a configuration or a part of one.
 const TABLES: [&str; 13] = [
     "[node]",
     "[tun]",
@@ -46,7 +46,7 @@ impl Place {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// Reads the text as the node does, and gives what is wrong.
+    /// Checks the text as the node would; returns the mistakes.
     fn refusal(&self, text: &str) -> Option<String> {
         let file = self.0.join("weft.toml");
         fs::write(&file, text).unwrap();
@@ -65,7 +65,7 @@ fn identity(seed: u8) -> Identity {
     Identity::from_secret([seed; 32])
 }
 
-/// The text with a key wherever it says that one belongs there. Each has another one.
+/// Replaces each placeholder of a key by a valid key, a different one each time.
 fn with_keys(text: &str, root: &str) -> String {
     let is_key = |name: &str| ["public-key", "root"].contains(&name.trim());
     let mut number = 10;
@@ -83,20 +83,20 @@ fn with_keys(text: &str, root: &str) -> String {
     ["HUB'S KEY", "KEY"].iter().fold(text, |text, word| text.replace(&format!("\"{word}@"), &format!("\"{contact}@")))
 }
 
-/// Those of a peer that is added; a proxy's `to` lies behind the first.
+/// Returns prefixes for a peer that is added; the first peer's contain the destinations of proxies.
 fn prefixes(number: u8, is_proxied: bool) -> String {
     let proxied = if is_proxied && number == 40 { ", \"10.9.0.0/24\", \"10.5.0.0/16\", \"10.6.0.0/16\"" } else { "" };
     format!("\"10.9.200.{number}/32\"{proxied}")
 }
 
-/// What a part of a configuration needs around it: the tables every node has, and the peers it speaks of.
+/// Completes a part of a configuration: with the tables that every node has, and the peers that it names.
 fn completed(text: &str) -> String {
     let has = |table: &str| text.lines().any(|line| line.starts_with(table));
     let mut whole = String::new();
     if !has("[node]") {
         whole += "[node]\nkey = \"weft.key\"\nlisten = 51900\n";
     } else if !text.contains("key = \"weft.key\"") {
-        // The table's own line may have a remark.
+        // The line of the table header may have a remark.
         let line = text.lines().find(|line| line.starts_with("[node]")).unwrap_or_default();
         return completed(&text.replacen(line, &format!("{line}\nkey = \"weft.key\""), 1));
     }
@@ -146,7 +146,7 @@ fn every_configuration_of_every_document_is_read() {
                 continue;
             }
             count += 1;
-            // Between files and parts of one a document may have the commands that go with them.
+            // A document may show commands between files, and between parts of a file.
             let is_command = |line: &&str| line.split(' ').next().is_some_and(|word| super::PROGRAMS.contains(&word));
             let text: String =
                 block.text.lines().filter(|line| !is_command(line)).map(|line| format!("{line}\n")).collect();
@@ -160,14 +160,14 @@ fn every_configuration_of_every_document_is_read() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// `weft signal`'s own file.
+/// Checks a configuration of `weft signal`.
 fn host(directory: &Path, text: &str) -> Option<String> {
     let file = directory.join("signal.toml");
     fs::write(&file, text).unwrap();
     config::host::load(&file).err()
 }
 
-/// Puts the tables of a part into a scenario: those in a list beside the others, or in place of one of that name.
+/// Merges the tables of a part into a scenario: list entries are added, or replace an entry of the same name.
 fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     let mut merged = whole.clone();
     for (key, value) in part {
@@ -186,7 +186,7 @@ fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     merged
 }
 
-/// A scenario of two nodes for parts of one: `link` has the links' settings.
+/// Returns a scenario of two nodes for parts of one; `link` has the settings of the links.
 fn pair(link: &str) -> String {
     format!(
         "name = \"example\"\nduration = \"60 s\"\n[[link]]\nname = \"a\"\ndelay = \"5 ms\"\n{link}\n[[flow]]\napp = \"iperf3\"\n"
@@ -198,7 +198,8 @@ fn read(text: &str) -> Result<(), String> {
     whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
 }
 
-/// Why a part reads in none of these scenarios; those where it does go on with it.
+/// Returns the reason why a part is valid in none of these scenarios; adds the part to the scenarios in which it is
+/// valid.
 fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
     let mut why_not = Vec::new();
@@ -213,7 +214,7 @@ fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     if why_not.len() < count { Ok(()) } else { Err(why_not.join(" / ")) }
 }
 
-/// A list of alternatives: each line by itself is a setting of a link, or of one in a network.
+/// Checks a list of alternatives: each line alone is a setting of a link, in a pair or in a network.
 fn line_by_line(text: &str, network: &toml::Table) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let wrong = |line: &str| {
@@ -230,11 +231,11 @@ fn every_scenario_of_every_document_is_read() {
     let (mut faults, mut count) = (Vec::new(), 0);
     for document in documents().iter().filter(|path| path.starts_with(super::root().join("scenarios"))) {
         let parts: Vec<Block> = blocks(document).into_iter().filter(is_toml).collect();
-        // The document's own network is what its parts are of.
+        // The parts of a document belong to the network that the document shows as a whole.
         let whole = parts.iter().find(|block| block.text.contains("[[node]]") && read(&block.text).is_ok());
         let network: toml::Table = whole.map(|block| block.text.parse().unwrap()).unwrap_or_default();
         let larger = "duration = \"120 s\"\n[[node]]\nname = \"d\"\ncount = 2\n";
-        // Its node `d` becomes two, as in the parts that speak of `d0`.
+        // The network's node `d` becomes two, as in the parts that name `d0`.
         let many: toml::Table = network.to_string().replace("\"d\"]", "\"d*\"]").parse().unwrap();
         let mut larger = merged(&many, &larger.parse().unwrap());
         larger.insert(
@@ -243,7 +244,7 @@ fn every_scenario_of_every_document_is_read() {
                 "app = \"ftp\"\nfrom = \"s0\"\nto = \"d0\"\n".parse().unwrap(),
             )]),
         );
-        // Where there are edges, each end's hosts are behind one.
+        // In the parts with edges, the hosts of each end are behind one edge.
         let edges: toml::Table = larger.to_string().replace("\"r3\", \"d*\"", "\"r1\", \"d*\"").parse().unwrap();
         let pair: toml::Table = pair("rate = \"10 Mbit/s\"").parse().unwrap();
         let empty: toml::Table = "name = \"example\"\nduration = \"120 s\"\n".parse().unwrap();

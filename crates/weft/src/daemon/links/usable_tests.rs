@@ -1,4 +1,4 @@
-//! The decision against a plain restatement of its rule, with interfaces, endpoints and routes drawn at random.
+//! Compares the decision with a plain restatement of its rule, for random interfaces, endpoints and routes.
 
 use super::*;
 use crate::config::At;

@@ -1,8 +1,10 @@
-//! What is told of the node, its peers, paths, links and VPNs, in Prometheus's words: seconds and bytes, counters in `_total`.
+//! The metrics of the node, its peers, paths, links and VPNs, in Prometheus's conventions: seconds and bytes, counters
+//! in `_total`.
 
 use super::text::{Exposition, Family, Kind, Labels};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
 
+/// States of a path, as values of the label `state`.
 const STATES: [&str; 5] = ["opening", "good", "degraded", "suspect", "down"];
 
 const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
@@ -207,7 +209,7 @@ const LOOP: &[Family<VpnLoop>] = &[
     gauge("weft_vpn_loop_accumulation_bytes", "Bytes in queues on the way.", |l| number(l.accumulation_bytes)),
 ];
 
-/// Everything there is to tell.
+/// Returns all metrics as text.
 pub fn write(status: &Status) -> String {
     let mut out = Exposition::default();
     let version = vec![("version", status.version.as_str())];
@@ -332,7 +334,7 @@ mod tests {
             unused_links: Vec::new(),
             links: Vec::new(),
             peers: Vec::new(),
-            // A VPN may be called as the default one is.
+            // A VPN may have the name that stands for the default VPN.
             vpns: vec![vpn(0, "default", Vec::new()), vpn(7, "default", vec![member])],
             signal: None,
             tcp_er: None,
