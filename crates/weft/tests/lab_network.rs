@@ -1,11 +1,11 @@
-//! `weft lab run` of a network with an overlay: the same file as for the simulator, with a daemon on each node.
+//! `weft lab run` of a network with an overlay: the simulator's scenario file, with a daemon on each node.
 
 mod common;
 
 use common::{Dir, has_tun, stderr, stdout, weft};
 use serde_json::Value;
 
-/// A triangle: the direct link, and a way over a relay.
+/// A triangle: the direct link, and a route over a relay.
 const TRIANGLE: &str = r#"
 name = "triangle"
 duration = "8 s"

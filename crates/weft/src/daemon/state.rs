@@ -139,7 +139,7 @@ impl Keeper {
 
 struct Files {
     directory: PathBuf,
-    /// Contents of the file, at the start.
+    /// Stamp up to which the earlier run had reserved, as read at the start.
     reserved: u64,
     accepted: BTreeMap<PublicKey, u64>,
 }
