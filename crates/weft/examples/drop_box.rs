@@ -1,4 +1,6 @@
-//! A drop box: a program on the overlay that stores texts by name, for any node of the network to retrieve.
+//! A drop box: a program on the overlay that stores texts by name.
+//!
+//! Any node of the network can retrieve a text.
 //!
 //!     drop_box SOCKET serve                 beside each node that shall keep things
 //!     drop_box SOCKET put NAME TEXT

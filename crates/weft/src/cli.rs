@@ -55,8 +55,7 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Create a secret that two nodes share (`[[peer]] preshared-key`); it protects recorded traffic against quantum
-    /// computers
+    /// Create a secret that two nodes share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
     #[command(after_help = "\
 Examples:
   weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
@@ -80,7 +79,7 @@ Examples:
     /// Admit nodes to a network by certificate: create the root key, sign certificates, revoke keys
     #[command(subcommand)]
     Ca(CaCommand),
-    /// Admit unmodified clients of WireGuard and OpenVPN at this edge: telephones, laptops, other devices without weft
+    /// Admit unmodified clients of WireGuard and OpenVPN at this edge, such as telephones and laptops
     #[command(subcommand)]
     Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
@@ -168,8 +167,7 @@ CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables,
     },
     /// Stop the running node; it notifies its peers
     Down(Control),
-    /// Make the running node read its configuration again; exit status 1 if it refuses the file, and then nothing
-    /// changes
+    /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
     Reload(Control),
     /// Show the state of the node and its peers; exit status 3 when one is degraded
     Status(Reading),
@@ -239,7 +237,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Give a revocation to the running node: it ends its sessions with that key at once and tells all other nodes
+    /// Give a revocation to the running node; it ends its sessions with that key and tells all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
     Revoke {
         /// File of the revocation
@@ -447,7 +445,7 @@ pub struct SimOptions {
     /// With --out, capture the packets of this link in each run to a pcapng file; can be given several times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, record the TCP of this flow in each run: window, threshold, round-trip time (not for flows of MPTCP)
+    /// With --out, record window, threshold and round-trip time of this flow's TCP in each run; not for MPTCP
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
     /// Number of runs at the same time; without it one per core. It does not change the result

@@ -22,7 +22,9 @@ use weft_units::Rate;
 /// Maximum length of a line that either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
 
-/// Time by which a client waits longer than the node, so that the client receives the node's answer that it is busy.
+/// Time by which a client waits longer than the node does.
+///
+/// The client thus receives the node's answer that it is busy.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// A request to a running node.
@@ -232,7 +234,9 @@ pub enum ClientProgram {
     Openvpn,
 }
 
-/// Counters of packets and handshakes of clients that the edge rejected since the start; it does not answer them.
+/// Counters of packets and handshakes of clients that the edge rejected since the start.
+///
+/// The edge answers none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
 pub struct Refusals {
     /// Packets whose source address was not their client's.
@@ -359,7 +363,9 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     }
 }
 
-/// Returns the reason why no response arrived, with advice. A stopped or hung node still has its socket.
+/// Returns the reason why no response arrived, with advice.
+///
+/// A stopped or hung node still has its socket.
 fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

@@ -1,5 +1,6 @@
-//! Key files: one line that names the kind of key and contains its 32 secret bytes in base64; only the owner may read
-//! it.
+//! Key files: one line that names the kind of key and contains its 32 secret bytes in base64.
+//!
+//! Only the owner may read it.
 //!
 //! Files of earlier versions contain the base64 alone. They are accepted as any kind of key.
 
@@ -115,8 +116,9 @@ pub fn load_from(file: File, path: &Path) -> Result<Identity, KeyError> {
     node_key(&read_file(file, path)?, path)
 }
 
-/// Reads a node's key pair from a stream, such as standard input, whose permissions are not checked. Messages call it
-/// `name`.
+/// Reads a node's key pair from a stream, such as standard input, whose permissions are not checked.
+///
+/// Messages call it `name`.
 ///
 /// # Errors
 /// Fails if the stream returns an error, or contains no key of a node.
@@ -130,7 +132,9 @@ fn node_key(text: &str, path: &Path) -> Result<Identity, KeyError> {
     base64_of(text, Kind::Node, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
-/// Returns the base64 in a key file's text, if the key is of the expected kind or the file does not name its kind.
+/// Returns the base64 in a key file's text, if the key is of the expected kind.
+///
+/// A file that does not name its kind is accepted.
 fn base64_of<'a>(text: &'a str, wanted: Kind, path: &Path) -> Result<&'a str, KeyError> {
     let Some((label, base64)) = text.trim().split_once(':') else { return Ok(text.trim()) };
     match Kind::of(label.trim_end()) {
@@ -188,8 +192,9 @@ pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
     base64_of(&text, Kind::Root, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
-/// Writes a key and its kind to a new file that only its owner may read; creates a missing directory for its owner
-/// alone.
+/// Writes a key and its kind to a new file that only its owner may read.
+///
+/// Creates a missing directory for its owner alone.
 ///
 /// # Errors
 /// Fails if the file exists already or cannot be created.

@@ -1,5 +1,6 @@
-//! Library of the code that reads foreign text: the configuration file, the key files that it names, and how files are
-//! opened.
+//! Library of the code that reads foreign text.
+//!
+//! It parses the configuration file and the key files that it names, and opens files.
 //!
 //! It is separate from the program so that it can be fuzzed.
 #![forbid(unsafe_code)]

@@ -1,4 +1,6 @@
-//! Parser for the client list of OpenVPN's server (`status 2`, management-notes in OpenVPN's documentation).
+//! Parser for the client list of OpenVPN's server.
+//!
+//! The list is the output of `status 2` (management-notes in OpenVPN's documentation).
 
 use std::net::SocketAddr;
 

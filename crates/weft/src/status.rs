@@ -1,5 +1,6 @@
-//! Status of a running node: the types behind the JSON of `--json` and behind the tables. Field names end in their
-//! units.
+//! Status of a running node: the types behind the JSON of `--json` and behind the tables.
+//!
+//! Field names end in their units.
 //!
 //! A change of a field changes the JSON output, which other programs read.
 
@@ -76,8 +77,7 @@ pub struct Status {
     pub buffers_in_use: usize,
     /// Maximum of pool buffers in use since the start.
     pub buffers_peak: usize,
-    /// Datagrams dropped because no buffer was left, and packets dropped because too few were left for packets to wait
-    /// in.
+    /// Datagrams dropped for lack of a buffer, and packets dropped because too few buffers were left.
     pub no_buffer_drops: u64,
     /// Datagrams that the kernel did not accept because a socket's buffer was full.
     pub socket_full_drops: u64,
@@ -123,7 +123,9 @@ pub struct Relay {
     pub bytes: u64,
     /// Datagrams not relayed because the next node is no peer, or unreachable.
     pub refused_datagrams: u64,
-    /// Datagrams dropped from the queue of a link with a rate limit, because it was full or they had waited too long.
+    /// Datagrams dropped from the queue of a link with a rate limit.
+    ///
+    /// The queue was full, or they had waited too long.
     #[serde(default)]
     pub dropped_datagrams: u64,
     /// Peers for which nothing is relayed because another peer has the same relay label.
@@ -197,8 +199,9 @@ pub struct Peer {
     pub replaced_acks: u64,
     /// Bytes in the flow queue.
     pub queue_bytes: u64,
-    /// Datagrams of the peer dropped undecrypted, because the node was overloaded and the peer had used its share of
-    /// the work.
+    /// Datagrams of the peer dropped undecrypted.
+    ///
+    /// The node was overloaded, and the peer had used its share of the work.
     pub unserved_datagrams: u64,
     /// Units received twice.
     pub duplicate_units: u64,
@@ -216,7 +219,9 @@ pub struct Peer {
     pub weights_count: bool,
     /// Paths to the peer.
     pub paths: Vec<Path>,
-    /// Pairs of a local link and a remote address that are not tried; absent: all are tried, and every link has a path.
+    /// Pairs of a local link and a remote address that are not tried.
+    ///
+    /// The field is absent if all are tried and every link has a path.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_tried: Option<NotTried>,
     /// Recent flows.
@@ -472,7 +477,7 @@ pub struct Proxy {
     pub down_bytes: u64,
     /// Pipes that contain bytes.
     pub pipes: u64,
-    /// Connections refused because a rule of `[proxies]` denies them, or because no rule may allow the address.
+    /// Connections refused by a rule of `[proxies]`, or to an address that no rule may allow.
     #[serde(default)]
     pub refused: u64,
 }

@@ -122,7 +122,7 @@ impl Table {
         fit
     }
 
-    /// Shortens the widest of the columns that may be shortened, until the table fits or all are at `least`.
+    /// Shortens columns, the widest first, until the table fits or all are at `least`.
     fn shorten_to(&self, limit: usize, fit: &mut Fit, least: usize) {
         let may: Vec<usize> = (0..fit.len()).filter(|at| self.shortened.contains(&self.columns[*at].0)).collect();
         while total(fit) > limit {

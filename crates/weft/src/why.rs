@@ -1,4 +1,6 @@
-//! Diagnosis of a peer without a session or with an impaired connection: from the engine's facts to texts.
+//! Diagnosis of a peer without a session or with an impaired connection.
+//!
+//! This module turns the engine's facts into texts.
 //!
 //! One table, [`Cause::words`], has the texts of each cause. The log, `weft status`, `weft doctor` and `--json` use
 //! them.
@@ -18,7 +20,9 @@ use weft_session::StampFault;
 /// Time without a session after which a peer is reported.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// MTU that every IPv6 link must carry, in bytes (RFC 8200 §5); a lower path MTU means a restriction on the path.
+/// MTU that every IPv6 link must carry, in bytes (RFC 8200 §5).
+///
+/// A lower path MTU means a restriction on the path.
 pub const LEAST_MTU: u16 = 1280;
 
 /// Maximum number of strangers in a finding about a peer that may be one of them.

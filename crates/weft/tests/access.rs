@@ -29,7 +29,9 @@ const SITES: &str = r#"
     for _ in $(seq 100); do ip netns exec edge ping -c1 -W1 10.9.0.2 >/dev/null && break; sleep 0.1; done
 "#;
 
-/// Returns the path of wireguard-go, installed or built by the benches; wg-quick prefers the kernel's own WireGuard.
+/// Returns the path of wireguard-go, installed or built by the benches.
+///
+/// The tool wg-quick prefers the kernel's own WireGuard.
 fn wireguard() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let installed = std::env::split_paths(&path).map(|directory| directory.join("wireguard-go"));

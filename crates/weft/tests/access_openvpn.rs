@@ -8,7 +8,9 @@ mod common;
 use common::{Dir, has_tun, script, stderr, stdout};
 use std::process::Command;
 
-/// Two clients, each with its own link to the edge, in both families; `2001:db8:99::1` is a host beyond the edge.
+/// Two clients, each with its own link to the edge, in both families.
+///
+/// `2001:db8:99::1` is a host beyond the edge.
 const NETWORK: &str = r#"
     for node in one two edge; do ip netns add $node; ip -n $node link set lo up; done
     join() { # client, network

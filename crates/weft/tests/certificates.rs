@@ -5,7 +5,9 @@ mod common;
 use common::{Dir, has_tun, mode, script, stderr, stdout, weft};
 use std::process::Output;
 
-/// A hub and two homes, each linked to the hub: h – a, h – b. The homes' sites are 192.168.2.0/24 and 192.168.3.0/24.
+/// A hub and two homes, each linked to the hub: h – a, h – b.
+///
+/// The homes' sites are 192.168.2.0/24 and 192.168.3.0/24.
 const STAR: &str = r#"
     for node in h a b; do ip netns add $node; done
     join() {

@@ -6,8 +6,9 @@ use common::{Dir, chmod, mode, stderr, stdout, weft};
 
 const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
 
-/// Checks a configuration whose key file exists; returns the exit status, and standard error without the directory's
-/// name.
+/// Checks a configuration whose key file exists.
+///
+/// Returns the exit status, and standard error without the directory's name.
 fn check(text: &str) -> (i32, String) {
     let dir = Dir::new();
     dir.key("weft.key");

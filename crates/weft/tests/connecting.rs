@@ -1,5 +1,6 @@
-//! Property: if a session does not come up, both ends report the cause within 15 seconds, in log, `weft status` and
-//! `weft doctor`.
+//! Property: if a session does not come up, both ends report the cause within 15 seconds.
+//!
+//! They report it in the log, in `weft status` and in `weft doctor`.
 
 mod common;
 
@@ -212,8 +213,9 @@ fn a_session_that_is_well_has_nothing_to_tell() {
     }
 }
 
-/// Builds a library that shifts the wall clock of programs that load it by `SHIFT` seconds; `None` without a C
-/// compiler.
+/// Builds a library that shifts the wall clock of programs that load it by `SHIFT` seconds.
+///
+/// Returns `None` without a C compiler.
 fn shifted_clock(dir: &Dir) -> Option<()> {
     let source = dir.write(
         "shift.c",
@@ -236,7 +238,7 @@ fn shifted_clock(dir: &Dir) -> Option<()> {
     }
 }
 
-/// Starts `home` normally, deletes its state, and starts it again with a clock that is `shift` seconds off.
+/// Starts `home`, deletes its state, and starts it again with a clock that is `shift` seconds off.
 fn with_clock(shift: i64) -> Option<Said> {
     let mut has_clock = None;
     let commands = format!(

@@ -1,4 +1,6 @@
-//! The daemon on a real kernel, in network namespaces of its own: as root, or as any user in a user namespace.
+//! The daemon on a real kernel, in network namespaces of its own.
+//!
+//! The tests run as root, or as any user in a user namespace.
 
 mod common;
 
@@ -208,7 +210,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     assert!(fs::read_to_string(dir.path("vpns.txt")).unwrap().contains("hub*"));
 }
 
-/// Checks an answer to `GET /metrics` against Prometheus's format, and returns its lines without the head.
+/// Checks an answer to `GET /metrics` against Prometheus's format, and returns its lines.
 fn samples(answer: &str) -> Vec<String> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
@@ -395,8 +397,9 @@ fn the_service_manager_is_told() {
     assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
 
-/// Property: a real TCP connection is signalled, granted a rate within `max-rate-up`, and shown; its hosts see no
-/// option.
+/// Property: a real TCP connection is signalled, granted a rate within `max-rate-up`, and shown.
+///
+/// Its hosts see no option.
 #[test]
 fn a_signalled_connection_is_granted_and_shown() {
     let has_iperf = Command::new("iperf3").arg("--version").output().is_ok();

@@ -1,5 +1,6 @@
-//! Property of a program on the overlay, `examples/drop_box.rs`: a text stored in the network outlives the nodes that
-//! stored it.
+//! Property: a text stored in the network outlives the nodes that stored it.
+//!
+//! The program is `examples/drop_box.rs`, on the overlay and a real kernel.
 
 mod common;
 #[path = "../examples/drop_box.rs"]

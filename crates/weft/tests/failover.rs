@@ -1,5 +1,6 @@
-//! Property: after a silent cut in the diamond, probes find another route, with weft and, where FRR is installed, with
-//! OSPF and BFD.
+//! Property: after a silent cut in the diamond, probes find another route.
+//!
+//! This holds for weft and, where FRR is installed, for OSPF with BFD.
 //!
 //! This test does not judge the duration of the gap, which `weft lab failover` measures on a quiet machine.
 

@@ -25,7 +25,9 @@ const BROKEN: &str = "a_million_broken_options_grant_nothing";
 /// Environment variable with the test's task when it runs itself again within its namespaces.
 const SENDER: &str = "WEFT_TEST_SENDER";
 const DATAGRAMS: u64 = 1_000_000;
-/// Maximum backlog in the node's socket, in bytes, so that the test exercises the node and not the kernel's drops.
+/// Maximum backlog in the node's socket, in bytes.
+///
+/// With a larger one the kernel would drop datagrams before the node receives them.
 const BACKLOG_BYTES: u64 = 50_000;
 const BATCH: u64 = 32;
 const INITIATION: u8 = 0x11;
@@ -226,8 +228,9 @@ impl Arsenal {
     }
 }
 
-/// Performs all kinds of attack with `total` datagrams in all; prints the answers, and returns the longest one in
-/// bytes.
+/// Performs all kinds of attack with `total` datagrams in all.
+///
+/// Prints the answers, and returns the longest one in bytes.
 fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usize {
     let request = arsenal.initiation.len();
     let show = |kind: &str, sent: u64, r: Replies| {
@@ -351,7 +354,9 @@ fn inside_of_options() {
     wait_for("service of others", &dir, || ping("1"));
 }
 
-/// Sends SYNs without options, or with options that begin like those of ER-SIG or Quick-Start and continue at random.
+/// Sends SYNs without options, or with broken ones.
+///
+/// A broken option begins like those of ER-SIG or Quick-Start and continues at random.
 fn send_syns(is_broken: bool) {
     // SAFETY: the call takes no pointers; it creates a new descriptor that nothing else uses.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };

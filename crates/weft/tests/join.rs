@@ -4,7 +4,9 @@ mod common;
 
 use common::{Dir, has_tun, script, stderr, stdout, weft};
 
-/// Three nodes on one network: a and c have the contact b, and b has none. Their configurations and certificates exist.
+/// Three nodes on one network: a and c have the contact b, and b has none.
+///
+/// Their configurations and certificates exist.
 const NETWORK: &str = r#"
     ip netns add s; ip -n s link add br0 type bridge; ip -n s link set br0 up
     n=0
@@ -96,7 +98,9 @@ fn two_nodes_that_know_a_third_talk_to_each_other_without_it() {
     assert!(left.contains("member, leaf") && !left.contains("10.9.0.3 "), "{all}");
 }
 
-/// Moves a and c behind routers of their own, which translate addresses and admit only answers, as home routers do.
+/// Moves a and c behind routers of their own.
+///
+/// These translate addresses and admit only answers, as home routers do.
 const HOMES: &str = r#"
     for home in "a 1" "c 3"; do
         set -- $home; router=r$1

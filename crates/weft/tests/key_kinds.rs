@@ -1,5 +1,6 @@
-//! Property: every reader refuses a key of another kind, and accepts a file of an earlier version, which does not name
-//! its kind.
+//! Property: every reader refuses a key of another kind.
+//!
+//! It accepts a file of an earlier version, which does not name its kind.
 
 mod common;
 

@@ -1,4 +1,6 @@
-//! `weft lab run` of a network with an overlay: the simulator's scenario file, with a daemon on each node.
+//! `weft lab run` of a network with an overlay.
+//!
+//! The scenario file is the simulator's, and each node is a daemon.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Property: while an authentic peer sends a running hub 100 Mbit/s of arbitrary frames, a second peer keeps its
-//! goodput and its session.
+//! Property: a second peer keeps its goodput and its session beside a lying peer.
+//!
+//! The lying peer is authentic, and sends a running hub 100 Mbit/s of arbitrary frames.
 //!
 //! The test runs itself again in namespaces of its own. This process is the lying peer there; it has a true session
 //! key. It sends each kind of lie for eight seconds, or for sixty with `WEFT_CHECK=1`.

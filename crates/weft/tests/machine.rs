@@ -1,4 +1,6 @@
-//! Property: the daemon takes nothing from the machine on which it runs, and leaves nothing behind. On a real kernel.
+//! Property: the daemon takes nothing from the machine on which it runs, and leaves nothing behind.
+//!
+//! The test runs on a real kernel.
 
 mod common;
 
@@ -66,7 +68,9 @@ fn peer(name: &str, key: &str, host: u8, prefixes: &str) -> String {
     )
 }
 
-/// Writes `hub.toml`, `home.toml` with `rest` and these prefixes behind the hub, and `plain.toml`, a home without them.
+/// Writes the configurations `hub.toml`, `home.toml` and `plain.toml`.
+///
+/// `home.toml` has `rest` and these prefixes behind the hub. `plain.toml` is a home without them.
 fn home_and_hub(dir: &Dir, prefixes: &str, rest: &str) {
     let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
     dir.write("hub.toml", &node("hub", 2, &peer("home", &home, 1, "\"10.9.0.1/32\"")));
@@ -170,7 +174,9 @@ fn written((address, length): (IpAddr, u8)) -> String {
     format!("{address}/{length}")
 }
 
-/// Returns the device of the longest prefix that contains an address; between equals the machine's own wins.
+/// Returns the device of the longest prefix that contains an address.
+///
+/// Between equals the machine's own wins.
 fn longest(address: IpAddr, machine: &[(IpAddr, u8)], tunnel: &[(IpAddr, u8)]) -> &'static str {
     let holds = |(network, length): &&(IpAddr, u8)| {
         let apart = bits(*network) ^ bits(address);
@@ -279,8 +285,9 @@ fn routes_of_others_stay_and_are_told() {
     assert!(log.contains("10.65.0.0/16: table 777 has a route of somebody else"), "{all}");
 }
 
-/// The hub h has a LAN, and sites join it by certificate. `lost` prints the number of unanswered pings from the hub to
-/// a LAN host.
+/// The hub h has a LAN, and sites join it by certificate.
+///
+/// `lost` prints the number of unanswered pings from the hub to a LAN host.
 fn sites(names: &[String], lan: [(IpAddr, u8); 2]) -> String {
     // Hosts are in the upper half of the LAN, so that a claim inside the LAN does not contain them.
     let host = |(network, length): (IpAddr, u8), host: u32| match network {

@@ -1,5 +1,6 @@
-//! Properties of starts, reloads and checks: each reports a port in use or a refused configuration, with one message
-//! per mistake.
+//! Properties of starts, reloads and checks.
+//!
+//! Each reports a port in use or a refused configuration, with one message per mistake.
 
 mod common;
 

@@ -1,4 +1,6 @@
-//! Property: a node whose log, state or clock fails serves its peers again within seconds, or reports why not.
+//! Property: a node whose log, state or clock fails serves its peers again within seconds.
+//!
+//! If it cannot, it reports why not.
 
 mod common;
 
@@ -64,7 +66,9 @@ fn a_log_that_nobody_reads_holds_up_no_packet() {
     assert!(number(&ended, 3) < 5_000, "{ended}");
 }
 
-/// Shell functions for the scripts below: they create old and new state, and measure the time until a session.
+/// Shell functions for the scripts below.
+///
+/// They create old and new state, and measure the time until a session.
 const STATE: &str = r#"
     now() { date +%s%N; }
     key() { $WEFT pubkey $1.key; }

@@ -1,5 +1,6 @@
-//! Property: whatever faults the disk has for the state files, while a node runs or at its start, its peers are served
-//! within five seconds.
+//! Property: despite faults of the disk with the state files, a node serves its peers within 5 s.
+//!
+//! This holds while the node runs, and at its start.
 //!
 //! The faults are real: a file system that fills up or becomes read-only, and system calls that `strace --inject` makes
 //! fail, makes do nothing, or uses to kill the process.

@@ -1,5 +1,6 @@
-//! Property: strangers who send 10,000 datagrams a second to a hub and to a site fill neither disk nor log, and do not
-//! stop their flow.
+//! Property: strangers fill neither disk nor log of two nodes, and do not stop their flow.
+//!
+//! They send 10,000 datagrams a second each to a hub and to a site.
 //!
 //! The datagrams are of all kinds that need no key. The test runs itself again in namespaces of its own. This process
 //! is the strangers there, for ten seconds, or for ten minutes with `WEFT_CHECK=1`; only then it judges the goodput.
@@ -101,7 +102,9 @@ impl Strangers {
         Strangers { socket, rng: Rng::new(node as u64), initiations: (0..STRANGERS).map(initiation).collect() }
     }
 
-    /// Sends a well-formed initiation, one with a changed byte, noise, or noise that begins like a datagram of a
+    /// Sends a datagram of a stranger.
+    ///
+    /// It is a well-formed initiation, one with a changed byte, noise, or noise that begins like a datagram of a
     /// session.
     fn send(&mut self) {
         let rng = &mut self.rng;

@@ -6,7 +6,9 @@ use common::{Dir, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 use weft_units::Rng;
 
-/// A router `home` with three uplinks to networks of their own, through which `hub` is reached at one address.
+/// A router `home` with three uplinks to networks of their own.
+///
+/// Through each of them it reaches `hub` at one address.
 ///
 /// It also has a LAN bridge, a bridge as Docker makes it, without traffic, and a plain tunnel. Beside `home`, another
 /// weft has a tunnel with a default route.

@@ -30,8 +30,7 @@ struct Case {
     control: Option<LoopConfig>,
 }
 
-/// Processor time per packet at the first and the second node, in nanoseconds, and processor seconds per second of
-/// traffic.
+/// Processor time per packet at each node in nanoseconds, and per second of traffic in seconds.
 struct Figures {
     ingress_ns: f64,
     egress_ns: f64,
@@ -137,7 +136,9 @@ pub fn of_loops(table: &mut Table) {
     }
 }
 
-/// Measures the processor time over the rate: a straight line (row D7), and the rate that one core carries (row D10).
+/// Measures the processor time over the rate.
+///
+/// It checks for a straight line (row D7), and computes the rate that one core carries (row D10).
 pub fn by_rate(table: &mut Table) {
     let [_, (law, control), _] = laws();
     let cases = [10, 20, 50, 100, 200, 500, 1_000].map(|mbps| Case {

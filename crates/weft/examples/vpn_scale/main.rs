@@ -1,4 +1,6 @@
-//! Benchmark of very many VPNs in one process: cost per packet, cost of loops, memory per VPN, and start time.
+//! Benchmark of very many VPNs in one process.
+//!
+//! It measures cost per packet, cost of loops, memory per VPN, and start time.
 //!
 //!     cargo run --release -p weft --example vpn_scale [-- PART …]
 //!

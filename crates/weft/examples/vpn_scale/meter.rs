@@ -18,7 +18,9 @@ pub fn clock_cost() -> Duration {
     (processor_time() - begin) / (READINGS + 1)
 }
 
-/// Returns the bytes in use on the heap, including the allocator's overhead and the allocations of the cipher library.
+/// Returns the bytes in use on the heap.
+///
+/// They include the allocator's overhead and the allocations of the cipher library.
 pub fn heap_bytes() -> i64 {
     // SAFETY: the function has no arguments and only reads the allocator's own counters.
     let info = unsafe { libc::mallinfo2() };

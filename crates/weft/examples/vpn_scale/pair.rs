@@ -286,7 +286,7 @@ fn inner(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, node as u8, 0)
 }
 
-/// Writes a UDP packet from a host behind one node to a host behind the other, as a TUN device passes it.
+/// Writes a UDP packet between hosts behind the two nodes, as a TUN device passes it.
 fn write_packet(into: &mut [u8], node: usize) {
     into[..VNET_HEADER + PACKET_BYTES].fill(0);
     let packet = &mut into[VNET_HEADER..VNET_HEADER + PACKET_BYTES];

@@ -1,4 +1,6 @@
-//! Table of admitted WireGuard clients, in the state directory: one line per client with name, address and public key.
+//! Table of admitted WireGuard clients, in the state directory.
+//!
+//! It has one line per client, with name, address and public key.
 //!
 //! `weft access` changes the table under a lock. The daemon reads it at its start and when the control socket reports a
 //! change.

@@ -17,16 +17,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_session::Identity;
 
-/// Limit of handshakes per second above which the gate requires a cookie; the limiter counts each handshake twice.
+/// Limit of handshakes per second above which the gate requires a cookie.
+///
+/// The limiter counts each handshake twice.
 const HANDSHAKES: u64 = 2 * 100;
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
-/// Largest difference between a datagram and its packet, in bytes: the length of a handshake initiation, for a short
-/// packet.
+/// Largest difference between a datagram and its packet, in bytes.
+///
+/// *Standard*: the length of a handshake initiation, which is sent in place of a short packet.
 const OVERHEAD: usize = 148;
 /// Type of the cookie reply, which demands a proof of address (WireGuard paper, §5.4.7).
 const COOKIE_REPLY: u8 = 3;
-/// Maximum index of a tunnel: WireGuard's 32-bit index has 24 bits for the tunnel and 8 bits for its sessions.
+/// Maximum index of a tunnel.
+///
+/// Of WireGuard's 32-bit index 24 bits are for the tunnel and 8 bits for its sessions.
 const MAX_INDEX: u32 = 0xff_ffff;
 
 /// Source of a datagram, and the local address that received it; answers use both.
@@ -178,7 +183,9 @@ impl Gate {
         }
     }
 
-    /// Encrypts a packet for a client; drops it if no client has the address, or if the client has not yet connected.
+    /// Encrypts a packet for a client.
+    ///
+    /// Drops it if no client has the address, or if the client has not yet connected.
     pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
         let Some(IpAddr::V4(destination)) = Tunn::dst_address(packet) else { return };
         let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else {
@@ -190,7 +197,9 @@ impl Gate {
         }
     }
 
-    /// Performs the due work of all tunnels: retransmissions, rekeys, keepalives. Four calls per second are enough.
+    /// Performs the due work of all tunnels: retransmissions, rekeys, keepalives.
+    ///
+    /// Four calls per second are enough.
     pub fn tick(&mut self, out: &mut impl FnMut(Output<'_>)) {
         self.limiter.reset_count();
         for tunnel in self.tunnels.values_mut() {

@@ -19,10 +19,14 @@ const BLACK_ON_WHITE: &str = "\x1b[30;107m\x1b[38;5;16;48;5;231m";
 /// Escape sequence that restores the terminal's colours.
 const PLAIN: &str = "\x1b[0m";
 
-/// All of IPv6, which the client sends to the edge and the edge drops, so that it cannot bypass the tunnel.
+/// All of IPv6.
+///
+/// The client sends it to the edge, and the edge drops it, so that it cannot bypass the tunnel.
 const IPV6: &str = "::/0";
 
-/// Returns the configuration of `client` with the private key `key`, for the edge with `edge_key` at `endpoint`.
+/// Returns the configuration of `client`, whose private key is `key`.
+///
+/// It is for the edge with the public key `edge_key` at `endpoint`, which makes this offer.
 pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &Offer) -> String {
     let mut routes: Vec<String> = offer.routes.iter().map(|route| prefix::text(*route)).collect();
     if offer.takes_all() && !routes.iter().any(|route| route == IPV6) {
@@ -81,7 +85,9 @@ mod tests {
         assert!(qr_code(&"x".repeat(2_954), false).is_err());
     }
 
-    /// Returns what a terminal with this background colour shows, as a portable grey map with 8 pixels per module.
+    /// Returns the picture that a terminal with this background colour shows.
+    ///
+    /// The format is a portable grey map with 8 pixels per module.
     fn picture(code: &str, background: u8) -> Vec<u8> {
         let plain = code.replace(BLACK_ON_WHITE, "").replace(PLAIN, "");
         let width = plain.lines().map(|line| line.chars().count()).max().unwrap_or(0) + 8;

@@ -1,5 +1,6 @@
-//! Commands that change or probe a running node: `down`, `reload`, `peer reset`, `weights set`, `vpns set`, `revoke`,
-//! `ping`.
+//! Commands that change or probe a running node.
+//!
+//! They are `down`, `reload`, `peer reset`, `weights set`, `vpns set`, `revoke` and `ping`.
 
 use super::show::json;
 use crate::cli::{Control, Reading};

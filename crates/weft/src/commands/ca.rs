@@ -73,7 +73,9 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
     append(&options.ca, ISSUED_FILE, &certificate)
 }
 
-/// Refuses a name or prefix that another valid certificate claims: nodes would refuse the later certificate.
+/// Refuses a name or prefix that another valid certificate claims.
+///
+/// Nodes would refuse the later certificate.
 fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
     let issued: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
     let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
@@ -130,7 +132,9 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     Ok(Outcome::Well)
 }
 
-/// Prints the public half of the root key in a directory; for a file, of the directory that contains it.
+/// Prints the public half of the root key in a directory.
+///
+/// For a file, it takes the directory that contains the file.
 fn show_root(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let directory = if file.is_dir() { file } else { file.parent().unwrap_or(Path::new("")) };
     let public_key = root(directory)?.public_key().to_string();

@@ -55,7 +55,9 @@ fn table(paths: &[PathHistory]) -> String {
     if table.is_empty() { "nothing: no path to it has been noted\n".to_owned() } else { table.to_string() }
 }
 
-/// Returns the last `span` values as bars from zero to the greatest value, and a blank where a value is missing.
+/// Returns the last `span` values as bars from zero to the greatest value.
+///
+/// A missing value is a blank.
 fn line(values: &[Option<f64>], span: usize) -> String {
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let step = span / WIDTH;

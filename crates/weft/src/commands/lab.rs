@@ -60,7 +60,9 @@ pub fn sweep(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure>
     Ok(if result.pass { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Compares the effect of silent cuts on weft and on OSPF; fails if weft was measured and exceeds its bound.
+/// Compares the effect of silent cuts on weft and on OSPF.
+///
+/// Fails if weft was measured and exceeds its bound.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: std::env::current_exe().map_err(|why| Failure::new(why.to_string()))?,

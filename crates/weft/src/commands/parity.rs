@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use weft_lab::RunOptions;
 use weft_scenario::{Kind, RunResult, Scenario, Variant};
 
-/// Compares the scenarios in `files`; a scenario with an earlier result in `results` is not run in the lab.
+/// Compares the scenarios in `files`.
+///
+/// A scenario with an earlier result in `results` is not run in the lab.
 pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
     let known = results.iter().map(|file| read_result(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,6 @@
-//! `weft status`, `paths`, `flows`, `weights`, `vpns`, `sense`: print the node's status, once or every second.
+//! Views of the node's status, printed once or every second.
+//!
+//! The commands are `weft status`, `paths`, `flows`, `weights`, `vpns` and `sense`.
 //!
 //! Each view turns the same `Status` into text. Names in it come from other nodes, so they are escaped before they are
 //! printed.
@@ -356,7 +358,9 @@ mod tests {
     use crate::hostile;
     use proptest::prelude::*;
 
-    /// Creates a status in which all names of a member, a peer, a path and a VPN are `name`, chosen by another node.
+    /// Creates a status in which every name is `name`.
+    ///
+    /// These are the names of a member, a peer, a path and a VPN, which other nodes choose.
     fn told(name: &str) -> serde_json::Value {
         let path = serde_json::json!({
             "id": 0, "link": name, "remote": name, "state": name, "cause": name, "in_bundle": true, "rtt_us": 1,

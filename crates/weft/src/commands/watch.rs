@@ -11,7 +11,9 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Keys that end the view: `q`, and the bytes that Ctrl-C and Ctrl-D send while the terminal passes them on.
+/// Keys that end the view: `q`, Ctrl-C and Ctrl-D.
+///
+/// The terminal passes on the bytes of Ctrl-C and Ctrl-D during the view.
 const ENDING: [u8; 4] = [b'q', b'Q', 3, 4];
 
 /// Prints the text that `look` returns: once, or once a second if `again`.
@@ -38,8 +40,9 @@ pub fn watch(
     }
 }
 
-/// Returns the text as a page from the top of the screen; it overwrites the earlier page and drops lines that do not
-/// fit.
+/// Returns the text as a page from the top of the screen.
+///
+/// It overwrites the earlier page and drops lines that do not fit.
 fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     let folded = screen.fold(text);
     let room = screen.size.map_or(usize::MAX, |(_, height)| height.saturating_sub(2).max(1));

@@ -20,7 +20,7 @@ pub struct Access {
     pub pool: At<Pool>,
     /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
-    /// Prefixes that clients send to this node; empty: all that this node has learnt.
+    /// Prefixes that clients send to this node; empty: all IPv4 prefixes in its configuration.
     pub routes: Vec<At<Prefix>>,
     /// Name servers for clients; empty: clients keep theirs.
     pub dns: Vec<At<Ipv4Addr>>,
@@ -203,8 +203,9 @@ impl Offer {
     }
 }
 
-/// Returns the prefixes that a client sends to the edge: those of the configuration, or the IPv4 prefixes that the edge
-/// has learnt.
+/// Returns the prefixes that a client sends to the edge.
+///
+/// They are those of `routes`, or else all IPv4 prefixes in this node's configuration.
 fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
         return access.routes.iter().map(|at| at.value).collect();

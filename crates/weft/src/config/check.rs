@@ -61,7 +61,7 @@ fn links(config: &Config, report: &Report) {
     }
 }
 
-/// Warns of names in `use` that match no interface, and of links with settings or a weight that do not exist.
+/// Warns of names in `use`, of `[[link]]` tables and of weights that match no interface.
 ///
 /// A link exists if this machine has it or `use` matches it.
 fn link_names(config: &Config, report: &Report) {

@@ -10,7 +10,7 @@ use weft_session::Certificate;
 /// File in which the kernel states if it forwards IPv4 packets.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
-/// Reports contradictions between `[access]` and the rest of the configuration, or this node's certificate.
+/// Reports contradictions of `[access]` with other settings and with this node's certificate.
 pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report) {
     let Some(access) = &config.access else { return };
     let mut taken: Vec<(u16, &str)> = config.node.listen.map(|port| (port, "[node]")).into_iter().collect();
@@ -80,8 +80,9 @@ fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
     }
 }
 
-/// Warns if the certificate does not cover the pool: other nodes accept from this node only the prefixes of its
-/// certificate.
+/// Warns if the certificate does not cover the pool.
+///
+/// Other nodes accept from this node only the prefixes of its certificate.
 fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Report) {
     let Some(claims) = certificate.map(Certificate::claims) else { return };
     let pool = at.value;

@@ -1,4 +1,6 @@
-//! Checks of `[[proxy]]` and `[proxies]`: contradictions, and rules that would divert the tunnel's own packets.
+//! Checks of `[[proxy]]` and `[proxies]`.
+//!
+//! They find contradictions, and rules that would divert the tunnel's own packets.
 
 use super::check::bits_behind_length;
 use super::diagnose::Report;
@@ -90,7 +92,9 @@ fn prefixes(config: &Config, proxy: &At<Proxy>) -> Vec<(Range<usize>, Prefix)> {
     }
 }
 
-/// Reports a prefix that contains an endpoint of the tunnel: a proxy must not divert the tunnel's own packets.
+/// Reports a prefix that contains an endpoint of the tunnel.
+///
+/// A proxy must not divert the tunnel's own packets.
 fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report) {
     let holds = |address: IpAddr| {
         let one = Prefix { address, length: prefix::host_bits(address) };

@@ -43,7 +43,9 @@ fn unique(config: &Config, report: &Report) {
     }
 }
 
-/// Reports an address of this node in two VPNs: the kernel could not tell for which device a packet to it is.
+/// Reports an address of this node in two VPNs.
+///
+/// The kernel could not tell for which device a packet to it is.
 fn own_addresses(config: &Config, report: &Report) {
     let mut owners: HashMap<IpAddr, &str> = HashMap::new();
     owners.extend(config.tun.addresses.iter().map(|prefix| (prefix.address, "[tun]")));
@@ -114,7 +116,9 @@ fn overlaps(vpn: &Vpn, report: &Report) {
     }
 }
 
-/// Reports leased lines that exceed the leasable capacity toward a member; the error is at the last one.
+/// Reports leased lines that exceed the leasable capacity toward a member.
+///
+/// The error is at the last one.
 fn leases(config: &Config, report: &Report) {
     for peer in &config.peers {
         let mut sum = Rate::ZERO;

@@ -94,13 +94,16 @@ impl Report {
         self.add(Severity::Warning, span, message.into(), help);
     }
 
-    /// Marks the end of parsing; after a parse error, a key that seems absent may be present but unreadable.
+    /// Marks the end of parsing.
+    ///
+    /// After a parse error, a key that seems absent may be present but unreadable.
     pub fn end_of_reading(&self) {
         self.is_partial.set(self.count(Severity::Error) > 0);
     }
 
-    /// Returns true if parsing failed in part: something that seems absent may be there, with a mistake that is already
-    /// reported.
+    /// Returns true if parsing failed in part.
+    ///
+    /// A key that seems absent may then be present, with a mistake that is already reported.
     pub fn is_partial(&self) -> bool {
         self.is_partial.get()
     }

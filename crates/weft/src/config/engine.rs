@@ -20,7 +20,9 @@ impl Config {
         self.peers.iter().map(peer).collect()
     }
 
-    /// Returns the VPNs, in the order of the configuration; the checks guarantee that each member is a peer.
+    /// Returns the VPNs, in the order of the configuration.
+    ///
+    /// The checks guarantee that each member is a peer.
     pub fn engine_vpns(&self) -> Vec<VpnConfig> {
         let member = |member: &super::Member| {
             let peer = self.peers.iter().find(|peer| peer.name.value == member.peer.value)?;

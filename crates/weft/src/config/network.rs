@@ -1,4 +1,6 @@
-//! Parsing and checks of `[network]`: the root key, this node's certificate, and the contacts of the overlay.
+//! Parsing and checks of `[network]`.
+//!
+//! The table names the root key, this node's certificate, and the contacts of the overlay.
 
 use super::Config;
 use super::diagnose::Report;

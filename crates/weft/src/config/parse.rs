@@ -14,8 +14,9 @@ use weft_engine::{Policy, Weights};
 use weft_session::{Cipher, PublicKey};
 use weft_units::parse_rate;
 
-/// Parses the report's text; file names in it are relative to `directory`. Returns `None` if a required table is
-/// missing.
+/// Parses the report's text; file names in it are relative to `directory`.
+///
+/// Returns `None` if a required table is missing.
 pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let root = match DeTable::parse(report.text()) {
         Ok(root) => root,

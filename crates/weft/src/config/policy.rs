@@ -1,4 +1,6 @@
-//! Parsing of `[policy]` and `[peer.policy]`: how the node sends to a peer. The names of all strategies are here.
+//! Parsing of `[policy]` and `[peer.policy]`: how the node sends to a peer.
+//!
+//! The names of all strategies are here.
 
 use super::diagnose::Report;
 use super::dscp;
@@ -24,7 +26,9 @@ names!(QueueKind { FqCodel = "fq-codel", DropTail = "drop-tail" });
 /// Maximum weight of a link or a VPN.
 pub const MAX_WEIGHT: i64 = 1_000_000;
 
-/// Parses a policy table; a missing key has its value from `base`. Adds the names of weighted links to `links`.
+/// Parses a policy table; a missing key has its value from `base`.
+///
+/// Adds the names of weighted links to `links`.
 pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<String>>, report: &Report) -> Policy {
     let policy = Policy {
         schedule: section.choice("schedule").unwrap_or(base.schedule),

@@ -21,7 +21,9 @@ pub fn text(prefix: Prefix) -> String {
     format!("{}/{}", prefix.address, prefix.length)
 }
 
-/// Returns the same prefix with all host bits zero. A length beyond the address's own counts as the whole address.
+/// Returns the same prefix with all host bits zero.
+///
+/// A length beyond the address's own counts as the whole address.
 pub fn trimmed(prefix: Prefix) -> Prefix {
     let length = prefix.length.min(host_bits(prefix.address));
     let shift = u32::from(host_bits(prefix.address) - length);

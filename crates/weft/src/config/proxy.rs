@@ -1,4 +1,6 @@
-//! Parsing of `[[proxy]]` (which TCP connections pass through proxies) and `[proxies]` (settings for all proxies).
+//! Parsing of `[[proxy]]` and `[proxies]`.
+//!
+//! The former selects the TCP connections that pass through proxies. The latter has settings for all proxies.
 
 use super::read::{At, Choice, Section};
 use super::{Config, prefix};

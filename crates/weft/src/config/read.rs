@@ -42,7 +42,9 @@ macro_rules! names {
 }
 pub(super) use names;
 
-/// One table of the file, read key by key; [`Section::finish`] reports the keys that no reader asked for.
+/// One table of the file, read key by key.
+///
+/// [`Section::finish`] reports the keys that no reader asked for.
 pub struct Section<'a, 'i> {
     name: &'static str,
     table: &'a DeTable<'i>,
@@ -232,7 +234,9 @@ impl<'a, 'i> Section<'a, 'i> {
         table.iter().filter_map(read).collect()
     }
 
-    /// Records that `key` is missing; [`Section::finish`] reports it, unless an unknown key may be a misspelling of it.
+    /// Records that `key` is missing.
+    ///
+    /// [`Section::finish`] reports it, unless an unknown key may be a misspelling of it.
     pub fn missing(&self, key: &str, help: &str) {
         self.missing.borrow_mut().push((key.to_owned(), help.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Parsing of `[tcp-er]`: the rates of this machine's sockets that use the congestion control `weft_er`.
+//! Parsing of `[tcp-er]`: rates for sockets that use the congestion control `weft_er`.
 
 use super::prefix;
 use super::read::{At, Section};

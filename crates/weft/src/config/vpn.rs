@@ -92,7 +92,7 @@ impl Vpn {
         self.members.iter().any(|member| member.peer.value == peer)
     }
 
-    /// Returns true if one of `others` uses the same device with another id, other addresses or another table.
+    /// Returns true if one of `others` uses the device with another id, addresses or table.
     ///
     /// An open device cannot change these, so the node must restart.
     pub fn needs_restart(&self, others: &[Vpn]) -> bool {

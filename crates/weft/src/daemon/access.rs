@@ -150,10 +150,16 @@ impl Drop for Keeper {
 /// Offer for clients: true if they send all traffic here, and their name servers.
 type Told = (bool, Vec<Ipv4Addr>);
 
-/// Settings that a reload cannot change: ports, pools and devices; isolation; the offer to OpenVPN clients.
+/// Settings that a reload cannot change.
+///
+/// They are the ports, pools and devices.
+///
+/// The other two are isolation, and the offer to OpenVPN clients.
 type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<Told>);
 
-/// Returns the settings in `config` that a running node cannot change, without their places in the file.
+/// Returns the settings of clients that a running node cannot change.
+///
+/// The result omits their places in the file.
 pub fn settings(config: &Config) -> Option<Settings<'_>> {
     let access = config.access.as_ref()?;
     let openvpn =
@@ -359,7 +365,9 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// Returns the clients in the table whose addresses are in the pool; the table may be from an earlier pool.
+/// Returns the clients in the table whose addresses are in the pool.
+///
+/// The table may be from an earlier pool.
 fn read_within(state: &Path, pool: &Pool) -> Result<Vec<clients::Client>, String> {
     let mut clients = clients::read(state)?;
     clients.retain(|client| pool.prefix().contains(client.address.into()));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Time without a handshake after which a client counts as gone; WireGuard then accepts no packet (REJECT_AFTER_TIME).
+/// Time without a handshake after which a client counts as gone.
+///
+/// WireGuard then accepts no packet (REJECT_AFTER_TIME).
 const GONE_AFTER: Duration = Duration::from_secs(180);
 /// Minimum interval between two lines about a client that moves constantly.
 const MOVED_INTERVAL: Duration = Duration::from_secs(60);

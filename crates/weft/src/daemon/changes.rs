@@ -1,4 +1,6 @@
-//! Changes to this machine outside the node's own devices: routing rules, the proxy's routing, `tcp_fastopen`.
+//! Changes to this machine outside the node's own devices.
+//!
+//! They are routing rules, the proxy's routing, and `tcp_fastopen`.
 //!
 //! The node records each change in the runtime directory before it makes the change. Dropping the last [`Changes`]
 //! undoes all changes. If the run was killed, the next one undoes them at its start. The record omits everything that
@@ -125,8 +127,9 @@ pub fn fast_open() -> io::Result<u32> {
 pub struct Changes(Arc<Mutex<Record>>);
 
 impl Changes {
-    /// Begins a run of the node with the control socket at `control`, and undoes the changes of an earlier run that was
-    /// killed.
+    /// Begins a run of the node with the control socket at `control`.
+    ///
+    /// It undoes the changes of an earlier run that was killed.
     pub fn begin(control: &Path, log: Log) -> Changes {
         let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
         let directory = Directory::open(parent)

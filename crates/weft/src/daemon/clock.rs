@@ -13,7 +13,9 @@ const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
 /// NTP slews up to 0.128 s and steps beyond (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
-/// Clock that counts from the node's start, including the time in which the machine sleeps, so that keys age meanwhile.
+/// Clock that counts from the node's start.
+///
+/// It includes the time in which the machine sleeps, so that keys age meanwhile.
 #[derive(Clone, Copy)]
 pub struct Clock {
     start_ns: u64,

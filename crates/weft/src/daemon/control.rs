@@ -130,7 +130,7 @@ impl Drop for Seat {
     }
 }
 
-/// Serves each client on a thread of its own called `name`, and at most `most` clients at the same time.
+/// Serves at most `most` clients at the same time, each on a thread of its own called `name`.
 ///
 /// Further clients are disconnected, and so are clients for which `work_for` returns no work.
 pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(

@@ -25,7 +25,9 @@ use weft_units::{Instant, LinkId, VpnId};
 
 /// Maximum number of packets to read from a device in a turn, so that no source starves another.
 const PACKETS_PER_TURN: usize = 64;
-/// Maximum number of writes to the devices in a turn: the most datagrams that the batches of one call can hold.
+/// Maximum number of writes to the devices in a turn.
+///
+/// *Derived*: the most datagrams that the batches of one call can hold.
 ///
 /// The rest is written together with the packets of the next turn.
 const WRITES_PER_TURN: usize = SLOTS * 64;
@@ -85,7 +87,9 @@ pub struct Datapath {
 }
 
 impl Datapath {
-    /// Prepares to run `node`, and tells it the links of this machine. Returns the links that could not be used.
+    /// Prepares to run `node`, and tells it the links of this machine.
+    ///
+    /// Returns the links that could not be used.
     ///
     /// # Errors
     /// Returns the error of the kernel.
@@ -162,7 +166,9 @@ impl Datapath {
         Ok(())
     }
 
-    /// Starts new sessions if the machine was restored or copied. A turn must call this before it sends anything.
+    /// Starts new sessions if the machine was restored or copied.
+    ///
+    /// A turn must call this before it sends anything.
     fn heed_generation(&mut self, node: &mut Node, ready: &[Ready]) {
         let has_news = ready.iter().any(|source| source.token == GENERATION);
         if has_news && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
@@ -418,7 +424,9 @@ fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
     }
 }
 
-/// Returns the number of datagrams in a batch of `len` bytes, of `stride` bytes each except a shorter last one.
+/// Returns the number of datagrams in a batch of `len` bytes.
+///
+/// Each has `stride` bytes, except for a shorter last one.
 fn datagrams(len: usize, stride: usize) -> u64 {
     len.div_ceil(stride.max(1).min(len.max(1))) as u64
 }

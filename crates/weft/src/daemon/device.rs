@@ -13,7 +13,9 @@ use weft_io::tun::{Tun, TunConfig, TunError};
 const MAX_PIECES: usize = 80;
 /// Length of the device's transmit queue, in packets; a TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
-/// Interface alias of a node's devices, by which other nodes on the machine recognize that they are no links.
+/// Interface alias of a node's devices.
+///
+/// By it other nodes on the machine recognize that these devices are no links.
 pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
 /// An open TUN device.
@@ -163,7 +165,9 @@ impl Device {
         })
     }
 
-    /// Returns the prefix as routes: in a table that other packets use as well, a default route becomes two halves.
+    /// Returns the prefix as routes.
+    ///
+    /// In a table that other packets use as well, a default route becomes two halves.
     pub fn as_routes(&self, prefix: Prefix) -> Vec<Prefix> {
         if self.is_own { vec![prefix] } else { halves(prefix) }
     }
@@ -188,7 +192,9 @@ pub fn fixed(settings: &TunSettings) -> Option<u16> {
     }
 }
 
-/// Splits a default route into two halves, which win against the existing default route without replacing it.
+/// Splits a default route into two halves.
+///
+/// They win against the existing default route without replacing it.
 fn halves(prefix: Prefix) -> Vec<Prefix> {
     match (prefix.length, prefix.address) {
         (0, IpAddr::V4(_)) => vec![half([0, 0, 0, 0].into()), half([128, 0, 0, 0].into())],

@@ -33,7 +33,9 @@ impl Family {
     }
 }
 
-/// Logs each family without forwarding if peers can call this node, since they may expect hosts behind it.
+/// Logs each family without forwarding if peers can call this node.
+///
+/// They may expect hosts behind it.
 pub fn say(config: &Config, log: Log) {
     if config.node.listen.is_none() {
         return;

@@ -1,4 +1,6 @@
-//! History of the paths' measurements: one value per second for ten minutes, and one per minute for a day.
+//! History of the paths' measurements.
+//!
+//! It has one value per second for ten minutes, and one per minute for a day.
 
 use std::collections::{BTreeMap, VecDeque};
 use weft_engine::PathSnapshot;
@@ -7,7 +9,7 @@ use weft_units::{Duration, Instant};
 use super::view;
 use crate::status::{PathHistory, Point};
 
-/// Interval between two values in seconds, and number of values, for the last ten minutes and the last day.
+/// Interval between values in seconds, and their number, for ten minutes and for a day.
 const SCALES: [(u64, usize); 2] = [(1, 600), (60, 1_440)];
 /// Maximum number of paths with a history; each takes 130 kB after a day.
 ///
@@ -38,7 +40,8 @@ struct History {
 impl Histories {
     /// Records the present state of all paths, each with the name of its peer.
     ///
-    /// A path that no longer exists gets an empty value. At [`MAX_PATHS`] further paths are ignored.
+    /// A path that no longer exists gets an empty value. At [`MAX_PATHS`] a new path takes the place of one that no
+    /// longer exists, or is ignored.
     pub fn note<'a>(&mut self, now: Instant, paths: impl Iterator<Item = (&'a str, PathSnapshot)>) {
         let mut is_full = false;
         for (peer, path) in paths {

@@ -1,4 +1,6 @@
-//! Isolation of an edge's clients: the kernel does not forward packets from a client to another client's address.
+//! Isolation of an edge's clients.
+//!
+//! With it the kernel does not forward packets from a client to another client's address.
 //!
 //! Without it the kernel forwards between clients, even of one device: OpenVPN's server hands it every packet as long
 //! as `client-to-client` is off. Routing rules refuse such packets, for each device and each pool. They precede all
@@ -15,7 +17,9 @@ pub struct Isolation {
 }
 
 impl Isolation {
-    /// Sets the rules if clients are to be isolated, and removes the rules of an earlier run that was killed.
+    /// Sets the rules if clients are to be isolated.
+    ///
+    /// It first removes the rules of an earlier run that was killed.
     ///
     /// # Errors
     /// Returns the kernel's error; without the rules clients would reach each other.

@@ -108,7 +108,9 @@ pub struct Links {
 }
 
 impl Links {
-    /// Creates the set without interfaces. Sockets are bound to `port` (0: any); the interfaces `own` are never used.
+    /// Creates the set without interfaces.
+    ///
+    /// Sockets are bound to `port` (0: any); the interfaces `own` are never used.
     pub fn new(wanted: Wanted, port: u16, own: Vec<u32>) -> Links {
         let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let (failed, demand, ways) = (BTreeMap::new(), Demand::default(), Ways::default());

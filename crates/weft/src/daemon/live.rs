@@ -104,7 +104,7 @@ pub fn schedule_name(schedule: Schedule) -> &'static str {
     }
 }
 
-/// Returns the rate that was signalled for the flow, or that the configuration grants to its destination.
+/// Returns the rate signalled for the flow, or configured for its destination.
 fn grant(
     engine: &Engine,
     config: &Config,
@@ -134,8 +134,9 @@ fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
         && rule.to.iter().any(|to| to.contains(pattern.destination))
 }
 
-/// Returns the reason why the proxy resets such a connection; `None` if it does not, or if that depends on unknown
-/// data.
+/// Returns the reason why the proxy resets such a connection.
+///
+/// Returns `None` if it does not, or if that depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
     let why = config.proxy_access().judge(pattern.source?, to).err()?;

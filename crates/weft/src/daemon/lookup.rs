@@ -1,4 +1,6 @@
-//! Routing rules that combine the main table and the tunnel's, so that the longest prefix wins in either.
+//! Routing rules that combine the main table and the tunnel's.
+//!
+//! With them the longest prefix wins, whichever table it is in.
 //!
 //! For each prefix length in the tunnel's table, longest first, the kernel searches the main table and then the
 //! tunnel's for a route at least as long. This is one longest-prefix match over both tables, in which the machine's own

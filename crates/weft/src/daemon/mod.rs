@@ -1,4 +1,6 @@
-//! The daemon: one packet loop, and threads around it for control, signals, state, metrics, clients and proxies.
+//! The daemon: one packet loop, and threads around it.
+//!
+//! The threads serve control, signals, state, metrics, clients and proxies.
 //!
 //! The packet loop alone owns the engine. Other threads send it tasks through bounded channels and wake it. No thread
 //! but the packet loop may delay a packet: disks, logs and other processes are served elsewhere.

@@ -108,7 +108,9 @@ pub struct Node {
     stamps_news: Gathered,
     /// Request to set routes, because prefixes of peers have changed.
     routes_news: Gathered,
-    /// Networks that prefixes must not capture, by which the routes were set; `None` before the interfaces are known.
+    /// Networks that prefixes must not capture, by which the routes were set.
+    ///
+    /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
     /// Prefixes that were refused.
     refused: Shown,
@@ -206,8 +208,9 @@ impl Node {
         Ok(node)
     }
 
-    /// Starts the proxy when it is first configured, and passes later policies to it. Without a policy it has nothing
-    /// to do.
+    /// Starts the proxy when it is first configured, and passes later policies to it.
+    ///
+    /// Without a policy it has nothing to do.
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {

@@ -53,8 +53,9 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Writes the server's files and starts the server. Returns `None` if the state directory does not allow that; the
-    /// log has the reason.
+    /// Writes the server's files and starts the server.
+    ///
+    /// Returns `None` if the state directory does not allow that; the log has the reason.
     ///
     /// # Errors
     /// Returns the reason why it cannot start, as text for a reader.
@@ -205,7 +206,9 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the server's connection to the socket; returns `None` if it does not connect in time, or has ended.
+    /// Waits for the server's connection to the socket.
+    ///
+    /// Returns `None` if it does not connect in time, or has ended.
     fn called(&self, child: &mut Child) -> io::Result<Option<UnixStream>> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && child.try_wait()?.is_none() {
@@ -260,7 +263,9 @@ impl Supervisor {
     }
 }
 
-/// Waits for the end of the process, which the closed command socket causes, and kills it if that takes too long.
+/// Waits for the end of the process, and kills it if that takes too long.
+///
+/// The process ends by itself because its command socket is closed.
 fn end(mut child: Child) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {

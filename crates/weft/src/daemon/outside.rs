@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use weft_engine::{Clash, Outside, Prefix, Rejection};
 use weft_units::{Duration, Instant};
 
-/// Time for which a refused certificate is shown; the engine repeats the report as often while its owner tries again.
+/// Time for which a refused certificate is shown.
+///
+/// The engine repeats the report as often while its owner tries again.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of refused certificates that are shown.
 const MAX_SHOWN: usize = 64;
@@ -36,7 +38,9 @@ impl Sieve {
         &self.outside
     }
 
-    /// Returns the usable prefixes of the configuration, and adds the others with their peers' names to `refused`.
+    /// Returns the usable prefixes of the configuration.
+    ///
+    /// It adds the others, with the names of their peers, to `refused`.
     ///
     /// A prefix that contains a local network is the user's decision. It takes nothing from that network, because the
     /// longest prefix wins. A prefix that equals a local network could never be used.

@@ -8,7 +8,7 @@ fn root(config: &Config) -> Option<RootPublicKey> {
     config.network.as_ref().map(|network| network.root.value)
 }
 
-/// Returns the first setting that differs between two configurations and that a running node cannot change.
+/// Returns the first changed setting that a running node cannot change.
 pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
     let differs = [
         ("[node] cipher", old.node.cipher != new.node.cipher),

@@ -9,7 +9,9 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Maximum length of a line, in bytes; the rest becomes a line of its own.
 const MAX_LINE: u64 = 8 << 10;
 
-/// Copies the lines of `from`, edited by `put`, to the file `name` until `from` ends; `name.1` is the previous file.
+/// Copies the lines of `from`, edited by `put`, to the file `name` until `from` ends.
+///
+/// `name.1` is the previous file.
 pub fn copy(directory: &Directory, name: &str, from: impl Read, mut put: impl FnMut(&mut Vec<u8>)) {
     let mut reader = BufReader::new(from);
     let (mut file, mut written) = (begin(directory, name).ok(), 0);

@@ -5,7 +5,9 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// The service manager's watchdog. Only the packet loop may notify it, and only while all threads are well.
+/// The service manager's watchdog.
+///
+/// Only the packet loop may notify it, and only while all threads are well.
 pub struct Watchdog {
     interval: Option<Duration>,
     next: Instant,

@@ -1,4 +1,6 @@
-//! Handling of signals: SIGTERM and SIGINT stop the node, and SIGHUP makes it read its configuration again.
+//! Handling of signals.
+//!
+//! SIGTERM and SIGINT stop the node, and SIGHUP makes it read its configuration again.
 
 use super::control::{Sender, Task};
 use super::threads::{Pulse, Threads};

@@ -4,7 +4,9 @@ use crate::table::span;
 use std::time::Duration;
 use weft_session::{RefusedStamp, StampFault};
 
-/// Returns the log line for a handshake that was refused for its stamp: by the peer if `by_peer`, else by this node.
+/// Returns the log line for a handshake that was refused for its stamp.
+///
+/// The peer refused it if `by_peer`, otherwise this node did.
 pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
     let RefusedStamp { stamp, accepted, fault } = *refused;
     let behind = span(Duration::from_nanos(accepted.saturating_sub(stamp)));

@@ -1,4 +1,6 @@
-//! State that outlives the process: handshake stamps, this node's and those accepted from peers, and revocations.
+//! State that outlives the process: handshake stamps and revocations.
+//!
+//! The stamps are this node's own, and those accepted from peers.
 //!
 //! A thread of its own writes the changes to the state directory, so that a slow disk delays no packet. A node whose
 //! state cannot be read or written still runs.
@@ -65,8 +67,9 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Reads the state in `directory`, creates the directory if missing, and starts the thread. `unix_ns` is the wall
-    /// clock.
+    /// Reads the state in `directory`, creates the directory if missing, and starts the thread.
+    ///
+    /// `unix_ns` is the wall clock.
     ///
     /// If something cannot be read or written, the log has the reason and the node runs without it. It accepts no stamp
     /// twice within this run, and tries to write again with every change.
@@ -117,13 +120,16 @@ impl Keeper {
         }
     }
 
-    /// Deletes the stored stamps of a peer; returns false if the queue is full and the caller must try again.
+    /// Deletes the stored stamps of a peer.
+    ///
+    /// Returns false if the queue is full and the caller must try again.
     pub fn forget(&self, key: PublicKey) -> bool {
         self.send(Change::Forget(key))
     }
 
-    /// Writes the waiting changes, and `used`, the last used stamp, after which the next run continues. Waits for at
-    /// most `LAST_WORDS`.
+    /// Writes the waiting changes, and `used`, the last used stamp, after which the next run continues.
+    ///
+    /// Waits for at most `LAST_WORDS`.
     pub fn close(self, used: u64) {
         let _ = self.send(Change::Used(used));
         let Keeper { changes, ended, .. } = self;
@@ -144,7 +150,9 @@ struct Files {
     accepted: BTreeMap<PublicKey, u64>,
 }
 
-/// Returns the stamp to reserve after `used`. Stamps follow the clock, or rise by one each where they are ahead of it.
+/// Returns the stamp to reserve after `used`.
+///
+/// Stamps follow the clock, or rise by one each where they are ahead of it.
 fn reserve(unix_ns: u64, used: u64) -> u64 {
     unix_ns.saturating_add(nanos(RESERVE)).max(used.saturating_add(RESERVE_STEPS)).min(MAX_STAMP)
 }
@@ -285,7 +293,7 @@ mod tests {
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
-    /// Property: lines without damaged bytes are read unchanged, and no stamp is above the highest valid one.
+    /// Property: undamaged lines are read unchanged, and no stamp is above the highest valid one.
     #[test]
     fn garbage_at_random_bytes_costs_the_lines_it_hits() {
         let directory = std::env::temp_dir().join(format!("weft-garbage-{}", std::process::id()));

@@ -17,11 +17,15 @@ use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
 use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
 
-/// Interval of renewals. Derived: a grant expires after four round trips, and at the earliest after 200 ms.
+/// Interval of renewals.
+///
+/// *Derived*: a grant expires after four round trips, and at the earliest after 200 ms.
 const RENEW_EVERY: Duration = Duration::from_millis(50);
 /// Interval of checks that the congestion control is still loaded, since another holder may have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Maximum number of messages that wait for the thread. A dropped message is repeated a round trip later.
+/// Maximum number of messages that wait for the thread.
+///
+/// A dropped message is repeated a round trip later.
 const WORDS: usize = 1_024;
 
 enum Word {
@@ -89,7 +93,7 @@ impl Keeper {
         self.say(Word::Withdrawn(connection(flow)));
     }
 
-    /// Returns the congestion control that sockets with an explicit rate get, and why it is not a better one.
+    /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
     pub fn choice(&self) -> Choice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

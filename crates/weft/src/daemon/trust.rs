@@ -8,7 +8,9 @@ use weft_engine::{CertifiedPeer, Engine, Prefix, TrustConfig};
 use weft_session::{Certificate, PublicKey, Revocation};
 use weft_units::PeerId;
 
-/// Configures the engine's trust from `config`, its `certificate`, and `revocations` that it may not yet have.
+/// Configures which certificates the engine accepts, and the one that it shows.
+///
+/// `revocations` are stored ones that the engine may not yet have.
 pub fn set(
     engine: &mut Engine,
     clock: Clock,
@@ -51,8 +53,9 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
     format!("joined by certificate, good until {until}; behind it {prefixes}")
 }
 
-/// Logs a revocation. That of this node's own key is an error, because other nodes will soon end their sessions with
-/// it.
+/// Logs a revocation.
+///
+/// That of this node's own key is an error, because other nodes will soon end their sessions with it.
 pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     let key = revocation.public_key();
     if key == *own {

@@ -106,7 +106,9 @@ fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
     format!("peer {}: {since}{}", facts.peer, all.join("; "))
 }
 
-/// Adds findings and session facts to the status of the peers; returns the strangers that called in vain.
+/// Adds findings and session facts to the status of the peers.
+///
+/// Returns the strangers that called in vain.
 pub fn tell(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
     let strangers = engine.strangers(now);
     let mut facts: BTreeMap<_, _> = engine.session_facts(now).map(|facts| (facts.peer.clone(), facts)).collect();

@@ -71,7 +71,9 @@ pub fn blocks(path: &Path) -> Vec<Block> {
     blocks
 }
 
-/// Returns the commands of a text as words, without comments, redirections and the command after a pipe.
+/// Returns the commands of a text as words.
+///
+/// It leaves out comments, redirections and the command after a pipe.
 pub fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = joined(text);
     joined.lines().flat_map(line_commands).filter(|words| !words.is_empty()).collect()

@@ -89,7 +89,9 @@ fn prefixes(number: u8, is_proxied: bool) -> String {
     format!("\"10.9.200.{number}/32\"{proxied}")
 }
 
-/// Completes a part of a configuration: with the tables that every node has, and the peers that it names.
+/// Completes a part of a configuration.
+///
+/// It adds the tables that every node has, and the peers that the part names.
 fn completed(text: &str) -> String {
     let has = |table: &str| text.lines().any(|line| line.starts_with(table));
     let mut whole = String::new();
@@ -167,7 +169,9 @@ fn host(directory: &Path, text: &str) -> Option<String> {
     config::host::load(&file).err()
 }
 
-/// Merges the tables of a part into a scenario: list entries are added, or replace an entry of the same name.
+/// Merges the tables of a part into a scenario.
+///
+/// An entry of a list is added, or replaces an entry of the same name.
 fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     let mut merged = whole.clone();
     for (key, value) in part {
@@ -198,8 +202,9 @@ fn read(text: &str) -> Result<(), String> {
     whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
 }
 
-/// Returns the reason why a part is valid in none of these scenarios; adds the part to the scenarios in which it is
-/// valid.
+/// Returns the reason why a part is valid in none of these scenarios.
+///
+/// Adds the part to the scenarios in which it is valid.
 fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
     let mut why_not = Vec::new();

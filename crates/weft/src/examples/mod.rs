@@ -33,7 +33,9 @@ fn fault(words: &[String]) -> Option<String> {
     own.or(missing)
 }
 
-/// Returns a path that an example names and the repository lacks. A file that the example itself writes may be absent.
+/// Returns a path that an example names and the repository lacks.
+///
+/// A file that the example itself writes may be absent.
 fn missing(word: &str) -> Option<String> {
     let places = ["packaging/", "scenarios/", "examples/", "docs/", "crates/", "baselines/", "fuzz/"];
     let is_ours = places.iter().any(|place| word.starts_with(place)) && !word.contains(['*', '{', '…', '$']);

@@ -67,7 +67,9 @@ impl Directory {
         Directory::at(entered.map_err(|why| self.refusal(OsStr::new(name), why))?, self.path.join(name))
     }
 
-    /// Opens the directory `name` in this one, and creates it if it is missing, for this directory's owner alone.
+    /// Opens the directory `name` in this one, and creates it if it is missing.
+    ///
+    /// Only this directory's owner can access a new one.
     ///
     /// # Errors
     /// Fails as [`Directory::enter`] does, and if it cannot be created.
@@ -147,7 +149,9 @@ impl Directory {
         self.replace(name, content).map(drop)
     }
 
-    /// Replaces `name` atomically by an empty file, for this directory's owner alone, and returns it for writing.
+    /// Replaces `name` atomically by an empty file, and returns it for writing.
+    ///
+    /// Only this directory's owner can access it.
     ///
     /// # Errors
     /// Fails as [`Directory::write`] does.
@@ -269,7 +273,9 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Returns the reason why `name` cannot be used: the kind of the existing file says more than the kernel's error.
+    /// Returns the reason why `name` cannot be used.
+    ///
+    /// The kind of the existing file says more than the kernel's error.
     fn refusal(&self, name: &OsStr, why: Errno) -> io::Error {
         let is_about_kind = matches!(why, Errno::ELOOP | Errno::ENXIO | Errno::EISDIR | Errno::ENOTDIR);
         match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {

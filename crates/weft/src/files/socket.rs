@@ -71,7 +71,9 @@ impl Directory {
     }
 }
 
-/// Connects to the listener at `name` in `directory`, without waiting; opens and checks the socket file first.
+/// Connects to the listener at `name` in `directory`, without waiting.
+///
+/// Opens and checks the socket file first.
 fn call(directory: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let found = openat(directory, name, OFlag::O_PATH | CAREFULLY, Mode::empty())?;
     let stat = fstat(&found)?;

@@ -31,7 +31,9 @@ pub(super) fn to(path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result
     from(start()?, path, make_missing)
 }
 
-/// Opens the directory that contains the last component of `path`; the name returned is no link that may be followed.
+/// Opens the directory that contains the last component of `path`.
+///
+/// The name returned is no link that may be followed.
 pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let (mut at, mut path) = (start()?, path.to_owned());
     for _ in 0..=MAX_LINKS {
@@ -92,8 +94,9 @@ fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     })
 }
 
-/// Returns the target of the link `name` in `at`: `EINVAL` if it is no link, `EPERM` if other users may have planted
-/// it.
+/// Returns the target of the link `name` in `at`.
+///
+/// The error is `EINVAL` if it is no link, and `EPERM` if other users may have planted it.
 fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
     let target = readlinkat(at, name)?;
     if is_trusted(at)? { Ok(target.into()) } else { Err(Errno::EPERM) }

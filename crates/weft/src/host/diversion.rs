@@ -9,7 +9,9 @@ use weft_tcp_er::nft::Session;
 
 /// Maximum number of packets that wait for a verdict.
 const MOST_WAITING: u32 = 1_024;
-/// Base of the queue and group numbers, chosen to avoid those of other programs; the interface index is added.
+/// Base of the queue and group numbers, chosen to avoid those of other programs.
+///
+/// The interface index is added.
 const NUMBERS: u16 = 0x7000;
 
 /// The queue, the copies, and the rules that lead to them. Dropping it removes the rules first.

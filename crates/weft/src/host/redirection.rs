@@ -1,4 +1,6 @@
-//! Redirection of marked packets to the queue by iptables, for kernels whose nftables has no queue expression.
+//! Redirection of marked packets to the queue by iptables.
+//!
+//! It is for kernels whose nftables has no queue expression.
 //!
 //! Only the nftables table marks packets. Once that table is removed, a rule that is left behind has no effect. The
 //! next agent for the interface removes it.

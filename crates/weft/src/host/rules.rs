@@ -115,7 +115,9 @@ impl Family {
     }
 }
 
-/// Returns the expressions that match a rule's packets, one per address family if the rule depends on the family.
+/// Returns the expressions that match a rule's packets.
+///
+/// There is one per address family if the rule depends on the family.
 fn matches(flows: &SignalledFlows) -> Vec<String> {
     let SignalledFlows { from, to, protocol, ports, dscp, .. } = flows;
     let prefixes = [("saddr", from), ("daddr", to)].map(|(end, at)| at.as_ref().map(|at| (end, at.value)));

@@ -114,6 +114,8 @@ pub struct Granted {
     pub rate_bps: u64,
     /// Source of the grant: `signalled`, or the prefix in `[tcp-er]`.
     pub by: String,
-    /// Time until the grant ends unless it is renewed, in milliseconds; absent: it lasts as long as the configuration.
+    /// Time until the grant ends unless it is renewed, in milliseconds.
+    ///
+    /// The field is absent if the grant lasts as long as the configuration.
     pub ends_in_ms: Option<u64>,
 }

@@ -9,6 +9,8 @@ pub struct UnusedLink {
     pub name: String,
     /// Reason why no link is in use.
     pub why: String,
-    /// True if the configuration names exactly this interface, so that it should work. A pattern may match none.
+    /// True if the configuration names exactly this interface, so that it should work.
+    ///
+    /// A pattern may match none.
     pub is_expected: bool,
 }

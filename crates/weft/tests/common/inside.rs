@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 /// Environment variable of a test that runs within its namespaces.
 pub const INSIDE: &str = "WEFT_TEST_INSIDE";
 
-/// Runs `inside` if this is the test within its namespaces; else creates the namespaces and runs the test called `name`
-/// there.
+/// Runs `inside` if this is the test within its namespaces.
+///
+/// Otherwise it creates the namespaces and runs the test called `name` there.
 pub fn or_again(name: &str, inside: fn()) {
     match std::env::var_os(INSIDE) {
         Some(_) => inside(),
@@ -68,8 +69,9 @@ impl Daemon {
         field.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Returns the bytes that wait in the node's sockets, and the number of datagrams that the kernel dropped because
-    /// they were full.
+    /// Returns the bytes that wait in the node's sockets, and the number of dropped datagrams.
+    ///
+    /// The kernel dropped these datagrams because a socket was full.
     pub fn sockets(&self) -> (u64, u64) {
         let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.0.id())).unwrap_or_default();
         let (mut waiting, mut dropped) = (0, 0);

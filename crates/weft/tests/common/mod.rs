@@ -90,7 +90,9 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Returns a command in namespaces of its own, which ends after a minute together with all its children.
+/// Returns a command in namespaces of its own.
+///
+/// It ends after a minute, together with all its children.
 pub fn namespace() -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "60", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
@@ -110,8 +112,9 @@ pub fn script(dir: &Dir, text: &str) -> Output {
     namespace().args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Two namespaces, `home` and `hub`, with two links between them. `run NODE ARGUMENT…` runs weft there with that node's
-/// socket.
+/// Two namespaces, `home` and `hub`, with two links between them.
+///
+/// `run NODE ARGUMENT…` runs weft there with that node's socket.
 pub const TWO_NODES: &str = r#"
     ip netns add home; ip netns add hub
     for i in 1 2; do
@@ -137,7 +140,9 @@ pub fn on_two_nodes(commands: &str) -> Option<(Dir, Output)> {
     Some((dir, out))
 }
 
-/// Writes the configurations of `home` and `hub`; `known_as` is the key of `home` in the hub's configuration.
+/// Writes the configurations of `home` and `hub`.
+///
+/// `known_as` is the key of `home` in the hub's configuration.
 pub fn two_nodes(dir: &Dir, known_as: Option<&str>) {
     let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
     let node = |name: &str, host: u8, rest: &str| {

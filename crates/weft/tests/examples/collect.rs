@@ -1,5 +1,6 @@
-//! Collection of the examples: in the help of each command, as the program prints it, and in the blocks of the
-//! documents.
+//! Collection of the examples in help texts and documents.
+//!
+//! The help texts are those that the program prints.
 
 #[allow(dead_code)]
 #[path = "../../src/examples/blocks.rs"]
@@ -16,7 +17,9 @@ pub struct Example {
     pub text: String,
 }
 
-/// Commands that take minutes, need a network of their own, or end the running node; other tests cover them.
+/// Commands that take minutes, need a network of their own, or end the running node.
+///
+/// Other tests cover them.
 const ELSEWHERE: [&str; 6] = ["lab", "sim", "up", "tcp-er", "signal", "revoke"];
 
 impl Example {
@@ -45,7 +48,9 @@ impl Example {
         if self.watches() { 2 } else { 20 }
     }
 
-    /// Returns a command that undoes effects of earlier examples, which a reader of this example would not have.
+    /// Returns a command that undoes effects of earlier examples.
+    ///
+    /// A reader of this example would not have run those.
     pub fn before(&self) -> String {
         let words = self.words();
         let written = words.iter().skip_while(|word| **word != "--out").nth(1).copied().unwrap_or("nothing");
@@ -75,7 +80,9 @@ impl Example {
     }
 }
 
-/// Returns all short examples without duplicates, ordered so that files exist before an example reads them.
+/// Returns all short examples without duplicates.
+///
+/// Their order is such that files exist before an example reads them.
 pub fn examples(dir: &Dir) -> Vec<Example> {
     let key = dir.key("reader.key");
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
-//! Property: every example in help texts and documents succeeds, word for word, against a running node with the names
-//! that they use.
+//! Property: every example in help texts and documents succeeds, word for word.
+//!
+//! The examples run against a node with the names that they use.
 //!
 //! `weft lab` and `weft sim` take too long for that; `src/examples` checks their arguments and scenarios.
 
@@ -79,8 +80,9 @@ END
     sleep 1
 "#;
 
-/// Runs the examples in bash, because some use its redirections. Returns the script's output: the status of each
-/// example.
+/// Runs the examples in bash, because some use its redirections.
+///
+/// Returns the script's output: the status of each example.
 fn run_all(dir: &Dir, examples: &[Example]) -> String {
     let mut text = WORLD.to_owned();
     for (number, example) in examples.iter().enumerate() {

@@ -18,8 +18,9 @@ use std::{fs, io};
 /// Number of the real site.
 const HOME_NUMBER: usize = 50_000;
 
-/// Topology: sites have addresses of 10.64.0.0/16 in this namespace, and the real site has its own link of 1 Gbit/s to
-/// the hub.
+/// Topology of the namespaces.
+///
+/// Sites have addresses of 10.64.0.0/16 in this namespace. The real site has its own link of 1 Gbit/s to the hub.
 ///
 /// Without this limit the flow would take all processors, and the sites need theirs.
 const TOPOLOGY: &str = "set -eu

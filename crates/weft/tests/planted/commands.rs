@@ -10,7 +10,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Names below the state directory that commands or the daemon write or read; `PHONE` is the file of an OpenVPN client.
+/// Names below the state directory that commands or the daemon write or read.
+///
+/// `PHONE` is the file of an OpenVPN client.
 pub const STATE_NAMES: [&str; 18] = [
     "stamp",
     "accepted",
@@ -32,7 +34,9 @@ pub const STATE_NAMES: [&str; 18] = [
     "",
 ];
 
-/// Creates an edge with a client of each kind in `dir`; a configuration called NAME has its state at `NAME.state`.
+/// Creates an edge with a client of each kind in `dir`.
+///
+/// A configuration called NAME has its state at `NAME.state`.
 pub fn edge(dir: &Dir) {
     dir.key("edge.key");
     configure(dir, "ripe");
@@ -71,8 +75,9 @@ fn within_two_seconds(dir: &Dir, arguments: &[&str]) -> Output {
     out
 }
 
-/// Runs `each` with every plant at every one of `names` in a copy of `ground`, and checks that the outside is
-/// unchanged.
+/// Runs `each` with every plant at every one of `names` in a copy of `ground`.
+///
+/// It checks that the outside is unchanged.
 fn with_plants(dir: &Dir, ground: &Path, names: &[&str], each: impl Fn(&Path) -> Output) {
     say_if_not_root();
     let outside = Outside::new(dir);

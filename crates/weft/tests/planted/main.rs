@@ -1,5 +1,6 @@
-//! Property: if the daemon's user plants links, FIFOs and directories where the daemon and root's commands work,
-//! nothing outside changes.
+//! Property: planted links, FIFOs and directories make no command change anything outside.
+//!
+//! The daemon's user plants them where the daemon and root's commands work.
 //!
 //! No command waits for a planted file. As root the directories belong to another user; without root that part is
 //! skipped with a message.
@@ -106,8 +107,9 @@ fn below(directory: &Path, name: &str) -> PathBuf {
     if name.is_empty() { directory.to_owned() } else { directory.join(name) }
 }
 
-/// Gives `path` and everything below it to the daemon's user; without root it makes directories writable for others. It
-/// changes no link target.
+/// Gives `path` and everything below it to the daemon's user.
+///
+/// Without root it makes directories writable for others. It changes no link target.
 fn give_to_nobody(path: &Path) {
     let stat = fs::symlink_metadata(path).unwrap();
     if stat.is_dir() {

@@ -33,7 +33,9 @@ pub fn run() -> bool {
     true
 }
 
-/// Plays one end of a planned transfer after the greeting; returns an error if something differs from the plan.
+/// Plays one end of a planned transfer after the greeting.
+///
+/// Returns an error if something differs from the plan.
 fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
     let you = if me == End::Client { End::Server } else { End::Client };
     let resets = plan.reset.filter(|(who, _)| *who == me).map(|(_, after)| after);
@@ -143,7 +145,9 @@ fn receive(stream: &TcpStream, plan: &Plan, from: End) -> Result<(), Trouble> {
     }
 }
 
-/// Returns true at the urgent mark; waits for data first, because the mark is known only when its byte arrives.
+/// Returns true at the urgent mark.
+///
+/// Waits for data first, because the mark is known only when its byte arrives.
 fn is_at_mark(stream: &TcpStream) -> Result<bool, Trouble> {
     let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: `poll` is one entry that lives until the call returns.
@@ -315,7 +319,9 @@ fn hold(to: SocketAddr, count: usize, ms: u64) {
     println!("reset {} by {}", reset.into_inner(), last.into_inner());
 }
 
-/// Makes `count` connections evenly over `ms`, exchanges a byte on each, closes it, and prints the answer times.
+/// Makes `count` connections evenly over `ms`, and prints the answer times.
+///
+/// It exchanges a byte on each connection and closes it.
 fn pace(to: SocketAddr, count: u64, ms: u64) {
     let began = std::time::Instant::now();
     let each = Duration::from_millis(ms) / count as u32;

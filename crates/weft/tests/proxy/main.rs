@@ -10,8 +10,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output};
 
-/// Four namespaces in a row: `lan` is behind `home`, `srv` behind `hub`. `end NODE ROLE…` runs an end of transfers
-/// there.
+/// Four namespaces in a row: `lan` is behind `home`, `srv` behind `hub`.
+///
+/// `end NODE ROLE…` runs an end of transfers there.
 const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
     for node in home hub lan srv; do ip netns add $node; ip -n $node link set lo up; done
@@ -311,8 +312,9 @@ fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
     println!("legs by worker {legs:?}, limits {limits:?}");
 }
 
-/// The figures of `docs/proxies.md`: at most 10,000 connections, 2,000 a second beside them, and the cost of a
-/// gigabyte.
+/// Measures the figures of `docs/proxies.md`.
+///
+/// They are at most 10,000 connections, 2,000 a second beside them, and the cost of a gigabyte.
 #[test]
 fn many_connections_and_what_they_cost() {
     if !is_checking() || !is_possible() {

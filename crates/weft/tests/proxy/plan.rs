@@ -28,7 +28,9 @@ pub struct Plan {
     pub seed: u64,
     pub up: Sending,
     pub down: Sending,
-    /// True if the server sends only after the client's end: the connection is half closed during the whole answer.
+    /// True if the server sends only after the client's end.
+    ///
+    /// The connection is then half closed during the whole answer.
     pub answers: bool,
     /// The end that resets, and the number of bytes that it sends before.
     pub reset: Option<(End, usize)>,

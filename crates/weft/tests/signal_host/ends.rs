@@ -26,7 +26,9 @@ pub fn run() {
     }
 }
 
-/// Receives all data, and prints for each connection the number of bytes and the goodput after its start.
+/// Receives all data, and prints the bytes and the goodput of each connection.
+///
+/// The goodput leaves out the start of the connection.
 fn sink(at: SocketAddr) {
     let listener = TcpListener::bind(at).unwrap();
     println!("listening");
@@ -56,8 +58,9 @@ fn receive(mut stream: TcpStream) {
     let _ = stream.write_all(b"!");
 }
 
-/// Sends for a while with a congestion control, if the kernel has it; prints the connection time and the number of
-/// bytes.
+/// Sends for a while with a congestion control, if the kernel has it.
+///
+/// Prints the connection time and the number of bytes.
 fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     let began = Instant::now();
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
@@ -80,7 +83,9 @@ fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     println!("sent {bytes} connect {} weft_er {} end {heard}", connected.as_millis(), chosen == 0);
 }
 
-/// Connects a number of times in sequence, and prints the time that each connection took until the other end closed it.
+/// Connects a number of times in sequence, and prints the duration of each connection.
+///
+/// A connection lasts until the other end has closed it.
 fn connect(to: SocketAddr, count: u32) {
     let began = Instant::now();
     for _ in 0..count {

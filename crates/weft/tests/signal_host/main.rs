@@ -1,5 +1,6 @@
-//! `weft signal` on hosts in network namespaces, without a node; needs root, nft, and iptables if the kernel's nftables
-//! has no queue.
+//! `weft signal` on hosts in network namespaces, without a node.
+//!
+//! The tests need root, nft, and iptables if the kernel's nftables has no queue.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -50,8 +51,9 @@ fn is_possible() -> bool {
     possible
 }
 
-/// Runs one script at a time: the first process that loads `weft_er` holds it for the whole machine, and unloads it at
-/// its end.
+/// Runs one script at a time.
+///
+/// The first process that loads `weft_er` holds it for the whole machine, and unloads it at its end.
 fn script(dir: &Dir, text: &str) -> Output {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
@@ -101,7 +103,9 @@ fn connects(dir: &Dir, out: &Output) -> Vec<u64> {
     sent.iter().map(|line| line[3].parse().unwrap()).collect()
 }
 
-/// Returns true if the kernel had `weft_er` at first; without it rates are granted, but senders ignore them.
+/// Returns true if the kernel had `weft_er` at first.
+///
+/// Without it rates are granted, but senders ignore them.
 fn is_obeyed(out: &Output) -> bool {
     let obeyed = said(&stdout(out), "sent").first().is_some_and(|line| line[5] == "true");
     if !obeyed {
@@ -197,8 +201,9 @@ fn where_packets_with_options_are_dropped_only_the_first_connection_is_late() {
     assert!(stdout(&out).lines().any(|line| line == "mended"), "{}", logs(&dir, &out));
 }
 
-/// Property: the number of packets that pass the agents does not grow with the data. With WEFT_CHECK set it measures
-/// longer.
+/// Property: the number of packets that pass the agents does not grow with the data.
+///
+/// With `WEFT_CHECK` set the test measures longer.
 #[test]
 fn data_does_not_pass_the_agent() {
     if !is_possible() {

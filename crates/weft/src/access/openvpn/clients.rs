@@ -1,5 +1,6 @@
-//! Admitted OpenVPN clients: one file per client, which the server reads when the client connects (`client-config-dir`
-//! in openvpn(8)).
+//! Admitted OpenVPN clients, with one file per client.
+//!
+//! The server reads the file when the client connects (`client-config-dir` in openvpn(8)).
 
 use super::{enter, read, write};
 use crate::config::Pool;
@@ -37,8 +38,9 @@ impl Client {
     }
 }
 
-/// Returns the clients of the node with the state directory at `state`, by address; returns none if no client was ever
-/// added.
+/// Returns the clients of the node with the state directory at `state`, by address.
+///
+/// Returns none if no client was ever added.
 ///
 /// # Errors
 /// Returns the reason why they cannot be read, as text for a reader.
@@ -104,7 +106,9 @@ pub struct Names {
 }
 
 impl Names {
-    /// Inserts the client's name before a common name in the line. Calls `list` if the line has an unknown common name.
+    /// Inserts the client's name before a common name in the line.
+    ///
+    /// Calls `list` if the line has an unknown common name.
     pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<Client>) {
         let Some(at) = serial(line) else { return };
         let called = |client: &&Client| line.get(at..at + 2 * SERIAL_BYTES) == Some(client.common_name.as_bytes());

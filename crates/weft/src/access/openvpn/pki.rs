@@ -66,7 +66,9 @@ impl Authority {
         Ok(Authority { issuer: Issuer::new(authority(), key), certificate })
     }
 
-    /// Stores the authority in `directory`. The key is written last, so that a stored key implies a complete authority.
+    /// Stores the authority in `directory`.
+    ///
+    /// The key is written last, so that a stored key implies a complete authority.
     ///
     /// # Errors
     /// Returns the reason why it cannot be stored, as text for a reader.

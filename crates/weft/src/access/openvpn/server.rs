@@ -32,10 +32,13 @@ const IPV6: &str = "/proc/net/if_inet6";
 const BLOCKED_CLIENT: &str = "fd83:7a1c:5e0d::2";
 /// Address of the edge on the client's blocked IPv6 interface.
 const BLOCKED_EDGE: &str = "fd83:7a1c:5e0d::1";
-/// MTU inside OpenVPN, in bytes: a link's usual 1500 less the overhead of OpenVPN's datagrams over IPv6.
+/// MTU inside OpenVPN, in bytes.
+///
+/// *Derived*: a link's usual 1500 less the overhead of OpenVPN's datagrams over IPv6.
 pub const MTU: u16 = 1_420;
-/// Number of consecutive log lines of one kind, after which the server drops the rest, so that strangers cannot fill
-/// the log.
+/// Number of consecutive log lines of one kind, after which the server drops the rest.
+///
+/// Strangers thus cannot fill the log.
 const MUTE: u32 = 10;
 /// Ciphers that both ends accept.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";

@@ -16,7 +16,9 @@ pub const SERVER_KEY: &str = "server-v2.key";
 /// Name of the file with the key that clients without a key of their own share (`tls-crypt`).
 pub const COMMON_KEY: &str = "common.key";
 
-/// Writes the server's key, if there is none and OpenVPN can create one. Returns true if there is a key now.
+/// Writes the server's key, if there is none and OpenVPN can create one.
+///
+/// Returns true if there is a key now.
 ///
 /// # Errors
 /// Returns the reason why it cannot be written, as text for a reader.
@@ -31,7 +33,9 @@ pub fn prepare(directory: &Directory) -> Result<bool, String> {
     }
 }
 
-/// Returns the option name and the key for a client's profile. Each client gets a key of its own if the server has one.
+/// Returns the option name and the key for a client's profile.
+///
+/// Each client gets a key of its own if the server has one.
 ///
 /// # Errors
 /// Returns the reason why there is no key, as text for a reader.

@@ -114,7 +114,9 @@ fn wrong(what: &str, why: &str) -> Failure {
     Failure::with(Outcome::Usage, format!("`{what}`: {why}"))
 }
 
-/// Returns the address at which the client reaches this edge: `--edge`, else `endpoint` in the configuration.
+/// Returns the address at which the client reaches this edge.
+///
+/// It is `--edge`, or else `endpoint` in the configuration.
 fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) -> Result<String, Failure> {
     let configured = openvpn.map_or(&access.endpoint, |openvpn| &openvpn.endpoint);
     let table = if openvpn.is_some() { "[access.openvpn]" } else { "[access]" };

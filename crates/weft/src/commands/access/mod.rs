@@ -92,7 +92,9 @@ fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
     Ok(clients.map(absent).collect())
 }
 
-/// Returns the admitted OpenVPN clients, with the state of those that a running node reports as connected.
+/// Returns the admitted OpenVPN clients.
+///
+/// Clients that a running node reports as connected have their state.
 fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, Failure> {
     let all = openvpn::clients::of(&config.node.state).map_err(Failure::new)?;
     let there = match is_running.then(|| ask(&config.node.control, &Request::OpenvpnClients)).transpose()? {

@@ -12,7 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 use weft_session::{Certificate, Claims, Revocation};
 
-/// Remaining validity below which a certificate is due for renewal, in seconds: enough for a monthly check.
+/// Remaining validity below which a certificate is due for renewal, in seconds.
+///
+/// It suffices for a monthly check.
 const SOON_S: u64 = 30 * DAY_S;
 
 /// A certificate and whether its key is revoked.

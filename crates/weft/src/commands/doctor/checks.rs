@@ -25,7 +25,9 @@ const WANTED: (u32, u32) = (6, 2);
 const WEFT_ER: (u32, u32) = (6, 0);
 /// Size of a socket buffer that the node requests, in bytes.
 const SOCKET_BUFFER: u64 = 8 << 20;
-/// Clock sources whose reading accesses a slow device; the node reads the clock several times per packet.
+/// Clock sources whose reading accesses a slow device.
+///
+/// The node reads the clock several times per packet.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
 /// Severity of a check's result.

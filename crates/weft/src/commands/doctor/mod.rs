@@ -1,5 +1,6 @@
-//! `weft doctor`: reports what on this machine helps or hinders a node, and how routers can isolate the tunnel's
-//! packets.
+//! `weft doctor`: checks this machine for a node.
+//!
+//! It also prints how routers can put the tunnel's packets into a queue of their own.
 //!
 //! With `--peer` it asks the running node and probes the links to one peer instead. It changes nothing.
 

@@ -42,7 +42,9 @@ impl Unusable {
         }
     }
 
-    /// Returns true if the link is no longer wanted, so that its paths are forgotten; otherwise its paths are down.
+    /// Returns true if the link is no longer wanted, so that its paths are forgotten.
+    ///
+    /// Otherwise its paths are down.
     pub fn is_final(self) -> bool {
         matches!(self, Unusable::Removed | Unusable::NotChosen | Unusable::Tunnel | Unusable::NoRoute)
     }
@@ -58,8 +60,9 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Returns true if a link needs a route to one of the endpoints. A node that waits for calls takes them on every
-    /// link.
+    /// Returns true if a link needs a route to one of the endpoints.
+    ///
+    /// A node that waits for calls takes them on every link.
     fn needs_route(&self) -> bool {
         !self.endpoints.is_empty() && !self.is_called
     }

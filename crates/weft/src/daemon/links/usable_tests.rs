@@ -1,4 +1,6 @@
-//! Compares the decision with a plain restatement of its rule, for random interfaces, endpoints and routes.
+//! Property: the decision equals a plain restatement of its rule.
+//!
+//! Interfaces, endpoints and routes are random.
 
 use super::*;
 use crate::config::At;

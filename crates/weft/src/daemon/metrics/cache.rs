@@ -19,8 +19,9 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// Returns the last answer, or a new one if it is older than a second. Callers wait while another one makes the
-    /// answer.
+    /// Returns the last answer, or a new one if it is older than a second.
+    ///
+    /// Callers wait while another one makes the answer.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {

@@ -1,5 +1,6 @@
-//! The metrics of the node, its peers, paths, links and VPNs, in Prometheus's conventions: seconds and bytes, counters
-//! in `_total`.
+//! The metrics of the node, its peers, paths, links and VPNs.
+//!
+//! They follow Prometheus's conventions: seconds and bytes, and counters in `_total`.
 
 use super::text::{Exposition, Family, Kind, Labels};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};

@@ -34,14 +34,18 @@ impl Hosts {
     }
 }
 
-/// Returns the value if the line is a `Host` header; the inner `None` stands for a value that is not UTF-8.
+/// Returns the value if the line is a `Host` header.
+///
+/// The inner `None` stands for a value that is not UTF-8.
 fn host(line: &[u8]) -> Option<Option<&str>> {
     let colon = line.iter().position(|byte| *byte == b':')?;
     let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?);
     name.eq_ignore_ascii_case(b"host").then(|| str::from_utf8(value).ok().map(str::trim))
 }
 
-/// Returns true if a `Host` names loopback or the listening address. Any port is allowed, since a tunnel may change it.
+/// Returns true if a `Host` names loopback or the listening address.
+///
+/// Any port is allowed, since a tunnel may change it.
 fn is_own(host: &str, own: SocketAddr) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, rest)) => (name, rest.strip_prefix(':').or(rest.is_empty().then_some("0"))),

@@ -1,4 +1,6 @@
-//! The subset of HTTP/1.1 (RFC 9112) that a scrape needs: one request per connection, bounded in bytes and in time.
+//! The subset of HTTP/1.1 (RFC 9112) that a scrape needs.
+//!
+//! A connection carries one request, which is bounded in bytes and in time.
 
 use super::hosts::Hosts;
 use super::text::CONTENT_TYPE;

@@ -54,8 +54,9 @@ fn ask(to: SocketAddr, request: &str) -> String {
     answer(stream)
 }
 
-/// Connects a client that sends nothing. It tries again while the server has not yet noticed the end of an earlier
-/// client.
+/// Connects a client that sends nothing.
+///
+/// It tries again while the server has not yet noticed the end of an earlier client.
 fn silent(to: SocketAddr) -> TcpStream {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(2) {

@@ -68,7 +68,9 @@ impl Exposition {
     }
 }
 
-/// Escapes characters that act on a terminal, and, as Prometheus reads it, those that would end a label or a line.
+/// Escapes the value of a label.
+///
+/// It escapes characters that act on a terminal, and, as Prometheus reads it, those that would end a label or a line.
 fn escaped(value: &str) -> String {
     let line = |line: &str| escape::line(line).replace('\\', "\\\\").replace('"', "\\\"");
     value.split('\n').map(line).collect::<Vec<_>>().join("\\n")

@@ -92,7 +92,9 @@ impl Node {
         true
     }
 
-    /// Returns the name of a peer. The engine's peer ids survive a reload, the order in the configuration does not.
+    /// Returns the name of a peer.
+    ///
+    /// The engine's peer ids survive a reload, the order in the configuration does not.
     fn peer_name(&self, peer: PeerId) -> String {
         self.engine.peer_name(peer).unwrap_or_default().to_owned()
     }

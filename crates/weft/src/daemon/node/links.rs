@@ -35,7 +35,9 @@ impl Node {
         Demand { endpoints, is_called: self.config.node.listen.is_some() && has_unknown }
     }
 
-    /// Checks all links against the present demand and routes; returns messages about links that could not be used.
+    /// Checks all links against the present demand and routes.
+    ///
+    /// Returns messages about links that could not be used.
     pub(super) fn look_at_links(&mut self) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.look_again(self.demand(), &mut changes);

@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Interval of heartbeat checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Maximum duration of one piece of work in a thread other than the packet loop; such work takes milliseconds.
+/// Maximum duration of one piece of work in a thread other than the packet loop.
+///
+/// Such work takes milliseconds.
 pub const LONGEST_WORK: Duration = Duration::from_secs(3);
 /// Maximum time for the packet loop to clean up after a thread died.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
@@ -42,8 +44,9 @@ struct Watched {
 }
 
 impl Watched {
-    /// Returns true if the thread hangs. Checks are counted, not time: a process that was stopped as a whole has no
-    /// hung thread.
+    /// Returns true if the thread hangs.
+    ///
+    /// Checks are counted, not time: a process that was stopped as a whole has no hung thread.
     fn hangs(&mut self) -> bool {
         let working = self.pulse.working();
         self.looks = if working.is_some() && working == self.seen { self.looks + 1 } else { 0 };
@@ -67,7 +70,9 @@ struct Shared {
 pub struct Threads(Arc<Shared>);
 
 impl Threads {
-    /// Starts the log's writer and the watch. A thread's death calls `on_fault`; the process ends soon after.
+    /// Starts the log's writer and the watch.
+    ///
+    /// A thread's death calls `on_fault`; the process ends soon after.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.

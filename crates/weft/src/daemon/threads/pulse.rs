@@ -21,7 +21,9 @@ impl Pulse {
         self.set(1);
     }
 
-    /// Marks the thread as waiting during `wait`: for the kernel, another process or another thread, for any time.
+    /// Marks the thread as waiting during `wait`.
+    ///
+    /// The wait may be for the kernel, another process or another thread, and may take any time.
     pub fn resting<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.set(0);
         let result = wait();
