@@ -55,6 +55,7 @@ pub struct Screen {
     pub has_color: bool,
 }
 
+/// The decision of [`Screen::look`].
 static SCREEN: OnceLock<Screen> = OnceLock::new();
 
 impl Screen {

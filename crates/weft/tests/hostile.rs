@@ -20,23 +20,34 @@ use std::time::{Duration, Instant};
 use weft_session::{Cipher, Identity, PeerConfig, PublicKey, Sessions};
 use weft_units::{PeerId, Rng};
 
+/// Name of the test with forged datagrams.
 const FORGED: &str = "a_million_forged_datagrams_cost_nothing";
+/// Name of the test with broken options.
 const BROKEN: &str = "a_million_broken_options_grant_nothing";
 /// Environment variable with the test's task when it runs itself again within its namespaces.
 const SENDER: &str = "WEFT_TEST_SENDER";
+/// Number of datagrams or packets of an attack.
 const DATAGRAMS: u64 = 1_000_000;
 /// Maximum backlog in the node's socket, in bytes.
 ///
 /// With a larger one the kernel would drop datagrams before the node receives them.
 const BACKLOG_BYTES: u64 = 50_000;
+/// Number of datagrams between two checks of the backlog and of the answers.
 const BATCH: u64 = 32;
+/// First byte of a handshake initiation.
 const INITIATION: u8 = 0x11;
+/// First byte of a handshake response.
 const RESPONSE: u8 = 0x12;
+/// First byte of a cookie reply.
 const COOKIE_REPLY: u8 = 0x13;
+/// Maximum growth of the node's resident memory during an attack, in KiB.
 const RSS_GROWTH_KIB: i64 = 1_024;
 
+/// Address of this process toward home.
 const RELAY_TO_HOME: &str = "192.0.2.18:51900";
+/// Address of this process toward the hub.
 const RELAY_TO_HUB: &str = "192.0.2.33:51900";
+/// Address at which the hub listens.
 const HUB: &str = "192.0.2.34:51900";
 
 #[test]

@@ -51,6 +51,7 @@ fn any(rng: &mut Rng) -> &'static lies::Kind {
     if rng.chance(0.5) { any_of(rng, DATA) } else { any_of(rng, CONTROL) }
 }
 
+/// The kinds of lies that the test tries.
 const MANNERS: &[Manner] = &[
     Manner { name: "of any size", rooms: &[40, 60, 100, 400, 1_000, ROOM], kinds: any },
     Manner { name: "full", rooms: &[ROOM], kinds: |rng| any_of(rng, CONTROL) },
@@ -66,6 +67,7 @@ struct Liar {
     start: Instant,
 }
 
+/// Id of the hub as the lying peer's only peer.
 const TO_HUB: PeerId = PeerId(0);
 
 impl Liar {

@@ -22,6 +22,7 @@ use weft_units::{PeerId, Rng};
 const RATE: u64 = 10_000;
 /// Maximum growth of disks and logs, in bytes.
 const MOST_WRITTEN: u64 = 10_000_000;
+/// Minimum goodput of the flow among strangers, as a fraction of that without them.
 const LEAST_SHARE: f64 = 0.95;
 /// Number of strangers with a key of their own who know the hub's key.
 const STRANGERS: u64 = 500;

@@ -23,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::Prefix;
 use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPublicKey};
 
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
 /// Validity of a certificate before its signing, in seconds, for nodes whose clocks are slow.
 const EARLIER_S: u64 = 600;

@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+/// Interval between two prints of a view.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Keys that end the view: `q`, Ctrl-C and Ctrl-D.
 ///

@@ -60,6 +60,7 @@ pub struct Words {
     pub advice: &'static str,
 }
 
+/// For each cause: its name in JSON, the likely cause, and the advice.
 const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::NotRunning,

@@ -48,9 +48,9 @@ impl Example {
         if self.watches() { 2 } else { 20 }
     }
 
-    /// Returns a command that undoes effects of earlier examples.
+    /// Returns a shell command that prepares the example.
     ///
-    /// A reader of this example would not have run those.
+    /// It removes files of earlier examples, which a reader of this example would not have.
     pub fn before(&self) -> String {
         let words = self.words();
         let written = words.iter().skip_while(|word| **word != "--out").nth(1).copied().unwrap_or("nothing");

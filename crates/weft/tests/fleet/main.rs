@@ -15,12 +15,13 @@ use sites::Sites;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+/// Number of sites in the run with few sites, which is the reference for goodput.
 const FEW: usize = 10;
 /// Maximum turn of the packet loop that weft promises with 4,096 peers.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 /// Time within which all peers must be back after a flap or a restart.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
-/// Fraction of the flow's goodput that must remain.
+/// Minimum goodput of the flow with many sites, as a fraction of that with few sites.
 const LEAST_SHARE: f64 = 0.9;
 /// Maximum duration of any step before the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);

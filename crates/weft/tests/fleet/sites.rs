@@ -12,6 +12,7 @@ use weft_units::LinkId;
 pub const HUB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 34)), 51_900);
 /// Number of the hub; sites are numbered from 1.
 pub const HUB_NUMBER: usize = 0;
+/// Id of the one link that each engine has.
 const LINK: LinkId = LinkId(1);
 /// Interval between two checks of the engines' deadlines.
 const STEP: Duration = Duration::from_millis(5);

@@ -10,8 +10,11 @@ use std::{env, thread};
 
 /// Environment variable with the role of this process.
 pub const ROLE: &str = "WEFT_PROXY_TEST_END";
+/// Maximum time to wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// Duration of a receiver's pause.
 const REST: Duration = Duration::from_millis(250);
+/// Size of the buffer for sending and reception, in bytes.
 const CHUNK: usize = 16 << 10;
 
 /// Runs the end that the environment names; returns false if there is none.

@@ -8,7 +8,9 @@ use std::{env, thread};
 
 /// Environment variable with the role of this process.
 pub const ROLE: &str = "WEFT_SIGNAL_TEST_END";
+/// Maximum time to wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Size of the buffer for sending and reception, in bytes.
 const CHUNK: usize = 64 << 10;
 /// Time at the start of a connection that the goodput does not count.
 const START: Duration = Duration::from_millis(300);

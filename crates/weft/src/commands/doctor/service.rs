@@ -11,6 +11,7 @@ use std::thread;
 /// Directories in which systemd looks for units; the first match counts (systemd.unit(5)).
 pub const UNIT_DIRECTORIES: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system"];
+/// Name of weft's unit.
 const UNIT: &str = "weft.service";
 
 /// The installed unit, reduced to the parts that the checks need.
