@@ -28,7 +28,7 @@ const KEYS: usize = 24;
 /// Interval at which a node stores its texts again.
 const AGAIN: Duration = Duration::from_secs(4);
 
-/// A message to a root.
+/// A message to the root of a key, or the root's answer.
 enum Message {
     /// Stores a text: its name, its time in µs since 1970, and its content.
     Put(String, u64, String),

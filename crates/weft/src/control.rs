@@ -365,7 +365,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
 
 /// Returns the reason why no response arrived, with advice.
 ///
-/// A stopped or hung node still has its socket.
+/// A node that is stopped or hangs still has its socket, so the connection succeeds.
 fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

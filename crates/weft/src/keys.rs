@@ -108,7 +108,7 @@ pub fn load(path: &Path) -> Result<Identity, KeyError> {
     load_from(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
 }
 
-/// Reads a node's key pair from an open file. Messages call it `path`.
+/// Reads a node's key pair from an open file. Error messages name the file by `path`.
 ///
 /// # Errors
 /// Fails as [`load`] does.
@@ -118,7 +118,7 @@ pub fn load_from(file: File, path: &Path) -> Result<Identity, KeyError> {
 
 /// Reads a node's key pair from a stream, such as standard input, whose permissions are not checked.
 ///
-/// Messages call it `name`.
+/// Error messages call it `name`.
 ///
 /// # Errors
 /// Fails if the stream returns an error, or contains no key of a node.

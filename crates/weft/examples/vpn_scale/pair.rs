@@ -1,7 +1,7 @@
 //! Two nodes with the same VPNs, joined in memory.
 //!
 //! The harness passes packets to the engines and takes them out by calls. It counts the processor time of each engine
-//! alone, without its own.
+//! by itself, and leaves out its own.
 
 use crate::meter;
 use std::collections::VecDeque;

@@ -83,7 +83,7 @@ impl Keys {
         self.before.is_some()
     }
 
-    /// Waits; returns true if a key or a signal ends the view earlier.
+    /// Waits for the given time; returns true if a key or a signal ends the view earlier.
     fn is_ended(&self, wait: Duration) -> bool {
         let (stdin, until) = (io::stdin(), Instant::now() + wait);
         loop {

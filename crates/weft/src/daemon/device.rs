@@ -118,7 +118,8 @@ impl Device {
     pub fn set_routes(&mut self, prefixes: &[Prefix], anew: bool) -> io::Result<()> {
         let mut wanted: Vec<Prefix> = prefixes.iter().flat_map(|prefix| self.as_routes(*prefix)).collect();
         if self.is_own {
-            // The kernel adds these routes to the main table only; in the device's own table weft adds them.
+            // The addresses were added without the routes of their networks, which the kernel would put into the main
+            // table.
             wanted.extend(self.addresses.iter().map(|address| prefix::trimmed(*address)));
         }
         let wanted: BTreeSet<(IpAddr, u8)> = wanted.iter().map(|prefix| (prefix.address, prefix.length)).collect();

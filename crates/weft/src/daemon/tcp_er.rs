@@ -21,7 +21,9 @@ use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose
 ///
 /// *Derived*: a grant expires after four round trips, and at the earliest after 200 ms.
 const RENEW_EVERY: Duration = Duration::from_millis(50);
-/// Interval of checks that the congestion control is still loaded, since another holder may have ended.
+/// Interval of checks that the congestion control is still loaded.
+///
+/// Another process may have loaded it, and may have ended since.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of messages that wait for the thread.
 ///

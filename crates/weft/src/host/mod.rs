@@ -34,13 +34,13 @@ use weft_units::{Instant, Rate};
 /// Number of datagrams to read from one socket before the loop serves the others.
 const TURN: usize = 64;
 
-/// Token of the queue of diverted packets.
+/// Poller token of the queue of diverted packets.
 const QUEUE: u64 = 0;
-/// Token of the copies of packets.
+/// Poller token of the copies of packets.
 const COPIES: u64 = 1;
-/// Token of the interface's address changes.
+/// Poller token of the interface's address changes.
 const ADDRESSES: u64 = 2;
-/// Token of the request to stop.
+/// Poller token of the request to stop.
 const STOP: u64 = 3;
 
 /// Signals for the interface that `file` names, until a signal ends the process.
