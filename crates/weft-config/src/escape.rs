@@ -1,26 +1,29 @@
-//! Names that come from outside, made harmless for a terminal, a log line or a label.
+//! Escaping of names from outside, for terminals, log lines and labels.
 //!
-//! A certificate, a peer or a client chooses its name. What moves a cursor, ends a line or turns the direction of text in it is shown
-//! as Rust writes it in a literal: `\n`, `\u{1b}`, `\u{202e}`. Everything else stays as it is.
+//! A certificate, a peer or a client chooses its own name. Characters that move a cursor, end a line or change the
+//! direction of text are printed as escapes of Rust literals: `\n`, `\u{1b}`, `\u{202e}`. All other characters stay as
+//! they are.
 
 use std::borrow::Cow;
 
-/// The text with every character escaped that does more than show itself, line ends too.
+/// Escapes every active character of a text, including line ends.
 pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, is_active)
 }
 
-/// The text of several lines: as [`line`], but line ends stay.
+/// Escapes every active character of a text except line ends.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && is_active(c))
 }
 
-/// The text with a mark in place of each such character, so that columns stay where they are.
+/// Replaces every active character by a mark of one column, so that columns stay aligned.
 pub fn columns(text: &str) -> String {
     text.chars().map(|c| if is_active(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Whether a character does more than show itself: controls (C0, DEL, C1), what has no width, and what turns the direction of text
+/// Returns true if a character does more than show itself.
+///
+/// These are controls (C0, DEL, C1), characters without width, and characters that change the direction of text
 /// (Unicode Standard Annex 9, Unicode Technical Report 36).
 fn is_active(c: char) -> bool {
     c.is_control()
@@ -36,7 +39,7 @@ fn escape(text: &str, is_active: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match is_active(c) {
-            // Not `escape_default`, which would leave none of the letters beyond ASCII.
+            // `escape_default` would escape letters beyond ASCII as well.
             true if matches!(c, '\n' | '\r' | '\t') => escaped.extend(c.escape_default()),
             true => escaped.extend(c.escape_unicode()),
             false => escaped.push(c),
@@ -45,7 +48,7 @@ fn escape(text: &str, is_active: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The text of a JSON value with such characters written as JSON escapes: it means the same.
+/// Writes active characters in the text of a JSON value as JSON escapes; the value keeps its meaning.
 pub fn json(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
@@ -60,7 +63,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The value with every string in it escaped, keys too.
+/// Escapes every string in a value, including keys.
 pub fn strings(value: &mut serde_json::Value) {
     use serde_json::Value;
     match value {

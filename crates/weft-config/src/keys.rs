@@ -1,6 +1,8 @@
-//! Key files: a line that says what the key is and has the base64 of its 32 secret bytes, for their owner's eyes only.
+//! Key files: one line that names the kind of key and contains its 32 secret bytes in base64.
 //!
-//! Files of earlier versions hold the base64 alone. They are read as whatever is asked for.
+//! Only the owner may read it.
+//!
+//! Files of earlier versions contain the base64 alone. They are accepted as any kind of key.
 
 use crate::files::{self, Directory, Owner};
 use base64ct::{Base64, Encoding};
@@ -13,26 +15,26 @@ use std::str::FromStr;
 use weft_engine::{SIGNAL_KEY_LEN, SignalKey};
 use weft_session::{Certificate, Identity, PresharedKey, Revocation, RootKey};
 
-/// No key file is longer, in bytes.
+/// Maximum length of a key file, in bytes.
 const MAX_BYTES: u64 = 256;
-/// No certificate file is longer, in bytes.
+/// Maximum length of a certificate file, in bytes.
 const MAX_CERTIFICATE_BYTES: u64 = 4_096;
 
-/// What a key is for.
+/// Purpose of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The private key of a node.
+    /// Private key of a node.
     Node,
-    /// The root key of a network.
+    /// Root key of a network.
     Root,
-    /// A secret that two nodes share.
+    /// Secret that two nodes share.
     Preshared,
 }
 
 impl Kind {
     const ALL: [Kind; 3] = [Kind::Node, Kind::Root, Kind::Preshared];
 
-    /// The words before the key.
+    /// Returns the words before the key in the file.
     fn label(self) -> &'static str {
         match self {
             Kind::Node => "weft node private key",
@@ -41,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The line of a key of this kind, without its end.
+    /// Returns the line for a key of this kind, without a line end.
     pub fn line(self, base64: &str) -> String {
         format!("{}: {base64}", self.label())
     }
@@ -61,16 +63,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a key file cannot be used.
+/// Reason why a key file cannot be used.
 #[derive(Debug)]
 pub enum KeyError {
-    /// The file could not be opened, read or made.
+    /// The file could not be opened, read or created.
     Io(PathBuf, io::Error),
-    /// Others than its owner can read the file; the mode bits found.
+    /// Users other than the owner can read the file; contains the mode bits.
     Exposed(PathBuf, u32),
-    /// The file does not hold a key.
+    /// The file does not contain a key.
     Malformed(PathBuf),
-    /// The file holds a key for another purpose: what it holds, and what is wanted.
+    /// The file contains a key of another kind: the kind found, and the kind expected.
     OfAnotherKind(PathBuf, Kind, Kind),
 }
 
@@ -101,23 +103,25 @@ impl std::error::Error for KeyError {}
 /// Reads the key pair of a node from a file that only its owner may read.
 ///
 /// # Errors
-/// When the file is missing, exposed to others, or holds no key.
+/// Fails if the file is missing, readable by others, or contains no key.
 pub fn load(path: &Path) -> Result<Identity, KeyError> {
     load_from(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
 }
 
-/// Reads a node's key pair from an open file. `path` is for messages.
+/// Reads a node's key pair from an open file. Error messages name the file by `path`.
 ///
 /// # Errors
-/// As [`load`].
+/// Fails as [`load`] does.
 pub fn load_from(file: File, path: &Path) -> Result<Identity, KeyError> {
     node_key(&read_file(file, path)?, path)
 }
 
-/// Reads a node's key pair from a stream, such as standard input, which may be closed to nobody. `name` is for messages.
+/// Reads a node's key pair from a stream, such as standard input, whose permissions are not checked.
+///
+/// Error messages call it `name`.
 ///
 /// # Errors
-/// When it ends with an error, or holds no key of a node.
+/// Fails if the stream returns an error, or contains no key of a node.
 pub fn load_from_stream(stream: impl Read, name: &Path) -> Result<Identity, KeyError> {
     let mut text = String::new();
     stream.take(MAX_BYTES).read_to_string(&mut text).map_err(|why| KeyError::Io(name.to_owned(), why))?;
@@ -128,7 +132,9 @@ fn node_key(text: &str, path: &Path) -> Result<Identity, KeyError> {
     base64_of(text, Kind::Node, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
-/// The base64 of a key file's text, if the key is of this kind or the file does not say.
+/// Returns the base64 in a key file's text, if the key is of the expected kind.
+///
+/// A file that does not name its kind is accepted.
 fn base64_of<'a>(text: &'a str, wanted: Kind, path: &Path) -> Result<&'a str, KeyError> {
     let Some((label, base64)) = text.trim().split_once(':') else { return Ok(text.trim()) };
     match Kind::of(label.trim_end()) {
@@ -138,10 +144,10 @@ fn base64_of<'a>(text: &'a str, wanted: Kind, path: &Path) -> Result<&'a str, Ke
     }
 }
 
-/// Reads the key of a signalling domain, which is as any that `weft keygen` or `weft genpsk` makes.
+/// Reads the key of a signalling domain; any key from `weft keygen` or `weft genpsk` will do.
 ///
 /// # Errors
-/// As [`load`].
+/// Fails as [`load`] does.
 pub fn load_signal_key(path: &Path) -> Result<SignalKey, KeyError> {
     let mut key = [0; SIGNAL_KEY_LEN];
     let text = read(path)?;
@@ -152,7 +158,7 @@ pub fn load_signal_key(path: &Path) -> Result<SignalKey, KeyError> {
     }
 }
 
-/// The text of a file that only its owner may read.
+/// Reads the text of a file that only its owner may read.
 fn read(path: &Path) -> Result<String, KeyError> {
     read_file(files::open(path).map_err(|why| KeyError::Io(path.to_owned(), why))?, path)
 }
@@ -171,7 +177,7 @@ fn read_file(file: File, path: &Path) -> Result<String, KeyError> {
 /// Reads a secret shared with a peer.
 ///
 /// # Errors
-/// As [`load`].
+/// Fails as [`load`] does.
 pub fn load_preshared(path: &Path) -> Result<PresharedKey, KeyError> {
     let text = read(path)?;
     base64_of(&text, Kind::Preshared, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
@@ -180,16 +186,18 @@ pub fn load_preshared(path: &Path) -> Result<PresharedKey, KeyError> {
 /// Reads a network's root key from a file that only its owner may read.
 ///
 /// # Errors
-/// As [`load`].
+/// Fails as [`load`] does.
 pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
     let text = read(path)?;
     base64_of(&text, Kind::Root, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
-/// Writes a key, with what it is, to a new file that only its owner may read. A directory that is missing is made for its owner alone.
+/// Writes a key and its kind to a new file that only its owner may read.
+///
+/// Creates a missing directory for its owner alone.
 ///
 /// # Errors
-/// When the file exists already or cannot be made.
+/// Fails if the file exists already or cannot be created.
 pub fn store_key(kind: Kind, base64: &str, path: &Path) -> Result<(), KeyError> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         Directory::make(directory, 0o700, Owner::Caller).map_err(|why| KeyError::Io(path.to_owned(), why))?;
@@ -200,18 +208,18 @@ pub fn store_key(kind: Kind, base64: &str, path: &Path) -> Result<(), KeyError> 
 /// Writes a secret to a new file that only its owner may read.
 ///
 /// # Errors
-/// When the file exists already or cannot be made.
+/// Fails if the file exists already or cannot be created.
 pub fn store(secret: &str, path: &Path) -> Result<(), KeyError> {
     let io = |why| KeyError::Io(path.to_owned(), why);
     files::create(path, 0o600, format!("{secret}\n").as_bytes()).map_err(io)
 }
 
-/// Why a certificate file cannot be used.
+/// Reason why a certificate file cannot be used.
 #[derive(Debug)]
 pub enum CertificateFileError {
     /// The file could not be opened or read.
     Io(PathBuf, io::Error),
-    /// The file does not hold a certificate, or a revocation where one is expected.
+    /// The file contains no certificate, or no revocation where one is expected.
     Malformed(PathBuf),
 }
 
@@ -228,18 +236,18 @@ impl fmt::Display for CertificateFileError {
 
 impl std::error::Error for CertificateFileError {}
 
-/// Reads a certificate, which is no secret.
+/// Reads a certificate, which is not secret.
 ///
 /// # Errors
-/// When the file is missing or holds none.
+/// Fails if the file is missing or contains no certificate.
 pub fn load_certificate(path: &Path) -> Result<Certificate, CertificateFileError> {
     parse(path)
 }
 
-/// Reads a revocation, which is no secret.
+/// Reads a revocation, which is not secret.
 ///
 /// # Errors
-/// When the file is missing or holds none.
+/// Fails if the file is missing or contains no revocation.
 pub fn load_revocation(path: &Path) -> Result<Revocation, CertificateFileError> {
     parse(path)
 }

@@ -1,24 +1,26 @@
-//! What OpenVPN's server says of its clients (`status 2`, management-notes in OpenVPN's documentation).
+//! Parser for the client list of OpenVPN's server.
+//!
+//! The list is the output of `status 2` (management-notes in OpenVPN's documentation).
 
 use std::net::SocketAddr;
 
-/// A client that is there.
+/// A connected client.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Session {
-    /// By this name it may come in.
+    /// Common name of the client's certificate, under which it was admitted.
     pub common_name: String,
-    /// Where it comes from, where that is an address and a port.
+    /// Address and port of the client; `None` where the server prints anything else.
     pub remote: Option<SocketAddr>,
-    /// Bytes that came from it.
+    /// Bytes received from the client.
     pub received_bytes: u64,
-    /// Bytes that were sent to it.
+    /// Bytes sent to the client.
     pub sent_bytes: u64,
-    /// Since when, in Unix seconds.
+    /// Time at which the client connected, in Unix seconds.
     pub since_s: u64,
 }
 
 impl Session {
-    /// From a line of `status 2`.
+    /// Parses a line of `status 2`; returns `None` for a line that is not about a client.
     pub fn parse(line: &str) -> Option<Session> {
         let words: Vec<&str> = line.strip_prefix("CLIENT_LIST,")?.split(',').collect();
         let [common_name, remote, _, _, received, sent, _, since, ..] = words.as_slice() else { return None };

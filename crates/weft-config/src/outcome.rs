@@ -1,19 +1,19 @@
-//! How a command ended: the exit statuses, and failures as people read them.
+//! Result of a command: the exit statuses, and failures with their messages.
 
 use crate::escape;
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit status of the program.
+/// Exit status of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// 0: all is well.
+    /// 0: success.
     Well = 0,
-    /// 1: it failed.
+    /// 1: failure.
     Failed = 1,
-    /// 2: the command line makes no sense.
+    /// 2: the command line is wrong.
     Usage = 2,
-    /// 3: it works, but with less than it should have.
+    /// 3: the node works, but with less than it should have.
     Degraded = 3,
     /// 4: no daemon is running.
     NoDaemon = 4,
@@ -25,7 +25,7 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Why a command ended without its result.
+/// Reason why a command ended without its result.
 #[derive(Debug)]
 pub struct Failure {
     outcome: Outcome,
@@ -33,28 +33,28 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure to do what was asked.
+    /// Creates a failure with exit status 1.
     pub fn new(text: impl Into<String>) -> Failure {
         Failure::with(Outcome::Failed, text)
     }
 
-    /// A failure with its own exit status.
+    /// Creates a failure with the given exit status.
     pub fn with(outcome: Outcome, text: impl Into<String>) -> Failure {
         Failure { outcome, text: text.into() }
     }
 
-    /// The exit status it leads to.
+    /// Returns the exit status of the failure.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Says it by `say`; whoever shows it later shows nothing more.
+    /// Passes the message to `say` and returns the failure without it, so that no caller prints it again.
     pub fn say(self, say: impl FnOnce(String)) -> Failure {
         say(self.to_string());
         Failure { text: String::new(), ..self }
     }
 
-    /// What it says.
+    /// Returns the message.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -70,7 +70,9 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 impl fmt::Display for Failure {
-    /// One message, each line ended; messages that name a file and line already say where they come from.
+    /// Writes the message with each line ended.
+    ///
+    /// A message that ends with a line break names its file and line itself. Any other message gets the prefix `weft:`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = escape::lines(&self.text);
         if text.is_empty() || text.ends_with('\n') { f.write_str(&text) } else { writeln!(f, "weft: {text}") }

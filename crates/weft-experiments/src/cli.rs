@@ -28,10 +28,10 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands.
+/// Subcommands of `weft-lab`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run a scenario on this machine's kernel: every variant in one run, then a table
+    /// Run all variants of a scenario on this machine's kernel and print a table
     #[command(after_help = "\
 Examples:
   weft-lab run scenarios/demo.toml --out out/demo
@@ -41,14 +41,14 @@ Examples:
 As root, or as an ordinary user where user namespaces are allowed. It runs the program `weft`, which it finds beside itself
 or in PATH.")]
     Run {
-        /// The scenario
+        /// Scenario file
         #[arg(value_name = "SCENARIO")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: ScenarioOptions,
     },
-    /// Run a scenario in virtual time: every variant, then a table. The same seed gives the same result
+    /// Run all variants of a scenario in virtual time and print a table; the same seed gives the same result
     #[command(after_help = "\
 Examples:
   weft-lab sim scenarios/home-office.toml
@@ -57,14 +57,14 @@ Examples:
 
 It needs no privilege.")]
     Sim {
-        /// The scenario
+        /// Scenario file
         #[arg(value_name = "SCENARIO")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Run many random mixes of links and judge each, or a part of them; exit status 1 when one fails
+    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails
     #[command(after_help = "\
 Examples:
   weft-lab sweep scenarios/sweeps/never-slower.toml
@@ -74,46 +74,46 @@ Examples:
 
 Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins them.")]
     Sweep {
-        /// The sweep
+        /// Sweep file
         #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
         file: PathBuf,
-        /// How to run it
+        /// Options of the run.
         #[command(flatten)]
         options: SweepOptions,
     },
-    /// Join the parts of a sweep into one Parquet file, and sum it up as JSON
+    /// Join the parts of a sweep into one Parquet file, and print a summary as JSON
     Merge {
-        /// The file that holds the whole
+        /// File for the whole sweep
         #[arg(value_name = "OUT")]
         out: PathBuf,
-        /// The parts
+        /// Files of the parts
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Run what the papers claim and judge it; exit status 1 when a row misses
+    /// Reproduce what the papers claim and judge it; exit status 1 when a row misses its claim
     #[command(after_help = "\
 Examples:
   weft-lab reproduce A2 A3                 two rows of the checklist
   weft-lab reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft-lab reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
-    /// Run scenarios on the kernel and in virtual time, and compare; exit status 1 when a figure is not within a tenth
+    /// Run scenarios on the kernel and in virtual time and compare; exit status 1 when a figure differs by more than a tenth
     #[command(after_help = "\
 Examples:
   weft-lab parity scenarios/clean-links.toml --repeat 5
   weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft-lab run --json`")]
     Parity {
-        /// The scenarios
+        /// Scenario files
         #[arg(required = true, value_name = "SCENARIO")]
         files: Vec<PathBuf>,
-        /// A result of `weft-lab run --json` to compare with, instead of a new run; can be given several times
+        /// Output of `weft-lab run --json` to compare with, instead of a new run; can be given several times
         #[arg(long, value_name = "FILE")]
         lab: Vec<PathBuf>,
-        /// How to run them
+        /// Options of the runs.
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Cut links of a diamond of four nodes without a sign, again and again: how long probes stop, beside FRR's OSPF
+    /// Cut links between four nodes silently and repeatedly; measure how long probes stop, with weft and with FRR's OSPF
     #[command(after_help = "\
 Examples:
   weft-lab failover
@@ -136,37 +136,37 @@ pub enum World {
     Sim,
 }
 
-/// How to run a sweep.
+/// Options of a sweep.
 #[derive(Args)]
 pub struct SweepOptions {
-    /// Where to run it
+    /// World in which the sweep runs
     #[arg(long, value_enum, default_value_t)]
     pub world: World,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// These seeds instead of the file's: one, or a first and a last one
+    /// Use these seeds instead of those in the file: one, or the first and the last
     #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with = "shard")]
     pub seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// In virtual time, a Parquet file for the result; on the kernel, a directory for time series and pictures
+    /// In virtual time, Parquet file for the result; on the kernel, directory for time series and pictures
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// In virtual time, only part i of n
+    /// In virtual time, run only part I of N, counted from 0
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// In virtual time, runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    /// In virtual time, number of runs at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// On the kernel, only this variant; can be given several times
+    /// On the kernel, run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// On the kernel, runs of each variant
+    /// On the kernel, number of runs of each variant
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// On the kernel, a directory with Mahimahi traces
+    /// On the kernel, directory of Mahimahi traces
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -198,61 +198,63 @@ impl SweepOptions {
     }
 }
 
-/// How to compare what silent cuts do.
+/// Arguments of `weft-lab failover`.
 #[derive(Args)]
 pub struct FailoverArguments {
-    /// Cuts for each; those with a dead interval of 4 s get half as many, those with 40 s a seventh
+    /// Cuts for each contender; half as many with a dead interval of 4 s, a seventh with 40 s
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
-    /// From one probe to the next: 1ms, 20ms
+    /// Interval between probes: 1ms, 20ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     pub interval: Duration,
-    /// Restart the far end's daemon before each cut; with --only weft
+    /// Restart the far end's daemon before each cut; needs --only weft
     #[arg(long)]
     pub restart: bool,
-    /// Only this one; can be given several times
+    /// Run only this contender; can be given several times
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for the result (JSON) and each cut (CSV)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// How to run a scenario in virtual time.
+/// Options of a run in virtual time.
 #[derive(Args, Clone)]
 pub struct SimOptions {
-    /// What it has in common with the lab
+    /// Options that the lab has as well.
     #[command(flatten)]
     pub run: ScenarioOptions,
-    /// Seed of the first run; each next one's is one more
+    /// Seed of the first run; each later run adds one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// With --out, capture a link of each run into a pcapng file; can be given several times
+    /// With --out, capture the packets of this link in each run to a pcapng file; can be given several times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, write what a flow's TCP did in each run: window, threshold, round-trip time (MPTCP's flows have none)
+    /// With --out, record window, threshold and round-trip time of this flow's TCP in each run; not for MPTCP
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
-    /// Runs at the same time; one for each core unless said otherwise. The result does not depend on it
+    /// Number of runs at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }
 
-/// Reads a time, or a plain number of seconds, which this option took before it took units.
+/// Parses a duration, or a plain number of seconds.
+///
+/// The option accepted a plain number before it accepted units.
 fn duration_or_seconds(text: &str) -> Result<Duration, String> {
     text.parse().map(|s: NonZeroU64| Duration::from_secs(s.get())).or_else(|_| duration(text))
 }
 
-/// Reads `17` or `1..40`, both ends included.
+/// Parses `17` or `1..40`; the range includes both ends.
 fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
@@ -261,48 +263,48 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     }
 }
 
-/// Which rows to reproduce, and how thoroughly.
+/// Arguments of `weft-lab reproduce`.
 #[derive(Args)]
 pub struct ReproduceOptions {
     /// Rows of the checklist (A1, C3 …), or `all`
     #[arg(required = true, value_name = "ID")]
     pub rows: Vec<String>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for the document and its pictures (SVG)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Seeds of each case; 5, or 2 with --quick
+    /// Seeds per case; without it 5, or 2 with --quick
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
-    /// Runs of 3 s instead of 30 s
+    /// Simulate 3 s instead of 30 s
     #[arg(long)]
     pub quick: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// How to run a scenario or a sweep, in either world.
+/// Options of a scenario or a sweep, in the lab and in virtual time.
 #[derive(Args, Clone)]
 pub struct ScenarioOptions {
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
     /// Directory for time series (CSV) and pictures (SVG)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Only this variant; can be given several times
+    /// Run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// Runs of each variant
+    /// Number of runs of each variant; without it the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces
+    /// Directory of Mahimahi traces
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

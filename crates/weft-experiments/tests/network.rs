@@ -1,11 +1,13 @@
-//! `weft-lab run` of a network with an overlay: the same file as for the simulator, with a daemon on each node.
+//! `weft-lab run` of a network with an overlay.
+//!
+//! The scenario file is the simulator's, and each node is a daemon.
 
 mod common;
 
 use common::{Scenario, has_lab, stderr, stdout, weft_lab};
 use serde_json::Value;
 
-/// A triangle: the direct link, and a way over a relay.
+/// A triangle: the direct link, and a route over a relay.
 const TRIANGLE: &str = r#"
 name = "triangle"
 duration = "8 s"

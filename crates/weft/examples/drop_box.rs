@@ -1,12 +1,15 @@
-//! A drop box: text is left under a name, and taken up at any node of the network, as long as the network lives.
+//! A drop box: a program on the overlay that stores texts by name.
+//!
+//! Any node of the network can retrieve a text.
 //!
 //!     drop_box SOCKET serve                 beside each node that shall keep things
 //!     drop_box SOCKET put NAME TEXT
 //!     drop_box SOCKET get NAME
 //!
-//! It knows nothing of networks: it speaks to weft's control socket in lines of JSON. A name has a row of keys; each thing is kept at the
-//! roots of the first of them until three different nodes have it. Who keeps one puts it again now and then, so that it is where it belongs
-//! after nodes have come or died; three would have to die between two such rounds. Of two texts under one name the later counts.
+//! It knows no network addresses: it sends lines of JSON to weft's control socket. A name has a list of keys. Each text
+//! is stored at the roots of the first keys until three different nodes have it. A node that stores a text stores it
+//! again at intervals, so that it stays at the right nodes when nodes join or die. A text is lost only if three nodes
+//! die between two such rounds. Of two texts with one name the later one counts.
 
 use base64ct::{Base64, Encoding};
 use serde_json::{Value, json};
@@ -16,20 +19,20 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// This program's number, beside those of others.
+/// Application number of this program, which tells its calls from those of other programs.
 const APPLICATION: u16 = 1_729;
-/// Nodes that keep each thing.
+/// Number of nodes that store each text.
 const COPIES: usize = 3;
-/// Keys of a name: some may have the same root.
+/// Number of keys of a name; several keys may have the same root.
 const KEYS: usize = 24;
-/// How often what is kept is put again.
+/// Interval at which a node stores its texts again.
 const AGAIN: Duration = Duration::from_secs(4);
 
-/// What is said to a root, and answered.
+/// A message to the root of a key, or the root's answer.
 enum Message {
-    /// Keep this: when it was left, in µs since 1970, and the text.
+    /// Stores a text: its name, its time in µs since 1970, and its content.
     Put(String, u64, String),
-    /// What is there under this name?
+    /// Requests the text with this name.
     Get(String),
 }
 
@@ -52,7 +55,7 @@ impl Message {
     }
 }
 
-/// A connection to the node here.
+/// A connection to the local node.
 struct Node(BufReader<UnixStream>);
 
 impl Node {
@@ -69,7 +72,7 @@ impl Node {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Calls the roots of a name's keys until enough different nodes have answered; what each said.
+    /// Calls the roots of a name's keys until enough different nodes have answered; returns their answers.
     fn call(&mut self, name: &str, message: &Message) -> io::Result<BTreeMap<String, Vec<u8>>> {
         let body = Base64::encode_string(message.encode().as_bytes());
         let mut answers = BTreeMap::new();
@@ -88,7 +91,7 @@ impl Node {
     }
 }
 
-/// By how many nodes it is kept now.
+/// Stores a text; returns the number of nodes that now have it.
 fn put(node: &mut Node, name: &str, at_us: u64, text: &str) -> io::Result<usize> {
     Ok(node.call(name, &Message::Put(name.to_owned(), at_us, text.to_owned()))?.len())
 }
@@ -102,7 +105,7 @@ fn get(node: &mut Node, name: &str) -> io::Result<Option<String>> {
     Ok(texts.max().map(|(_, text)| text))
 }
 
-/// Keeps what is put here, and puts it again where it belongs.
+/// Stores the texts that other nodes send, and stores them again at the right nodes.
 fn serve(socket: &str) -> io::Result<ExitCode> {
     let mut node = Node::connect(socket)?;
     let mut kept: BTreeMap<String, (u64, String)> = BTreeMap::new();
@@ -130,7 +133,7 @@ fn serve(socket: &str) -> io::Result<ExitCode> {
         }
         if Instant::now() >= again {
             again = Instant::now() + AGAIN;
-            // On a connection and a thread of its own: this node may be a root itself, and has to answer.
+            // This needs its own connection and thread: the node may itself be a root, and must answer meanwhile.
             let (things, socket) = (kept.clone(), socket.to_owned());
             std::thread::spawn(move || -> io::Result<()> {
                 let mut node = Node::connect(&socket)?;
@@ -143,7 +146,7 @@ fn serve(socket: &str) -> io::Result<ExitCode> {
     }
 }
 
-/// Does what the arguments say.
+/// Executes the arguments.
 pub fn run(args: &[&str]) -> io::Result<ExitCode> {
     match args {
         [socket, "serve"] => serve(socket),

@@ -1,4 +1,7 @@
-//! The command line.
+//! Command line of `weft`: its subcommands, arguments and help texts.
+//!
+//! The doc comments of the clap structures in this module and its children are the program's help texts. `commands`
+//! executes what this module parses. This module reads and changes nothing on the machine.
 
 mod access;
 mod ca;
@@ -29,18 +32,18 @@ Examples:
 Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon."
 )]
 pub struct Cli {
-    /// Colours: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
+    /// When to colour the output: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     pub color: Color,
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The subcommands.
+/// Subcommands of `weft`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a private key; print its public key on standard output
+    /// Create a private key and print its public key on standard output
     #[command(after_help = "\
 Examples:
   weft keygen --out /etc/weft/weft.key      the private key goes to a new file, mode 0600
@@ -50,7 +53,7 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Make a secret for two nodes to share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
+    /// Create a secret that two nodes share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
     #[command(after_help = "\
 Examples:
   weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
@@ -68,25 +71,25 @@ Examples:
   weft pubkey /etc/weft/weft.key
   weft keygen 2>/dev/null | weft pubkey")]
     Pubkey {
-        /// File of the private key; the default is standard input, as with -
+        /// File of the private key; without it or with -: standard input
         file: Option<PathBuf>,
     },
-    /// Let nodes into a network by certificates: its root key, what it signs and what it revokes
+    /// Admit nodes to a network by certificate: create the root key, sign certificates, revoke keys
     #[command(subcommand)]
     Ca(CaCommand),
-    /// Let unmodified clients of WireGuard and OpenVPN in at this edge: telephones, laptops, whatever is no node
+    /// Admit unmodified clients of WireGuard and OpenVPN at this edge, such as telephones and laptops
     #[command(subcommand)]
     Access(AccessCommand),
     /// Check a configuration: every mistake with its line, column and likely fix
     Check {
-        /// The configuration
+        /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Look at this machine for what helps or hinders a node, and show how routers can isolate the tunnel's packets
+    /// Report what on this machine helps or hinders a node, and how routers can give the tunnel a queue of its own
     #[command(after_help = "\
 Examples:
   weft doctor
@@ -95,7 +98,7 @@ Examples:
 
 Exit status 3 when a node cannot work here, or when the peer has no session.")]
     Doctor {
-        /// The configuration; without it the usual one, if it is there
+        /// Configuration file; without it /etc/weft/weft.toml, if that exists
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Test the connection of the running node to this peer instead
@@ -103,11 +106,11 @@ Exit status 3 when a node cannot work here, or when the peer has no session.")]
         peer: Option<String>,
         #[command(flatten)]
         control: Control,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Run the node in the foreground, until SIGTERM or `weft down`; SIGHUP reloads
+    /// Run the node in the foreground until SIGTERM or `weft down`; SIGHUP reloads the configuration
     #[command(after_help = "\
 Examples:
   weft up -c /etc/weft/weft.toml
@@ -115,17 +118,17 @@ Examples:
 
 It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemctl enable --now weft")]
     Up {
-        /// The configuration
+        /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
-        /// Say more
+        /// Print more log lines
         #[arg(short, long)]
         verbose: bool,
-        /// Say only what went wrong
+        /// Print errors only
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
-    /// Hold the congestion control `weft_er` in the kernel, without a node, until SIGTERM or Ctrl-C
+    /// Keep the congestion control `weft_er` loaded in the kernel, without a node, until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
@@ -134,7 +137,7 @@ Examples:
 Any program chooses it by TCP_CONGESTION and gives the rate by SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
 CAP_NET_ADMIN, and Linux 6.0 with BTF. A node holds it where its configuration has a [tcp-er].")]
     TcpEr {
-        /// What each connection toward a prefix may send
+        /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
@@ -147,41 +150,41 @@ Examples:
 The file has a [signal] as a node's, with `interface` and `rate`, and its [[signal.rule]]s. It needs CAP_NET_ADMIN,
 CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables, iptables as well.")]
     Signal {
-        /// The configuration
+        /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
         config: PathBuf,
-        /// Only check it
+        /// Check the configuration and exit
         #[arg(long)]
         check: bool,
-        /// Say more
+        /// Print more log lines
         #[arg(short, long)]
         verbose: bool,
-        /// Say only what went wrong
+        /// Print errors only
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
-    /// Stop the running node; it tells its peers
+    /// Stop the running node; it notifies its peers
     Down(Control),
-    /// Have the running node read its configuration again; exit status 1, and nothing changes, when it is refused
+    /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
     Reload(Control),
-    /// The node, its peers and how they are; exit status 3 when one is degraded
+    /// Show the state of the node and its peers; exit status 3 when one is degraded
     Status(Reading),
-    /// Each path: state, delay, loss, capacity, what it carries
+    /// Show each path: state, delay, loss, capacity, traffic
     #[command(after_help = "\
 Examples:
   weft paths --watch
   weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
     Paths(Reading),
-    /// Mend what the node remembers of a peer
+    /// Repair what the node has stored about a peer
     #[command(subcommand)]
     Peer(PeerCommand),
-    /// Which addresses lie behind which peer, and who says so
+    /// Show which addresses lie behind which peer, and the source of this information
     #[command(after_help = "\
 Examples:
   weft prefixes
   weft prefixes --peer hub --json | jq -r '.prefixes[].prefix'")]
     Prefixes(PrefixArguments),
-    /// The flows sent lately
+    /// Show the flows that the node sent recently
     Flows(Reading),
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
@@ -193,14 +196,14 @@ Examples:
   weft weights set measured             in proportion to the measured capacity again"
     )]
     Weights {
-        /// What to do with them
+        /// Action; without one, show the weights.
         #[command(subcommand)]
         set: Option<WeightsCommand>,
-        /// How to read them
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// Each VPN: what it carries and refuses, its queues and loops; or set its weight and what it is promised
+    /// Show each VPN: traffic, rejected packets, queues and loops; or set its weight and its promised rates
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
@@ -211,37 +214,37 @@ Examples:
   weft vpns set blue assured='4 Mbit/s' leased=none"
     )]
     Vpns {
-        /// What to do with them
+        /// Action; without one, show the VPNs.
         #[command(subcommand)]
         set: Option<VpnsCommand>,
-        /// How to read them
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// What is known of the network: each path from here, and what relays say of nodes beside them
+    /// Show measurements of the network: each path from here, and what relays report about their neighbours
     #[command(after_help = "\
 Examples:
   weft sense --watch
   weft sense --history hub      its paths: the last ten minutes, the last day
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
-        /// What the paths to this peer were like
+        /// Show the history of the paths to this peer
         #[arg(long, value_name = "NODE")]
         history: Option<String>,
-        /// How to read it
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// Hand a revocation to the running node: it ends what it has with that key now, and tells all others
+    /// Give a revocation to the running node; it ends its sessions with that key and tells all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
     Revoke {
-        /// The revocation
+        /// File of the revocation
         file: PathBuf,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
-    /// Why a flow goes where it goes: prefix, paths, queue, rate, and what would be next
+    /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              what a packet there meets
@@ -250,7 +253,7 @@ Examples:
 
 Exit status 3 when nothing would carry it.")]
     Explain(ExplainArguments),
-    /// Let a link or a node fall silent for a while, on purpose, and tell how long traffic stopped
+    /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
         subcommand,
         after_help = "\
@@ -268,14 +271,14 @@ where no other path would remain to a peer, unless it is forced. Exit status 3 w
         /// The peer's name in the configuration
         #[arg(value_name = "NODE")]
         peer: String,
-        /// How to read it
+        /// Options for showing.
         #[command(flatten)]
         reading: Reading,
     },
-    /// The TCP proxy of the node with this device; the node itself starts it
+    /// Run the TCP proxy for the node with this device; the node starts this command itself
     #[command(hide = true)]
     Proxy {
-        /// Name of the device
+        /// Name of the TUN device
         tun: String,
     },
     /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
@@ -294,38 +297,38 @@ pub struct Experiment {
     pub arguments: Vec<OsString>,
 }
 
-/// `weft weights set`.
+/// Subcommands of `weft weights`.
 #[derive(Subcommand)]
 pub enum WeightsCommand {
-    /// Set the weights of the links that are named: LINK=WEIGHT …, or `measured` for all
+    /// Set the weights of the named links: LINK=WEIGHT …, or `measured` for all links
     Set {
         /// LINK=WEIGHT …, or `measured`
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
 }
 
-/// `weft vpns set`.
+/// Subcommands of `weft vpns`.
 #[derive(Subcommand)]
 pub enum VpnsCommand {
-    /// Set a VPN's weight and what it is promised: NAME weight=N assured=RATE leased=RATE
+    /// Set the weight and the promised rates of a VPN: NAME weight=N assured=RATE leased=RATE
     Set {
-        /// The VPN's name in the configuration
+        /// Name of the VPN in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
         /// weight=N, N above 0; assured=RATE or leased=RATE, such as '4 Mbit/s', or none
         #[arg(required = true, value_name = "SETTING")]
         settings: Vec<String>,
-        /// Where the node listens
+        /// Control socket of the node.
         #[command(flatten)]
         control: Control,
     },
 }
 
-/// Where the running node is.
+/// Option that names the running node.
 #[derive(Args)]
 pub struct Control {
     /// Control socket of the node
@@ -333,21 +336,21 @@ pub struct Control {
     pub control: PathBuf,
 }
 
-/// How to show what is read.
+/// Options of commands that show the state of the node.
 #[derive(Args)]
 pub struct Reading {
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Show it anew once a second
+    /// Show it again once a second
     #[arg(long, short)]
     pub watch: bool,
-    /// Where the node listens
+    /// Control socket of the node.
     #[command(flatten)]
     pub control: Control,
 }
 
-/// Where that of `weft signal` is unless said otherwise.
+/// Default path of the configuration of `weft signal`.
 pub const SIGNAL_CONFIG: &str = "/etc/weft/signal.toml";
-/// Where the configuration is unless said otherwise.
+/// Default path of the node's configuration.
 pub const DEFAULT_CONFIG: &str = "/etc/weft/weft.toml";

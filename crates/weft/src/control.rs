@@ -1,4 +1,7 @@
-//! The control protocol: one JSON object a line, a request and its response, over a Unix socket.
+//! The control protocol: one JSON object per line, a request and its response, over a Unix socket.
+//!
+//! Commands of the command line and other programs send a [`Request`]; the node answers with a [`Response`]. Names in a
+//! response come from other nodes, so the client escapes them before it prints them.
 
 use crate::escape;
 use crate::files;
@@ -16,130 +19,134 @@ use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_engine::{DrillTarget, VpnChange};
 use weft_units::Rate;
 
-/// Longest line either side accepts, in bytes.
+/// Maximum length of a line that either side accepts, in bytes.
 pub const MAX_LINE: u64 = 8 << 20;
 
-/// How much longer than the node a client waits, so that it hears that the node is busy.
+/// Time by which a client waits longer than the node does.
+///
+/// The client thus receives the node's answer that it is busy.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// What can be asked of a running node.
+/// A request to a running node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Everything there is to show.
+    /// Returns the node's whole status.
     Status,
-    /// Weights by link name; `None`: measured again.
+    /// Sets the weights of links; `None` makes weights follow the measured capacity again.
     SetWeights {
         /// Link name and weight.
         weights: Option<Vec<(String, u32)>>,
     },
-    /// Change a VPN's share.
+    /// Changes the weight or the promised rates of a VPN.
     SetVpn {
-        /// The VPN's name.
+        /// Name of the VPN.
         vpn: String,
-        /// What of it.
+        /// The settings to change.
         change: VpnSetting,
     },
-    /// Ping a peer through each path.
+    /// Pings a peer through each path.
     Ping {
-        /// The peer's name.
+        /// Name of the peer.
         peer: String,
     },
-    /// Why a flow goes where it goes.
+    /// Explains how the node forwards a flow.
     Explain {
-        /// Which.
+        /// The flow.
         flow: FlowQuestion,
     },
-    /// Who has which prefix.
+    /// Returns the prefixes and their owners.
     Prefixes {
-        /// Only this peer's.
+        /// Only the prefixes of this peer.
         peer: Option<String>,
-        /// Only this VPN's.
+        /// Only the prefixes of this VPN.
         vpn: Option<String>,
     },
-    /// Let a link or a node fall silent for a while.
+    /// Silences a link or a node for a while.
     Drill {
-        /// Which.
+        /// The link or node.
         cut: DrillCut,
-        /// For how long, in milliseconds.
+        /// Duration in milliseconds.
         time_ms: u64,
-        /// Even where no other path would remain.
+        /// True to drill even if no other path to a peer would remain.
         force: bool,
     },
-    /// How the drill under way, or the last one, goes.
+    /// Returns the state of the current or the last drill.
     DrillReport,
-    /// Forget which handshake stamps a peer has used.
+    /// Forgets the handshake stamps of a peer.
     ResetPeer {
-        /// The peer's name.
+        /// Name of the peer.
         peer: String,
     },
-    /// What the paths to a peer were like.
+    /// Returns the measurement history of the paths to a peer.
     History {
-        /// The peer's name.
+        /// Name of the peer.
         peer: String,
     },
-    /// Take in a revocation.
+    /// Applies a revocation.
     Revoke {
-        /// Its text, base64.
+        /// Text of the revocation, base64.
         revocation: String,
     },
-    /// Call the root of a key in the overlay, and wait for its answer.
+    /// Calls the root of a key in the overlay, and waits for its answer.
     Call {
-        /// A node's identifier, or any text: its hash is the key.
+        /// A node's identifier, or any other text, whose hash is the key.
         key: String,
-        /// Which program is to answer, not 0.
+        /// Number of the application that is to answer, not 0.
         application: u16,
-        /// What to say, base64; at most 1,024 bytes.
+        /// Body of the call, base64; at most 1,024 bytes.
         body: String,
     },
-    /// The next call that comes to this node for a program; after some seconds there is nothing. Calls come here as long as somebody asks.
+    /// Returns the next call for an application, or nothing after some seconds.
+    ///
+    /// The node accepts calls for an application as long as a client requests them.
     Receive {
-        /// The program's number, not 0.
+        /// Number of the application, not 0.
         application: u16,
     },
-    /// Answer a call.
+    /// Answers a call.
     Answer {
-        /// Its number, as [`Response::Asked`] told it.
+        /// Number of the call, from [`Response::Asked`].
         call: u64,
-        /// What to say, base64; at most 1,024 bytes.
+        /// Body of the answer, base64; at most 1,024 bytes.
         body: String,
     },
-    /// What paths have done since; after some seconds there is nothing.
+    /// Returns the changes of paths after a given one, or nothing after some seconds.
     Watch {
-        /// The number of the last known change; 0: all that are kept.
+        /// Number of the last change that the client has; 0: all changes that the node keeps.
         after: u64,
     },
-    /// Read the table of clients again.
+    /// Reads the table of clients again.
     AccessChanged,
-    /// Each WireGuard client that may come in, and how it is.
+    /// Returns each admitted WireGuard client and its state.
     AccessClients,
-    /// Each OpenVPN client that is there.
+    /// Returns each connected OpenVPN client.
     OpenvpnClients,
-    /// Read the configuration again.
+    /// Reads the configuration again.
     Reload,
-    /// Stop.
+    /// Stops the node.
     Down,
 }
 
 impl Request {
-    /// How long the node may take to answer. A reload that opens devices may take seconds.
+    /// Returns the time within which the node must answer. A reload that opens devices may take seconds.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(if *self == Request::Reload { 30 } else { 5 })
     }
 }
 
-/// What falls silent in a drill, by its name.
+/// Target of a drill, by its name.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrillCut {
-    /// A link, or a route: `via hub`.
+    /// A link, or a relayed route such as `via hub`.
     Link(String),
     /// A peer.
     Node(String),
 }
 
 impl DrillCut {
-    /// The same in the engine's words.
+    /// Returns the target in the engine's type.
     pub fn to_engine(&self) -> DrillTarget {
         match self {
             DrillCut::Link(name) => DrillTarget::Link(name.clone()),
@@ -148,20 +155,20 @@ impl DrillCut {
     }
 }
 
-/// What of a VPN's share changes; what is left out stays.
+/// Changes to a VPN's share; an absent setting keeps its value.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct VpnSetting {
-    /// Above zero.
+    /// Weight, above zero.
     pub weight: Option<u32>,
-    /// The assured rate in bits per second; 0: none any more.
+    /// Assured rate in bits per second; 0 removes it.
     pub assured_bps: Option<u64>,
-    /// The leased rate in bits per second; 0: none any more.
+    /// Leased rate in bits per second; 0 removes it.
     pub leased_bps: Option<u64>,
 }
 
 impl VpnSetting {
-    /// The same in the engine's words.
+    /// Returns the change in the engine's type.
     pub fn to_engine(self) -> VpnChange {
         let promise = |service: fn(Rate) -> Service, bps| match bps {
             0 => Service::BestEffort,
@@ -185,161 +192,163 @@ impl fmt::Display for VpnSetting {
     }
 }
 
-/// The answer of one path to a ping.
+/// Answer of one path to a ping.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Pong {
-    /// The path's number.
+    /// Id of the path.
     pub path: u8,
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
-    /// Round-trip time in microseconds; absent: no answer.
+    /// Round-trip time in microseconds; absent: no answer arrived.
     pub rtt_us: Option<u64>,
 }
 
-/// A path has another state than before.
+/// Change of a path's state.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct PathChange {
-    /// Rises by one from change to change.
+    /// Number of the change; each change adds one.
     pub number: u64,
-    /// The peer it leads to.
+    /// Name of the peer.
     pub peer: String,
-    /// The path's number.
+    /// Id of the path.
     pub path: u8,
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
-    /// opening, good, degraded, suspect or down.
+    /// New state: opening, good, degraded, suspect or down.
     pub state: String,
-    /// Why.
+    /// Reason for the change.
     pub cause: String,
 }
 
-/// What a client comes with.
+/// VPN program of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientProgram {
-    /// Ended in the node.
+    /// WireGuard, which the node terminates itself.
     Wireguard,
-    /// Ended in a server beside the node.
+    /// OpenVPN, which a server beside the node terminates.
     Openvpn,
 }
 
-/// What clients' side of this edge turned away, since the start. Those who call get no answer.
+/// Counters of packets and handshakes of clients that the edge rejected since the start.
+///
+/// The edge answers none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
 pub struct Refusals {
-    /// Packets whose source was not their client's.
+    /// Packets whose source address was not their client's.
     pub strays: u64,
-    /// Handshakes of who has another edge's key, or an earlier one of this edge.
+    /// Handshakes for another edge's key, or for an earlier key of this edge.
     pub for_another_edge: u64,
-    /// Handshakes of who is no client of this edge, or not any more.
+    /// Handshakes with a key that no client of this edge has, or no longer has.
     pub from_no_client: u64,
-    /// Where the last of these handshakes came from.
+    /// Source of the last of these handshakes.
     pub last_from: Option<SocketAddr>,
 }
 
 /// A client of this edge.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct AccessClient {
-    /// Name for people.
+    /// Name of the client, for readers of output.
     pub name: String,
-    /// Its address in the pool.
+    /// Address of the client in the pool.
     pub address: Ipv4Addr,
-    /// What it comes with.
+    /// VPN program of the client.
     pub with: ClientProgram,
-    /// Its WireGuard public key in base64, or what its certificate calls it.
+    /// WireGuard public key in base64, or common name in the OpenVPN certificate.
     pub key: String,
-    /// Seconds since its last handshake, with OpenVPN since it came; absent: it is not there.
+    /// Seconds since the last handshake, or since an OpenVPN client connected; absent: it is not connected.
     pub handshake_s_ago: Option<u64>,
-    /// Where it is; absent: not known.
+    /// Address and port of the client; absent: unknown.
     pub remote: Option<SocketAddr>,
-    /// Bytes of packets from it.
+    /// Bytes in packets received from the client.
     pub received_bytes: u64,
-    /// Bytes of packets to it.
+    /// Bytes in packets sent to the client.
     pub sent_bytes: u64,
 }
 
 impl AccessClient {
-    /// One that may come in and is not there.
+    /// Creates the entry of an admitted client that is not connected.
     pub fn absent(name: String, address: Ipv4Addr, with: ClientProgram, key: String) -> AccessClient {
         AccessClient { name, address, with, key, handshake_s_ago: None, remote: None, received_bytes: 0, sent_bytes: 0 }
     }
 }
 
-/// What a node answers.
+/// Response of a node.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Response {
-    /// To [`Request::Status`].
+    /// Response to [`Request::Status`].
     Status(Box<Status>),
-    /// To [`Request::Ping`].
+    /// Response to [`Request::Ping`].
     Pongs {
-        /// One per path.
+        /// One answer per path.
         paths: Vec<Pong>,
     },
-    /// To [`Request::Explain`].
+    /// Response to [`Request::Explain`].
     Explanation(Box<Explanation>),
-    /// To [`Request::Prefixes`].
+    /// Response to [`Request::Prefixes`].
     Prefixes(Prefixes),
-    /// To [`Request::DrillReport`].
+    /// Response to [`Request::DrillReport`].
     Drill(Box<Drill>),
-    /// To [`Request::Call`].
+    /// Response to [`Request::Call`].
     Answered {
-        /// Who answered, as those on the way say.
+        /// Identifier of the node that answered, as the nodes on the route report it.
         by: String,
-        /// What it says, base64.
+        /// Body of the answer, base64.
         body: String,
     },
-    /// To [`Request::Receive`].
+    /// Response to [`Request::Receive`].
     Asked {
-        /// Its number, to answer it.
+        /// Number of the call, for the answer.
         call: u64,
-        /// Who calls, as those on the way say.
+        /// Identifier of the calling node, as the nodes on the route report it.
         source: String,
-        /// To which key.
+        /// Key to which the call was sent.
         key: String,
-        /// What it says, base64.
+        /// Body of the call, base64.
         body: String,
     },
-    /// To [`Request::Watch`].
+    /// Response to [`Request::Watch`].
     Changes {
-        /// In order.
+        /// The changes, in order.
         changes: Vec<PathChange>,
     },
-    /// Nothing came.
+    /// Nothing arrived in time.
     Nothing,
-    /// To [`Request::History`].
+    /// Response to [`Request::History`].
     Histories {
-        /// One per path.
+        /// One history per path.
         paths: Vec<PathHistory>,
     },
-    /// To [`Request::AccessClients`] and [`Request::OpenvpnClients`].
+    /// Response to [`Request::AccessClients`] and [`Request::OpenvpnClients`].
     Clients {
-        /// By address.
+        /// Clients, by address.
         clients: Vec<AccessClient>,
-        /// What was turned away.
+        /// Counters of rejected packets and handshakes.
         refused: Refusals,
     },
-    /// It was done.
+    /// The request was executed.
     Done,
-    /// It was done, with less effect than may be expected.
+    /// The request was executed, with less effect than its sender may expect.
     DoneBut {
-        /// Why, for people.
+        /// Reason, as text for a reader.
         note: String,
     },
-    /// It was not done.
+    /// The request was refused.
     Refused {
-        /// Why, for people.
+        /// Reason, as text for a reader.
         why: String,
     },
 }
 
-/// Asks the node at `socket`.
+/// Sends a request to the node at `socket` and returns its response.
 ///
 /// # Errors
-/// When no node listens there, it refuses, or does not answer in time.
+/// Fails if no node listens there, if the node refuses, or if it does not answer in time.
 pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     let stream = files::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
     let node = getsockopt(&stream, PeerCredentials).ok().map(|credentials| credentials.pid());
@@ -354,7 +363,9 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     }
 }
 
-/// Why there is no answer, and what to do. A node that is stopped, or hung, still has its socket.
+/// Returns the reason why no response arrived, with advice.
+///
+/// A node that is stopped or hangs still has its socket, so the connection succeeds.
 fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -372,8 +383,8 @@ fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Response> {
     stream.set_write_timeout(Some(MARGIN))?;
     write_line(&mut stream, request)?;
     let mut response: serde_json::Value = read_line(stream)?;
-    // Certificates and peers chose names in it, and all of it goes to a terminal or a script. A refusal may have lines of its own;
-    // the failure that shows it escapes the rest.
+    // Certificates and peers chose names in the response, and the response is printed to a terminal or a script. A
+    // refusal may contain line ends; the failure that prints it escapes the rest.
     if response.get("answer").and_then(serde_json::Value::as_str) != Some("refused") {
         escape::strings(&mut response);
     }

@@ -1,11 +1,13 @@
-//! Moments of the wall clock, as people read them.
+//! Formatting of wall-clock times.
 
-/// The date and time of a second since 1970, in UTC (RFC 3339); the date by the days-from-civil algorithm turned round (H. Hinnant).
+/// Returns the date and time of a Unix time in seconds, in UTC (RFC 3339).
+///
+/// The date is the inverse of H. Hinnant's days-from-civil algorithm.
 pub fn rfc_3339(unix_s: u64) -> String {
     format!("{}Z", without_zone(unix_s))
 }
 
-/// The same without its last letter, for those who have fractions of a second to add.
+/// Returns the same text without the final `Z`, so that callers can append fractions of a second.
 pub fn without_zone(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let z = days + 719_468;

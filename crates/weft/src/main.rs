@@ -1,4 +1,7 @@
-//! `weft`: the daemon and its command line. The only place with a clock, entropy and an event loop.
+//! `weft`: the daemon and its command line.
+//!
+//! This program is the only place with a clock, entropy and an event loop. `cli` parses the command line, `commands`
+//! executes it, and `daemon` runs the node. The modules that parse foreign text are in the library `weft_config`.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -23,7 +26,7 @@ use std::process::ExitCode;
 use weft_config::{config, entropy, escape, files, keys, openvpn_status, outcome, state_lines};
 use weft_io::memory::WipingAllocator;
 
-/// Keys end with the memory that holds them.
+/// Wipes freed memory, so that keys do not outlive their allocation.
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 

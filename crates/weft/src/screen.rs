@@ -1,36 +1,37 @@
-//! The terminal that standard output leads to: its width, and whether it shows colours.
+//! Properties of standard output: the terminal's size, and whether to print colours.
 //!
-//! It is looked at once, when the command begins. Elsewhere, and in tests, output is plain and as wide as its content.
+//! The program decides about colours once, when the command begins, and reads the size whenever it prints. If standard
+//! output is no terminal, and in tests, output is plain and as wide as its content.
 
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
-/// No text is fitted into fewer columns.
+/// Smallest width that text is folded to, in columns.
 const LEAST_COLUMNS: usize = 20;
 
-/// When to use colours.
+/// Argument of `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
 pub enum Color {
-    /// Where standard output is a terminal that has them; NO_COLOR and CLICOLOR_FORCE are followed
+    /// Colour a terminal that supports it; NO_COLOR and CLICOLOR_FORCE override this
     #[default]
     Auto,
-    /// Everywhere
+    /// Always colour
     Always,
-    /// Nowhere
+    /// Never colour
     Never,
 }
 
-/// How a word stands out.
+/// Emphasis of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tint {
-    /// A heading.
+    /// Marks a heading.
     Heading,
-    /// All is well.
+    /// Marks a state without a fault.
     Good,
-    /// It works, with less than it should have.
+    /// Marks a state that works with less than it should have.
     Warning,
-    /// It does not work.
+    /// Marks a state that does not work.
     Bad,
 }
 
@@ -45,30 +46,33 @@ impl Tint {
     }
 }
 
-/// What standard output leads to.
+/// Properties of standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Screen {
-    /// Columns and rows; none: it is no terminal.
+    /// Columns and rows of the terminal; `None` if standard output is no terminal.
     pub size: Option<(usize, usize)>,
-    /// Whether colours are used.
+    /// True if output is coloured.
     pub has_color: bool,
 }
 
+/// The decision of [`Screen::look`].
 static SCREEN: OnceLock<Screen> = OnceLock::new();
 
 impl Screen {
-    /// Looks at standard output, and keeps what it finds for [`Screen::get`].
+    /// Decides about colours and stores the decision for [`Screen::get`].
     pub fn look(color: Color) {
         let has_color = match color {
             Color::Auto => anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never,
             Color::Always => true,
             Color::Never => false,
         };
-        // Looked at twice, it would be the same.
+        // A second call would store the same value, so its failure is ignored.
         let _ = SCREEN.set(Screen { size: None, has_color });
     }
 
-    /// What standard output leads to, as wide as it is now: a terminal may be made wider while it is watched.
+    /// Returns the properties of standard output with its current size.
+    ///
+    /// The size is read on each call because a user may resize the terminal under `--watch`.
     pub fn get() -> Screen {
         let Some(screen) = SCREEN.get() else { return Screen::default() };
         let out = std::io::stdout();
@@ -77,12 +81,12 @@ impl Screen {
         Screen { size, ..*screen }
     }
 
-    /// Columns; none: as many as are wanted.
+    /// Returns the width in columns; `None` means unlimited.
     pub fn width(&self) -> Option<usize> {
         self.size.map(|(width, _)| width)
     }
 
-    /// The text in this tint, where there are colours.
+    /// Returns the text in this tint, or the plain text where colours are off.
     pub fn tint(&self, tint: Option<Tint>, text: &str) -> String {
         match tint.filter(|_| self.has_color && !text.trim().is_empty()) {
             Some(tint) => format!("\x1b[{}m{text}\x1b[0m", tint.code()),
@@ -97,7 +101,7 @@ impl Screen {
     }
 }
 
-/// Characters that a terminal shows of a text with colours.
+/// Returns the number of characters that a terminal shows of a text with colour codes.
 fn shown(text: &str) -> usize {
     let mut is_code = false;
     let visible = |c: &char| {

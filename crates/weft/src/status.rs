@@ -1,4 +1,8 @@
-//! What a running node shows: the JSON of `--json`, and what the tables are made of. Units are in the names.
+//! Status of a running node: the types behind the JSON of `--json` and behind the tables.
+//!
+//! Field names end in their units.
+//!
+//! A change of a field changes the JSON output, which other programs read.
 
 mod drill;
 mod explain;
@@ -18,34 +22,34 @@ pub use why::{Finding, StrangerSeen, TriedPair};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of this format.
+/// Version of the JSON format.
 pub const SCHEMA: u32 = 1;
 
-/// The node.
+/// Status of the node.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Status {
-    /// [`SCHEMA`].
+    /// Version of the JSON format, [`SCHEMA`].
     pub schema: u32,
     /// Version of the program.
     pub version: String,
-    /// This node's public key.
+    /// Public key of this node.
     pub public_key: String,
-    /// The TUN device.
+    /// Name of the TUN device.
     pub tun: String,
-    /// Time since the start.
+    /// Time since the start, in seconds.
     pub uptime_s: u64,
-    /// Inner MTU in bytes.
+    /// Inner MTU, in bytes.
     pub inner_mtu: u16,
     /// Links in use.
     pub links: Vec<Link>,
     /// Links that the configuration names and that are not in use.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unused_links: Vec<UnusedLink>,
-    /// One per peer that is configured or came by certificate.
+    /// Peers from the configuration or with a certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
     pub vpns: Vec<Vpn>,
-    /// The congestion control for explicit rates; absent: none was asked for.
+    /// Congestion control for explicit rates; absent: none is configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp_er: Option<TcpEr>,
     /// In-band QoS signalling; absent: it is off.
@@ -53,16 +57,16 @@ pub struct Status {
     pub signal: Option<Signal>,
     /// The proxy beside the node; absent: none is configured.
     pub proxy: Option<Proxy>,
-    /// What is passed on between other nodes; absent: this node is no relay.
+    /// Counters of relayed datagrams; absent: this node is no relay.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relay: Option<Relay>,
     /// The network's overlay; absent: this node takes no part in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub overlay: Option<Overlay>,
-    /// Prefixes that are not used, because they would take something away from this machine.
+    /// Prefixes that are refused because they would take addresses from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
-    /// Who called lately and is no peer.
+    /// Nodes that called recently and are no peers.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
@@ -71,164 +75,170 @@ pub struct Status {
     pub unroutable_packets: u64,
     /// Pool buffers in use.
     pub buffers_in_use: usize,
-    /// The most there have been.
+    /// Maximum of pool buffers in use since the start.
     pub buffers_peak: usize,
-    /// Datagrams that came while no buffer was left, and packets while there were too few for them to wait in.
+    /// Datagrams dropped for lack of a buffer, and packets dropped because too few buffers were left.
     pub no_buffer_drops: u64,
-    /// Datagrams the kernel did not take because a socket's buffer was full.
+    /// Datagrams that the kernel did not accept because a socket's buffer was full.
     pub socket_full_drops: u64,
-    /// Lines of the log that were dropped because nobody read it in time.
+    /// Log lines dropped because standard error was too slow.
     #[serde(default)]
     pub dropped_log_lines: u64,
-    /// The longest turn of the packet loop since the start, in microseconds.
+    /// Longest turn of the packet loop since the start, in microseconds.
     #[serde(default)]
     pub longest_turn_us: u64,
-    /// Turns of more than 50 ms.
+    /// Number of turns of more than 50 ms.
     #[serde(default)]
     pub long_turns: u64,
 }
 
-/// A prefix that is not used.
+/// A refused prefix.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct RefusedPrefix {
-    /// The name of the peer or certificate.
+    /// Name of the peer or in the certificate.
     pub name: String,
     /// The prefix.
     pub prefix: String,
-    /// What it would take away.
+    /// Description of the addresses that the prefix would take.
     pub why: String,
 }
 
-/// What a relay says of a node beside it.
+/// A relay's report about a neighbour of the relay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Reach {
-    /// The node's name here, or the first 32 bits of its id.
+    /// Name of the neighbour at this node, or the first 32 bits of its id.
     pub node: String,
-    /// Round-trip time from the relay.
+    /// Round-trip time from the relay, in microseconds.
     pub rtt_us: u64,
-    /// What is lost on the way there, 0…1.
+    /// Loss between the relay and the neighbour, 0 to 1.
     pub loss: f64,
 }
 
-/// What a relay has passed on.
+/// Counters of a relay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Relay {
-    /// Datagrams passed on.
+    /// Datagrams relayed.
     pub datagrams: u64,
-    /// Their bytes, without IP and UDP headers.
+    /// Bytes of relayed datagrams, without IP and UDP headers.
     pub bytes: u64,
-    /// Datagrams not passed on: the next node is no peer, or cannot be reached.
+    /// Datagrams not relayed because the next node is no peer, or unreachable.
     pub refused_datagrams: u64,
-    /// Datagrams that were dropped from the queue of a link with a limit: too many waited, or they waited too long.
+    /// Datagrams dropped from the queue of a link with a rate limit.
+    ///
+    /// The queue was full, or they had waited too long.
     #[serde(default)]
     pub dropped_datagrams: u64,
-    /// Peers that are not relayed, because their relay label is another's.
+    /// Peers for which nothing is relayed because another peer has the same relay label.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub label_clashes: Vec<String>,
 }
 
-/// What sockets with an explicit rate get.
+/// Congestion control of sockets with an explicit rate.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct TcpEr {
-    /// `weft_er`, `bbr`, or `plain`: the kernel's own.
+    /// `weft_er`, `bbr`, or `plain` for the kernel's own.
     pub congestion: String,
-    /// Why nothing better; absent: it is the best.
+    /// Reason why it is not a better one; absent: it is the best.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub because: Option<String>,
-    /// Destinations with a rate.
+    /// Number of destinations with a rate.
     pub grants: usize,
 }
 
 /// A local link in use.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Link {
-    /// Interface name.
+    /// Name of the interface.
     pub name: String,
-    /// Interface index.
+    /// Index of the interface.
     pub index: u32,
     /// MTU in bytes.
     pub mtu: u16,
-    /// Local addresses used.
+    /// Local addresses in use.
     pub addresses: Vec<String>,
 }
 
-/// A peer.
+/// Status of a peer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Peer {
     /// Name in the configuration.
     pub name: String,
-    /// Public key.
+    /// Public key of the peer.
     pub public_key: String,
-    /// It came by certificate, which holds until then; absent: it is configured.
+    /// End of the certificate by which the peer joined; absent: the peer is configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub certified_until_unix_s: Option<u64>,
-    /// Age of the session; absent: there is none.
+    /// Age of the session, in seconds; absent: there is none.
     pub established_s: Option<u64>,
-    /// How long there has been no session; absent: there is one.
+    /// Time without a session, in seconds; absent: there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub without_session_s: Option<u64>,
-    /// What keeps it from its session, the likeliest first, or takes something from its connection.
+    /// Causes that prevent a session, the likeliest first, or that impair the connection.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub findings: Vec<Finding>,
-    /// What was tried without a session, and what came back.
+    /// Pairs of a link and an address that were tried without a session, and the reactions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tried: Vec<TriedPair>,
-    /// Time since something authentic came from it.
+    /// Time since the last authentic datagram of the peer, in milliseconds.
     pub last_heard_ms: Option<u64>,
-    /// Packets given to the TUN device.
+    /// Packets delivered to the TUN device.
     pub received_packets: u64,
-    /// IP bytes given to the TUN device.
+    /// IP bytes delivered to the TUN device.
     pub received_bytes: u64,
-    /// Units sent for the first time.
+    /// Units sent, without retransmissions.
     pub sent_units: u64,
-    /// Bytes of those.
+    /// Bytes of these units.
     pub sent_bytes: u64,
-    /// Units repeated.
+    /// Units retransmitted.
     pub repeated_units: u64,
     /// Units given up.
     pub abandoned_units: u64,
-    /// Packets the flow queue dropped.
+    /// Packets dropped by the flow queue.
     pub queue_drops: u64,
     /// TCP acknowledgments that a newer one replaced in the flow queue.
     pub replaced_acks: u64,
     /// Bytes in the flow queue.
     pub queue_bytes: u64,
-    /// Datagrams of the peer that were dropped unopened. The node was behind, and the peer had used its share of the work.
+    /// Datagrams of the peer dropped undecrypted.
+    ///
+    /// The node was overloaded, and the peer had used its share of the work.
     pub unserved_datagrams: u64,
-    /// Units that came twice.
+    /// Units received twice.
     pub duplicate_units: u64,
-    /// Parts of units that came and were of no use.
+    /// Parts of units received in vain.
     pub broken_parts: u64,
-    /// Units held for order.
+    /// Units that wait in the resequencer.
     pub held_units: usize,
-    /// Wait for a hole the peer asks for.
+    /// Time for which the peer requests to wait for a missing unit, in microseconds.
     pub hold_us: u64,
-    /// By what a path is chosen toward it.
+    /// Schedule that chooses a path toward the peer.
     #[serde(default)]
     pub schedule: String,
-    /// Whether that schedule goes by weights.
+    /// True if that schedule uses weights.
     #[serde(default)]
     pub weights_count: bool,
-    /// Its paths.
+    /// Paths to the peer.
     pub paths: Vec<Path>,
-    /// Which pairs of a link here and an address there are not tried; absent: all are, and every link has a path.
+    /// Pairs of a local link and a remote address that are not tried.
+    ///
+    /// The field is absent if all are tried and every link has a path.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_tried: Option<NotTried>,
-    /// Flows seen lately.
+    /// Recent flows.
     pub flows: Vec<Flow>,
-    /// Whom it passes datagrams on to, as it says.
+    /// Neighbours to which the peer relays datagrams, by its own report.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reaches: Vec<Reach>,
 }
 
-/// Pairs of a link here and an address there of which not all have a path.
+/// Pairs of a local link and a remote address, some of which have no path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct NotTried {
-    /// All pairs of one address family.
+    /// Number of pairs with one address family.
     pub pairs: usize,
-    /// Those not tried so far.
+    /// Number of pairs not tried so far.
     pub not_tried: usize,
-    /// Addresses each link tries at a time.
+    /// Number of addresses that each link tries at a time.
     pub at_once: usize,
     /// Links without a path to the peer.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -236,57 +246,57 @@ pub struct NotTried {
     /// Datagrams dropped because the peer sent them on more paths than it may open.
     #[serde(default)]
     pub refused_datagrams: u64,
-    /// The same for people.
+    /// The same facts as text for a reader.
     pub text: String,
 }
 
-/// A path.
+/// Status of a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Path {
-    /// Number within the session.
+    /// Id of the path within the session.
     pub id: u8,
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// What the peer calls its link; absent: it has not said.
+    /// The peer's name of its link; absent: the peer has not sent it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remote_link: Option<String>,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
-    /// opening, good, degraded, suspect or down.
+    /// State: opening, good, degraded, suspect or down.
     pub state: String,
-    /// Why.
+    /// Reason for the state.
     pub cause: String,
-    /// Whether bulk may use it now.
+    /// True if bulk may use the path now.
     pub in_bundle: bool,
-    /// It carries data only when no other path answers, and one does.
+    /// True if another path answers and this one carries data only without it.
     #[serde(default)]
     pub standby: bool,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time, in microseconds.
     pub rtt_us: Option<u64>,
-    /// Least round-trip time.
+    /// Least round-trip time, in microseconds.
     pub rtt_min_us: Option<u64>,
-    /// Delay beyond the least one-way delay.
+    /// Queueing delay: one-way delay above its base, in microseconds.
     pub queue_delay_us: u64,
-    /// One-way delay beyond the fastest path's.
+    /// One-way delay beyond that of the fastest path, in microseconds.
     pub skew_us: u64,
-    /// Jitter of the one-way delay.
+    /// Jitter of the one-way delay, in microseconds.
     pub jitter_us: u64,
-    /// Share of datagrams lost, 0…1.
+    /// Fraction of datagrams lost, 0 to 1.
     pub loss: f64,
-    /// Learnt capacity.
+    /// Estimated capacity, in bits per second.
     pub capacity_bps: Option<u64>,
-    /// Pacing rate.
+    /// Pacing rate, in bits per second.
     pub pacing_bps: u64,
-    /// What the rate control does.
+    /// Mode of the path's rate control.
     pub mode: String,
-    /// Delivery rate last seen.
+    /// Last delivery rate, in bits per second.
     pub delivery_bps: u64,
-    /// What trains found, while it carried no data.
+    /// Results of trains while the path carried no data.
     #[serde(default)]
     pub sensed: Option<Sensed>,
-    /// Weight of weighted schedules.
+    /// Weight for the weighted schedules.
     pub weight: u32,
-    /// Path MTU in bytes.
+    /// Path MTU, in bytes.
     pub mtu: u16,
     /// Datagrams sent.
     pub sent_datagrams: u64,
@@ -296,184 +306,184 @@ pub struct Path {
     pub received_datagrams: u64,
     /// IP bytes received.
     pub received_bytes: u64,
-    /// What was sent in the last second; absent: not known yet.
+    /// Rate sent over the last second, in bits per second; absent: not yet known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sending_bps: Option<u64>,
-    /// What was received in the last second.
+    /// Rate received over the last second, in bits per second; absent: not yet known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub receiving_bps: Option<u64>,
     /// Datagrams lost.
     pub lost_datagrams: u64,
 }
 
-/// What trains found of a path.
+/// Results of trains on a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Sensed {
-    /// How long ago.
+    /// Age of the results, in milliseconds.
     pub age_ms: u64,
-    /// The capacity of its narrow link.
+    /// Capacity of the bottleneck, in bits per second.
     pub capacity_bps: Option<u64>,
-    /// What others leave of it.
+    /// Capacity that other traffic leaves, in bits per second.
     pub available_bps: Option<u64>,
-    /// Share of the trains' packets lost, 0…1.
+    /// Fraction of the trains' packets lost, 0 to 1.
     pub loss: f64,
-    /// The mean queue.
+    /// Mean queueing delay, in microseconds.
     pub queue_us: Option<u64>,
 }
 
 impl Sensed {
-    /// Found so lately that it says how things are.
+    /// Returns true if the results are recent enough to describe the present state: less than 5 s old.
     pub fn is_fresh(&self) -> bool {
         self.age_ms < 5_000
     }
 }
 
-/// What a path was like.
+/// Measurement history of a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PathHistory {
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
-    /// The last ten minutes, a point a second, the newest last.
+    /// The last ten minutes, one point per second, the newest last.
     pub seconds: Vec<Point>,
-    /// The last day, a point a minute: the means of what is known.
+    /// The last day, one point per minute: the means of the known values.
     pub minutes: Vec<Point>,
 }
 
-/// What a path was like at a time.
+/// Measurements of a path at one time.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Point {
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time, in microseconds.
     pub rtt_us: Option<f64>,
-    /// Share of datagrams lost, 0…1.
+    /// Fraction of datagrams lost, 0 to 1.
     pub loss: Option<f64>,
-    /// Capacity, sensed or else learnt.
+    /// Capacity, in bits per second: measured by trains, or else estimated.
     pub capacity_bps: Option<f64>,
-    /// What others left of it.
+    /// Capacity that other traffic left, in bits per second.
     pub available_bps: Option<f64>,
 }
 
-/// A VPN.
+/// Status of a VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Vpn {
-    /// Its number.
+    /// Id of the VPN.
     pub id: u32,
     /// Name in the configuration.
     pub name: String,
-    /// Its weight now.
+    /// Present weight.
     pub weight: u32,
-    /// best-effort, assured or leased.
+    /// Service: best-effort, assured or leased.
     pub service: String,
-    /// The rate it is promised.
+    /// Promised rate, in bits per second.
     pub promised_bps: Option<u64>,
-    /// Its TUN device.
+    /// Name of the TUN device.
     pub device: String,
-    /// The peers that have part in it.
+    /// Peers that are members of the VPN.
     pub members: Vec<VpnMember>,
-    /// Units sent for the first time.
+    /// Units sent, without retransmissions.
     pub sent_packets: u64,
-    /// Bytes of those.
+    /// Bytes of these units.
     pub sent_bytes: u64,
-    /// Packets given to the device.
+    /// Packets delivered to the device.
     pub received_packets: u64,
-    /// IP bytes given to the device.
+    /// IP bytes delivered to the device.
     pub received_bytes: u64,
     /// Packets dropped before they were sent.
     pub dropped_packets: u64,
-    /// Units refused: the source is not behind who sent them, or he is no member.
+    /// Units rejected: source outside the sender's prefixes, or sender not a member.
     pub strays: u64,
     /// Packets for which no member has a prefix.
     pub unroutable_packets: u64,
 }
 
-/// A peer's part in a VPN.
+/// Membership of a peer in a VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct VpnMember {
-    /// The peer's name.
+    /// Name of the peer.
     pub peer: String,
-    /// Whether packets can be sent to it now; a VPN opens when it is used.
+    /// True if packets can be sent to the member now; a VPN opens on first use.
     pub open: bool,
-    /// Packets that wait in the VPN's queue toward it.
+    /// Packets in the VPN's queue toward the member.
     pub queue_packets: usize,
-    /// Bytes that wait.
+    /// Bytes in the VPN's queue toward the member.
     pub queue_bytes: u64,
     /// Packets that left the queue.
     pub sent_packets: u64,
-    /// Bytes of those.
+    /// Bytes that left the queue.
     pub sent_bytes: u64,
-    /// Packets the full queue dropped.
+    /// Packets dropped because the queue was full.
     pub dropped_full: u64,
-    /// Packets the AQM dropped.
+    /// Packets dropped by the AQM.
     pub dropped_aqm: u64,
-    /// Packets the AQM marked.
+    /// Packets marked by the AQM.
     pub marked: u64,
-    /// The loop toward it; absent: there is none, or it was never used.
+    /// The loop toward the member; absent: there is none, or it was never used.
     #[serde(rename = "loop")]
     pub control: Option<VpnLoop>,
 }
 
-/// A loop from this edge to another.
+/// Status of a loop from this edge to another.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct VpnLoop {
-    /// What it may send.
+    /// Rate at which the loop may send, in bits per second.
     pub rate_bps: u64,
-    /// Its window, or what the rate sends in a round trip.
+    /// Window, or the bytes that the rate sends in a round trip.
     pub window_bytes: u64,
-    /// What arrived lately.
+    /// Recent delivery rate, in bits per second.
     pub delivered_bps: u64,
-    /// Smoothed round-trip time between the edges.
+    /// Smoothed round-trip time between the edges, in microseconds.
     pub rtt_us: u64,
-    /// Loss events a packet; absent: none, or a law that does not go by loss.
+    /// Loss events per packet; absent: none yet, or a law that does not use loss.
     pub loss_event_rate: Option<f64>,
-    /// Packets finally lost, modulo 2^32.
+    /// Packets lost after recovery, modulo 2^32.
     pub lost_packets: u32,
-    /// Bytes sent, neither received nor lost.
+    /// Bytes in flight: sent, and neither received nor lost.
     pub in_flight_bytes: u32,
-    /// Bytes in queues on the way, of a law that measures them.
+    /// Bytes in queues along the route, for a law that measures them.
     pub accumulation_bytes: u64,
 }
 
-/// The proxy beside the node.
+/// Status of the proxy beside the node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct Proxy {
-    /// running, or how it ended.
+    /// State: running, or how the process ended.
     pub state: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
-    /// Whether data may go with the first packet between proxies.
+    /// True if proxies send data in the first packet to each other (TCP Fast Open).
     pub early_data: bool,
-    /// The congestion control of legs between proxies; empty: the system's.
+    /// Congestion control of connections between proxies; empty: the system's default.
     pub congestion: String,
-    /// Connections now.
+    /// Present connections.
     pub connections: u64,
-    /// The most there may be.
+    /// Maximum number of connections.
     pub capacity: u64,
-    /// Whether it takes new connections in.
+    /// True if the proxy accepts new connections.
     pub is_open: bool,
-    /// Connections taken in.
+    /// Connections accepted.
     pub taken: u64,
-    /// Those whose server could not be reached.
+    /// Connections whose server could not be reached.
     pub unreachable: u64,
-    /// Those that were reset, or broke.
+    /// Connections that were reset, or broke.
     pub reset: u64,
-    /// Those that ended in order.
+    /// Connections that ended in order.
     pub ended: u64,
     /// Bytes from clients to servers.
     pub up_bytes: u64,
     /// Bytes from servers to clients.
     pub down_bytes: u64,
-    /// Pipes with bytes in them.
+    /// Pipes that contain bytes.
     pub pipes: u64,
-    /// Connections that were not made: a rule of `[proxies]` denies them, or no rule may open the address.
+    /// Connections refused by a rule of `[proxies]`, or to an address that no rule may allow.
     #[serde(default)]
     pub refused: u64,
 }
 
 impl Proxy {
-    /// Takes over what it says of itself.
+    /// Copies the proxy's report into this status.
     pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
         let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
         let (state, pid, restarts, early_data) = ours;
@@ -499,12 +509,12 @@ impl Proxy {
     }
 }
 
-/// A flow sent lately.
+/// A recent flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Flow {
-    /// Number toward this peer.
+    /// Flow number toward this peer.
     pub id: u16,
-    /// Number of its VPN.
+    /// Id of the VPN.
     pub vpn: u32,
     /// Protocol, addresses and ports.
     pub flow: String,
@@ -512,15 +522,15 @@ pub struct Flow {
     pub packets: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// What was sent in the last second; absent: not known yet.
+    /// Rate sent over the last second, in bits per second; absent: not yet known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bps: Option<u64>,
-    /// Time since the last packet.
+    /// Time since the last packet, in milliseconds.
     pub idle_ms: u64,
 }
 
 impl Peer {
-    /// Why this peer is less than well, if it is.
+    /// Returns the reason why the peer is degraded, if it is.
     pub fn trouble(&self) -> Option<String> {
         if self.established_s.is_none() {
             return Some("no session".to_owned());
@@ -535,7 +545,7 @@ impl Peer {
 }
 
 impl Path {
-    /// Its name for people: the link here, and the link or address there.
+    /// Returns the path's name: the local link, and the remote link or address.
     pub fn name(&self) -> String {
         match self.remote_link.as_deref().filter(|theirs| *theirs != self.link) {
             Some(theirs) => format!("{} {} → {theirs} {}", self.id, self.link, self.remote),
@@ -543,27 +553,28 @@ impl Path {
         }
     }
 
-    /// Whether it carries nothing.
+    /// Returns true if the path carries nothing.
     pub fn is_down(&self) -> bool {
         self.state == "down" || self.state == "opening"
     }
 }
 
 impl Status {
-    /// What people call the VPN of this number.
+    /// Returns the name of the VPN with this id.
     pub fn vpn_name(&self, id: u32) -> String {
         self.vpns.iter().find(|vpn| vpn.id == id).map_or_else(|| id.to_string(), |vpn| vpn.name.clone())
     }
 
-    /// A VPN's part of what all VPNs with queues of their own sent to a peer, 0 to 1.
+    /// Returns a VPN's part of the bytes that all VPNs with queues of their own sent to a peer, 0 to 1.
     pub fn vpn_share(&self, of: &VpnMember) -> Option<f64> {
         let members = self.vpns.iter().flat_map(|vpn| &vpn.members).filter(|member| member.peer == of.peer);
         let sum: u64 = members.map(|member| member.sent_bytes).sum();
         (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
     }
 
-    /// Whether a peer is less than well, or a link that the configuration names is not in use. A peer that came by certificate may go as it
-    /// came.
+    /// Returns true if a peer is degraded, or if a configured link is not in use.
+    ///
+    /// A peer that joined by certificate may leave again, so its absence does not count.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
         let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);

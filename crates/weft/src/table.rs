@@ -1,4 +1,7 @@
-//! Tables for people: aligned columns, quantities with units.
+//! Tables for readers: aligned columns, and quantities with units.
+//!
+//! A table fits the screen: it first shortens names, then drops columns. Cells are escaped, since they contain names
+//! from outside.
 
 use crate::escape;
 use crate::screen::{Screen, Tint};
@@ -6,12 +9,12 @@ use std::fmt;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Which side of its column a cell keeps to.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
@@ -24,7 +27,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table; a heading that begins with `>` belongs to a column of numbers.
+    /// Creates an empty table; a heading that begins with `>` belongs to a column of numbers.
     pub fn new(headings: &[&'static str]) -> Table {
         let column = |heading: &&'static str| match heading.strip_prefix('>') {
             Some(heading) => (heading, Align::Right),
@@ -38,23 +41,23 @@ impl Table {
         }
     }
 
-    /// Adds a row; names in it are escaped.
+    /// Adds a row; escapes the names in it.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| escape::line(&cell).into_owned()).collect());
     }
 
-    /// Whether there is no row.
+    /// Returns true if the table has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Says which columns go first where the screen is too narrow for all, and which may be shortened before that.
+    /// Sets the columns that a narrow screen drops first, and the columns that it shortens before that.
     pub fn give_way(mut self, first_to_go: &[&'static str], shortened: &[&'static str]) -> Table {
         (self.first_to_go, self.shortened) = (first_to_go.to_vec(), shortened.to_vec());
         self
     }
 
-    /// The table as a screen shows it: no line is wider.
+    /// Returns the table as text in which no line is wider than the screen.
     pub fn text(&self, screen: Screen) -> String {
         let fit = self.fit(screen.width());
         let mut text = String::new();
@@ -87,7 +90,7 @@ impl Table {
         format!("{}\n", line.trim_end())
     }
 
-    /// The widths of the columns; none: the column is left out.
+    /// Returns the widths of the columns; `None` stands for a dropped column.
     fn fit(&self, width: Option<usize>) -> Fit {
         let full = self.widths();
         let mut fit: Fit = full.iter().copied().map(Some).collect();
@@ -108,7 +111,7 @@ impl Table {
         }
         self.shorten_to(limit, &mut fit, LEAST_HEADING);
         while total(&fit) > limit && fit.iter().flatten().count() > 1 {
-            // What was named least important is gone: the last columns go next.
+            // All columns of `first_to_go` are dropped, so the last columns follow.
             if let Some(last) = fit.iter_mut().rev().find(|kept| kept.is_some()) {
                 *last = None;
             }
@@ -119,7 +122,7 @@ impl Table {
         fit
     }
 
-    /// Takes from the widest of the columns that may be shortened.
+    /// Shortens columns, the widest first, until the table fits or all are at `least`.
     fn shorten_to(&self, limit: usize, fit: &mut Fit, least: usize) {
         let may: Vec<usize> = (0..fit.len()).filter(|at| self.shortened.contains(&self.columns[*at].0)).collect();
         while total(fit) > limit {
@@ -136,21 +139,21 @@ impl Table {
     }
 }
 
-/// Of each column its width, if it is shown.
+/// Width of each column, in characters; `None` stands for a dropped column.
 type Fit = Vec<Option<usize>>;
 
-/// A name that is shortened keeps so many characters, as long as there are columns that can go instead.
+/// Minimum width of a shortened name, in characters, while other columns can be dropped instead.
 const LEAST_NAME: usize = 12;
 
-/// No column is narrower while it is shown, as long as it may be shortened at all.
+/// Minimum width of a column that may be shortened, in characters.
 const LEAST_HEADING: usize = 4;
 
-/// The width of a line.
+/// Returns the width of a line, in characters.
 fn total(fit: &Fit) -> usize {
     fit.iter().flatten().map(|width| width + 2).sum::<usize>().saturating_sub(2)
 }
 
-/// A text without its middle where it is too long: what names differ in is mostly at an end.
+/// Removes the middle of a text that is too long: names mostly differ at an end.
 fn shorten(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
@@ -163,7 +166,7 @@ fn shorten(text: &str, width: usize) -> String {
     format!("{start}…{end}").chars().take(width).collect()
 }
 
-/// How a word that says how something is stands out.
+/// Returns the emphasis of a cell that states a condition.
 fn tint(heading: &str, cell: &str) -> Option<Tint> {
     if !["STATE", "VERDICT"].contains(&heading) {
         return None;
@@ -187,7 +190,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number of bytes: `12 B`, `3.4 MB`.
+/// Formats a number of bytes: `12 B`, `3.4 MB`.
 pub fn bytes(n: u64) -> String {
     let x = n as f64;
     match n {
@@ -198,12 +201,12 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// Microseconds as milliseconds: `12.3 ms`, and of what is short enough for it more digits: `0.043 ms`.
+/// Formats microseconds as milliseconds: `12.3 ms`, and short times with more digits: `0.043 ms`.
 pub fn millis(us: u64) -> String {
     format!("{} ms", digits(us as f64 / 1e3))
 }
 
-/// One decimal; more where nothing would be left of a quantity that is not nothing.
+/// Formats a number with one decimal, or with more if a positive number would otherwise become zero.
 fn digits(x: f64) -> String {
     let of_one = |decimals: i32| 10f64.powi(-decimals);
     match (1..=3).find(|decimals| x >= of_one(*decimals)) {
@@ -215,17 +218,17 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// A rate, or a dash.
+/// Formats a rate; `None` becomes a dash.
 pub fn rate(bps: Option<u64>) -> String {
     bps.map_or_else(dash, |bps| Rate::from_bps(bps).to_string())
 }
 
-/// A share as per cent.
+/// Formats a fraction as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// A time span as people say it: `850 ms`, `42 s`, `3 min`, `5 h`, `2 d`.
+/// Formats a duration: `850 ms`, `42 s`, `3 min`, `5 h`, `2 d`.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
         0 if time.as_millis() == 0 => millis(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
@@ -237,7 +240,7 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// What stands for nothing known.
+/// Returns the mark for an unknown value.
 pub fn dash() -> String {
     "–".to_owned()
 }
@@ -267,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is not nothing is shown as more than nothing, and near what it is.
+        /// Property: a positive quantity is shown as positive, and near its value.
         #[test]
         fn no_quantity_is_rounded_to_nothing(us in 1u64..10_000_000, share in 1e-9f64..1.0, bps in 1u64..1 << 50) {
             for (text, value) in [
@@ -284,7 +287,7 @@ mod tests {
             }
         }
 
-        /// At any width no line is wider than the screen, and the first column stays.
+        /// Property: at any width no line is wider than the screen, and the first column stays.
         #[test]
         fn a_table_fits_every_screen(
             rows in prop::collection::vec(prop::collection::vec("[a-zé]{0,40}", 5), 0..6),

@@ -1,6 +1,9 @@
-//! Why a peer has no session, or less of a connection than it should: from the engine's facts to words.
+//! Diagnosis of a peer without a session or with an impaired connection.
 //!
-//! Each cause has its words in one table, [`Cause::words`]. The log, `weft status`, `weft doctor` and `--json` take them from there.
+//! This module turns the engine's facts into texts.
+//!
+//! One table, [`Cause::words`], has the texts of each cause. The log, `weft status`, `weft doctor` and `--json` use
+//! them.
 
 mod cause;
 mod tried;
@@ -14,26 +17,28 @@ use std::time::Duration;
 use weft_engine::{PathSnapshot, SessionFacts, Shown, Stranger, Unreachable};
 use weft_session::StampFault;
 
-/// A peer without a session for so long is told of.
+/// Time without a session after which a peer is reported.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Every IPv6 link carries this (RFC 8200 §5): a path below it is narrowed by something on the way.
+/// MTU that every IPv6 link must carry, in bytes (RFC 8200 §5).
+///
+/// A lower path MTU means a restriction on the path.
 pub const LEAST_MTU: u16 = 1280;
 
-/// Strangers named of a peer that may be one of them.
+/// Maximum number of strangers in a finding about a peer that may be one of them.
 const MOST_STRANGERS: usize = 2;
 
-/// What is known of this node.
+/// Facts about this node.
 pub struct Own {
-    /// Its public key.
+    /// Public key of this node.
     pub public_key: String,
-    /// The addresses of its links.
+    /// Addresses of its links.
     pub addresses: Vec<IpAddr>,
     /// Interfaces that are no links, because no route leads by them to an endpoint of any peer.
     pub without_route: Vec<String>,
 }
 
-/// What keeps a peer from its session, the likeliest first, and what else is amiss with it.
+/// Returns the causes that prevent a session with a peer, the likeliest first, and other problems.
 pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some((refused, by_peer)) = &facts.refused_stamp {
@@ -45,7 +50,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     }
     if facts.without_session.is_some() {
         let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();
-        // Who answers or calls has other troubles than silence.
+        // A peer that answers or calls is not silent, so silence is not reported as its cause.
         let is_told = facts.unreadable.is_some() || facts.endpoints.is_empty() && !showed.is_empty();
         found.extend(showed);
         found.extend(unanswered(facts, own).filter(|_| !is_told));
@@ -55,7 +60,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     found
 }
 
-/// What is amiss with the paths of a session.
+/// Returns problems of a session's paths.
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
     let small =
@@ -70,7 +75,7 @@ fn finding(cause: Cause, found: String) -> Finding {
     Finding { cause: cause.name().to_owned(), found, likely: likely.to_owned(), advice: advice.to_owned() }
 }
 
-/// What the peer itself showed by its answers.
+/// Returns a finding from authentic reactions of the peer.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
         let found = format!("answers from {source} cannot be read with this node's keys");
@@ -81,10 +86,10 @@ fn authentic(facts: &SessionFacts) -> Option<Finding> {
     Some(finding(Cause::AnswerLost, found))
 }
 
-/// Calls of strangers that may be the peer's.
+/// Returns findings about calls of strangers that may be the peer.
 fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
     let is_endpoint = |source: &SocketAddr| facts.endpoints.iter().any(|endpoint| endpoint.ip() == source.ip());
-    // A peer without an endpoint may be anywhere.
+    // A peer without an endpoint may be at any address.
     let may_be = |stranger: &&Stranger| is_endpoint(&stranger.source) || facts.endpoints.is_empty();
     let say = |stranger: &Stranger| {
         let (cause, text) = stranger_words(stranger, own);
@@ -115,7 +120,7 @@ fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
     }
 }
 
-/// What came back of handshakes that nobody answered.
+/// Returns a finding from the reactions to unanswered handshakes.
 fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     if facts.links == 0 {
         return Some(without_link(facts, own));
@@ -133,7 +138,7 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     Some(finding(groups[0].cause, texts.join("; ")))
 }
 
-/// No link is in use.
+/// Returns the finding that no link is in use.
 fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
     if own.without_route.is_empty() || facts.endpoints.is_empty() {
         return finding(Cause::NoLink, "no link is in use".to_owned());
@@ -142,14 +147,14 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
     finding(Cause::NoRoute, format!("no route leads to {endpoints} by {names}"))
 }
 
-/// Nobody can be called: this node waits.
+/// Returns the finding that this node can only wait for the peer's call.
 fn waits(own: &Own) -> Finding {
     let is_private = !own.addresses.is_empty() && own.addresses.iter().all(|address| is_private(*address));
     let cause = if is_private { Cause::NoCallBehindNat } else { Cause::NoCall };
     finding(cause, "the peer has no endpoint here, so it must call, and no handshake of it came".to_owned())
 }
 
-/// Addresses that the Internet does not route: RFC 1918, 6598, 3927, 4193, 4291 §2.5.6.
+/// Returns true if the Internet does not route the address: RFC 1918, 6598, 3927, 4193, 4291 §2.5.6.
 pub fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
@@ -160,7 +165,7 @@ pub fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// What was tried, for machines.
+/// Returns the tried pairs for the status.
 pub fn pairs(facts: &SessionFacts) -> Vec<TriedPair> {
     let pair = |tried: &weft_engine::Tried| TriedPair {
         link: tried.link.clone(),
@@ -176,7 +181,7 @@ fn name_of(why: Unreachable) -> &'static str {
     Cause::of(Some(why)).name()
 }
 
-/// A stranger, as it is shown.
+/// Returns a stranger for the status.
 pub fn stranger(stranger: &Stranger, own: &Own) -> StrangerSeen {
     let (cause, found) = stranger_words(stranger, own);
     StrangerSeen {

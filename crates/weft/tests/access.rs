@@ -1,4 +1,6 @@
-//! Unmodified clients at an edge, on a real kernel: with wg-quick(8), or with openvpn(8), they reach a host behind another site.
+//! Unmodified clients at an edge, on a real kernel.
+//!
+//! Property: with wg-quick(8), or with openvpn(8), a client reaches a host behind another site until it is removed.
 
 mod common;
 
@@ -6,7 +8,7 @@ use common::{Dir, has_tun, mode, script, stderr, stdout, weft};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// client – edge – site – host. The client and the host know no weft.
+/// Topology: client – edge – site – host. The client and the host run no weft.
 const SITES: &str = r#"
     for node in client edge site host; do ip netns add $node; ip -n $node link set lo up; done
     join() {
@@ -27,7 +29,9 @@ const SITES: &str = r#"
     for _ in $(seq 100); do ip netns exec edge ping -c1 -W1 10.9.0.2 >/dev/null && break; sleep 0.1; done
 "#;
 
-/// wireguard-go, or what the benches built of it; the kernel's own WireGuard goes first where it is there.
+/// Returns the path of wireguard-go, installed or built by the benches.
+///
+/// The tool wg-quick prefers the kernel's own WireGuard.
 fn wireguard() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let installed = std::env::split_paths(&path).map(|directory| directory.join("wireguard-go"));
@@ -131,7 +135,7 @@ fn a_client_reaches_what_is_behind_another_site_until_it_is_put_out() {
     ] {
         assert_eq!(part(&text, what), expected, "{what}\n{text}\n{log}");
     }
-    // What is under way when its sender has done is not counted.
+    // Packets still in transit when the sender ends are not counted.
     for way in ["much\n", "much-R\n"] {
         assert!(part(&text, way).parse::<u64>().is_ok_and(|bytes| bytes >= 10 << 20), "{way}{text}\n{log}");
     }

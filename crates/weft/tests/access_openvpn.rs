@@ -1,11 +1,16 @@
-//! Two unmodified OpenVPN clients of one edge, on a real kernel: what they are told, what leaves beside the tunnel, and each other.
+//! Two unmodified OpenVPN clients of one edge, on a real kernel.
+//!
+//! Properties: clients get the offered settings, no IPv6 bypasses the tunnel, and clients reach each other only where
+//! that is allowed.
 
 mod common;
 
 use common::{Dir, has_tun, script, stderr, stdout};
 use std::process::Command;
 
-/// Two clients, each with a way of its own to the edge, in both families; `2001:db8:99::1` is a host beyond it.
+/// Two clients, each with its own link to the edge, in both families.
+///
+/// `2001:db8:99::1` is a host beyond the edge.
 const NETWORK: &str = r#"
     for node in one two edge; do ip netns add $node; ip -n $node link set lo up; done
     join() { # client, network
@@ -59,7 +64,7 @@ fn part<'a>(text: &'a str, name: &str) -> &'a str {
     text.split("== ").find_map(|part| part.strip_prefix(name)?.strip_prefix('\n')).unwrap_or_default().trim()
 }
 
-/// All the logs, for a failure.
+/// Returns all logs, for a failure message.
 fn logs(dir: &Dir) -> String {
     let read = |name: &str| std::fs::read_to_string(dir.path(name)).unwrap_or_default();
     ["edge.log", "one.log", "two.log", "edge.state/openvpn/server.log"].map(read).join("\n")

@@ -1,11 +1,13 @@
-//! `weft ca`, and nodes that join by what it signs, on a real kernel.
+//! `weft ca`, and nodes that join by its certificates, on a real kernel.
 
 mod common;
 
 use common::{Dir, has_tun, mode, script, stderr, stdout, weft};
 use std::process::Output;
 
-/// A hub and two homes, each with a link to it: h – a, h – b. The homes' sites are 192.168.2.0/24 and 192.168.3.0/24.
+/// A hub and two homes, each linked to the hub: h – a, h – b.
+///
+/// The homes' sites are 192.168.2.0/24 and 192.168.3.0/24.
 const STAR: &str = r#"
     for node in h a b; do ip netns add $node; done
     join() {
@@ -42,7 +44,7 @@ fn sign(dir: &Dir, name: &str, key: &str, rest: &[&str], file: &str) {
     done(ca(dir, &[&args, rest].concat()));
 }
 
-/// Keys, certificates and configurations of the three; gives the homes' public keys.
+/// Writes keys, certificates and configurations of the three nodes; returns the homes' public keys.
 fn star(dir: &Dir) -> [String; 2] {
     let root = done(ca(dir, &["init", "--out", "@ca"]));
     let hub = dir.key("h.key");

@@ -1,4 +1,4 @@
-//! `keygen`, `pubkey` and `check` as people use them: exit status and message.
+//! `keygen`, `pubkey` and `check` as users run them: exit status and message.
 
 mod common;
 
@@ -6,7 +6,9 @@ use common::{Dir, chmod, mode, stderr, stdout, weft};
 
 const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
 
-/// Checks a configuration whose key file exists; gives exit status, standard error and its first line without the directory.
+/// Checks a configuration whose key file exists.
+///
+/// Returns the exit status, and standard error without the directory's name.
 fn check(text: &str) -> (i32, String) {
     let dir = Dir::new();
     dir.key("weft.key");
@@ -225,7 +227,7 @@ fn peers_can_override_the_policy() {
     );
 }
 
-/// A configuration with a peer `hub` and this VPN.
+/// Returns a configuration with a peer `hub` and this VPN.
 fn with_vpn(vpn: &str) -> String {
     with_peer(&format!("[[vpn]]\nid = 7\nname = \"blue\"\n{vpn}\n"))
 }
@@ -263,7 +265,7 @@ fn every_queue_loop_and_promise_has_its_key() {
             }
         }
     }
-    // Twenty leased lines in all.
+    // The sum of the leased lines is exactly the leasable 20 Mbit/s.
     let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"20 Mbit/s\"\n{}", all.join("\n"))));
     assert_eq!((status, message.as_str()), (0, ""));
 }
@@ -461,12 +463,12 @@ fn exit_status_tells_usage_and_absence() {
     assert!(stderr(&out).contains("LINK=WEIGHT"), "{}", stderr(&out));
 }
 
-/// A configuration with proxies; the peer's endpoint is 192.0.2.9.
+/// Returns a configuration with proxies; the peer's endpoint is 192.0.2.9.
 fn with_proxies(proxies: &str) -> String {
     with_peer("") + "endpoints = [\"192.0.2.9:51900\"]\n" + proxies
 }
 
-/// Whether proxies are possible here; without nft they are refused, and so they shall be.
+/// Returns true if nft is installed; without it the check must refuse proxies.
 fn has_nft() -> bool {
     let (_, message) = check(&with_proxies("[[proxy]]\n"));
     let has = !message.contains("proxies need nft");

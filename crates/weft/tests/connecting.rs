@@ -1,11 +1,13 @@
-//! A session that does not come up says why, at both ends, in the log, in `weft status` and in `weft doctor`, within 15 seconds.
+//! Property: if a session does not come up, both ends report the cause within 15 seconds.
+//!
+//! They report it in the log, in `weft status` and in `weft doctor`.
 
 mod common;
 
 use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 
-/// `both` shows what each of the two nodes says after 14 s: `NODE VIEW: line`.
+/// `both` prints the views of both nodes after 14 s: `NODE VIEW: line`.
 const BOTH: &str = r#"
     said() { sed "s/^/$1 $2: /"; }
     views() {
@@ -19,21 +21,21 @@ const BOTH: &str = r#"
     all_up() { up hub; up home; both; }
 "#;
 
-/// What both nodes of a case say.
+/// Output of both nodes in a case.
 struct Said {
     text: String,
     show: String,
 }
 
 impl Said {
-    /// Whether a node says all of these words in one line of a view.
+    /// Returns true if one line of a node's view contains all of these words.
     fn says(&self, node: &str, view: &str, words: &[&str]) -> bool {
         let start = format!("{node} {view}: ");
         let mut lines = self.text.lines().filter_map(|line| line.strip_prefix(&start));
         lines.any(|line| words.iter().all(|word| line.contains(word)))
     }
 
-    /// All views of a node name a cause by these words.
+    /// Asserts that all views of a node name a cause with these words.
     fn name(&self, node: &str, cause: &str, words: &[&str]) {
         for view in ["log", "status", "doctor"] {
             assert!(self.says(node, view, words), "{node} {view} lacks {words:?}:\n{}", self.show);
@@ -50,7 +52,7 @@ impl Said {
     }
 }
 
-/// Runs commands where `home` and `hub` are configured; `change` may change the files before.
+/// Runs commands with configured `home` and `hub`; `change` may change their files first.
 fn case(change: impl FnOnce(&Dir), commands: &str) -> Option<Said> {
     if !has_tun() {
         return None;
@@ -64,7 +66,7 @@ fn case(change: impl FnOnce(&Dir), commands: &str) -> Option<Said> {
     Some(Said { text, show })
 }
 
-/// Changes text in a file.
+/// Replaces text in a file.
 fn edit(dir: &Dir, file: &str, from: &str, to: &str) {
     let text = fs::read_to_string(dir.path(file)).unwrap();
     assert!(text.contains(from), "{text}");
@@ -211,7 +213,9 @@ fn a_session_that_is_well_has_nothing_to_tell() {
     }
 }
 
-/// A library that moves the wall clock of the programs that load it by `SHIFT` seconds; `None` without a C compiler.
+/// Builds a library that shifts the wall clock of programs that load it by `SHIFT` seconds.
+///
+/// Returns `None` without a C compiler.
 fn shifted_clock(dir: &Dir) -> Option<()> {
     let source = dir.write(
         "shift.c",
@@ -234,7 +238,7 @@ fn shifted_clock(dir: &Dir) -> Option<()> {
     }
 }
 
-/// Home begins well, loses its state, and comes back with a clock that is `shift` seconds off.
+/// Starts `home`, deletes its state, and starts it again with a clock that is `shift` seconds off.
 fn with_clock(shift: i64) -> Option<Said> {
     let mut has_clock = None;
     let commands = format!(
@@ -274,7 +278,7 @@ fn a_clock_that_is_ahead() {
 
 #[test]
 fn links_without_a_route() {
-    // The kernel takes every IPv4 address to be on a device's link, and refuses an IPv6 one.
+    // The kernel takes every IPv4 address to be on the device's link, and refuses an IPv6 address without a route.
     for endpoint in ["203.0.113.77:51900", "[2001:db8:9::1]:51900"] {
         let change = |dir: &Dir| {
             edit(dir, "home.toml", "\"192.0.2.18:51900\", \"192.0.2.34:51900\"", &format!("\"{endpoint}\""));
@@ -286,7 +290,7 @@ fn links_without_a_route() {
     }
 }
 
-/// `home` calls a hub that waits behind two NATs; and, the other way about, a node behind two NATs calls.
+/// `home` calls a hub behind two NATs; in the second case a node behind two NATs calls.
 const TWO_NATS: &str = r#"
     for node in home hub a b out; do ip netns add $node; ip -n $node link set lo up; done
     run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
@@ -318,7 +322,7 @@ fn a_hub_behind_two_nats_and_a_node_behind_two_nats() {
     let said = run("all_up");
     said.name("home", "not-running", &["ICMP port unreachable came back", "a NAT there does not forward the port"]);
     said.name("hub", "no-call-behind-nat", &["private addresses only", "so does each further NAT"]);
-    // The node behind the NATs calls: the session comes, and the test shows both translators.
+    // Now the node behind the NATs calls. The session comes up, and `weft doctor` reports both NATs.
     edit(&dir, "home.toml", "endpoints = [\"198.51.100.2:51900\"]", "");
     edit(&dir, "home.toml", "[node]", "[node]\nlisten = 51900");
     edit(&dir, "hub.toml", "name = \"home\"", "name = \"home\"\nendpoints = [\"203.0.113.2:51900\"]");

@@ -1,4 +1,6 @@
-//! The daemon on a real kernel, in network namespaces of its own: as root, or as anybody in a user namespace.
+//! The daemon on a real kernel, in network namespaces of its own.
+//!
+//! The tests run as root, or as any user in a user namespace.
 
 mod common;
 
@@ -84,11 +86,11 @@ fn memory_is_locked_where_all_of_it_may_be() {
     let log = fs::read_to_string(dir.path("home.log")).unwrap_or_default();
     let (text, errors) = (stdout(&out), stderr(&out));
     assert!(text.contains("with a limit: 1\n") && log.contains("memory may go to swap"), "{text}{errors}{log}");
-    // CAP_IPC_LOCK counts only outside of user namespaces.
+    // CAP_IPC_LOCK has an effect only outside of user namespaces.
     assert!(!is_root() || text.contains("may lock: 0\n") || text.contains("as root: 0\n"), "{text}{errors}{log}");
 }
 
-/// Two VPNs with the same prefixes on both sides, each in a routing table of its own.
+/// Configures two VPNs with the same prefixes at both nodes, each in a routing table of its own.
 fn two_vpns(dir: &Dir) {
     let vpns = |peer: &str, own: u8, theirs: u8, behind: [&str; 2]| {
         let vpn = |id: u8, name: &str| {
@@ -208,7 +210,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     assert!(fs::read_to_string(dir.path("vpns.txt")).unwrap().contains("hub*"));
 }
 
-/// What `GET /metrics` gave, without the head: every line of it, and that each is in Prometheus's format.
+/// Checks an answer to `GET /metrics` against Prometheus's format, and returns its lines.
 fn samples(answer: &str) -> Vec<String> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
@@ -395,7 +397,9 @@ fn the_service_manager_is_told() {
     assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
 
-/// A real TCP connection is asked for, granted what `max-rate-up` allows, and shown; its hosts see no option.
+/// Property: a real TCP connection is signalled, granted a rate within `max-rate-up`, and shown.
+///
+/// Its hosts see no option.
 #[test]
 fn a_signalled_connection_is_granted_and_shown() {
     let has_iperf = Command::new("iperf3").arg("--version").output().is_ok();

@@ -1,4 +1,6 @@
-//! A program on the overlay, `examples/drop_box.rs`, on a real kernel: what was left in the network is there after nodes have died.
+//! Property: a text stored in the network outlives the nodes that stored it.
+//!
+//! The program is `examples/drop_box.rs`, on the overlay and a real kernel.
 
 mod common;
 #[path = "../examples/drop_box.rs"]
@@ -9,7 +11,7 @@ use std::env;
 
 const NODES: u8 = 7;
 
-/// No test: what the other one starts in a namespace.
+/// Not a test: the program that the other test starts in a namespace.
 #[test]
 fn a_program() {
     if let Ok(args) = env::var("WEFT_DROP_BOX") {
@@ -18,7 +20,7 @@ fn a_program() {
     }
 }
 
-/// Writes a node's key, certificate and configuration; gives its public key.
+/// Writes a node's key, certificate and configuration; returns its public key.
 fn node(dir: &Dir, root: &str, host: u8, contacts: &str) -> String {
     let (name, key) = (format!("n{host}"), dir.key(&format!("n{host}.key")));
     let (ca, cert) = (dir.path("ca"), dir.path(&format!("{name}.cert")));

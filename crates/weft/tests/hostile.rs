@@ -1,8 +1,11 @@
-//! A million forged and replayed datagrams to a running node: silence, no growth, and its true peer is still served. And a million
-//! packets with broken options from a host behind it: no grant, and all others are still served.
+//! Properties under attack on a running node.
 //!
-//! Part of `make check`; elsewhere it is skipped, because it takes a minute. Everything happens in a network namespace of its own,
-//! in which the test runs itself again: this process is the network between two nodes, and the enemy in it.
+//! A million forged and replayed datagrams get no answer beyond cookies, its memory does not grow, and its true peer is
+//! still served. A million packets with broken options from a host behind it cause no grant, and all other packets are
+//! still forwarded.
+//!
+//! The test is part of `make check`; elsewhere it is skipped, because it takes a minute. It runs itself again in a
+//! network namespace. This process is the network between two nodes there, and the attacker in it.
 
 mod common;
 
@@ -17,21 +20,34 @@ use std::time::{Duration, Instant};
 use weft_session::{Cipher, Identity, PeerConfig, PublicKey, Sessions};
 use weft_units::{PeerId, Rng};
 
+/// Name of the test with forged datagrams.
 const FORGED: &str = "a_million_forged_datagrams_cost_nothing";
+/// Name of the test with broken options.
 const BROKEN: &str = "a_million_broken_options_grant_nothing";
-/// What the test does when it runs itself again within its namespaces.
+/// Environment variable with the test's task when it runs itself again within its namespaces.
 const SENDER: &str = "WEFT_TEST_SENDER";
+/// Number of datagrams or packets of an attack.
 const DATAGRAMS: u64 = 1_000_000;
-/// So much waits in the node's socket at most, so that the node and not the kernel is tested.
+/// Maximum backlog in the node's socket, in bytes.
+///
+/// With a larger one the kernel would drop datagrams before the node receives them.
 const BACKLOG_BYTES: u64 = 50_000;
+/// Number of datagrams between two checks of the backlog and of the answers.
 const BATCH: u64 = 32;
+/// First byte of a handshake initiation.
 const INITIATION: u8 = 0x11;
+/// First byte of a handshake response.
 const RESPONSE: u8 = 0x12;
+/// First byte of a cookie reply.
 const COOKIE_REPLY: u8 = 0x13;
+/// Maximum growth of the node's resident memory during an attack, in KiB.
 const RSS_GROWTH_KIB: i64 = 1_024;
 
+/// Address of this process toward home.
 const RELAY_TO_HOME: &str = "192.0.2.18:51900";
+/// Address of this process toward the hub.
 const RELAY_TO_HUB: &str = "192.0.2.33:51900";
+/// Address at which the hub listens.
 const HUB: &str = "192.0.2.34:51900";
 
 #[test]
@@ -55,7 +71,7 @@ fn inside_or_again(name: &str, inside: fn()) {
     inside::or_again(name, inside);
 }
 
-/// `home` and `hub` with this process between them.
+/// Topology: `home` and `hub` with this process between them.
 const TOPOLOGY: &str = "set -eu
     for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
     ip link add to-home type veth peer name link1 netns home
@@ -100,7 +116,7 @@ fn configure(dir: &Dir, more: &str) -> PublicKey {
 
 type Captured = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Passes datagrams between home and hub, and keeps the first ones that home sends.
+/// Forwards datagrams between home and hub, and captures the first ones from home.
 fn relay() -> Captured {
     let to_home = UdpSocket::bind(RELAY_TO_HOME).unwrap();
     let to_hub = UdpSocket::bind(RELAY_TO_HUB).unwrap();
@@ -123,7 +139,7 @@ fn relay() -> Captured {
     thread::spawn(move || {
         let mut buffer = [0; 65_536];
         loop {
-            // A hub that is not there yet shows as an error.
+            // If the hub is not yet running, the receive call returns an error.
             let Ok(len) = to_hub.recv(&mut buffer) else { continue };
             if let Some(home) = *home.lock().unwrap() {
                 let _ = to_home.send_to(&buffer[..len], home);
@@ -133,7 +149,7 @@ fn relay() -> Captured {
     captured
 }
 
-/// What came back to the enemy.
+/// Answers that the attacker received.
 #[derive(Default, Debug, Clone, Copy)]
 struct Replies {
     cookies: u64,
@@ -169,7 +185,7 @@ impl Enemy {
         }
     }
 
-    /// Sends `count` datagrams of one kind as fast as `hub` takes them in, and gives what came back.
+    /// Sends `count` datagrams of one kind as fast as `hub` receives them, and returns the answers.
     fn flood(&mut self, hub: &Daemon, count: u64, mut make: impl FnMut(&mut Rng, &mut Vec<u8>)) -> Replies {
         let (mut replies, mut datagram) = (Replies::default(), Vec::new());
         for number in 0..count {
@@ -190,11 +206,11 @@ impl Enemy {
     }
 }
 
-/// What the enemy has to work with.
+/// Material of the attacker.
 struct Arsenal {
     initiation: Vec<u8>,
     sealed: Vec<Vec<u8>>,
-    /// Initiations with a right MAC1 by keys the hub does not know.
+    /// Initiations with a valid MAC1, by keys that the hub does not know.
     strangers: Vec<Vec<u8>>,
 }
 
@@ -223,7 +239,9 @@ impl Arsenal {
     }
 }
 
-/// All kinds of attack, `total` datagrams in all; prints what each was answered, and gives the longest answer in bytes.
+/// Performs all kinds of attack with `total` datagrams in all.
+///
+/// Prints the answers, and returns the longest one in bytes.
 fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usize {
     let request = arsenal.initiation.len();
     let show = |kind: &str, sent: u64, r: Replies| {
@@ -248,7 +266,7 @@ fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usi
     silent("true datagrams again", sent, enemy.flood(hub, sent, |rng, out| out.extend(arsenal.any_sealed(rng))));
     let bad_tag = |rng: &mut Rng, out: &mut Vec<u8>| {
         out.extend(arsenal.any_sealed(rng));
-        // A number not seen before, so that only the tag is wrong.
+        // A number that the hub has not yet seen, so that only the tag is wrong.
         let number = rng.next_u64() as u32 % 1_000_000 + 100_000;
         out[6..10].copy_from_slice(&number.to_be_bytes());
     };
@@ -282,7 +300,8 @@ fn inside() {
     assert!(ping("400"));
     let arsenal = Arsenal::new(&captured, hub_key);
     let mut enemy = Enemy::new();
-    // For five seconds the true initiation is answered with the same response again: it might have been lost.
+    // For five seconds the hub answers the true initiation with the same response again, because the first may have
+    // been lost.
     thread::sleep(Duration::from_secs(6));
 
     println!("warm-up");
@@ -308,7 +327,7 @@ fn inside() {
     assert!(!log.contains("panicked") && !log.contains("session lost"), "{log}");
 }
 
-/// Without a key, so that any signal is looked at; whoever asks is answered.
+/// Signalling without a key, so that the node processes any signal, and answers it.
 const SIGNALLING: &str = "[signal]\nquick-start = true\n";
 
 fn inside_of_options() {
@@ -327,7 +346,8 @@ fn inside_of_options() {
         sender.args(["netns", "exec", "home"]).arg(&own).args(["--exact", BROKEN, "--nocapture"]);
         assert!(sender.env(SENDER, options).status().unwrap().success());
     };
-    // Queues and flows of a flood take their room whatever the packets say.
+    // The queues and flows of a flood take memory whatever the packets contain, so they are filled before the
+    // comparison.
     send("none");
     let (before, start) = (home.rss_kib(), Instant::now());
     send("broken");
@@ -341,16 +361,18 @@ fn inside_of_options() {
     }
     println!("home: {before} KiB after as many without options");
     assert!(home.rss_kib() - before <= 8 * RSS_GROWTH_KIB, "it grew by {} KiB", home.rss_kib() - before);
-    // Each of so many flows is a new one, and is before the next new one.
+    // Each flow of the flood is new, and is served before the next new one.
     wait_for("service of others", &dir, || ping("1"));
 }
 
-/// SYNs without options, or with some that begin as ER-SIG's or Quick-Start's do, and go on anyhow.
+/// Sends SYNs without options, or with broken ones.
+///
+/// A broken option begins like those of ER-SIG or Quick-Start and continues at random.
 fn send_syns(is_broken: bool) {
-    // SAFETY: no pointers; the call makes a new descriptor, which is nobody else's.
+    // SAFETY: the call takes no pointers; it creates a new descriptor that nothing else uses.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
     assert!(raw >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: just made; the calls used below are those of any datagram socket.
+    // SAFETY: the descriptor was just created; only calls for datagram sockets are used on it.
     let socket = unsafe { <UdpSocket as std::os::fd::FromRawFd>::from_raw_fd(raw) };
     let mut rng = Rng::new(1);
     let mut packet = Vec::new();
@@ -364,11 +386,11 @@ fn send_syns(is_broken: bool) {
         while packet.len() < options + usize::from(words) * 4 {
             packet.push(rng.next_u64() as u8);
         }
-        // By chance one in 4,096 is a signal of the version that there is, and some of those ask for a rate.
+        // By chance one in 4,096 is a signal of the present version, and some of those request a rate.
         if let Some(version) = packet.get_mut(options + 26).filter(|_| words >= 8) {
             *version |= 0x80;
         }
-        // A SYN, or what is left of one.
+        // A SYN, possibly truncated.
         let port = (1_024 + rng.below(60_000) as u16).to_be_bytes();
         packet.extend([port[0], port[1], 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
         packet.truncate(packet.len() - if rng.below(8) == 0 { rng.below(20) as usize } else { 0 });

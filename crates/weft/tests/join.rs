@@ -1,10 +1,12 @@
-//! Nodes that know one other, and find the rest of their network through it, on a real kernel.
+//! Property: nodes with one contact find the rest of their network through it, on a real kernel.
 
 mod common;
 
 use common::{Dir, has_tun, script, stderr, stdout, weft};
 
-/// Three nodes on one network: a and c know b only, b nobody. Their configurations and certificates are there.
+/// Three nodes on one network: a and c have the contact b, and b has none.
+///
+/// Their configurations and certificates exist.
 const NETWORK: &str = r#"
     ip netns add s; ip -n s link add br0 type bridge; ip -n s link set br0 up
     n=0
@@ -28,7 +30,7 @@ fn done(args: &[&str]) -> String {
     stdout(&out).trim().to_owned()
 }
 
-/// Writes a node's key, certificate and configuration; gives its public key.
+/// Writes a node's key, certificate and configuration; returns its public key.
 fn node(dir: &Dir, root: &str, name: &str, host: u8, rest: &str) -> String {
     let key = dir.key(&format!("{name}.key"));
     let (ca, cert) = (dir.path("ca"), dir.path(&format!("{name}.cert")));
@@ -44,7 +46,7 @@ fn node(dir: &Dir, root: &str, name: &str, host: u8, rest: &str) -> String {
     key
 }
 
-/// The network's files; gives b's public key.
+/// Writes the network's files; returns b's public key.
 fn network(dir: &Dir) -> String {
     let root = done(&["ca", "init", "--out", dir.path("ca").to_str().unwrap()]);
     let b = node(dir, &root, "b", 2, "");
@@ -96,7 +98,9 @@ fn two_nodes_that_know_a_third_talk_to_each_other_without_it() {
     assert!(left.contains("member, leaf") && !left.contains("10.9.0.3 "), "{all}");
 }
 
-/// a and c move behind routers of their own, which translate addresses and let in only what answers, as homes have them.
+/// Moves a and c behind routers of their own.
+///
+/// These translate addresses and admit only answers, as home routers do.
 const HOMES: &str = r#"
     for home in "a 1" "c 3"; do
         set -- $home; router=r$1

@@ -1,4 +1,6 @@
-//! What a key file is for: every reader refuses a key of another kind, and takes a file of an earlier version, which does not say.
+//! Property: every reader refuses a key of another kind.
+//!
+//! It accepts a file of an earlier version, which does not name its kind.
 
 mod common;
 
@@ -24,7 +26,7 @@ fn pubkey_of(input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// One key file of each kind.
+/// Creates one key file of each kind.
 fn kinds(dir: &Dir) -> [(&'static str, std::path::PathBuf); 3] {
     dir.key("node.key");
     assert!(weft(&["genpsk", "--out", text(&dir.path("shared.psk"))]).status.success());
@@ -32,7 +34,7 @@ fn kinds(dir: &Dir) -> [(&'static str, std::path::PathBuf); 3] {
     [("node", dir.path("node.key")), ("preshared", dir.path("shared.psk")), ("root", dir.path("ca/root.key"))]
 }
 
-/// The same file as an earlier version wrote it.
+/// Writes the same key in the format of earlier versions.
 fn without_kind(dir: &Dir, path: &Path) -> std::path::PathBuf {
     let new = fs::read_to_string(path).unwrap();
     let old = dir.write("old.key", new.rsplit(' ').next().unwrap());

@@ -1,7 +1,9 @@
-//! An authentic peer sends a running hub 100 Mbit/s of whatever it likes. A second peer keeps its goodput and its session.
+//! Property: a second peer keeps its goodput and its session beside a lying peer.
 //!
-//! The test runs itself again in namespaces of its own. This process is the lying peer there; it holds a true session key. It runs for eight
-//! seconds of each way to lie, and with `WEFT_CHECK=1` for sixty.
+//! The lying peer is authentic, and sends a running hub 100 Mbit/s of arbitrary frames.
+//!
+//! The test runs itself again in namespaces of its own. This process is the lying peer there; it has a true session
+//! key. It sends each kind of lie for eight seconds, or for sixty with `WEFT_CHECK=1`.
 
 mod common;
 #[path = "../../weft-engine/tests/lies/mod.rs"]
@@ -20,12 +22,13 @@ use weft_units::{PathId, PeerId, Rng};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::relay::{LABEL_LEN, Label, Way};
 
-/// Bytes a second, IP headers included.
+/// Rate of the lying peer, in bytes per second including IP headers.
 const LIAR_RATE: f64 = 12.5e6;
-/// IPv4 and UDP.
+/// Length of the IPv4 and UDP headers, in bytes.
 const OUTER_HEADERS: usize = 28;
-/// Least share of its goodput that the second peer keeps, and that it keeps on any machine, however busy.
+/// Fraction of its goodput that the second peer must keep.
 const LEAST_SHARE: f64 = 0.8;
+/// Fraction that the second peer must keep on any machine, however busy.
 const LEAST_SHARE_WHEN_BUSY: f64 = 0.2;
 
 #[test]
@@ -33,7 +36,7 @@ fn a_second_peer_keeps_its_goodput() {
     inside::or_again("a_second_peer_keeps_its_goodput", beside_a_liar);
 }
 
-/// A way to lie: how long the datagrams are, and which kinds are drawn.
+/// A kind of lie: the lengths of its datagrams, and its frames.
 struct Manner {
     name: &'static str,
     rooms: &'static [usize],
@@ -48,6 +51,7 @@ fn any(rng: &mut Rng) -> &'static lies::Kind {
     if rng.chance(0.5) { any_of(rng, DATA) } else { any_of(rng, CONTROL) }
 }
 
+/// The kinds of lies that the test tries.
 const MANNERS: &[Manner] = &[
     Manner { name: "of any size", rooms: &[40, 60, 100, 400, 1_000, ROOM], kinds: any },
     Manner { name: "full", rooms: &[ROOM], kinds: |rng| any_of(rng, CONTROL) },
@@ -55,7 +59,7 @@ const MANNERS: &[Manner] = &[
     Manner { name: "small units", rooms: &[80], kinds: |rng| any_of(rng, DATA) },
 ];
 
-/// A peer with a session, which says whatever it likes.
+/// A peer with a session that sends arbitrary frames.
 struct Liar {
     socket: UdpSocket,
     sessions: Sessions,
@@ -63,10 +67,11 @@ struct Liar {
     start: Instant,
 }
 
+/// Id of the hub as the lying peer's only peer.
 const TO_HUB: PeerId = PeerId(0);
 
 impl Liar {
-    /// Shakes hands with the hub.
+    /// Performs a handshake with the hub.
     fn new() -> Liar {
         let start = Instant::now();
         let now = weft_units::Instant::from_millis(1);
@@ -105,7 +110,7 @@ impl Liar {
         datagram
     }
 
-    /// What the hub says back, and which numbers it has used.
+    /// Receives the hub's datagrams, and records which packet numbers they have.
     fn listen(&mut self) {
         let mut buffer = [0; 2_048];
         while let Ok(len) = self.socket.recv(&mut buffer) {
@@ -117,12 +122,12 @@ impl Liar {
         }
     }
 
-    /// Lies for some time, and gives the bits and datagrams a second that it sent.
+    /// Sends lies for some time, and returns the bits and datagrams sent per second.
     fn lie(&mut self, manner: &Manner, time: Duration) -> [f64; 2] {
         let (start, mut sent, mut datagrams, mut paid) = (Instant::now(), 0.0, 0u64, 0.0);
         while start.elapsed() < time {
             let due = start.elapsed().as_secs_f64() * LIAR_RATE;
-            // What it had no time to send is not made up for.
+            // Datagrams that are overdue by more than 20 ms are not sent later.
             paid = f64::max(paid, due - LIAR_RATE / 50.0);
             if paid >= due {
                 thread::sleep(Duration::from_micros(200));
@@ -143,7 +148,7 @@ impl Liar {
     }
 }
 
-/// Processor seconds that a process has used, all its threads.
+/// Returns the processor time that all threads of a process have used, in seconds.
 fn cpu_of(process: &str) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -184,7 +189,7 @@ fn beside_a_liar() {
     }
     let lasted = segment.seen_by_hub("home")["established_s"].as_f64().unwrap_or(0.0);
     println!("the second peer's session lasts for {lasted} s; liar's time {:.0} s", liar.start.elapsed().as_secs_f64());
-    // Datagrams of the liar that the hub dropped because it was behind.
+    // Datagrams of the lying peer that the hub dropped because it was overloaded.
     let unserved = segment.seen_by_hub("third")["unserved_datagrams"].as_u64().unwrap_or(0);
     let log = segment.hub_log();
     println!("the hub logged {} lines; {unserved} datagrams of the liar's had no share", log.lines().count());

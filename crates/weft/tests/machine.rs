@@ -1,4 +1,6 @@
-//! What the daemon does to the machine it runs on, on a real kernel: it takes nothing that is there, and leaves nothing behind.
+//! Property: the daemon takes nothing from the machine on which it runs, and leaves nothing behind.
+//!
+//! The test runs on a real kernel.
 
 mod common;
 
@@ -9,8 +11,10 @@ use std::process::Command;
 use std::time::SystemTime;
 use weft_units::Rng;
 
-/// `home` and `hub` with a link between them. `shot FILE` writes all that `home` has of routes, rules, addresses, tables and settings, without
-/// counters and what the kernel changes by itself, and without `weft_er`, which nodes of other tests hold for the whole machine.
+/// `home` and `hub` with a link between them.
+///
+/// `shot FILE` writes all routes, rules, addresses, tables and settings of `home`. It omits counters, values that the
+/// kernel changes itself, and `weft_er`, which nodes of other tests load for the whole machine.
 const HOME_AND_HUB: &str = r#"
     for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
     ip link add link0 netns home type veth peer name link0 netns hub
@@ -43,7 +47,7 @@ fn done(args: &[&str]) -> String {
     stdout(&out).trim().to_owned()
 }
 
-/// Random, and the same again with `WEFT_TEST_SEED`.
+/// Returns a random generator; `WEFT_TEST_SEED` repeats an earlier run.
 fn rng() -> Rng {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = std::env::var("WEFT_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(now);
@@ -64,7 +68,9 @@ fn peer(name: &str, key: &str, host: u8, prefixes: &str) -> String {
     )
 }
 
-/// Writes `hub.toml`, `home.toml` with `rest` and these prefixes behind the hub, and `plain.toml`, home with nothing of it.
+/// Writes the configurations `hub.toml`, `home.toml` and `plain.toml`.
+///
+/// `home.toml` has `rest` and these prefixes behind the hub. `plain.toml` is a home without them.
 fn home_and_hub(dir: &Dir, prefixes: &str, rest: &str) {
     let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
     dir.write("hub.toml", &node("hub", 2, &peer("home", &home, 1, "\"10.9.0.1/32\"")));
@@ -72,7 +78,7 @@ fn home_and_hub(dir: &Dir, prefixes: &str, rest: &str) {
     dir.write("plain.toml", &node("home", 1, &peer("hub", &hub, 2, "\"10.9.0.2/32\"")));
 }
 
-/// Something of all that the daemon changes on a machine.
+/// Returns a configuration that makes the daemon change every part of a machine that it can change.
 fn everything() -> String {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     let mut text = "[[vpn]]\nid = 1\nname = \"red\"\ndevice = \"red0\"\ntable = 1001\naddress = [\"10.1.0.1/32\", \"fd00:a::1/128\"]\n\
@@ -145,7 +151,7 @@ EOF
     assert!(text.contains("== end") && !text.contains("not logged"), "{all}");
 }
 
-/// A prefix of this family and length within the first 24 bits, where all that is drawn meets.
+/// Draws a prefix of this family and length; few bits vary, so that drawn prefixes overlap.
 fn draw(rng: &mut Rng, ipv6: bool, length: u8) -> (IpAddr, u8) {
     let bits = rng.next_u64() as u32 & 0x00ff_ffff;
     let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
@@ -156,7 +162,7 @@ fn draw(rng: &mut Rng, ipv6: bool, length: u8) -> (IpAddr, u8) {
     }
 }
 
-/// The first bits of an address.
+/// Returns the first 32 bits of an address.
 fn bits(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(address) => address.to_bits(),
@@ -168,7 +174,9 @@ fn written((address, length): (IpAddr, u8)) -> String {
     format!("{address}/{length}")
 }
 
-/// The prefix that holds an address and is longest; of equals the machine's own.
+/// Returns the device of the longest prefix that contains an address.
+///
+/// Between equals the machine's own wins.
 fn longest(address: IpAddr, machine: &[(IpAddr, u8)], tunnel: &[(IpAddr, u8)]) -> &'static str {
     let holds = |(network, length): &&(IpAddr, u8)| {
         let apart = bits(*network) ^ bits(address);
@@ -200,7 +208,7 @@ fn the_longest_prefix_wins_wherever_it_is_and_the_machines_own_between_equals() 
                 .collect();
             let default = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
             prefixes.extend(rng.chance(0.7).then_some((default, 0)));
-            // Some are on both sides.
+            // Some prefixes are on both sides.
             if let Some([machine, _]) = all.get(&ipv6) {
                 prefixes.extend(machine.iter().take(3));
             }
@@ -240,7 +248,7 @@ fn the_longest_prefix_wins_wherever_it_is_and_the_machines_own_between_equals() 
     assert_eq!(gets.len(), asked.len(), "{state}");
     for ((address, expected), got) in asked.iter().zip(gets) {
         let device = got.split_whitespace().skip_while(|word| *word != "dev").nth(1);
-        // Where neither side has a route there is none.
+        // If neither side has a route, the lookup fails.
         let is_none = got.contains("unreachable") && *expected == "link0";
         assert!(device == Some(*expected) || is_none, "{address}: {got}, expected {expected}\n{state}");
     }
@@ -277,9 +285,11 @@ fn routes_of_others_stay_and_are_told() {
     assert!(log.contains("10.65.0.0/16: table 777 has a route of somebody else"), "{all}");
 }
 
-/// The hub h has a LAN; sites join it by certificate. `lost` says how many pings from the hub to a host of the LAN were not answered.
+/// The hub h has a LAN, and sites join it by certificate.
+///
+/// `lost` prints the number of unanswered pings from the hub to a LAN host.
 fn sites(names: &[String], lan: [(IpAddr, u8); 2]) -> String {
-    // In the upper half, so that a claim inside the LAN does not hold them.
+    // Hosts are in the upper half of the LAN, so that a claim inside the LAN does not contain them.
     let host = |(network, length): (IpAddr, u8), host: u32| match network {
         IpAddr::V4(network) => {
             format!("{}/{length}", Ipv4Addr::from_bits(network.to_bits() + (1 << (31 - length)) + host))
@@ -325,7 +335,7 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
         return;
     }
     let (dir, mut rng) = (Dir::new(), rng());
-    // One LAN of each family, and claims that are equal, cover it, lie inside and lie apart.
+    // One LAN per family, and claims that equal it, cover it, lie inside it or lie apart from it.
     let lan = [false, true].map(|ipv6| {
         let length = 16 + rng.below(8) as u8;
         draw(&mut rng, ipv6, length)
@@ -341,11 +351,12 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
             "cover" => trimmed(network, 13 + rng.below(u64::from(length) - 13) as u8),
             "inside" => (network, length + 1 + rng.below(8) as u8),
             "apart" => flipped(network, length, 14 + rng.below(u64::from(length) - 13) as u8),
-            // Where the paths of all sites lead to.
+            // This claim covers the network through which all sites reach the hub.
             _ => trimmed(IpAddr::from([192, 0, 2, 0]), 20 + rng.below(5) as u8),
         };
         let (host, key) = (n as u8 + 2, dir.key(&format!("{kind}.key")));
-        // Who signs knows of no other claim, so that all are made.
+        // Each certificate comes from a copy of the root key's directory without the other claims, so that `weft ca`
+        // signs them all.
         let (ca, cert) = (dir.path(&format!("ca-{kind}")), dir.path(&format!("{kind}.cert")));
         assert!(Command::new("cp").arg("-a").args([dir.path("ca"), ca.clone()]).status().unwrap().success());
         let (ca, cert, own) = (ca.to_str().unwrap(), cert.to_str().unwrap(), format!("10.9.0.{host}/32"));
@@ -393,7 +404,7 @@ fn trimmed(network: IpAddr, length: u8) -> (IpAddr, u8) {
     (of_bits(network, bits(network) & mask(length)), length)
 }
 
-/// A network as long as another, and apart from it in one bit.
+/// Returns a network of the same length that differs in one bit.
 fn flipped(network: IpAddr, length: u8, bit: u8) -> (IpAddr, u8) {
     (of_bits(network, bits(network) ^ 1 << (32 - u32::from(bit))), length)
 }

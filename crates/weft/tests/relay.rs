@@ -1,4 +1,6 @@
-//! Relays on a real kernel: four daemons in a diamond, whose ends reach each other over the two in the middle only.
+//! Relays on a real kernel: four daemons in a diamond.
+//!
+//! The ends reach each other only over the two nodes in the middle.
 
 mod common;
 

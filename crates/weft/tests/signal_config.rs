@@ -1,4 +1,4 @@
-//! `[signal]`: what `weft check` says of it.
+//! `weft check` of `[signal]`.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Dir, chmod, stderr, weft};
 
 const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
 
-/// Exit status and message for a configuration with this signalling; line 6 is the first of it.
+/// Returns exit status and message for a configuration with this signalling, which begins at line 6.
 fn check(dir: &Dir, signal: &str) -> (i32, String) {
     let text = format!(
         "[node]\nkey = \"weft.key\"\nlisten = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n{signal}\n\

@@ -1,4 +1,4 @@
-//! The file of `weft signal`: what is said of it.
+//! Checks of the configuration of `weft signal`.
 
 mod common;
 

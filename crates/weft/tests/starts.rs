@@ -1,4 +1,6 @@
-//! Starts, reloads and checks say what is: a port that is taken, a configuration that is refused, one message for one mistake.
+//! Properties of starts, reloads and checks.
+//!
+//! Each reports a port in use or a refused configuration, with one message per mistake.
 
 mod common;
 
@@ -7,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Holds a UDP port on one device until it is ended.
+/// A program that holds a UDP port on one device until it is killed.
 const HOLDER: &str = "import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'link2')
@@ -137,7 +139,7 @@ fn the_unit_reloads_by_weft_and_is_accepted_by_systemd() {
     }
 }
 
-/// What `weft check` finds, without the lines that show the place.
+/// Returns the findings of `weft check`, without the lines that show their place.
 fn findings(dir: &Dir, text: &str) -> Vec<String> {
     let file = dir.write("weft.toml", text);
     let out = weft(&["check", file.to_str().unwrap()]);
@@ -182,7 +184,7 @@ fn one_mistake_has_one_message() {
     ];
     for listens in [true, false] {
         for (right, wrong) in mistakes {
-            // Without `listen` whoever cannot be called cannot be reached.
+            // Without `listen`, a peer without endpoints is unreachable, which would be a second mistake.
             let base = if listens || right.starts_with("listen") {
                 good.clone()
             } else {

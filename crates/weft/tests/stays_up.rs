@@ -1,4 +1,6 @@
-//! What happens to a node when its log, its state or its clock fails: it serves its peers again within seconds, or says why not.
+//! Property: a node whose log, state or clock fails serves its peers again within seconds.
+//!
+//! If it cannot, it reports why not.
 
 mod common;
 
@@ -64,7 +66,9 @@ fn a_log_that_nobody_reads_holds_up_no_packet() {
     assert!(number(&ended, 3) < 5_000, "{ended}");
 }
 
-/// What the scripts below share: how old and how new state is made, and how long a session takes.
+/// Shell functions for the scripts below.
+///
+/// They create old and new state, and measure the time until a session.
 const STATE: &str = r#"
     now() { date +%s%N; }
     key() { $WEFT pubkey $1.key; }
@@ -158,7 +162,7 @@ fn a_reset_forgets_a_peers_stamps_for_those_who_may_ask() {
     for line in ["reset 0", "left: 0", "after a reset: soon, ping 0, home 0, hub 0", "unknown 1", "1", "later: 0"] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}\n{errors}");
     }
-    // Without root there is no other user here.
+    // Without root there is no other user in the namespace.
     assert!(!text.contains("somebody 0"), "{text}\n{errors}");
     assert!(errors.contains("home"), "the known peers are named: {errors}");
 }

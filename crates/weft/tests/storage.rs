@@ -1,14 +1,16 @@
-//! Whatever the disk does to the state files, while a node runs or at its start, its peers are served within five seconds.
+//! Property: despite faults of the disk with the state files, a node serves its peers within 5 s.
 //!
-//! The faults are real: a file system that fills up or becomes read-only, and system calls that the kernel's tracer makes fail, makes do
-//! nothing, or ends the process in (`strace --inject`).
+//! This holds while the node runs, and at its start.
+//!
+//! The faults are real: a file system that fills up or becomes read-only, and system calls that `strace --inject` makes
+//! fail, makes do nothing, or uses to kill the process.
 
 mod common;
 
 use common::{on_two_nodes, stderr, stdout};
 use std::process::Command;
 
-/// How a node is started, how long its session takes, and how it ends.
+/// Shell functions that start a node, measure the time until its session, and stop it.
 const SERVED: &str = r#"
     now() { date +%s%N; }
     # Starts home under `$1`, a fault or nothing, and says whether the hub is reached in time.
@@ -127,7 +129,7 @@ fn a_disk_that_fills_up_or_becomes_read_only_costs_no_session() {
 
 #[test]
 fn files_cut_anywhere_or_with_garbage_anywhere_cost_no_session() {
-    // Each round damages both nodes' files, whole ones from the round before.
+    // Each round damages both nodes' files, which the round before has left intact.
     let Some((_dir, out)) = on_two_nodes(&[SERVED, r#"
         RANDOM=28
         garbage() { for _ in 1 2 3; do head -c 1 /dev/urandom | dd of=$1 bs=1 seek=$((RANDOM % $(stat -c %s $1))) conv=notrunc status=none; done; }

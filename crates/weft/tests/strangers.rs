@@ -1,8 +1,9 @@
-//! Strangers send a running hub and a running site 10,000 datagrams a second each of whatever needs no key. Their disks and logs stay small, and
-//! the flow between them goes on.
+//! Property: strangers fill neither disk nor log of two nodes, and do not stop their flow.
 //!
-//! The test runs itself again in namespaces of its own. This process is the strangers there, for ten seconds, and with `WEFT_CHECK=1` for
-//! ten minutes: then the goodput is judged, too.
+//! They send 10,000 datagrams a second each to a hub and to a site.
+//!
+//! The datagrams are of all kinds that need no key. The test runs itself again in namespaces of its own. This process
+//! is the strangers there, for ten seconds, or for ten minutes with `WEFT_CHECK=1`; only then it judges the goodput.
 
 mod common;
 
@@ -17,12 +18,13 @@ use std::time::{Duration, Instant};
 use weft_session::{Cipher, Identity, PeerConfig, Sessions};
 use weft_units::{PeerId, Rng};
 
-/// Datagrams a second to each node.
+/// Datagrams per second to each node.
 const RATE: u64 = 10_000;
-/// The most that disks and logs may take in, in bytes.
+/// Maximum growth of disks and logs, in bytes.
 const MOST_WRITTEN: u64 = 10_000_000;
+/// Minimum goodput of the flow among strangers, as a fraction of that without them.
 const LEAST_SHARE: f64 = 0.95;
-/// Strangers with a key of their own who know the hub's.
+/// Number of strangers with a key of their own who know the hub's key.
 const STRANGERS: u64 = 500;
 
 #[test]
@@ -56,7 +58,7 @@ fn among_strangers() {
     assert!(!long || share >= LEAST_SHARE, "{share}");
 }
 
-/// Bytes of all files: keys, configuration, logs and state.
+/// Returns the bytes of all files: keys, configuration, logs and state.
 fn written(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().flatten();
     entries
@@ -64,7 +66,7 @@ fn written(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Where the site receives: the port is any.
+/// Returns the address at which the site receives; its port is any.
 fn port_of(home: &Daemon) -> SocketAddr {
     let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", home.id())).unwrap();
     let table = ["udp", "udp6"].map(table).join("\n");
@@ -73,11 +75,11 @@ fn port_of(home: &Daemon) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 35], *ports.first().expect("a UDP socket")))
 }
 
-/// Those who send to one node.
+/// The strangers that send to one node.
 struct Strangers {
     socket: UdpSocket,
     rng: Rng,
-    /// True to the form, with a right MAC1, by keys the node does not know.
+    /// Well-formed initiations with a valid MAC1, by keys that the node does not know.
     initiations: Vec<Vec<u8>>,
 }
 
@@ -101,7 +103,10 @@ impl Strangers {
         Strangers { socket, rng: Rng::new(node as u64), initiations: (0..STRANGERS).map(initiation).collect() }
     }
 
-    /// A well-formed initiation, one with a changed byte, noise, or noise that begins as a datagram of a session does.
+    /// Sends a datagram of a stranger.
+    ///
+    /// It is a well-formed initiation, one with a changed byte, noise, or noise that begins like a datagram of a
+    /// session.
     fn send(&mut self) {
         let rng = &mut self.rng;
         let mut datagram = self.initiations[rng.below(STRANGERS) as usize].clone();
@@ -123,12 +128,12 @@ impl Strangers {
     }
 }
 
-/// Sends at the rate for some time; gives how many were sent to each.
+/// Sends at the rate for some time; returns the number of datagrams to each node.
 fn send_for(time: Duration, strangers: &mut [Strangers; 2]) -> u64 {
     let (start, mut sent) = (Instant::now(), 0);
     while start.elapsed() < time {
         let due = (start.elapsed().as_secs_f64() * RATE as f64) as u64;
-        // What there was no time to send is not made up for at once.
+        // Overdue datagrams are sent at most 10 ms worth at once.
         for _ in 0..(due - sent).min(RATE / 100) {
             strangers.iter_mut().for_each(Strangers::send);
             sent += 1;

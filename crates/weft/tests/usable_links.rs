@@ -1,4 +1,4 @@
-//! Which interfaces become links, on a real kernel: those that lead to an endpoint, and no others.
+//! Property: exactly those interfaces become links that lead to an endpoint, on a real kernel.
 
 mod common;
 
@@ -6,8 +6,12 @@ use common::{Dir, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 use weft_units::Rng;
 
-/// A router `home` with a LAN bridge, a bridge without members' traffic as Docker makes one, a plain tunnel, and three uplinks to three
-/// networks of their own, behind which `hub` is reached at one address. Beside `home`, another weft has a tunnel with a default route.
+/// A router `home` with three uplinks to networks of their own.
+///
+/// Through each of them it reaches `hub` at one address.
+///
+/// It also has a LAN bridge, a bridge as Docker makes it, without traffic, and a plain tunnel. Beside `home`, another
+/// weft has a tunnel with a default route.
 const ROUTER: &str = r#"
     ip netns add home; ip netns add hub; ip netns add lan; ip netns add docker
     on() { ip netns exec "$@"; }
@@ -35,7 +39,7 @@ const ROUTER: &str = r#"
     eventually() { for _ in $(seq 80); do [ "$($1)" = "$2" ] && return; sleep 0.1; done; echo "$1: $($1) instead of $2"; }
 "#;
 
-/// Counts what an interface carries that is weft's or asks for the hub, until it is ended.
+/// Counts an interface's packets that are weft's or that ask for the hub's address, until it is killed.
 const CAPTURE: &str = r#"
 import socket, sys, signal
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -105,7 +109,7 @@ fn a_router_uses_its_uplinks_and_says_nothing_elsewhere() {
     "#) else {
         return;
     };
-    // The node is asked before it has its socket, too.
+    // The script queries the node before its socket exists, too.
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("weft: no node is running")).collect();
     assert_eq!(
         lines,

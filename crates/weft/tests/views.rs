@@ -1,4 +1,4 @@
-//! What a running node shows, on a real kernel: whatever is asked for is there.
+//! Property: the views of a running node show everything that they promise, on a real kernel.
 
 mod common;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Output;
 
-/// The two nodes with links of other names at the hub, up and settled.
+/// The two nodes, running and settled; the hub's links have other names than home's.
 const UP: &str = r#"
     for i in 1 2; do
         ip -n hub link set link$i down; ip -n hub link set link$i name wan$i; ip -n hub link set wan$i up
@@ -62,7 +62,7 @@ fn links_rates_and_prefixes_are_shown() {
         let status = json(&dir, node);
         status["peers"][0]["paths"].as_array().unwrap().iter().filter_map(|path| path[key].as_u64()).sum()
     };
-    // A hundred packets a second of 1,028 bytes, both ways: 0.82 Mbit/s, and what weft adds.
+    // A hundred packets a second of 1,028 bytes, both ways, are 0.82 Mbit/s, plus weft's overhead.
     for (node, key) in [("hub.json", "receiving_bps"), ("home.json", "receiving_bps"), ("home.json", "sending_bps")] {
         let bps = sum(node, key);
         assert!((200_000..1_400_000).contains(&bps), "{node} {key}: {bps}");
@@ -181,7 +181,7 @@ fn watching_ends_with_q_and_with_control_c_and_leaves_the_terminal_as_it_was() {
     assert!(screen.contains("\u{1b}[1mPATH\u{1b}[0m") && screen.contains("q: end"), "{screen:?}");
 }
 
-/// A line without colours and other control sequences.
+/// Returns a line without colours and other control sequences.
 fn plain(line: &str) -> String {
     let mut is_code = false;
     let shown = |c: &char| {

@@ -1,4 +1,7 @@
-//! `[access]`: where unmodified WireGuard clients come in, and with `[access.openvpn]` OpenVPN's.
+//! Parsing of `[access]` (WireGuard clients) and `[access.openvpn]` (OpenVPN clients).
+//!
+//! This module also computes what an edge offers its clients: the prefixes that they send to it, and name servers.
+//! Clients are hosts without weft.
 
 use super::parse::interface_name;
 use super::read::{At, Section};
@@ -8,53 +11,53 @@ use std::iter;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
 
-/// `[access]`
+/// `[access]`: settings for clients of WireGuard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// UDP port.
+    /// UDP port that WireGuard clients send to.
     pub listen: At<u16>,
-    /// Where clients' addresses are from.
+    /// Pool of the clients' addresses.
     pub pool: At<Pool>,
-    /// `HOST:PORT`, as clients reach this node; absent: said for each client.
+    /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
-    /// What clients send here; empty: what this node knows of.
+    /// Prefixes that clients send to this node; empty: all IPv4 prefixes in its configuration.
     pub routes: Vec<At<Prefix>>,
-    /// Servers that clients ask for names; none: those they have.
+    /// Name servers for clients; empty: clients keep theirs.
     pub dns: Vec<At<Ipv4Addr>>,
-    /// Whether clients are kept from each other.
+    /// True if clients cannot reach each other.
     pub isolate: bool,
-    /// Name of the device they come out of.
+    /// Name of the device from which the clients' packets emerge.
     pub device: String,
-    /// `[access.openvpn]`; absent: none of OpenVPN's come in.
+    /// `[access.openvpn]`; absent: no OpenVPN client is admitted.
     pub openvpn: Option<Openvpn>,
 }
 
-/// `[access.openvpn]`
+/// `[access.openvpn]`: settings for clients of OpenVPN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Openvpn {
-    /// UDP port.
+    /// UDP port that OpenVPN clients send to.
     pub listen: At<u16>,
-    /// Where clients' addresses are from.
+    /// Pool of the clients' addresses.
     pub pool: At<Pool>,
-    /// `HOST:PORT`, as clients reach this node; absent: said for each client.
+    /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
-    /// Name of the device they come out of.
+    /// Name of the device from which the clients' packets emerge.
     pub device: String,
 }
 
 impl Access {
-    /// The devices that clients come out of.
+    /// Returns the names of the devices from which the clients' packets emerge.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         iter::once(self.device.as_str()).chain(self.openvpn.iter().map(|openvpn| openvpn.device.as_str()))
     }
 
-    /// All pools.
+    /// Returns the address pools of both kinds of clients.
     pub fn pools(&self) -> impl Iterator<Item = &At<Pool>> {
         iter::once(&self.pool).chain(self.openvpn.iter().map(|openvpn| &openvpn.pool))
     }
 }
 
-/// What both have.
+/// Keys that `[access]` and `[access.openvpn]` have in common.
 struct Common {
     listen: Option<At<u16>>,
     pool: Option<At<Pool>>,
@@ -62,7 +65,7 @@ struct Common {
     device: String,
 }
 
-/// IPv4 addresses for clients: the first is the edge's own.
+/// IPv4 addresses for clients; the first one is the edge's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
     network: Ipv4Addr,
@@ -70,10 +73,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Reads `10.9.128.0/24`.
+    /// Parses a pool such as `10.9.128.0/24`.
     ///
     /// # Errors
-    /// What is expected.
+    /// Returns the expected form.
     pub fn parse(text: &str) -> Result<Pool, String> {
         let given = prefix::parse(text)?;
         let trimmed = prefix::trimmed(given);
@@ -84,22 +87,22 @@ impl Pool {
         }
     }
 
-    /// The pool as a prefix.
+    /// Returns the pool as a prefix.
     pub fn prefix(&self) -> Prefix {
         Prefix { address: self.network.into(), length: self.length }
     }
 
-    /// The edge's own address in it.
+    /// Returns the edge's own address in the pool.
     pub fn edge(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.network.to_bits() + 1)
     }
 
-    /// Its mask, as older programs write a length.
+    /// Returns the netmask of the pool, which older programs expect instead of a length.
     pub fn mask(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(!(u32::MAX >> self.length))
     }
 
-    /// Those for clients, lowest first.
+    /// Returns the addresses for clients, in ascending order.
     pub fn hosts(&self) -> impl Iterator<Item = Ipv4Addr> {
         let broadcast = self.network.to_bits() + (u32::MAX >> self.length);
         (self.edge().to_bits() + 1..broadcast).map(Ipv4Addr::from_bits)
@@ -112,7 +115,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// Reads the table.
+/// Parses the table `[access]`.
 pub fn read(mut section: Section<'_, '_>) -> Option<Access> {
     let Common { listen, pool, endpoint, device } = common(&mut section, "weft-access0");
     let routes = section.list("routes", "[\"10.0.0.0/8\"]", prefix::parse).unwrap_or_default();
@@ -145,10 +148,10 @@ fn common(section: &mut Section<'_, '_>, device: &str) -> Common {
     }
 }
 
-/// Reads where an edge is reached: `HOST:PORT`.
+/// Parses the address at which clients reach an edge: `HOST:PORT`.
 ///
 /// # Errors
-/// What is expected.
+/// Returns the expected form.
 pub fn endpoint(text: &str) -> Result<String, &'static str> {
     let expected = "HOST:PORT is expected, an IPv6 address in brackets";
     let (host, port) = text.rsplit_once(':').ok_or(expected)?;
@@ -158,7 +161,7 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
     if is_bare && is_clean && has_port { Ok(text.to_owned()) } else { Err(expected) }
 }
 
-/// Reads the address of a name server that clients can reach through the edge.
+/// Parses the address of a name server that clients can reach through the edge.
 fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
     let address: IpAddr = text.parse().map_err(|_| "this is no IP address")?;
     match address {
@@ -173,22 +176,24 @@ fn is_host(address: Ipv4Addr) -> bool {
     !is_other && !address.is_unspecified()
 }
 
-/// What clients learn of their edge beside keys and addresses.
+/// Settings that a client gets from its edge beside keys and addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// What they send to it.
+    /// Prefixes that clients send to the edge.
     pub routes: Vec<Prefix>,
-    /// Servers they ask for names.
+    /// Name servers that clients use.
     pub dns: Vec<Ipv4Addr>,
 }
 
 impl Offer {
-    /// That of an edge.
+    /// Returns the offer of an edge with this configuration.
     pub fn of(config: &Config, access: &Access) -> Offer {
         Offer { routes: client_routes(config, access), dns: access.dns.iter().map(|at| at.value).collect() }
     }
 
-    /// Whether clients send all they have. Then IPv6, which the tunnel does not carry, must not go beside it.
+    /// Returns true if clients send all their IPv4 traffic to the edge.
+    ///
+    /// The tunnel carries no IPv6, so the client must then block IPv6, which would otherwise bypass the tunnel.
     pub fn takes_all(&self) -> bool {
         let is_half = |first: u8| {
             let half = Prefix { address: Ipv4Addr::new(first, 0, 0, 0).into(), length: 1 };
@@ -198,7 +203,9 @@ impl Offer {
     }
 }
 
-/// What a client shall send to the edge: what the configuration names, or the IPv4 networks it knows of.
+/// Returns the prefixes that a client sends to the edge.
+///
+/// They are those of `routes`, or else all IPv4 prefixes in this node's configuration.
 fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
         return access.routes.iter().map(|at| at.value).collect();

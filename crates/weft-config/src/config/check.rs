@@ -1,4 +1,7 @@
-//! What no single key can tell: contradictions between settings, and the files they name.
+//! Checks across several keys: contradictions between settings, and the files that settings name.
+//!
+//! These checks run after the whole file has been parsed. They report findings and change nothing but the preshared
+//! keys that they read.
 
 use super::diagnose::{Report, did_you_mean};
 use super::read::At;
@@ -8,7 +11,7 @@ use nix::net::if_::{Interface, if_nameindex};
 use weft_engine::Prefix;
 use weft_session::Identity;
 
-/// Reports everything contradictory in `config`, and gives the key it names.
+/// Reports all contradictions in `config`, and returns the private key that it names.
 pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     links(config, report);
     link_names(config, report);
@@ -58,7 +61,9 @@ fn links(config: &Config, report: &Report) {
     }
 }
 
-/// Names that neither the configuration's list nor this machine knows.
+/// Warns of names in `use`, of `[[link]]` tables and of weights that match no interface.
+///
+/// A link exists if this machine has it or `use` matches it.
 fn link_names(config: &Config, report: &Report) {
     let here: Vec<String> =
         if_nameindex().map_or_else(|_| Vec::new(), |here| here.iter().filter_map(name_of).collect());
@@ -118,7 +123,9 @@ fn peers(config: &Config, report: &Report) {
     }
 }
 
-/// Without an address of its family in the tunnel, this machine's own packets to a prefix have no source address that the peer sends back to.
+/// Warns if the tunnel has no address of a prefix's family.
+///
+/// Without one, this machine's own packets to the prefix have no source address to which the peer sends replies.
 fn inner_families(config: &Config, report: &Report) {
     if report.is_partial() {
         return;
@@ -140,7 +147,7 @@ fn inner_families(config: &Config, report: &Report) {
     }
 }
 
-/// A prefix names a network, not a host in it.
+/// Reports a prefix with host bits: a prefix names a network, not a host in it.
 pub(super) fn bits_behind_length(at: &At<Prefix>, report: &Report) {
     let value = prefix::trimmed(at.value);
     if value != at.value {

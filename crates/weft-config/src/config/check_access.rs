@@ -1,4 +1,4 @@
-//! What in the rest of the configuration contradicts `[access]`.
+//! Checks of `[access]` against the rest of the configuration and the node's certificate.
 
 use super::access::{Access, Offer};
 use super::diagnose::Report;
@@ -7,10 +7,10 @@ use super::{Config, Pool, prefix};
 use weft_engine::Prefix;
 use weft_session::Certificate;
 
-/// What the kernel says of passing packets on.
+/// File in which the kernel states if it forwards IPv4 packets.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
-/// Reports what in the rest of the configuration, and in this node's certificate, contradicts `[access]`.
+/// Reports contradictions of `[access]` with other settings and with this node's certificate.
 pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report) {
     let Some(access) = &config.access else { return };
     let mut taken: Vec<(u16, &str)> = config.node.listen.map(|port| (port, "[node]")).into_iter().collect();
@@ -43,7 +43,10 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     }
 }
 
-/// Who sends all here asks for names here, too; and what is asked must be within what is sent here.
+/// Checks the name servers for clients.
+///
+/// A client that sends all traffic to the edge needs a name server there. A name server must lie in a prefix that
+/// clients send to the edge.
 fn names(config: &Config, access: &Access, report: &Report) {
     let offer = Offer::of(config, access);
     if offer.takes_all() && offer.dns.is_empty() {
@@ -60,7 +63,7 @@ fn names(config: &Config, access: &Access, report: &Report) {
     }
 }
 
-/// Addresses for clients are nobody else's.
+/// Reports addresses of the pool that another node or VPN has as well.
 fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
     let pool = at.value.prefix();
     let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
@@ -77,7 +80,9 @@ fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
     }
 }
 
-/// Others take from this node only what its certificate says lies behind it.
+/// Warns if the certificate does not cover the pool.
+///
+/// Other nodes accept from this node only the prefixes of its certificate.
 fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Report) {
     let Some(claims) = certificate.map(Certificate::claims) else { return };
     let pool = at.value;

@@ -1,4 +1,6 @@
-//! What contradicts itself in `[[proxy]]`, or would catch the tunnel's own packets.
+//! Checks of `[[proxy]]` and `[proxies]`.
+//!
+//! They find contradictions, and rules that would divert the tunnel's own packets.
 
 use super::check::bits_behind_length;
 use super::diagnose::Report;
@@ -12,7 +14,7 @@ use weft_tcp_er::nft;
 use weft_tcp_er::proxy::permit::Permit;
 use weft_tcp_er::proxy::{Shade, shades};
 
-/// Reports everything wrong with the proxies of `config`.
+/// Reports all mistakes in the proxies of `config`.
 pub fn check(config: &Config, report: &Report) {
     rules(config, report);
     let Some(first) = config.proxies.each.first() else { return };
@@ -41,7 +43,7 @@ pub fn check(config: &Config, report: &Report) {
     }
 }
 
-/// Rules that never decide, and those that have nothing to decide about.
+/// Reports rules that never apply because earlier ones do, and rules without a proxy.
 fn rules(config: &Config, report: &Report) {
     let rules = &config.proxies.rules;
     if let Some(first) = rules.first().filter(|_| config.proxies.each.is_empty()) {
@@ -64,7 +66,7 @@ fn rules(config: &Config, report: &Report) {
     }
 }
 
-/// What decides in a rule's place, for people; `None` when it decides itself.
+/// Returns a description of the rules that apply instead of this one; `None` if this rule can apply.
 fn shadow(shades: &[Shade]) -> Option<String> {
     let numbers = shades.iter().filter_map(|shade| if let Shade::Rule(index) = shade { Some(index + 1) } else { None });
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
@@ -79,7 +81,7 @@ fn shadow(shades: &[Shade]) -> Option<String> {
     }
 }
 
-/// The prefixes a table stands for, each with the place to blame.
+/// Returns the prefixes that a `[[proxy]]` table covers, each with its place in the source.
 fn prefixes(config: &Config, proxy: &At<Proxy>) -> Vec<(Range<usize>, Prefix)> {
     match &proxy.value.to {
         Some(to) => to.iter().map(|at| (at.span.clone(), at.value)).collect(),
@@ -90,7 +92,9 @@ fn prefixes(config: &Config, proxy: &At<Proxy>) -> Vec<(Range<usize>, Prefix)> {
     }
 }
 
-/// What carries the tunnel is not to go through it.
+/// Reports a prefix that contains an endpoint of the tunnel.
+///
+/// A proxy must not divert the tunnel's own packets.
 fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report) {
     let holds = |address: IpAddr| {
         let one = Prefix { address, length: prefix::host_bits(address) };

@@ -1,4 +1,4 @@
-//! What contradicts itself in `[signal]`, and the key it names.
+//! Checks of `[signal]`: contradictions between its rules, rates beyond the capacity, and the key file.
 
 use super::check::bits_behind_length;
 use super::diagnose::Report;
@@ -8,12 +8,12 @@ use crate::keys;
 use weft_engine::Prefix;
 use weft_units::Rate;
 
-/// What there is to grant from, where the configuration says so.
+/// The configured capacity that signalling can grant from.
 #[derive(Clone, Copy)]
 pub(super) enum Carried {
-    /// By all of a node's links together.
+    /// Sum of the capacities of a node's links.
     Links(Rate),
-    /// By a host's interface, in the direction that carries less.
+    /// Capacity of a host's interface, in the slower direction.
     Interface(Rate),
 }
 
@@ -24,7 +24,7 @@ impl Carried {
         }
     }
 
-    /// Who, whose, and the setting.
+    /// Returns the words for messages: a sentence about the capacity, its owner, and the setting.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Carried::Links(_) => ("the links carry {} together", "the links'", "max-rate-up"),
@@ -33,7 +33,7 @@ impl Carried {
     }
 }
 
-/// Reports everything contradictory in the signalling of `config`, and reads its key.
+/// Reports all contradictions in the signalling of `config`, and reads its key.
 pub fn check(config: &mut Config, report: &Report) {
     let most = carried(config).map(Carried::Links);
     if let Some(signal) = &mut config.signal {
@@ -41,7 +41,7 @@ pub fn check(config: &mut Config, report: &Report) {
     }
 }
 
-/// The same of the table alone.
+/// Reports the contradictions in the table `[signal]`, and reads its key.
 pub(super) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &Report) {
     key(signal, report);
     for (at, rule) in signal.rules.iter().enumerate() {
@@ -67,7 +67,7 @@ fn key(signal: &mut Signal, report: &Report) {
     }
 }
 
-/// What all links together carry at most, where the configuration says so of each that may be used.
+/// Returns the sum of the links' capacities, if all of them are configured.
 fn carried(config: &Config) -> Option<Rate> {
     let links = config.link.iter().filter(|link| link.up && config.links.allows(&link.name.value));
     let is_known = |name: &str| config.link.iter().any(|link| link.name.value == name);
@@ -92,7 +92,10 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     }
 }
 
-/// The first rule that matches holds: one that can never be it is a mistake, one that shares flows with an earlier may be.
+/// Reports a rule whose flows an earlier rule matches.
+///
+/// The first rule that matches a flow applies to it. It is an error if a rule can never be the first, and a warning if
+/// it shares flows with an earlier rule.
 fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
     let Some((rule, earlier)) = rules.get(at).zip(rules.get(..at)) else { return };
     let name = &rule.name;

@@ -1,4 +1,4 @@
-//! What contradicts itself in and between VPNs.
+//! Checks within and between `[[vpn]]` tables.
 
 use super::check::bits_behind_length;
 use super::diagnose::{Report, did_you_mean};
@@ -11,7 +11,7 @@ use weft_core::service::Service;
 use weft_engine::Prefix;
 use weft_units::Rate;
 
-/// Reports everything contradictory in the VPNs of `config`.
+/// Reports all contradictions in the VPNs of `config`.
 pub fn check(config: &Config, report: &Report) {
     unique(config, report);
     own_addresses(config, report);
@@ -23,7 +23,7 @@ pub fn check(config: &Config, report: &Report) {
     routes(config, report);
 }
 
-/// Numbers, names and devices tell VPNs apart.
+/// Reports ids, names and devices that two VPNs share.
 fn unique(config: &Config, report: &Report) {
     let (mut ids, mut names) = (HashMap::new(), HashMap::new());
     let mut devices = HashMap::from([(config.tun.name.as_str(), "[tun]")]);
@@ -43,7 +43,9 @@ fn unique(config: &Config, report: &Report) {
     }
 }
 
-/// The kernel could not tell for which device a packet to this machine is.
+/// Reports an address of this node in two VPNs.
+///
+/// The kernel could not tell for which device a packet to it is.
 fn own_addresses(config: &Config, report: &Report) {
     let mut owners: HashMap<IpAddr, &str> = HashMap::new();
     owners.extend(config.tun.addresses.iter().map(|prefix| (prefix.address, "[tun]")));
@@ -74,7 +76,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
     }
 }
 
-/// Prefixes of a VPN do not overlap, but for default routes, which lie around all others.
+/// Reports prefixes of a VPN that overlap; a default route may contain all others.
 fn overlaps(vpn: &Vpn, report: &Report) {
     let own = vpn.prefixes.iter().map(|at| ("this node", at));
     let members = vpn.members.iter();
@@ -114,7 +116,9 @@ fn overlaps(vpn: &Vpn, report: &Report) {
     }
 }
 
-/// Leased lines fit what there is to lease toward each member; the newest is at fault.
+/// Reports leased lines that exceed the leasable capacity toward a member.
+///
+/// The error is at the last one.
 fn leases(config: &Config, report: &Report) {
     for peer in &config.peers {
         let mut sum = Rate::ZERO;
@@ -139,7 +143,7 @@ fn leases(config: &Config, report: &Report) {
     }
 }
 
-/// One table leads a prefix to one device.
+/// Reports a prefix that one routing table would lead to two devices.
 fn routes(config: &Config, report: &Report) {
     let mut owners: HashMap<(Option<u32>, IpAddr, u8), &str> = HashMap::new();
     let key = |table, prefix: Prefix| (table, prefix::trimmed(prefix).address, prefix.length);

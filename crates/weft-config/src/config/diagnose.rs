@@ -1,4 +1,7 @@
-//! What is wrong with a configuration, said with its place and the likely fix.
+//! Findings about a configuration, each with its place in the source and the likely fix.
+//!
+//! A [`Report`] collects the findings of the parser and of the checks, and prints them in the order of their places.
+//! Text of the source is escaped before it is printed.
 
 use crate::escape;
 use serde::Serialize;
@@ -6,12 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// The configuration cannot be used.
     Error,
-    /// It can be used, but it probably does not say what was meant.
+    /// The configuration can be used, but probably does not mean what its author wanted.
     Warning,
 }
 
@@ -24,33 +27,35 @@ impl Severity {
     }
 }
 
-/// A finding as a program reads it.
+/// A finding in the form that `--json` prints.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Told {
-    /// error or warning.
+    /// "error" or "warning".
     pub severity: &'static str,
-    /// Counted from 1.
+    /// Line, counted from 1.
     pub line: usize,
-    /// Counted from 1, in characters.
+    /// Column, counted from 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// The likely fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
 
-/// Where a finding is.
+/// Place of a finding in the source.
 struct Place {
-    /// Bytes before it, and before its line.
+    /// Number of bytes before the finding.
     start: usize,
+    /// Number of bytes before the finding's line.
     line_start: usize,
-    /// Its line, counted from 1, and the characters before it there.
+    /// Line of the finding, counted from 1.
     row: usize,
+    /// Number of characters before the finding in its line.
     column: usize,
 }
 
-/// One finding, at a byte range of the source.
+/// A finding at a byte range of the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Finding {
     severity: Severity,
@@ -59,7 +64,7 @@ struct Finding {
     help: Option<String>,
 }
 
-/// Collects what is wrong with one source text.
+/// All findings about one source text.
 #[derive(Debug)]
 pub struct Report {
     name: String,
@@ -69,32 +74,36 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report on `text`, which people know as `name`.
+    /// Creates an empty report on `text`, which messages call `name`.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Report {
         Report { name: name.into(), text: text.into(), findings: RefCell::default(), is_partial: Cell::default() }
     }
 
-    /// The source text.
+    /// Returns the source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Notes an error at `span`.
+    /// Adds an error at `span`.
     pub fn error(&self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
         self.add(Severity::Error, span, message.into(), help);
     }
 
-    /// Notes a warning at `span`.
+    /// Adds a warning at `span`.
     pub fn warning(&self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
         self.add(Severity::Warning, span, message.into(), help);
     }
 
-    /// What follows is found in what could be read. If something could not, it may be what seems to be absent.
+    /// Marks the end of parsing.
+    ///
+    /// After a parse error, a key that seems absent may be present but unreadable.
     pub fn end_of_reading(&self) {
         self.is_partial.set(self.count(Severity::Error) > 0);
     }
 
-    /// Whether something could be read only in part: what is absent may be there, with a mistake that is told already.
+    /// Returns true if parsing failed in part.
+    ///
+    /// A key that seems absent may then be present, with a mistake that is already reported.
     pub fn is_partial(&self) -> bool {
         self.is_partial.get()
     }
@@ -103,12 +112,12 @@ impl Report {
         self.findings.borrow_mut().push(Finding { severity, span, message, help });
     }
 
-    /// How many findings of this severity there are.
+    /// Returns the number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.borrow().iter().filter(|f| f.severity == severity).count()
     }
 
-    /// The findings in the order of their places, as a program reads them.
+    /// Returns the findings in the order of their places, in the form that `--json` prints.
     pub fn told(&self) -> Vec<Told> {
         let told = |finding: &Finding| {
             let place = self.place(finding);
@@ -163,19 +172,19 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
-/// The one of `known` that `word` was probably meant to be.
+/// Returns the entry of `known` that `word` probably stands for.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate))
-        // A slip of the finger in a short word leaves little that is alike.
+        // In a short word one typing error lowers the similarity below the limit, so one edit is accepted as well.
         .filter(|(likeness, candidate)| *likeness > 0.75 || strsim::osa_distance(&word, candidate) == 1)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean …`, when something known is near.
+/// Returns `did you mean …` if `known` has an entry similar to `word`.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, known).map(|candidate| format!("did you mean `{candidate}`?"))
 }

@@ -1,11 +1,14 @@
-//! `dscp`: code points by the names that routers know them by.
+//! Parsing of `dscp`: code points, by number or by the names that routers use.
 
 use super::diagnose::{Report, did_you_mean};
 use toml::Spanned;
 use toml::de::DeValue;
 use weft_engine::Dscp;
 
-/// Class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, 3246), VOICE-ADMIT (RFC 5865), lower effort (RFC 8622).
+/// Names of code points.
+///
+/// Sources: class selectors (RFC 2474), assured and expedited forwarding (RFC 2597, 3246), VOICE-ADMIT (RFC 5865),
+/// lower effort (RFC 8622).
 const NAMES: [(&str, u8); 23] = [
     ("cs0", 0),
     ("le", 1),
@@ -32,13 +35,13 @@ const NAMES: [(&str, u8); 23] = [
     ("cs7", 56),
 ];
 
-/// What people call a code point: its name, or its number where it has none.
+/// Returns the name of a code point, or its number if it has no name.
 pub fn name(code_point: u8) -> String {
     let known = NAMES.iter().find(|(_, value)| *value == code_point);
     known.map_or_else(|| code_point.to_string(), |(name, _)| (*name).to_owned())
 }
 
-/// A code point alone.
+/// Parses a code point; "copy" is an error.
 pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<u8> {
     match read(value, report)? {
         Dscp::Fixed(code_point) => Some(code_point),
@@ -50,7 +53,7 @@ pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> 
     }
 }
 
-/// A name, a number up to 63, or "copy".
+/// Parses a name, a number up to 63, or "copy".
 pub(super) fn read(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<Dscp> {
     if let Some(text) = value.get_ref().as_str() {
         let word = text.to_lowercase();

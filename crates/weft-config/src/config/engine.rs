@@ -1,4 +1,4 @@
-//! From a checked [`Config`] to what the engine is told.
+//! Conversion of a checked [`Config`] into the engine's configuration types.
 
 use super::Config;
 use super::read::At;
@@ -6,7 +6,7 @@ use weft_engine::{LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, S
 use weft_units::VpnId;
 
 impl Config {
-    /// The peers, in their order.
+    /// Returns the peers, in the order of the configuration.
     pub fn engine_peers(&self) -> Vec<PeerConfig> {
         let peer = |peer: &super::Peer| PeerConfig {
             name: peer.name.value.clone(),
@@ -20,7 +20,9 @@ impl Config {
         self.peers.iter().map(peer).collect()
     }
 
-    /// The VPNs, in their order; members are peers, as was checked.
+    /// Returns the VPNs, in the order of the configuration.
+    ///
+    /// The checks guarantee that each member is a peer.
     pub fn engine_vpns(&self) -> Vec<VpnConfig> {
         let member = |member: &super::Member| {
             let peer = self.peers.iter().find(|peer| peer.name.value == member.peer.value)?;
@@ -38,18 +40,18 @@ impl Config {
         self.vpns.iter().map(vpn).collect()
     }
 
-    /// The network's overlay, if this node takes part in it.
+    /// Returns the settings of the overlay, if this node takes part in it.
     pub fn engine_overlay(&self) -> Option<OverlayConfig> {
         self.network.as_ref().filter(|network| network.has_overlay()).map(super::Network::engine_overlay)
     }
 
-    /// Signalling, if it is wanted.
+    /// Returns the settings of signalling, if it is configured.
     pub fn engine_signal(&self) -> Option<SignalConfig> {
         let own = self.tun.addresses.iter().map(|prefix| prefix.address).collect();
         self.signal.as_ref().map(|signal| signal.engine(own))
     }
 
-    /// The settings of links.
+    /// Returns the settings of the links.
     pub fn engine_links(&self) -> Vec<LinkConfig> {
         let link =
             |link: &super::Link| LinkConfig { name: link.name.value.clone(), cap: link.max_rate_up, send: link.up };

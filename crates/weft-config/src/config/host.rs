@@ -1,4 +1,6 @@
-//! The configuration of a host that signals without a node: `[signal]` with the interface it is for, its rules, and `[tcp-er]`.
+//! Configuration of a host that signals without a node (`weft signal`).
+//!
+//! The file holds `[signal]` with its interface and its rules, and `[tcp-er]`.
 
 use super::check_signal::{self, Carried};
 use super::diagnose::{Report, Severity};
@@ -9,25 +11,25 @@ use std::path::Path;
 use toml::de::DeTable;
 use weft_units::{Rate, parse_rate};
 
-/// A whole configuration.
+/// A checked configuration of `weft signal`.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The interface whose packets carry signals.
+    /// Interface whose packets carry signals.
     pub interface: String,
-    /// What it carries away, IP bytes.
+    /// Capacity of the interface for sending, in IP bytes.
     pub rate: Rate,
-    /// What it brings.
+    /// Capacity of the interface for reception, in IP bytes.
     pub rate_down: Rate,
-    /// As a node's.
+    /// `[signal]`, as in a node's configuration.
     pub signal: Signal,
-    /// What this machine's sockets are granted besides.
+    /// `[tcp-er]`: rates of this machine's own sockets.
     pub tcp_er: TcpEr,
 }
 
-/// Reads and checks the configuration in `file`; with it, what there is to warn of.
+/// Reads and checks the configuration in `file`; the report holds warnings only.
 ///
 /// # Errors
-/// What is wrong with it, as text for people.
+/// Returns the mistakes as text for a reader.
 pub fn load(file: &Path) -> Result<(Host, Report), String> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
@@ -43,7 +45,7 @@ pub fn load(file: &Path) -> Result<(Host, Report), String> {
     }
 }
 
-/// Reads the report's text; a relative path of the key is relative to `directory`.
+/// Parses the report's text; a relative path of the key is relative to `directory`.
 pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
     let root = match DeTable::parse(report.text()) {
         Ok(root) => root,
@@ -81,7 +83,7 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
     Some(Host { interface, rate, rate_down: rate_down.map_or(rate, |at| at.value), signal, tcp_er })
 }
 
-/// It goes into the text of nftables' rules.
+/// Parses an interface name that can be quoted in nftables' rules.
 fn quotable(text: &str) -> Result<String, &'static str> {
     if text.contains(['"', '\\', '*']) { Err("nftables cannot name it") } else { interface_name(text) }
 }

@@ -1,4 +1,4 @@
-//! `[metrics]`: where Prometheus may ask.
+//! Parsing of `[metrics]`: the address at which Prometheus fetches metrics.
 
 use super::read::{At, Section};
 use std::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 /// An address that only this machine reaches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MetricsAddress {
-    /// On the loopback interface.
+    /// Address and port on the loopback interface.
     Loopback(SocketAddr),
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// Reads the table; a relative path of a socket is relative to `directory`.
+/// Parses the table; a relative path of a socket is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<MetricsAddress>> {
     let listen = section
         .parsed("listen", "\"127.0.0.1:9469\" or \"unix:/run/weft/metrics.sock\"", |text| address(text, directory));

@@ -1,4 +1,8 @@
-//! The configuration: one strict TOML file, every mistake told with its line, column and likely fix.
+//! The configuration: one strict TOML file.
+//!
+//! `parse` turns the TOML into a [`Config`] through the typed readers of [`read`]. The `check` modules then find
+//! contradictions between settings. Every mistake goes to a report with its line, column and likely fix; an unknown key
+//! is a mistake. A node starts only without errors.
 
 pub mod access;
 mod check;
@@ -45,34 +49,34 @@ use weft_units::Rate;
 
 names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
 
-/// Where the control socket is unless the configuration says otherwise.
+/// Default path of the control socket.
 pub const DEFAULT_SOCKET: &str = "/run/weft/control.sock";
-/// The routing table of the tunnel's routes, unless the configuration names another.
+/// Default number of the routing table for the tunnel's routes.
 pub const DEFAULT_TABLE: u32 = 51_900;
 
-/// The inner MTU.
+/// MTU of the TUN device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mtu {
-    /// What the paths in use can carry.
+    /// The largest MTU that the paths in use can carry.
     Auto,
-    /// This many bytes of inner IP packet.
+    /// A fixed MTU, in bytes of the inner IP packet.
     Fixed(u16),
 }
 
-/// `[node]`: who this node is and where it keeps things.
+/// `[node]`: the node's key, port and files.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// File of the private key.
     pub key: At<PathBuf>,
-    /// UDP port; absent: any.
+    /// UDP port; absent: the kernel chooses one.
     pub listen: Option<u16>,
-    /// Directory of what outlives the process.
+    /// Directory of the state that outlives the process.
     pub state: PathBuf,
     /// Path of the control socket.
     pub control: PathBuf,
-    /// Cipher this node proposes.
+    /// Cipher that this node proposes.
     pub cipher: Cipher,
-    /// Whether it passes datagrams on between its peers.
+    /// True if this node relays datagrams between its peers.
     pub relay: bool,
 }
 
@@ -81,44 +85,44 @@ pub struct Node {
 pub struct Tun {
     /// Name of the device.
     pub name: String,
-    /// Its addresses.
+    /// Addresses of the device.
     pub addresses: Vec<Prefix>,
-    /// Its MTU.
+    /// MTU of the device.
     pub mtu: Mtu,
-    /// Whether routes for the peers' prefixes are installed.
+    /// True if weft installs routes for the peers' prefixes.
     pub routes: bool,
-    /// The routing table they are in.
+    /// Routing table of these routes.
     pub table: u32,
 }
 
-/// `[links]`: which interfaces may carry datagrams. `*` matches any run of characters.
+/// `[links]`: the interfaces that may carry datagrams. `*` matches any run of characters.
 #[derive(Clone, Default, Debug)]
 pub struct LinkChoice {
-    /// Only these; empty: every usable one.
+    /// Patterns of `use`: only these interfaces; empty: every usable interface.
     pub only: Vec<At<String>>,
-    /// Never these.
+    /// Patterns of `ignore`: never these interfaces.
     pub ignore: Vec<At<String>>,
 }
 
 impl LinkChoice {
-    /// Whether the link called `name` may be used.
+    /// Returns true if the link called `name` may be used.
     pub fn allows(&self, name: &str) -> bool {
         let any = |patterns: &[At<String>]| patterns.iter().any(|p| matches(&p.value, name));
         (self.only.is_empty() || any(&self.only)) && !any(&self.ignore)
     }
 
-    /// Whether `use` has the very name, not only a pattern that matches it.
+    /// Returns true if `use` contains exactly this name, not only a pattern that matches it.
     pub fn names(&self, name: &str) -> bool {
         self.only.iter().any(|only| only.value == name)
     }
 
-    /// The entries of `use` that match none of these interfaces.
+    /// Returns the entries of `use` that match none of these interfaces.
     pub fn unmatched(&self, interfaces: &[&str]) -> impl Iterator<Item = &At<String>> {
         self.only.iter().filter(|only| !interfaces.iter().any(|name| matches(&only.value, name)))
     }
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any run of characters.
+/// Returns true if `name` matches `pattern`, in which `*` stands for any run of characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -133,90 +137,90 @@ fn matches(pattern: &str, name: &str) -> bool {
 pub struct Link {
     /// Name of the interface.
     pub name: At<String>,
-    /// Never send faster than this.
+    /// Maximum rate at which the node sends on this link.
     pub max_rate_up: Option<Rate>,
-    /// Whether it may be used for sending.
+    /// True if the node may send on this link.
     pub up: bool,
 }
 
 /// `[[peer]]`: an adjacent node.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Name for people.
+    /// Name of the peer, for readers of output.
     pub name: At<String>,
-    /// Its static public key.
+    /// Static public key of the peer.
     pub public_key: At<PublicKey>,
-    /// File of the secret shared with it beside the static keys.
+    /// File of the preshared key, a secret in addition to the static keys.
     pub preshared_key_file: Option<At<PathBuf>>,
-    /// That secret, once the file was read.
+    /// The preshared key, once its file has been read.
     pub preshared_key: Option<PresharedKey>,
-    /// Where it can be reached; empty: it reaches us.
+    /// Addresses at which the peer can be reached; empty: only the peer calls.
     pub endpoints: Vec<SocketAddr>,
-    /// Ways to it over relays.
+    /// Configured routes to the peer over relays.
     pub via: Vec<At<Route>>,
-    /// Inner addresses behind it, outside all `[[vpn]]`.
+    /// Inner prefixes behind the peer in the default VPN.
     pub prefixes: Vec<At<Prefix>>,
-    /// How to send to it: `[policy]` with the peer's overrides.
+    /// `[policy]` with the overrides of `[peer.policy]`.
     pub policy: Policy,
 }
 
 /// A whole configuration that passed every check.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `[node]`
+    /// `[node]`: the node's key, port and files.
     pub node: Node,
-    /// `[tun]`
+    /// `[tun]`: the network device.
     pub tun: Tun,
-    /// `[links]`
+    /// `[links]`: the interfaces that may carry datagrams.
     pub links: LinkChoice,
-    /// `[network]`: the root key whose certificates count; absent: none.
+    /// `[network]`: the root key whose certificates are accepted; absent: no certificate is accepted.
     pub network: Option<Network>,
-    /// `[access]`: where clients that are no nodes come in; absent: nowhere.
+    /// `[access]`: settings for clients that are not nodes; absent: no client is admitted.
     pub access: Option<Access>,
-    /// `[metrics]`: where Prometheus may ask; absent: nowhere.
+    /// `[metrics]`: the address of the metrics; absent: there are none.
     pub metrics: Option<At<MetricsAddress>>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
     /// `[signal]`: in-band QoS signalling; absent: none.
     pub signal: Option<Signal>,
-    /// `[[link]]`
+    /// `[[link]]`: settings of single interfaces.
     pub link: Vec<Link>,
-    /// `[policy]`: how to send to peers that say nothing else.
+    /// `[policy]`: the policy for peers without overrides.
     pub policy: Policy,
-    /// `[[peer]]`
+    /// `[[peer]]`: the adjacent nodes.
     pub peers: Vec<Peer>,
-    /// `[[vpn]]`
+    /// `[[vpn]]`: the VPNs beside the default one.
     pub vpns: Vec<Vpn>,
-    /// `[[proxy]]` and `[proxies]`
+    /// `[[proxy]]` and `[proxies]`: the TCP proxies.
     pub proxies: Proxies,
-    /// The links that weights are given to.
+    /// Links that have a weight.
     pub weighted_links: Vec<At<String>>,
 }
 
 impl Config {
-    /// The prefixes of length 0, each with the name of its peer.
+    /// Returns the prefixes of length 0, each with the name of its peer.
     pub fn default_routes(&self) -> impl Iterator<Item = (&str, weft_engine::Prefix)> {
         let of_peers = self.peers.iter().flat_map(|peer| peer.prefixes.iter().map(|at| (&*peer.name.value, at.value)));
         of_peers.filter(|(_, prefix)| prefix.length == 0)
     }
 }
 
-/// A configuration with the key it names and what there is to warn of.
+/// A configuration with the key that it names and its warnings.
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// The node's key pair.
+    /// Key pair of the node.
     pub identity: Identity,
-    /// The node's certificate, if it has one.
+    /// Certificate of the node, if it has one.
     pub certificate: Option<Certificate>,
-    /// Findings, warnings only.
+    /// Findings; all are warnings.
     pub report: Report,
 }
 
 /// Reads and checks the configuration in `file`.
 ///
 /// # Errors
-/// What is wrong with it, as text for people.
+/// Returns the mistakes as text for a reader.
 pub fn load(file: &Path) -> Result<Loaded, String> {
     match read_and_check(file)? {
         (Some((config, identity, certificate)), report) => Ok(Loaded { config, identity, certificate, report }),
@@ -224,13 +228,13 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     }
 }
 
-/// What a file holds that a node would run with, and what there is to say of it.
+/// The configuration if a node would start with it, and the findings.
 pub type Checked = (Option<(Config, Identity, Option<Certificate>)>, Report);
 
-/// As [`load`], for those who want the report in either case.
+/// Reads and checks the configuration in `file`, and returns the report in any case.
 ///
 /// # Errors
-/// Why the file cannot be read.
+/// Returns the reason why the file cannot be read.
 pub fn read_and_check(file: &Path) -> Result<Checked, String> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
@@ -258,7 +262,7 @@ pub fn read_and_check(file: &Path) -> Result<Checked, String> {
     }
 }
 
-/// The wall clock in seconds since 1970.
+/// Returns the wall clock in seconds since 1970.
 fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,6 @@
-//! `[network]`: the root key whose certificates count, this node's own, and with whom it begins to find the others.
+//! Parsing and checks of `[network]`.
+//!
+//! The table names the root key, this node's certificate, and the contacts of the overlay.
 
 use super::Config;
 use super::diagnose::Report;
@@ -12,34 +14,35 @@ use std::path::{Path, PathBuf};
 use weft_engine::{Contact, OverlayConfig, Prefix};
 use weft_session::{Certificate, CertificateError, PublicKey, RootPublicKey};
 
-/// A certificate that ends so soon is worth a warning, in seconds.
+/// Remaining validity of a certificate below which the check warns, in seconds.
 const SOON_S: u64 = 14 * DAY_S;
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
 
-/// Whom this node trusts beside the peers it was told of, and what it shows of itself.
+/// `[network]`: which certificates this node accepts, and how it takes part in the overlay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// The network's root key.
+    /// Root key of the network.
     pub root: At<RootPublicKey>,
-    /// File of this node's own certificate; absent: it shows none.
+    /// File of this node's own certificate; absent: it has none.
     pub certificate: Option<At<PathBuf>>,
-    /// Whether it takes part in the overlay; absent: if it has a certificate.
+    /// True if this node takes part in the overlay; absent: it does if it has a certificate.
     pub overlay: Option<At<bool>>,
-    /// Where it can be called.
+    /// Addresses at which other nodes can call this node.
     pub endpoints: Vec<At<SocketAddr>>,
-    /// Nodes to begin with: a key and an address of each.
+    /// First contacts in the overlay: a key and an address of each.
     pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
-    /// Addresses of the network: packets to them come here, and who owns them is looked up.
+    /// Prefixes of the network: weft takes packets to them and looks up their owner in the overlay.
     pub prefixes: Vec<At<Prefix>>,
 }
 
 impl Network {
-    /// Whether it takes part in the overlay.
+    /// Returns true if this node takes part in the overlay.
     pub fn has_overlay(&self) -> bool {
         self.overlay.as_ref().map_or(self.certificate.is_some(), |overlay| overlay.value)
     }
 
-    /// What the engine needs to know for it.
+    /// Returns the engine's settings of the overlay.
     pub fn engine_overlay(&self) -> OverlayConfig {
         let mut contacts: Vec<Contact> = Vec::new();
         for (public_key, endpoint) in self.contacts.iter().map(|at| at.value) {
@@ -52,7 +55,7 @@ impl Network {
     }
 }
 
-/// Reads the table; a relative path is relative to `directory`.
+/// Parses the table; a relative path is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let root = section.parsed("root", "what `weft ca init` prints", root_key);
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));
@@ -77,7 +80,7 @@ fn root_key(text: &str) -> Result<RootPublicKey, &'static str> {
     text.parse().map_err(|_| "a root key is 44 characters of base64")
 }
 
-/// Reports what is wrong with this node's certificate at `unix_s`, in seconds since 1970, and gives it.
+/// Checks this node's certificate at `unix_s`, in seconds since 1970, and returns it.
 pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> Option<Certificate> {
     let network = config.network.as_ref()?;
     if network.certificate.is_none() && config.node.listen.is_none() {
@@ -128,7 +131,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     Some(certificate)
 }
 
-/// Reports what makes no sense of how this node finds others.
+/// Reports contradictions in the settings of the overlay.
 fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report) {
     if let Some(overlay) = network.overlay.as_ref().filter(|at| at.value && network.certificate.is_none()) {
         let help = "name this node's `certificate`, which the other nodes want to see";

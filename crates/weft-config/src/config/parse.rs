@@ -1,4 +1,4 @@
-//! From TOML to [`Config`]: the tables and their keys.
+//! Parsing of TOML into a [`Config`]: the tables and their keys.
 
 use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
@@ -14,7 +14,9 @@ use weft_engine::{Policy, Weights};
 use weft_session::{Cipher, PublicKey};
 use weft_units::parse_rate;
 
-/// Reads the report's text; file names in it are relative to `directory`. Nothing when a table that must be there is not.
+/// Parses the report's text; file names in it are relative to `directory`.
+///
+/// Returns `None` if a required table is missing.
 pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let root = match DeTable::parse(report.text()) {
         Ok(root) => root,
@@ -133,7 +135,7 @@ fn links(mut section: Section<'_, '_>) -> LinkChoice {
     LinkChoice { only, ignore }
 }
 
-/// A link's settings, and its weight if it has one.
+/// Parses a `[[link]]` table; returns the link's settings, and its weight if it has one.
 fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     let name = section.parsed("name", "\"wwan0\"", interface_name);
     if name.is_none() && !section.has("name") {
@@ -177,7 +179,7 @@ fn peer(
     Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, via, prefixes, policy })
 }
 
-/// The number of a routing table that weft fills; the kernel fills 253 to 255.
+/// Parses the number of a routing table for weft; the kernel owns tables 253 to 255.
 pub(super) fn table(section: &mut Section<'_, '_>) -> Option<u32> {
     let At { value, span } = section.integer("table", 1..1 << 32)?;
     if (253..256).contains(&value) {
@@ -202,10 +204,10 @@ pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// What people call a node.
+/// Parses the name of a node.
 ///
 /// # Errors
-/// What is expected.
+/// Returns the expected form.
 pub fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=63 if !text.contains(char::is_whitespace) => Ok(text.to_owned()),

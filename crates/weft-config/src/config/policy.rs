@@ -1,4 +1,6 @@
-//! `[policy]` and `[peer.policy]`: how traffic is sent to a peer. Every strategy has its name here.
+//! Parsing of `[policy]` and `[peer.policy]`: how the node sends to a peer.
+//!
+//! The names of all strategies are here.
 
 use super::diagnose::Report;
 use super::dscp;
@@ -21,10 +23,12 @@ names!(AckPolicy { Filter = "filter", Pass = "pass", Condition = "condition" });
 names!(WrrOrder { Smooth = "smooth", Block = "block" });
 names!(QueueKind { FqCodel = "fq-codel", DropTail = "drop-tail" });
 
-/// The largest weight.
+/// Maximum weight of a link or a VPN.
 pub const MAX_WEIGHT: i64 = 1_000_000;
 
-/// Reads a policy table; what it leaves out is as in `base`. The link names it mentions are added to `links`.
+/// Parses a policy table; a missing key has its value from `base`.
+///
+/// Adds the names of weighted links to `links`.
 pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<String>>, report: &Report) -> Policy {
     let policy = Policy {
         schedule: section.choice("schedule").unwrap_or(base.schedule),

@@ -1,12 +1,12 @@
-//! Address prefixes such as `10.9.0.0/24`, as text.
+//! Text form of address prefixes such as `10.9.0.0/24`.
 
 use std::net::IpAddr;
 use weft_engine::Prefix;
 
-/// Reads a prefix; host bits are kept.
+/// Parses a prefix and keeps its host bits.
 ///
 /// # Errors
-/// What is expected.
+/// Returns the expected form.
 pub fn parse(text: &str) -> Result<Prefix, &'static str> {
     let (address, length) = text.split_once('/').ok_or("a prefix length is expected after the address")?;
     let address: IpAddr = address.parse().map_err(|_| "this is no IP address")?;
@@ -16,12 +16,14 @@ pub fn parse(text: &str) -> Result<Prefix, &'static str> {
     }
 }
 
-/// The prefix as it is written.
+/// Returns the prefix as text, for example `10.9.0.0/24`.
 pub fn text(prefix: Prefix) -> String {
     format!("{}/{}", prefix.address, prefix.length)
 }
 
-/// The same prefix with all host bits zero. A length beyond the address's own counts as the whole address.
+/// Returns the same prefix with all host bits zero.
+///
+/// A length beyond the address's own counts as the whole address.
 pub fn trimmed(prefix: Prefix) -> Prefix {
     let length = prefix.length.min(host_bits(prefix.address));
     let shift = u32::from(host_bits(prefix.address) - length);
@@ -32,7 +34,7 @@ pub fn trimmed(prefix: Prefix) -> Prefix {
     Prefix { address, length }
 }
 
-/// The length of a prefix that is one address.
+/// Returns the length of a prefix that contains one address: 32 or 128 bits.
 pub fn host_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -1,4 +1,6 @@
-//! `[[proxy]]`: which TCP connections go through proxies, and `[proxies]`: what holds for all of them.
+//! Parsing of `[[proxy]]` and `[proxies]`.
+//!
+//! The former selects the TCP connections that pass through proxies. The latter has settings for all proxies.
 
 use super::read::{At, Choice, Section};
 use super::{Config, prefix};
@@ -7,10 +9,11 @@ use weft_engine::Prefix;
 use weft_tcp_er::proxy::permit::{Access, Permit, Verdict};
 use weft_tcp_er::proxy::policy::{Policy, Ports, Prefix as ProxyPrefix, Rule, Side};
 
-/// Connections unless said otherwise.
+/// Default of `capacity`, in connections.
 const CAPACITY: i64 = 16_384;
+/// Maximum of `capacity`, in connections.
 const MAX_CAPACITY: i64 = 1 << 20;
-/// Congestion controls to try unless said otherwise.
+/// Default of `congestion`: the congestion controls to try, in this order.
 const CONGESTION: [&str; 2] = ["weft_er", "bbr"];
 
 impl Choice for Side {
@@ -20,31 +23,31 @@ impl Choice for Side {
 /// A `[[proxy]]` table.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Behind the peers; absent: everything behind them.
+    /// Prefixes of the servers; absent: all prefixes of the peers.
     pub to: Option<Vec<At<Prefix>>>,
     /// Ports of servers; empty: all.
     pub ports: Vec<Ports>,
-    /// Where connections are taken in.
+    /// Side of the tunnel from which the proxied connections come.
     pub side: Side,
 }
 
-/// All of them, and `[proxies]`.
+/// All `[[proxy]]` tables, and `[proxies]`.
 #[derive(Clone, Debug)]
 pub struct Proxies {
-    /// Connections at once.
+    /// Maximum number of simultaneous connections.
     pub capacity: usize,
-    /// Congestion controls for legs between proxies, the best first.
+    /// Congestion controls for connections between proxies, the best first.
     pub congestion: Vec<String>,
-    /// `[[proxies.rule]]`, in order: which connections may be made.
+    /// `[[proxies.rule]]`, in order: the connections that the proxy may make.
     pub rules: Vec<At<AccessRule>>,
-    /// The tables.
+    /// The `[[proxy]]` tables.
     pub each: Vec<At<Proxy>>,
 }
 
 /// A `[[proxies.rule]]` table.
 #[derive(Clone, Debug)]
 pub struct AccessRule {
-    /// Whether it allows or denies.
+    /// Verdict of the rule: allow or deny.
     pub verdict: Verdict,
     /// Prefixes of clients; empty: all.
     pub from: Vec<At<Prefix>>,
@@ -55,7 +58,7 @@ pub struct AccessRule {
 }
 
 impl AccessRule {
-    /// The rule as the proxy takes it.
+    /// Returns the rule in the proxy's types.
     pub fn permit(&self) -> Permit {
         let prefixes = |all: &[At<Prefix>]| all.iter().map(|at| proxy_prefix(at.value)).collect();
         Permit { verdict: self.verdict, from: prefixes(&self.from), to: prefixes(&self.to), ports: self.ports.clone() }
@@ -70,7 +73,7 @@ impl Default for Proxies {
 }
 
 impl Config {
-    /// What the proxy is told; `None` where there is none.
+    /// Returns the policy of the proxy; `None` if no proxy is configured.
     pub fn proxy_policy(&self) -> Option<Policy> {
         let Proxies { capacity, congestion, rules: _, each } = &self.proxies;
         let rules: Vec<Rule> = each.iter().map(|at| self.proxy_rule(&at.value)).collect();
@@ -78,7 +81,9 @@ impl Config {
         (!rules.is_empty()).then(|| Policy { capacity: *capacity, congestion: congestion.clone(), rules, access })
     }
 
-    /// Which connections the proxy may make: none to an endpoint that the configuration names, whatever the rules say.
+    /// Returns the connections that the proxy may make.
+    ///
+    /// It may never connect to an endpoint that the configuration names, whatever the rules allow.
     pub fn proxy_access(&self) -> Access {
         let peers = self.peers.iter().flat_map(|peer| peer.endpoints.iter().copied());
         let network = self.network.iter().flat_map(|network| {
@@ -91,7 +96,7 @@ impl Config {
         }
     }
 
-    /// A table with all that it leaves out.
+    /// Returns a `[[proxy]]` table with its defaults filled in.
     pub fn proxy_rule(&self, proxy: &Proxy) -> Rule {
         let peers = self.peers.iter().flat_map(|peer| &peer.prefixes);
         let to = match &proxy.to {
@@ -102,13 +107,13 @@ impl Config {
     }
 }
 
-/// The same prefix for the proxy.
+/// Returns the prefix in the proxy's type.
 pub fn proxy_prefix(of: Prefix) -> ProxyPrefix {
     let Prefix { address, length } = prefix::trimmed(of);
     ProxyPrefix { address, length }
 }
 
-/// Reads `[proxies]`.
+/// Parses `[proxies]`.
 pub fn read_all(mut section: Section<'_, '_>) -> Proxies {
     let capacity = section.integer("capacity", 1..MAX_CAPACITY + 1).map_or(CAPACITY, |at| at.value);
     let congestion = section.list("congestion", "[\"bbr\"]", congestion_name);
@@ -120,7 +125,7 @@ pub fn read_all(mut section: Section<'_, '_>) -> Proxies {
     Proxies { capacity: capacity as usize, congestion, rules, each: default.each }
 }
 
-/// Reads a `[[proxies.rule]]` table.
+/// Parses a `[[proxies.rule]]` table.
 fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
     const EXAMPLE: &str = "[\"10.6.0.0/16\"]";
     let span = section.span();
@@ -149,7 +154,7 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
     Some(At { value: AccessRule { verdict, from, to, ports }, span })
 }
 
-/// A prefix that says which family it means: connections to IPv4-mapped addresses are judged as IPv4.
+/// Parses a prefix that is not IPv4-mapped: the proxy matches connections to mapped addresses as IPv4.
 fn unmapped(text: &str) -> Result<Prefix, String> {
     let prefix = prefix::parse(text)?;
     match prefix.address {
@@ -162,14 +167,14 @@ fn unmapped(text: &str) -> Result<Prefix, String> {
 }
 
 fn congestion_name(text: &str) -> Result<String, &'static str> {
-    // TCP_CA_NAME_MAX is 16 with the zero behind it.
+    // The kernel's TCP_CA_NAME_MAX is 16 bytes, including the final zero.
     match text.len() {
         1..=15 if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') => Ok(text.to_owned()),
         _ => Err("a congestion control has 1 to 15 letters, digits and underscores"),
     }
 }
 
-/// Reads a `[[proxy]]` table.
+/// Parses a `[[proxy]]` table.
 pub fn read(mut section: Section<'_, '_>) -> At<Proxy> {
     let span = section.span();
     let to = section.list("to", "[\"10.9.0.0/24\"]", prefix::parse);
@@ -186,7 +191,7 @@ pub fn read(mut section: Section<'_, '_>) -> At<Proxy> {
     At { value: Proxy { to, ports, side }, span }
 }
 
-/// Numbers, and ranges as text.
+/// Parses an array of port numbers, and of ranges as text.
 fn ports(section: &mut Section<'_, '_>) -> Vec<Ports> {
     const EXAMPLE: &str = "for example ports = [80, \"5201-5210\"]";
     let Some(value) = section.value("ports") else { return Vec::new() };

@@ -1,4 +1,7 @@
-//! Reading typed values out of a spanned TOML tree; everything wrong goes to the report, nothing stops at the first error.
+//! Typed readers over a spanned TOML tree.
+//!
+//! A reader returns the value at a key, or reports a mistake and returns `None`. Parsing goes on after a mistake, so
+//! that one run reports all of them.
 
 use super::diagnose::{Report, did_you_mean, nearest};
 use std::cell::RefCell;
@@ -7,29 +10,29 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it stood.
+/// A value and its place in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Its byte range in the source.
+    /// Byte range of the value in the source.
     pub span: Range<usize>,
 }
 
 impl<T> At<T> {
-    /// The same place with what `f` makes of the value.
+    /// Applies `f` to the value and keeps its place.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
         At { value: f(self.value), span: self.span }
     }
 }
 
-/// A setting with a fixed set of values, each with its name.
+/// A setting with a fixed set of named values.
 pub trait Choice: Copy + 'static {
-    /// The names as they are written in the configuration.
+    /// The values with their names in the configuration.
     const NAMES: &'static [(&'static str, Self)];
 }
 
-/// Gives the variants of an enum their names: makes it a [`Choice`].
+/// Implements [`Choice`] for an enum by naming its variants.
 macro_rules! names {
     ($name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         impl $crate::config::read::Choice for $name {
@@ -39,7 +42,9 @@ macro_rules! names {
 }
 pub(super) use names;
 
-/// One table of the file, read key by key; [`Section::finish`] reports the keys nobody asked for.
+/// One table of the file, read key by key.
+///
+/// [`Section::finish`] reports the keys that no reader asked for.
 pub struct Section<'a, 'i> {
     name: &'static str,
     table: &'a DeTable<'i>,
@@ -50,22 +55,22 @@ pub struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    /// The table `table`, called `name` in messages.
+    /// Creates a reader of `table`, called `name` in messages.
     pub fn new(name: &'static str, table: &'a DeTable<'i>, span: Range<usize>, report: &'a Report) -> Self {
         Section { name, table, span, report, known: Vec::new(), missing: RefCell::default() }
     }
 
-    /// Where the table stands.
+    /// Returns the place of the table.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Where this key stands, or the table if the key is absent.
+    /// Returns the place of this key, or of the table if the key is absent.
     pub fn key_span(&self, key: &str) -> Range<usize> {
         self.table.keys().find(|k| k.get_ref() == key).map_or(self.span(), |k| k.span())
     }
 
-    /// Whether the key is there.
+    /// Returns true if the key is present.
     pub fn has(&self, key: &str) -> bool {
         self.table.keys().any(|k| k.get_ref() == key)
     }
@@ -75,7 +80,7 @@ impl<'a, 'i> Section<'a, 'i> {
         self.report.error(span, message, Some(help.to_owned()));
     }
 
-    /// The value of `key`, whatever its type.
+    /// Returns the value of `key`, of any type.
     pub fn value(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'i>>> {
         self.known.push(key);
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
@@ -86,7 +91,7 @@ impl<'a, 'i> Section<'a, 'i> {
         self.report.error(value.span(), format!("`{key}` must be {expected}, not {found}"), None);
     }
 
-    /// The string at `key`.
+    /// Returns the string at `key`.
     pub fn text(&mut self, key: &'static str) -> Option<At<&'a str>> {
         let value = self.value(key)?;
         let Some(text) = value.get_ref().as_str() else {
@@ -96,7 +101,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(At { value: text, span: value.span() })
     }
 
-    /// The string at `key` as `parse` understands it; `example` is shown when it does not.
+    /// Parses the string at `key` with `parse`; an error message shows `example`.
     pub fn parsed<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -107,7 +112,7 @@ impl<'a, 'i> Section<'a, 'i> {
         parse_at(self.report, key, text, example, parse)
     }
 
-    /// The boolean at `key`.
+    /// Returns the boolean at `key`.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         let value = self.value(key)?;
         let flag = value.get_ref().as_bool();
@@ -117,13 +122,13 @@ impl<'a, 'i> Section<'a, 'i> {
         flag
     }
 
-    /// The whole number at `key`, if within `range`.
+    /// Returns the integer at `key`, if it is within `range`.
     pub fn integer(&mut self, key: &'static str, range: Range<i64>) -> Option<At<i64>> {
         let value = self.value(key)?;
         integer_at(self.report, key, value, range)
     }
 
-    /// The value at `key`, one of the names of `T`.
+    /// Returns the value at `key`, one of the names of `T`.
     pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
         let text = self.text(key)?;
         let found = T::NAMES.iter().find(|(name, _)| *name == text.value).map(|(_, value)| *value);
@@ -136,7 +141,7 @@ impl<'a, 'i> Section<'a, 'i> {
         found
     }
 
-    /// The array at `key`, each string as `parse` understands it.
+    /// Parses each string of the array at `key` with `parse`.
     pub fn list<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -168,7 +173,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(items.iter().filter_map(read).collect())
     }
 
-    /// The table at `key`, to be read as `name`.
+    /// Returns a reader of the table at `key`, called `name` in messages.
     pub fn section(&mut self, key: &'static str, name: &'static str) -> Option<Section<'a, 'i>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -178,7 +183,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(Section::new(name, table, value.span(), self.report))
     }
 
-    /// The tables of the array of tables at `key`.
+    /// Returns readers of the array of tables at `key`.
     pub fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a, 'i>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(items) = value.get_ref().as_array() else {
@@ -197,7 +202,7 @@ impl<'a, 'i> Section<'a, 'i> {
             .collect()
     }
 
-    /// The whole numbers of a table whose keys are free names.
+    /// Returns the integers of a table whose keys are arbitrary names.
     pub fn numbers(&mut self, key: &'static str, range: Range<i64>) -> Option<Vec<(At<String>, i64)>> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table()?;
@@ -209,7 +214,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(table.iter().filter_map(read).collect())
     }
 
-    /// The lists of a table whose keys are free names, each string as `parse` understands it.
+    /// Returns the lists of a table whose keys are arbitrary names; `parse` parses each string.
     pub fn lists<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -229,23 +234,27 @@ impl<'a, 'i> Section<'a, 'i> {
         table.iter().filter_map(read).collect()
     }
 
-    /// Notes that `key` is missing; [`Section::finish`] says so, unless something unknown may be meant for it.
+    /// Records that `key` is missing.
+    ///
+    /// [`Section::finish`] reports it, unless an unknown key may be a misspelling of it.
     pub fn missing(&self, key: &str, help: &str) {
         self.missing.borrow_mut().push((key.to_owned(), help.to_owned()));
     }
 
-    /// Whether an unknown key may be meant for a missing one: any, or for a table one with a name like it.
+    /// Returns true if an unknown key may be a misspelling of a missing one.
+    ///
+    /// For a missing key any unknown key may be; for a missing table only one with a similar name.
     fn may_be_meant(&self, missing: &str) -> bool {
         let table = missing.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
         self.unknown().any(|at| table.is_none_or(|table| nearest(at.get_ref(), [table]).is_some()))
     }
 
-    /// The keys that were not asked for.
+    /// Returns the keys that no reader asked for.
     fn unknown(&self) -> impl Iterator<Item = &Spanned<std::borrow::Cow<'i, str>>> {
         self.table.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref()))
     }
 
-    /// Reports every key that was not asked for, and those that are missing.
+    /// Reports every unknown key and every missing key.
     pub fn finish(self) {
         let missing = self.missing.borrow();
         for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_meant(key)) {

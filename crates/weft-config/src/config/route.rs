@@ -1,4 +1,4 @@
-//! `via` in `[[peer]]`: ways to a peer over relays.
+//! Parsing and checks of `via` in `[[peer]]`: routes to a peer over relays.
 
 use super::diagnose::{Report, did_you_mean};
 use super::read::At;
@@ -6,11 +6,11 @@ use super::{Config, Peer};
 use weft_engine::MAX_RELAYS;
 use weft_session::PublicKey;
 
-/// The relays of a route, in order: peers' names, or public keys of nodes that are no peers.
+/// The relays of a route, in order: names of peers, or public keys of other nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route(Vec<String>);
 
-/// Reads `hub` or `hub > far > farther`.
+/// Parses `hub` or `hub > far > farther`.
 pub fn parse(text: &str) -> Result<Route, String> {
     let relays: Vec<String> = text.split('>').map(|relay| relay.trim().to_owned()).collect();
     if relays.iter().any(String::is_empty) {
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Route, String> {
 }
 
 impl Route {
-    /// The relays' keys; none where one of them is not known.
+    /// Returns the relays' keys; `None` if one of the names is unknown.
     pub fn keys(&self, peers: &[Peer]) -> Option<Vec<PublicKey>> {
         self.0.iter().map(|relay| key(relay, peers)).collect()
     }
@@ -34,7 +34,7 @@ fn key(relay: &str, peers: &[Peer]) -> Option<PublicKey> {
     peer.map(|peer| peer.public_key.value).or_else(|| relay.parse().ok())
 }
 
-/// Reports routes that lead nowhere or in circles. `own` is this node's key.
+/// Reports routes that contain an unknown node or a loop. `own` is this node's key.
 pub fn check(config: &Config, own: &PublicKey, report: &Report) {
     if report.is_partial() {
         return;

@@ -1,4 +1,4 @@
-//! `[signal]` and its `[[signal.rule]]` tables: in-band QoS signalling.
+//! Parsing of `[signal]` and its `[[signal.rule]]` tables: in-band QoS signalling.
 
 use super::diagnose::Report;
 use super::parse::peer_name;
@@ -23,7 +23,7 @@ enum Protocol {
 names!(Protocol { Tcp = "tcp", Udp = "udp" });
 
 impl Protocol {
-    /// IANA's number.
+    /// Returns the protocol number (IANA).
     fn number(self) -> u8 {
         match self {
             Protocol::Tcp => 6,
@@ -32,54 +32,54 @@ impl Protocol {
     }
 }
 
-/// `[signal]`.
+/// `[signal]`: settings of in-band QoS signalling.
 #[derive(Clone, Debug)]
 pub struct Signal {
-    /// File of the domain's key; without it no tag is looked at.
+    /// File of the signalling domain's key; absent: tags are not checked.
     pub key: Option<At<PathBuf>>,
-    /// The key, once the file was read.
+    /// The key, once its file has been read.
     pub secret: Option<SignalKey>,
-    /// Who says what each flow may have.
+    /// Algorithm that computes the rate granted to each flow.
     pub controller: RateController,
-    /// The part of what the paths carry that may be guaranteed, 0 to 1.
+    /// Part of the paths' capacity that may be guaranteed, 0 to 1.
     pub reservable: At<f64>,
-    /// Whether this node answers for hosts here.
+    /// True if this node answers for the hosts behind it.
     pub answers: bool,
-    /// Whether Quick-Start is granted.
+    /// True if this node grants Quick-Start requests (RFC 4782).
     pub quick_start: bool,
-    /// Whether routers that take no part are known to have room.
+    /// True if routers that take no part in signalling are known to have free capacity.
     pub plain_routers: bool,
-    /// For which flows it asks.
+    /// Flows for which this node requests rates.
     pub rules: Vec<SignalledFlows>,
 }
 
-/// `[[signal.rule]]`: flows that this node asks for. What is left out matches all.
+/// `[[signal.rule]]`: flows for which this node requests rates. A missing key matches every flow.
 #[derive(Clone, Debug)]
 pub struct SignalledFlows {
-    /// Name for people.
+    /// Name of the rule, for readers of output.
     pub name: At<String>,
-    /// Where they begin.
+    /// Prefix of the flows' source.
     pub from: Option<At<Prefix>>,
-    /// Where they lead.
+    /// Prefix of the flows' destination.
     pub to: Option<At<Prefix>>,
-    /// TCP or UDP, as a number.
+    /// Protocol number of TCP or UDP.
     pub protocol: u8,
     /// Destination ports.
     pub ports: RangeInclusive<u16>,
-    /// Code point.
+    /// DSCP code point of the flows.
     pub dscp: Option<u8>,
-    /// The most that is asked for beside what is guaranteed.
+    /// Maximum rate to request beyond the guaranteed rate.
     pub available: Option<At<Rate>>,
-    /// What is to be guaranteed.
+    /// Rate to be guaranteed.
     pub guaranteed: Option<At<Rate>>,
-    /// Whether the way back is asked for too.
+    /// True if the node requests the reverse direction as well.
     pub reverse: bool,
     /// Preemption priority.
     pub priority: u8,
 }
 
 impl Signal {
-    /// What the engine is told; `own_addresses` are this node's.
+    /// Returns the engine's settings; `own_addresses` are this node's addresses.
     pub fn engine(&self, own_addresses: Vec<IpAddr>) -> SignalConfig {
         SignalConfig {
             key: self.secret.clone(),
@@ -111,7 +111,7 @@ impl SignalledFlows {
     }
 }
 
-/// Reads the table; a relative path of the key is relative to `directory`.
+/// Parses the table; a relative path of the key is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path, report: &Report) -> Signal {
     let key = section.parsed("key", "\"signal.key\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let controller = section.choice("controller").unwrap_or(RateController::Pi);
@@ -144,7 +144,7 @@ fn rule(mut section: Section<'_, '_>, report: &Report) -> Option<SignalledFlows>
     Some(SignalledFlows { name: name?, from, to, protocol, ports, dscp, available, guaranteed, reverse, priority })
 }
 
-/// `50 %`, as a part of one.
+/// Parses a percentage such as `50 %` into a fraction from 0 to 1.
 fn percent(text: &str) -> Result<f64, &'static str> {
     let number = text.trim().strip_suffix('%').ok_or("a share is written in %")?;
     let percent: f64 = number.trim().parse().map_err(|_| "a number is expected before the %")?;
@@ -154,7 +154,7 @@ fn percent(text: &str) -> Result<f64, &'static str> {
     }
 }
 
-/// One port, or the first and the last of several.
+/// Parses one port, or a range such as `5201-5210`.
 fn ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| "ports are numbers up to 65535");
     let (first, last) = text.split_once('-').map_or_else(|| (port(text), port(text)), |(a, b)| (port(a), port(b)));

@@ -1,31 +1,31 @@
-//! `[tcp-er]`: the congestion control `weft_er`, and what sockets that choose it are granted.
+//! Parsing of `[tcp-er]`: rates for sockets that use the congestion control `weft_er`.
 
 use super::prefix;
 use super::read::{At, Section};
 use weft_engine::Prefix;
 use weft_units::{Rate, parse_rate};
 
-/// What each connection toward a destination may send.
+/// Rate of each connection toward a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// Where to.
+    /// Prefix of the destination.
     pub to: At<Prefix>,
-    /// IP bytes.
+    /// Rate, in IP bytes.
     pub rate: Rate,
 }
 
-/// `[tcp-er]`
+/// `[tcp-er]`: explicit rates for this machine's own sockets.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpEr {
-    /// By destination; the longest prefix counts.
+    /// Rates by destination; the longest matching prefix applies.
     pub grants: Vec<Grant>,
 }
 
 impl TcpEr {
-    /// From the command line: `PREFIX=RATE` each.
+    /// Parses command-line arguments of the form `PREFIX=RATE`.
     ///
     /// # Errors
-    /// Which is none, and why.
+    /// Returns the first argument that is wrong, and the reason.
     pub fn from_arguments(grants: &[String]) -> Result<TcpEr, String> {
         let read = |text: &String| {
             let (to, of) = text.split_once('=').ok_or_else(|| format!("{text}: PREFIX=RATE is expected"))?;
@@ -37,7 +37,7 @@ impl TcpEr {
     }
 }
 
-/// Reads the table.
+/// Parses the table.
 pub fn read(mut section: Section<'_, '_>) -> TcpEr {
     let mut grants: Vec<Grant> = Vec::new();
     for grant in section.sections("grant", "[[tcp-er.grant]]") {

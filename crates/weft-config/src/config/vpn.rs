@@ -1,4 +1,4 @@
-//! `[[vpn]]`: a network of its own among some of the peers.
+//! Parsing of `[[vpn]]`: a private network of its own among some of the peers.
 
 use super::parse::{interface_name, peer_name, table};
 use super::policy::MAX_WEIGHT;
@@ -15,16 +15,16 @@ use weft_engine::{Entry, Prefix};
 use weft_units::Rate;
 use weft_units::parse_rate;
 
-/// The law of a VPN's loops.
+/// Rate-control law of a VPN's loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoopLaw {
-    /// Its packets leave as fast as the paths take them.
+    /// No loop: the VPN's packets leave as fast as the paths take them.
     None,
-    /// Paper 003.
+    /// AIMD window of paper 003.
     AimdWindow,
-    /// Paper 004.
+    /// Rate by accumulation of paper 004.
     Accumulation,
-    /// What the paths toward the member are found to have.
+    /// Explicit rate: the capacity that was measured on the paths toward the member.
     ExplicitRate,
 }
 
@@ -42,57 +42,59 @@ names!(QueueKind {
     Fred = "fred",
 });
 
-/// Packets a VPN's queue may hold at most.
+/// Exclusive upper bound of `queue-packets`, in packets.
 const MAX_QUEUE: i64 = 1_000_001;
 
-/// A VPN.
+/// A `[[vpn]]` table.
 #[derive(Clone, Debug)]
 pub struct Vpn {
-    /// Its number, the same at all members.
+    /// Id of the VPN, the same at all members.
     pub id: At<u32>,
-    /// Name for people.
+    /// Name of the VPN, for readers of output.
     pub name: At<String>,
-    /// Its share beside other VPNs.
+    /// Weight of the VPN beside other VPNs.
     pub weight: u32,
-    /// What it is promised, if it is.
+    /// Promised service; absent: best effort.
     pub promise: Option<At<Service>>,
-    /// Its queue and its loops.
+    /// Queue and loops of the VPN at this node.
     pub entry: Entry,
-    /// Name of its device.
+    /// Name of the VPN's device.
     pub device: At<String>,
-    /// The device's addresses.
+    /// Addresses of the device.
     pub addresses: Vec<At<Prefix>>,
-    /// Inner addresses behind this node.
+    /// Inner prefixes of the VPN behind this node.
     pub prefixes: Vec<At<Prefix>>,
-    /// The peers that have part in it.
+    /// Peers that are members of the VPN.
     pub members: Vec<Member>,
-    /// Whether routes for the members' prefixes are installed.
+    /// True if weft installs routes for the members' prefixes.
     pub routes: bool,
-    /// The routing table they are in, which only this VPN's packets use; absent: that of [`Tun`].
+    /// Routing table of these routes, which only this VPN's packets use; absent: that of [`Tun`].
     pub table: Option<u32>,
 }
 
-/// A peer's part in a VPN.
+/// Membership of a peer in a VPN.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Member {
-    /// The peer's name.
+    /// Name of the peer.
     pub peer: At<String>,
-    /// Inner addresses behind it.
+    /// Inner prefixes of the VPN behind the peer.
     pub prefixes: Vec<At<Prefix>>,
 }
 
 impl Vpn {
-    /// What it is promised.
+    /// Returns the promised service.
     pub fn service(&self) -> Service {
         self.promise.as_ref().map_or(Service::BestEffort, |at| at.value)
     }
 
-    /// Whether the peer of this name has part in it.
+    /// Returns true if the peer of this name is a member.
     pub fn has_member(&self, peer: &str) -> bool {
         self.members.iter().any(|member| member.peer.value == peer)
     }
 
-    /// Whether one of `others` wants its open device with other addresses or another table.
+    /// Returns true if one of `others` uses the device with another id, addresses or table.
+    ///
+    /// An open device cannot change these, so the node must restart.
     pub fn needs_restart(&self, others: &[Vpn]) -> bool {
         let like = |vpn: &Vpn| (vpn.table, vpn.addresses.iter().map(|at| at.value).collect::<Vec<_>>());
         others.iter().any(|vpn| {
@@ -100,7 +102,7 @@ impl Vpn {
         })
     }
 
-    /// What its device shall be like.
+    /// Returns the settings of the VPN's device.
     pub fn tun(&self, like: &Tun) -> Tun {
         Tun {
             name: self.device.value.clone(),
@@ -112,7 +114,7 @@ impl Vpn {
     }
 }
 
-/// Reads a `[[vpn]]` table.
+/// Parses a `[[vpn]]` table.
 pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     let id = section.integer("id", 1..1 << 32);
     let name = section.parsed("name", "\"blue\"", peer_name);

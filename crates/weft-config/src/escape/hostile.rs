@@ -1,8 +1,8 @@
-//! Text as hostile as it gets, for the tests of what shows names.
+//! Generators of hostile names, for the tests of code that prints names.
 
 use proptest::prelude::*;
 
-/// A name of any bytes, as far as they are text, and often of characters that act.
+/// Generates names from arbitrary bytes that are valid text, with many active characters.
 pub fn name() -> impl Strategy<Value = String> {
     const ACTIVE: &str =
         "\u{1b}[2J\u{7}\u{8}\r\n\t\0\u{7f}\u{85}\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}\"\\{}=,# éß漢";
@@ -12,7 +12,7 @@ pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![bytes, chars.prop_map(String::from_iter)]
 }
 
-/// The first character of a text, other than a line end, that acts on a terminal.
+/// Returns the first character, other than a line end, that acts on a terminal.
 pub fn acting(text: &str) -> Option<char> {
     const TURNS: &str = "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2028}\u{2029}\u{2066}\u{2067}\u{2068}\u{2069}";
     text.chars().find(|c| *c != '\n' && (c.is_control() || TURNS.contains(*c)))

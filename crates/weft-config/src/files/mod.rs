@@ -26,18 +26,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use walk::Owner;
 
-/// Follows no link, waits for no FIFO, and takes no terminal.
+/// Open flags: follow no link, do not wait for a FIFO, and acquire no controlling terminal.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
-/// How long a lock is waited for. Tuned by hand: many times what its holders need.
+/// Maximum time to wait for a lock. Tuned by hand: many times what its holders need.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-/// How often a lock is tried.
+/// Interval between attempts to take a lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An open directory, in which names are resolved without following links.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
-    /// The path it was opened by, for messages alone.
+    /// The path by which it was opened; only messages use it.
     path: PathBuf,
 }
 
@@ -45,15 +45,15 @@ impl Directory {
     /// Opens the directory at `path`; an empty path is the current directory.
     ///
     /// # Errors
-    /// When it is missing, no directory, or behind a link that another user may have planted.
+    /// Fails if it is missing, is no directory, or is behind a link that another user may have planted.
     pub fn open(path: &Path) -> io::Result<Directory> {
         Directory::at(walk::to(path, None)?, path.to_owned())
     }
 
-    /// Opens the directory at `path` and makes what is missing of it, with `mode`, for `owner`.
+    /// Opens the directory at `path` and creates its missing components with `mode`, for `owner`.
     ///
     /// # Errors
-    /// As [`Directory::open`], and when it cannot be made.
+    /// Fails as [`Directory::open`] does, and if a component cannot be created.
     pub fn make(path: &Path, mode: u32, owner: Owner) -> io::Result<Directory> {
         Directory::at(walk::to(path, Some((Mode::from_bits_truncate(mode), owner)))?, path.to_owned())
     }
@@ -61,16 +61,18 @@ impl Directory {
     /// Opens the directory `name` in this one.
     ///
     /// # Errors
-    /// When it is missing or no directory.
+    /// Fails if it is missing or no directory.
     pub fn enter(&self, name: &str) -> io::Result<Directory> {
         let entered = walk::enter(&self.descriptor, OsStr::new(name));
         Directory::at(entered.map_err(|why| self.refusal(OsStr::new(name), why))?, self.path.join(name))
     }
 
-    /// Opens the directory `name` in this one and makes it if it is missing, for this one's owner alone.
+    /// Opens the directory `name` in this one, and creates it if it is missing.
+    ///
+    /// Only this directory's owner can access a new one.
     ///
     /// # Errors
-    /// As [`Directory::enter`], and when it cannot be made.
+    /// Fails as [`Directory::enter`] does, and if it cannot be created.
     pub fn make_in(&self, name: &str) -> io::Result<Directory> {
         match self.enter(name) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
@@ -86,17 +88,20 @@ impl Directory {
         Ok(Directory { descriptor: openat(&directory, ".", flags, Mode::empty())?, path })
     }
 
-    /// The path it was opened by, for messages.
+    /// Returns the path by which it was opened, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of this very directory for as long as this value lives, in this process and in its children until they execute.
+    /// Returns a path to exactly this directory.
+    ///
+    /// The path is valid while this value lives, in this process and in its children until they execute another
+    /// program.
     pub fn held_path(&self) -> PathBuf {
         held(self.descriptor.as_raw_fd())
     }
 
-    /// What to tell people when `name` in this directory could not be used.
+    /// Returns a message for a failed use of `name` in this directory.
     pub fn failed(&self, name: &str, why: &io::Error) -> String {
         format!("{}: {why}", self.path.join(name).display())
     }
@@ -104,7 +109,7 @@ impl Directory {
     /// Opens the file `name` for reading.
     ///
     /// # Errors
-    /// When it is missing, no file, or has another name elsewhere.
+    /// Fails if it is missing, is no regular file, or has another name (hard link).
     pub fn open_to_read(&self, name: &str) -> io::Result<File> {
         self.open_file(OsStr::new(name), OFlag::O_RDONLY)
     }
@@ -112,7 +117,7 @@ impl Directory {
     /// Reads the file `name`, of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`Directory::open_to_read`], and when it is longer.
+    /// Fails as [`Directory::open_to_read`] does, and if the file is longer than `limit`.
     pub fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         self.open_to_read(name)?.take(limit.saturating_add(1)).read_to_end(&mut content)?;
@@ -128,33 +133,36 @@ impl Directory {
     /// Reads the file `name` as text.
     ///
     /// # Errors
-    /// As [`Directory::read`], and when it is not UTF-8.
+    /// Fails as [`Directory::read`] does, and if the file is not UTF-8.
     pub fn read_text(&self, name: &str, limit: u64) -> io::Result<String> {
         let is_no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8: move it away");
         String::from_utf8(self.read(name, limit)?).map_err(is_no_text)
     }
 
-    /// Puts a file with `content` in the place of `name`, for this directory's owner alone: readers see the old one or the new one,
-    /// after a crash too.
+    /// Replaces `name` atomically by a file with `content`, for this directory's owner alone.
+    ///
+    /// Readers see the old or the new file, even after a crash.
     ///
     /// # Errors
-    /// When it cannot be written, or a directory is in its place.
+    /// Fails if the file cannot be written, or if `name` is a directory.
     pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.replace(name, content).map(drop)
     }
 
-    /// Puts an empty file in the place of `name`, for this directory's owner alone, and gives it to be written.
+    /// Replaces `name` atomically by an empty file, and returns it for writing.
+    ///
+    /// Only this directory's owner can access it.
     ///
     /// # Errors
-    /// As [`Directory::write`].
+    /// Fails as [`Directory::write`] does.
     pub fn replace_with_empty(&self, name: &str) -> io::Result<File> {
         self.replace(name, &[])
     }
 
-    /// Gives the file `name` the name `to`, in the place of what has it.
+    /// Renames the file `name` to `to`, and replaces any file of that name.
     ///
     /// # Errors
-    /// When there is none, or a directory has the name.
+    /// Fails if `name` does not exist, or if `to` is a directory.
     pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
         renameat(&self.descriptor, name, &self.descriptor, to).map_err(|why| self.refusal(OsStr::new(to), why))?;
         self.sync()
@@ -175,10 +183,10 @@ impl Directory {
         Ok(file)
     }
 
-    /// Makes the file `name` with `content`, this process's own; what is there already stays.
+    /// Creates the file `name` with `content`, owned by this process's user; never replaces anything.
     ///
     /// # Errors
-    /// When there is anything of that name, or the file cannot be written; then there is none.
+    /// Fails if the name exists, or if the file cannot be written; then no file remains.
     pub fn create(&self, name: &OsStr, mode: u32, content: &[u8]) -> io::Result<File> {
         let flags = CAREFULLY | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
         let mut file = File::from(openat(&self.descriptor, name, flags, Mode::from_bits_truncate(mode))?);
@@ -192,10 +200,10 @@ impl Directory {
         }
     }
 
-    /// Adds `content` to the end of the file `name`, which is made if it is missing.
+    /// Appends `content` to the file `name`, and creates it if it is missing.
     ///
     /// # Errors
-    /// As [`Directory::read`], and when it cannot be written.
+    /// Fails as [`Directory::read`] does, and if the file cannot be written.
     pub fn append(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let name = OsStr::new(name);
         match self.create(name, 0o600, content) {
@@ -207,10 +215,10 @@ impl Directory {
         file.sync_all()
     }
 
-    /// Locks the file `name`, which is made if it is missing, until the result is dropped.
+    /// Locks the file `name`, and creates it if it is missing; dropping the result unlocks it.
     ///
     /// # Errors
-    /// As [`Directory::read`], and when another process keeps it locked.
+    /// Fails as [`Directory::read`] does, and if another process keeps it locked.
     pub fn lock(&self, name: &str) -> io::Result<File> {
         let file = match self.create(OsStr::new(name), 0o600, &[]) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
@@ -234,10 +242,10 @@ impl Directory {
         }
     }
 
-    /// The names in it, apart from those that are not UTF-8.
+    /// Returns the names in the directory, except those that are not UTF-8.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut names = Vec::new();
@@ -247,10 +255,10 @@ impl Directory {
         Ok(names)
     }
 
-    /// Takes away the name of a file, not of a directory.
+    /// Removes the name of a file; it never removes a directory.
     ///
     /// # Errors
-    /// When there is none, or it cannot be removed.
+    /// Fails if the name does not exist, or cannot be removed.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         unlinkat(&self.descriptor, name, UnlinkatFlags::NoRemoveDir).map_err(|why| self.refusal(name, why))?;
         self.sync()
@@ -265,7 +273,9 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Why `name` cannot be used: what is there says more than the kernel's `why`.
+    /// Returns the reason why `name` cannot be used.
+    ///
+    /// The kind of the existing file says more than the kernel's error.
     fn refusal(&self, name: &OsStr, why: Errno) -> io::Error {
         let is_about_kind = matches!(why, Errno::ELOOP | Errno::ENXIO | Errno::EISDIR | Errno::ENOTDIR);
         match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -274,12 +284,12 @@ impl Directory {
         }
     }
 
-    /// Gives what root made here to the owner of this directory.
+    /// Changes the owner of a file that root created here to the owner of this directory.
     fn give(&self, made: impl AsFd) -> io::Result<()> {
         walk::give(made, &self.descriptor)
     }
 
-    /// A file system that cannot do this for a directory keeps names by its own rules.
+    /// Writes the directory's names to disk; a file system that has no such operation is no error.
     fn sync(&self) -> io::Result<()> {
         match fsync(&self.descriptor) {
             Err(Errno::EINVAL) => Ok(()),
@@ -288,10 +298,12 @@ impl Directory {
     }
 }
 
-/// Opens the file at `path` for reading, wherever it is. In a directory that others may write it is refused if it has another name.
+/// Opens the file at `path` for reading.
+///
+/// In a directory that other users may write, a file with several names (hard links) is refused.
 ///
 /// # Errors
-/// When it is missing, no file, or behind a link that another user may have planted.
+/// Fails if it is missing, is no regular file, or is behind a link that another user may have planted.
 pub fn open(path: &Path) -> io::Result<File> {
     let (directory, name) = walk::place(path)?;
     let file = openat(&directory, name.as_os_str(), OFlag::O_RDONLY | CAREFULLY, Mode::empty())?;
@@ -303,28 +315,28 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Makes a new file at `path`, this process's own.
+/// Creates a new file at `path`, owned by this process's user.
 ///
 /// # Errors
-/// As [`Directory::open`] and [`Directory::create`].
+/// Fails as [`Directory::open`] and [`Directory::create`] do.
 pub fn create(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     let (directory, name) = split(path)?;
     Directory::open(directory)?.create(name, mode, content).map(drop)
 }
 
-/// The path of a directory and the name in it.
+/// Splits a path into its directory and its last name.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/")).ok_or(Errno::EISDIR)?;
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
 
-/// A name for a file that is soon to be called `name`; nobody can know it before.
+/// Returns an unpredictable temporary name for a file that is then renamed to `name`.
 fn beside(name: &str) -> io::Result<String> {
     let random: String = entropy::seed()?.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Ok(format!(".{name}.{random}"))
 }
 
-/// The path of what this process has open as `descriptor`.
+/// Returns a path to the file that this process has open as `descriptor`.
 fn held(descriptor: RawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{descriptor}"))
 }
@@ -349,7 +361,7 @@ fn not_expected(stat: &FileStat) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, which is not expected here: move it away"))
 }
 
-/// A second name may be that of a file elsewhere.
+/// Refuses a file with several names (hard links): one of them may belong to another directory.
 fn refuse_links(stat: &FileStat) -> io::Result<()> {
     match stat.st_nlink {
         0 | 1 => Ok(()),
@@ -360,7 +372,7 @@ fn refuse_links(stat: &FileStat) -> io::Result<()> {
     }
 }
 
-/// Whether root or this process's user owns it.
+/// Returns true if root or this process's user owns the file.
 fn is_own(stat: &FileStat) -> bool {
     stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
 }

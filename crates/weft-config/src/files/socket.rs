@@ -1,4 +1,4 @@
-//! Unix sockets at a path: their names are resolved as those of files are.
+//! Unix sockets at a path; their names are resolved by the same rules as those of files.
 
 use super::walk::{self, Owner};
 use super::{CAREFULLY, Directory, held, refuse_links, refuse_unless, split};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// The name of a listening socket; it goes away with this.
+/// Name of a listening socket; dropping it removes the name.
 #[derive(Debug)]
 pub struct SocketFile {
     directory: Directory,
@@ -25,19 +25,23 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at `path`, with `mode`, in place of a socket that nobody listens at any more; its directory is made if missing.
+/// Listens at `path` with `mode`, and creates a missing directory.
+///
+/// It replaces a socket at which no process listens any more.
 ///
 /// # Errors
-/// `AddrInUse` when somebody listens there. Otherwise when something else is there, or the directory cannot be made or written.
+/// Returns `AddrInUse` if a process listens there. Fails otherwise if something else is there, or the directory cannot
+/// be created or written.
 pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let (directory, name) = split(path)?;
     Directory::make(directory, 0o755, Owner::Caller)?.bind(name, mode)
 }
 
-/// Calls who listens at `path`.
+/// Connects to the listener at `path`.
 ///
 /// # Errors
-/// `NotFound` or `ConnectionRefused` when nobody does. Otherwise when something else is there, or who listens is too busy.
+/// Returns `NotFound` or `ConnectionRefused` if no process listens. Fails otherwise if something else is there, or the
+/// listener is too busy.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let (directory, name) = walk::place(path)?;
     let stream = UnixStream::from(call(&directory, &name)?);
@@ -46,10 +50,10 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 impl Directory {
-    /// Listens at `name`, as [`bind`].
+    /// Listens at `name`, as [`bind`] does.
     ///
     /// # Errors
-    /// As [`bind`].
+    /// Fails as [`bind`] does.
     pub fn bind(&self, name: &OsStr, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
         match call(&self.descriptor, name) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
@@ -57,7 +61,7 @@ impl Directory {
             Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(why),
             _ => return Err(Errno::EADDRINUSE.into()),
         }
-        // The mode is right from the start: to change it later, the name would have to be resolved again.
+        // The umask sets the mode at creation: a later change would have to resolve the name again.
         let before = umask(Mode::from_bits_truncate(!mode & 0o777));
         let bound = UnixListener::bind(self.held_path().join(name));
         umask(before);
@@ -67,7 +71,9 @@ impl Directory {
     }
 }
 
-/// Calls who listens at `name` in `directory`, without waiting: the socket is opened first, and looked at, and then called.
+/// Connects to the listener at `name` in `directory`, without waiting.
+///
+/// Opens and checks the socket file first.
 fn call(directory: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let found = openat(directory, name, OFlag::O_PATH | CAREFULLY, Mode::empty())?;
     let stat = fstat(&found)?;

@@ -1,4 +1,6 @@
-//! The way to a directory, one component at a time.
+//! Resolution of a path to a directory, one component at a time.
+//!
+//! A symbolic link is followed only in a directory that no other user can change.
 
 use super::{is_own, owner, split};
 use nix::errno::Errno;
@@ -10,26 +12,28 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Links that one path may lead through. Standard: Linux allows as many (path_resolution(7)).
+/// Maximum number of links in one path. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// Opens a directory to resolve names in it, which needs no right to list it.
+/// Open flags to resolve names in a directory; they need no right to list it.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// Who shall own a directory that is made.
+/// Owner of a directory that is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// The user of this process.
     Caller,
-    /// It belongs to the owner of its parent directory.
+    /// The owner of the parent directory.
     Parent,
 }
 
-/// Goes to the directory at `path`, and makes what is missing with a mode and for an owner.
+/// Opens the directory at `path`, and creates missing components with a mode and for an owner.
 pub(super) fn to(path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result<OwnedFd> {
     from(start()?, path, make_missing)
 }
 
-/// Goes to the directory of what is at `path`; the name in it is no link that may be followed.
+/// Opens the directory that contains the last component of `path`.
+///
+/// The name returned is no link that may be followed.
 pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let (mut at, mut path) = (start()?, path.to_owned());
     for _ in 0..=MAX_LINKS {
@@ -37,7 +41,7 @@ pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
         at = from(at, directory, None)?;
         match followed(&at, name) {
             Ok(target) => path = target,
-            // What is there, or missing, is for the caller.
+            // The caller handles a name that is no link or does not exist.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok((at, name.to_owned())),
             Err(Errno::EPERM) => return Err(untrusted(name)),
             Err(why) => return Err(why.into()),
@@ -51,7 +55,7 @@ fn start() -> nix::Result<OwnedFd> {
 }
 
 fn from(mut at: OwnedFd, path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result<OwnedFd> {
-    // The next component last.
+    // Components in reverse order: the next one is the last.
     let mut pending: Vec<OsString> = components(path).collect();
     let mut links = 0;
     while let Some(name) = pending.pop() {
@@ -73,12 +77,12 @@ fn components(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().rev().map(|component: Component<'_>| component.as_os_str().to_owned())
 }
 
-/// Opens the directory `name` in `at`, which is no link.
+/// Opens the directory `name` in `at`; a link is an error.
 pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
     openat(at, name, ON_THE_WAY, Mode::empty())
 }
 
-/// Where the link `name` in `at` leads, for people where it may not be followed.
+/// Returns the target of the link `name` in `at`, with an error for readers if it may not be followed.
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
         Errno::EINVAL => {
@@ -90,7 +94,9 @@ fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     })
 }
 
-/// Where the link `name` in `at` leads: `EINVAL` where it is none, `EPERM` where others may have planted it.
+/// Returns the target of the link `name` in `at`.
+///
+/// The error is `EINVAL` if it is no link, and `EPERM` if other users may have planted it.
 fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
     let target = readlinkat(at, name)?;
     if is_trusted(at)? { Ok(target.into()) } else { Err(Errno::EPERM) }
@@ -102,14 +108,14 @@ fn untrusted(name: &OsStr) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Returns whether no user but root and this process's own can change the names in `directory`.
+/// Returns true if no user but root and this process's own can change the names in `directory`.
 pub(super) fn is_trusted(directory: &OwnedFd) -> nix::Result<bool> {
     let stat = fstat(directory)?;
     let is_writable_by_others = stat.st_mode & (Mode::S_IWGRP | Mode::S_IWOTH).bits() != 0;
     Ok(is_own(&stat) && !is_writable_by_others)
 }
 
-/// Makes the directory `name` in `at`, unless another process was faster.
+/// Creates the directory `name` in `at`, unless another process has created it meanwhile.
 pub(super) fn make(at: &OwnedFd, name: &OsStr, mode: Mode, to: Owner) -> io::Result<OwnedFd> {
     let is_new = match mkdirat(at, name, mode) {
         Ok(()) => true,
@@ -124,7 +130,9 @@ pub(super) fn make(at: &OwnedFd, name: &OsStr, mode: Mode, to: Owner) -> io::Res
     Ok(made)
 }
 
-/// Gives what root made in the directory `parent` to that directory's owner. What is not root's is another user's doing, and stays so.
+/// Changes the owner of a file that root created in `parent` to the owner of `parent`.
+///
+/// A file that is not root's was created by another user, and stays as it is.
 pub(super) fn give(made: impl AsFd, parent: &OwnedFd) -> io::Result<()> {
     let (stat, parent) = (fstat(&made)?, fstat(parent)?);
     if !geteuid().is_root() || stat.st_uid != geteuid().as_raw() || stat.st_uid == parent.st_uid {

@@ -1,4 +1,4 @@
-//! `weft-lab run` and `weft-lab failover`: scenarios, and cuts, on this machine's kernel.
+//! `weft-lab run` and `weft-lab failover`: runs scenarios, sweeps and link cuts on this machine's kernel.
 
 use super::sim::save_network;
 use crate::beside;
@@ -11,7 +11,7 @@ use weft_scenario::{AnyScenario, Scenario};
 
 const NO_WEFT: &str = "the program `weft` is neither beside this one nor in PATH: build it with `cargo build --release -p weft`, or install it";
 
-/// Runs the scenario in `file`; the result as a table, or as JSON.
+/// Runs the scenario in `file` and prints the result as a table or as JSON.
 pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     let options_of_run = run_options(options);
     match AnyScenario::parse(&read(file)?, &name(file)).map_err(refused)? {
@@ -32,7 +32,7 @@ pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Runs a scenario of two nodes at each point of its grid; the results as text.
+/// Runs a scenario of two nodes at each point of its grid, and returns the results as text.
 fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &RunOptions) -> Result<String, Failure> {
     let cells = scenario.cells();
     let results =
@@ -45,7 +45,7 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
     })
 }
 
-/// Says where the pictures are, behind the table if both go to a terminal.
+/// Prints the paths of the pictures; on a terminal they follow the table.
 pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
     for scenario in scenarios {
         let file = weft_report::picture_of(out, scenario);
@@ -54,7 +54,9 @@ pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
     }
 }
 
-/// Compares what silent cuts do to weft and to OSPF; it fails when weft was measured and misses its bound.
+/// Compares the effect of silent cuts on weft and on OSPF.
+///
+/// Fails if weft was measured and exceeds its bound.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: beside::weft().ok_or_else(|| Failure::new(NO_WEFT))?,

@@ -1,4 +1,4 @@
-//! `weft-lab parity`: the same scenarios in both worlds.
+//! `weft-lab parity`: runs scenarios in the lab and in virtual time, and compares the results.
 
 use super::{lab, sim};
 use crate::cli::SimOptions;
@@ -7,11 +7,13 @@ use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::RunOptions;
 use weft_scenario::{Kind, RunResult, Scenario, Variant};
 
-/// Compares the scenarios in `files`; those that `results` are of are not run in the lab.
+/// Compares the scenarios in `files`.
+///
+/// A scenario with an earlier result in `results` is not run in the lab.
 pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
     let known = results.iter().map(|file| read_result(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
-    // All of the lab before the simulator starts the first thread: the lab may have to enter namespaces.
+    // All lab runs precede the first simulator thread: the lab may have to enter namespaces.
     let mut both = Vec::new();
     for (file, scenario) in files.iter().zip(&scenarios) {
         let earlier = known.iter().find(|result| result.scenario == scenario.name).cloned();
@@ -47,7 +49,7 @@ fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failu
     weft_lab::run(scenario, &lab).map_err(|why| Failure::new(why.to_string()))
 }
 
-/// The variants that the lab has results of, among those `chosen`, or all.
+/// Returns the variants of the lab's result that are in `chosen`, or all if nothing is chosen.
 fn shared_variants(variants: &[Variant], lab: &RunResult, chosen: &[String]) -> Vec<String> {
     let has = |variant: &&Variant| {
         let prefix = match variant.kind {

@@ -1,4 +1,4 @@
-//! `weft-lab reproduce`: rows of the reproduction checklist, in virtual time.
+//! `weft-lab reproduce`: runs rows of the reproduction checklist in virtual time.
 
 use crate::cli::ReproduceOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -12,11 +12,12 @@ use weft_config::outcome::{Failure, Outcome, json};
 use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
 use weft_world::reproduce::{self, Effort, Progress, Reproduction, Surface, document, reproduce};
 
-/// Seeds where nothing else is said.
+/// Default number of seeds.
 const SEEDS: u64 = 5;
+/// Default number of seeds with `--quick`.
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs rows; the document and its pictures go to `--out`, and grow with every row.
+/// Runs rows; the document and its pictures in `--out` grow with every finished row.
 pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     let is_all = options.rows.iter().any(|row| row == "all");
     let rows = if is_all { Vec::new() } else { options.rows.clone() };
@@ -35,7 +36,7 @@ pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     Ok(if result.rows.iter().all(|row| row.pass) { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Writes what there is; rows of an earlier document that were not run stay in it.
+/// Writes the results; rows of an earlier document that were not run remain in it.
 fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
     let pictures = directory.join("figures");
     let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
@@ -95,7 +96,7 @@ fn table(result: &Reproduction) -> String {
     text
 }
 
-/// A bar over the runs of a row.
+/// Progress bar over the runs of a row.
 struct Bar {
     shown: bool,
     bar: Mutex<ProgressBar>,

@@ -1,4 +1,4 @@
-//! `weft-lab sim`: scenarios in virtual time.
+//! `weft-lab sim`: runs scenarios in virtual time.
 
 use crate::cli::SimOptions;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use weft_world::Eyes;
 use weft_world::network::run_all;
 use weft_world::pair::{self, EngineSettings, PairOptions, VpnSettings};
 
-/// A picture shows so many curves in a panel.
+/// Maximum number of curves in a panel of a picture.
 const SHOWN: usize = 6;
 
-/// Runs the scenario in `file`; the result as a table, or as JSON.
+/// Runs the scenario in `file` and prints the result as a table or as JSON.
 pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{name}: {why}")))?;
@@ -37,7 +37,7 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Runs a scenario of two nodes at each point of its grid; the results as text.
+/// Runs a scenario of two nodes at each point of its grid, and returns the results as text.
 fn run_cells(scenario: &Scenario, file: &str, options: &SimOptions) -> Result<String, Failure> {
     let results =
         scenario.cells().iter().map(|cell| run_pair(cell, file, options)).collect::<Result<Vec<RunResult>, _>>()?;
@@ -97,7 +97,7 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
     Ok(result)
 }
 
-/// The result, and a picture of each run.
+/// Writes the result and a picture of each run.
 pub(super) fn save_network(
     out: &Path,
     network: &Network,
@@ -118,7 +118,7 @@ fn eyes(options: &SimOptions) -> Eyes {
     Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() }
 }
 
-/// The flows and the queues of a run, those with the most in them.
+/// Returns the charts of a run's flows and queues, those with the largest totals.
 fn charts(series: &[Series]) -> [Chart; 2] {
     let panel = |title, wanted: &dyn Fn(&Series) -> bool, scale| {
         let total = |series: &Series| series.points.iter().map(|(_, value)| value).sum::<f64>();
@@ -142,13 +142,13 @@ fn cannot_write(path: &Path, why: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {why}", path.display()))
 }
 
-/// As many as asked for, or one for each core.
+/// Returns the requested number of threads, or one per core.
 pub(super) fn threads(asked: Option<u16>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.map_or_else(cores, usize::from)
 }
 
-/// Counts what is over on standard error.
+/// Prints the number of finished runs on standard error.
 pub(super) fn progress(quiet: bool, what: &str) -> impl Fn(usize, usize) + Sync {
     let shown = !quiet && std::io::stderr().is_terminal();
     move |done, all| {
@@ -160,7 +160,7 @@ pub(super) fn progress(quiet: bool, what: &str) -> impl Fn(usize, usize) + Sync 
     }
 }
 
-/// What a scenario and its variant set of weft's configuration, read as the daemon reads it.
+/// Returns the engine settings that a scenario and its variant make, parsed as the daemon parses them.
 fn settings(scenario: &Scenario, variant: &Variant, file: &str) -> Result<EngineSettings, String> {
     if variant.weft.contains_key("links") {
         return Err(format!("{file}: variant `{}`: name its links with `links`, not in `weft`\n", variant.name));
@@ -173,7 +173,7 @@ fn settings(scenario: &Scenario, variant: &Variant, file: &str) -> Result<Engine
     }
 }
 
-/// The least that the program would start with, and the VPNs.
+/// Returns the smallest configuration with which the program starts, and the scenario's VPNs.
 fn base(scenario: &Scenario, variant: &Variant) -> Table {
     let strings = |text: &str| Value::Array(vec![text.into()]);
     let peer = Table::from_iter([

@@ -1,4 +1,4 @@
-//! `weft-lab sweep` and `weft-lab merge`: random mixes of links in either world, whole or in parts.
+//! `weft-lab sweep` and `weft-lab merge`: run sweeps in virtual time, whole or in parts.
 
 use super::lab;
 use super::sim::{progress, threads};
@@ -48,7 +48,7 @@ fn in_virtual_time(sweep: Sweep, recipe: String, options: &SweepOptions) -> Resu
     Ok(SweepResult { schema: SCHEMA, sweep: sweep.name, world: "sim".into(), mixes: judged, pass })
 }
 
-/// Joins the parts of a sweep into one file and sums them up.
+/// Joins the parts of a sweep into one file and prints a summary.
 pub fn merge(out: &Path, files: &[PathBuf]) -> Result<Outcome, Failure> {
     let failed = |file: &Path, why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", file.display()));
     let read = |file: &PathBuf| SweepFile::read(file).map_err(|why| failed(file, &why));

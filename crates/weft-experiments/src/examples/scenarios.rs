@@ -1,9 +1,11 @@
-//! The scenarios of the documents, whole and in parts.
+//! Check that every scenario in the documents is valid, whole or in parts.
 
 use super::blocks::{Block, blocks, documents, is_toml, root};
 use weft_scenario::{AnyScenario, Sweep};
 
-/// Puts the tables of a part into a scenario: those in a list beside the others, or in place of one of that name.
+/// Merges the tables of a part into a scenario.
+///
+/// An entry of a list is added, or replaces an entry of the same name.
 fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     let mut merged = whole.clone();
     for (key, value) in part {
@@ -22,7 +24,7 @@ fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     merged
 }
 
-/// A scenario of two nodes for parts of one: `link` has the links' settings.
+/// Returns a scenario of two nodes for parts of one; `link` has the settings of the links.
 fn pair(link: &str) -> String {
     format!(
         "name = \"example\"\nduration = \"60 s\"\n[[link]]\nname = \"a\"\ndelay = \"5 ms\"\n{link}\n[[flow]]\napp = \"iperf3\"\n"
@@ -34,7 +36,9 @@ fn read(text: &str) -> Result<(), String> {
     whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
 }
 
-/// Why a part reads in none of these scenarios; those where it does go on with it.
+/// Returns the reason why a part is valid in none of these scenarios.
+///
+/// Adds the part to the scenarios in which it is valid.
 fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
     let mut why_not = Vec::new();
@@ -49,7 +53,7 @@ fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     if why_not.len() < count { Ok(()) } else { Err(why_not.join(" / ")) }
 }
 
-/// A list of alternatives: each line by itself is a setting of a link, or of one in a network.
+/// Checks a list of alternatives: each line alone is a setting of a link, in a pair or in a network.
 fn line_by_line(text: &str, network: &toml::Table) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let wrong = |line: &str| {
@@ -66,11 +70,11 @@ fn every_scenario_of_every_document_is_read() {
     let (mut faults, mut count) = (Vec::new(), 0);
     for document in documents().iter().filter(|path| path.starts_with(root().join("scenarios"))) {
         let parts: Vec<Block> = blocks(document).into_iter().filter(is_toml).collect();
-        // The document's own network is what its parts are of.
+        // The parts of a document belong to the network that the document shows as a whole.
         let whole = parts.iter().find(|block| block.text.contains("[[node]]") && read(&block.text).is_ok());
         let network: toml::Table = whole.map(|block| block.text.parse().unwrap()).unwrap_or_default();
         let larger = "duration = \"120 s\"\n[[node]]\nname = \"d\"\ncount = 2\n";
-        // Its node `d` becomes two, as in the parts that speak of `d0`.
+        // The network's node `d` becomes two, as in the parts that name `d0`.
         let many: toml::Table = network.to_string().replace("\"d\"]", "\"d*\"]").parse().unwrap();
         let mut larger = merged(&many, &larger.parse().unwrap());
         larger.insert(
@@ -79,7 +83,7 @@ fn every_scenario_of_every_document_is_read() {
                 "app = \"ftp\"\nfrom = \"s0\"\nto = \"d0\"\n".parse().unwrap(),
             )]),
         );
-        // Where there are edges, each end's hosts are behind one.
+        // In the parts with edges, the hosts of each end are behind one edge.
         let edges: toml::Table = larger.to_string().replace("\"r3\", \"d*\"", "\"r1\", \"d*\"").parse().unwrap();
         let pair: toml::Table = pair("rate = \"10 Mbit/s\"").parse().unwrap();
         let empty: toml::Table = "name = \"example\"\nduration = \"120 s\"\n".parse().unwrap();

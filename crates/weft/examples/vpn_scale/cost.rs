@@ -1,4 +1,4 @@
-//! What a packet costs each node, and what memory a VPN.
+//! Measures the processor time per packet at each node, and the memory per VPN.
 
 use crate::meter;
 use crate::pair::{Load, Pair};
@@ -10,16 +10,18 @@ use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_units::Rate;
 
-/// Until paths and loops know their rates; all of 100,000 VPNs have had a turn then.
+/// Time until paths and loops have found their rates; within it each of 100,000 VPNs has had a turn.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// A figure is the median of so many slices,
+/// Number of slices of which a figure is the median.
 const SLICES: usize = 15;
-/// of this length, in turns with those of the figures it stands beside: the machine's pace is not the same all the time.
+/// Length of a slice.
+///
+/// Slices of the compared figures alternate, because the machine's speed varies over time.
 const SLICE: Duration = Duration::from_millis(200);
-/// VPNs with traffic where not all have any, as in the paper's prototype (paper 003, §VI).
+/// Number of VPNs with traffic where not all have any, as in the paper's prototype (paper 003, §VI).
 const ACTIVE: u32 = 100;
 
-/// What is measured.
+/// A case to measure.
 struct Case {
     name: String,
     vpns: u32,
@@ -28,12 +30,12 @@ struct Case {
     control: Option<LoopConfig>,
 }
 
-/// Nanoseconds of the first node and of the second for a packet, and seconds of the processor for a second of traffic.
+/// Processor time per packet at each node in nanoseconds, and per second of traffic in seconds.
 struct Figures {
     ingress_ns: f64,
     egress_ns: f64,
     share: f64,
-    /// The part of what was sent that came out: a window may be what limits it.
+    /// Fraction of the sent packets that arrived; a window may limit it.
     arrived: f64,
 }
 
@@ -56,7 +58,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Measures all of these side by side.
+/// Measures all cases side by side.
 fn measure(cases: &[Case]) -> Vec<Figures> {
     let load = |case: &Case| {
         let rate = Rate::from_mbps(case.mbps);
@@ -90,7 +92,7 @@ fn measure(cases: &[Case]) -> Vec<Figures> {
     slices.into_iter().zip(totals).map(figures).collect()
 }
 
-/// From one VPN to very many, 100 of them active, and all.
+/// Measures one VPN up to very many, with 100 of them active, and with all.
 pub fn by_number(table: &mut Table) {
     for (law, control) in laws() {
         let numbers =
@@ -113,7 +115,7 @@ pub fn by_number(table: &mut Table) {
     }
 }
 
-/// What loops add at 100 VPNs and 100 Mbit/s (row D7).
+/// Measures the additional cost of loops at 100 VPNs and 100 Mbit/s (row D7).
 pub fn of_loops(table: &mut Table) {
     let cases = laws().map(|(law, control)| Case {
         name: format!("{law}, 100 VPNs, 100 Mbit/s"),
@@ -134,7 +136,9 @@ pub fn of_loops(table: &mut Table) {
     }
 }
 
-/// The processor's use over the rate: a line (row D7), and what one core carries (row D10).
+/// Measures the processor time over the rate.
+///
+/// It checks for a straight line (row D7), and computes the rate that one core carries (row D10).
 pub fn by_rate(table: &mut Table) {
     let [_, (law, control), _] = laws();
     let cases = [10, 20, 50, 100, 200, 500, 1_000].map(|mbps| Case {
@@ -155,7 +159,7 @@ pub fn by_rate(table: &mut Table) {
     table.add("what a core carries for both nodes by that slope", 10.0 / slope, "Gbit/s", None);
 }
 
-/// The least-squares line: its slope, and R².
+/// Returns the slope and R² of the least-squares line.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -166,7 +170,7 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (xy / xx, xy * xy / (xx * yy))
 }
 
-/// Bytes of heap for a VPN at one node (row D9).
+/// Measures the heap per VPN at one node, in bytes (row D9).
 pub fn memory(table: &mut Table) {
     for (law, control) in laws() {
         for (vpns, active) in [(100_000, 0), (100, 100), (10_000, 10_000)] {
@@ -191,7 +195,7 @@ pub fn memory(table: &mut Table) {
             pair.tidy();
             let before = meter::heap_bytes() - pair.buffer_bytes();
             pair.run(WARM_UP, Some((vpns, Load { active, rate: Rate::from_mbps(200), both_ways: true })));
-            // What is still on its way is none of theirs.
+            // Packets still in transit are not counted as memory of the VPNs.
             pair.run(Duration::from_millis(100), None);
             pair.tidy();
             let busy = meter::heap_bytes() - pair.buffer_bytes() - before + with - without;

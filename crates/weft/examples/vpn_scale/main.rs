@@ -1,10 +1,13 @@
-//! Very many VPNs in one process: what a packet costs, what loops add, what memory a VPN takes, how long the start is.
+//! Benchmark of very many VPNs in one process.
+//!
+//! It measures cost per packet, cost of loops, memory per VPN, and start time.
 //!
 //!     cargo run --release -p weft --example vpn_scale [-- PART …]
 //!
-//! Two engines joined in memory (`pair`), no kernel devices: packets of 1500 bytes go in one by one, as from a TUN device without
-//! offloads, and come out at the other node. Parts: `number`, `loops`, `rate`, `memory`, `start`; all of them without an argument. A
-//! line is a name, a value, its unit, and what it may be at most; tabs between.
+//! Two engines are joined in memory (`pair`), without kernel devices. Packets of 1500 bytes enter one by one, as from a
+//! TUN device without offloads, and leave at the other node. Parts: `number`, `loops`, `rate`, `memory`, `start`;
+//! without an argument all of them. Each output line is a name, a value, its unit and its upper bound, separated by
+//! tabs.
 
 mod cost;
 mod meter;

@@ -1,14 +1,14 @@
-//! What this thread has used of the processor, and the process of the heap.
+//! Meters: the processor time of this thread, and the heap of the process.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Processor time of this thread so far.
+/// Returns the processor time that this thread has used.
 pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock").into()
 }
 
-/// What reading the clock twice adds to what is measured between.
+/// Returns the time that two readings of the clock add to a measurement between them.
 pub fn clock_cost() -> Duration {
     const READINGS: u32 = 10_000;
     let begin = processor_time();
@@ -18,9 +18,11 @@ pub fn clock_cost() -> Duration {
     (processor_time() - begin) / (READINGS + 1)
 }
 
-/// Bytes in use on the heap, with what the allocator adds to each piece, and with what the cipher library asked for.
+/// Returns the bytes in use on the heap.
+///
+/// They include the allocator's overhead and the allocations of the cipher library.
 pub fn heap_bytes() -> i64 {
-    // SAFETY: it has no arguments and only reads the allocator's own counts.
+    // SAFETY: the function has no arguments and only reads the allocator's own counters.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as i64
 }

@@ -1,5 +1,7 @@
-//! Two nodes with the same VPNs, joined in memory: packets are handed to engines and taken out of them by calls, and what the engines
-//! take of the processor is counted, each by itself; what is around them is not.
+//! Two nodes with the same VPNs, joined in memory.
+//!
+//! The harness passes packets to the engines and takes them out by calls. It counts the processor time of each engine
+//! by itself, and leaves out its own.
 
 use crate::meter;
 use std::collections::VecDeque;
@@ -15,18 +17,18 @@ use weft_session::{Cipher, Identity};
 use weft_units::{Instant, LinkId, Rate, VpnId};
 
 const LINK_MTU: u16 = 1_500;
-/// IP bytes of every packet: with the tunnel's headers it is as long as Ethernet carries.
+/// Length of every packet, in IP bytes: with the tunnel's headers it fills an Ethernet frame.
 const PACKET_BYTES: usize = LINK_MTU as usize - 60;
 const LINK_RATE: Rate = Rate::from_mbps(10_000);
 const DELAY: Duration = Duration::from_millis(10);
-/// The engines are called this often at most, as after a wait that was not shorter.
+/// Minimum interval between two calls of an engine, as after a wait of that length.
 const TICK: Duration = Duration::from_micros(500);
 const VNET_HEADER: usize = 10;
-/// IPv4 and UDP: one for all packets of a write.
+/// Length of the IPv4 and UDP headers, in bytes; all packets of a write share one.
 const HEADERS: usize = 28;
 const PORT: u16 = 51_900;
 
-/// A batch of datagrams on its way.
+/// A batch of datagrams in transit.
 struct Batch {
     at: Instant,
     source: SocketAddr,
@@ -35,11 +37,11 @@ struct Batch {
     bytes: Vec<u8>,
 }
 
-/// A node and what leads to it.
+/// A node and the link from it.
 struct Side {
     engine: Engine,
     arrivals: VecDeque<Batch>,
-    /// When the link from here is free again.
+    /// Time at which the link from this node is free again.
     free_at: Instant,
     wakes_at: Instant,
     used: Duration,
@@ -49,7 +51,7 @@ struct Side {
     turn: u32,
 }
 
-/// See the module.
+/// Two nodes, joined by links in memory.
 pub struct Pair {
     now: Instant,
     sides: [Side; 2],
@@ -68,27 +70,27 @@ enum Input {
 /// Traffic from VPNs in turn, one flow in each.
 #[derive(Clone, Copy)]
 pub struct Load {
-    /// How many of the VPNs have any; they lie spread over all.
+    /// Number of VPNs with traffic, spread evenly over all.
     pub active: u32,
-    /// Of all together, as seen on the link, from each node that sends.
+    /// Sum of the rates of all flows, measured on the link, for each node that sends.
     pub rate: Rate,
-    /// Whether the second node sends too.
+    /// True if the second node sends too.
     pub both_ways: bool,
 }
 
-/// What the nodes used and did meanwhile.
+/// Work of the nodes during a run, and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Packets handed to the first node and to the second.
+    /// Packets that the harness passed to the first and to the second node.
     pub sent: [u64; 2],
-    /// Processor time of the first node and of the second.
+    /// Processor time of the first and of the second node.
     pub used: [Duration; 2],
-    /// Packets that came out at the first node and at the second.
+    /// Packets that left the tunnel at the first and at the second node.
     pub delivered: [u64; 2],
 }
 
 impl Pair {
-    /// Two nodes with `vpns` VPNs beside the default one, each with the loop, under session.
+    /// Creates two nodes with a session and `vpns` VPNs beside the default one, each with the loop.
     pub fn new(vpns: u32, control: Option<&LoopConfig>) -> Pair {
         let now = Instant::from_millis(1);
         let side = |node: usize| {
@@ -122,7 +124,7 @@ impl Pair {
         pair
     }
 
-    /// Runs for a time and gives what that cost.
+    /// Runs for a time, and returns the work and its cost.
     pub fn run(&mut self, time: Duration, load: Option<(u32, Load)>) -> Cost {
         let until = self.now + time;
         let before = self.cost();
@@ -147,7 +149,7 @@ impl Pair {
         Cost { sent: [a.sent, b.sent], used: [a.used, b.used], delivered: [a.delivered, b.delivered] }
     }
 
-    /// Bytes of the buffers that packets wait in at both nodes.
+    /// Returns the bytes of the packet buffers at both nodes.
     pub fn buffer_bytes(&mut self) -> i64 {
         let bytes = |side: &mut Side| {
             let (small, large) = (side.engine.pool().small_usage(), side.engine.pool().large_usage());
@@ -156,7 +158,7 @@ impl Pair {
         self.sides.iter_mut().map(bytes).sum::<usize>() as i64
     }
 
-    /// Gives back what this harness itself has grown to.
+    /// Frees the memory that the harness itself has allocated.
     pub fn tidy(&mut self) {
         self.spare = Vec::new();
     }
@@ -192,7 +194,7 @@ impl Pair {
         self.forward(node);
     }
 
-    /// Puts what has arrived, and what hosts send, into buffers of the node.
+    /// Copies arrived datagrams and the hosts' new packets into buffers of the node.
     fn gather(&mut self, node: usize, load: Option<(u32, Load)>) {
         let now = self.now;
         let side = &mut self.sides[node];
@@ -216,7 +218,7 @@ impl Pair {
         }
     }
 
-    /// Carries what the node has sent to the other.
+    /// Transfers the node's datagrams to the other node.
     fn forward(&mut self, from: usize) {
         let mut start = 0;
         for (transmit, end) in self.sends.drain(..) {
@@ -257,7 +259,7 @@ fn engine(node: usize, now: Instant, vpns: Vec<VpnConfig>) -> Engine {
     Engine::new(config, now, [node as u8 + 7; 32]).expect("a sound configuration")
 }
 
-/// A VPN as one of the nodes has it: the same addresses in all.
+/// Returns a VPN as configured at one of the nodes; all VPNs have the same addresses.
 fn vpn(id: u32, node: usize, control: Option<LoopConfig>) -> VpnConfig {
     let behind = |node: usize| vec![Prefix { address: inner(node).into(), length: 24 }];
     VpnConfig {
@@ -271,7 +273,7 @@ fn vpn(id: u32, node: usize, control: Option<LoopConfig>) -> VpnConfig {
     }
 }
 
-/// The key pair of a node.
+/// Returns the key pair of a node.
 pub fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
@@ -284,7 +286,7 @@ fn inner(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, node as u8, 0)
 }
 
-/// A UDP packet from a host behind the node to one behind the other, as a TUN device hands it over.
+/// Writes a UDP packet between hosts behind the two nodes, as a TUN device passes it.
 fn write_packet(into: &mut [u8], node: usize) {
     into[..VNET_HEADER + PACKET_BYTES].fill(0);
     let packet = &mut into[VNET_HEADER..VNET_HEADER + PACKET_BYTES];

@@ -1,4 +1,4 @@
-//! How long a node with very many VPNs takes until it can work.
+//! Measures the time until a node with very many VPNs can work.
 
 use crate::pair;
 use crate::table::Table;
@@ -12,7 +12,7 @@ use weft_engine::{Engine, EngineConfig};
 const VPNS: u32 = 100_000;
 const SECONDS: f64 = 2.0;
 
-/// A configuration file with all that a VPN needs, each in a network of its own.
+/// Returns a configuration file with the necessary keys of each VPN, each in a network of its own.
 fn file(peer: &str) -> String {
     let mut text = format!(
         "[node]\nkey = \"weft.key\"\nlisten = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n\
@@ -30,7 +30,7 @@ fn file(peer: &str) -> String {
     text
 }
 
-/// Reads, checks and takes in the configuration, as `weft up` does.
+/// Reads, checks and applies the configuration, as `weft up` does.
 pub fn measure(table: &mut Table) -> io::Result<()> {
     let directory = std::env::temp_dir().join(format!("weft-vpn-scale-{}", std::process::id()));
     fs::create_dir(&directory)?;

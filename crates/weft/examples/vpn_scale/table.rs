@@ -1,6 +1,6 @@
-//! What was measured, printed as it comes.
+//! Output of the measurements, one line at a time.
 
-/// Lines of a name, a value, a unit, and what the value may be at most.
+/// Prints lines of a name, a value, a unit and an upper bound.
 pub struct Table;
 
 impl Table {

@@ -1,4 +1,9 @@
-//! Who may come in: a table in the state directory, a line for each client: name, address, public key.
+//! Table of admitted WireGuard clients, in the state directory.
+//!
+//! It has one line per client, with name, address and public key.
+//!
+//! `weft access` changes the table under a lock. The daemon reads it at its start and when the control socket reports a
+//! change.
 
 use crate::config::Pool;
 use crate::files::{Directory, Owner};
@@ -9,20 +14,23 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use weft_session::{Identity, PublicKey};
 
+/// Name of the file with the table.
 const TABLE: &str = "access";
+/// Name of the lock file for changes of the table and of the key.
 const LOCK: &str = "access.lock";
+/// Name of the file with the edge's private key for WireGuard.
 const KEY: &str = "access.key";
-/// The table is no longer, in bytes.
+/// Maximum length of the table, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// One client.
+/// An admitted client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// Name for people.
+    /// Name of the client, for readers of output.
     pub name: String,
-    /// Its address in the pool, from which alone it may send.
+    /// Address of the client in the pool; the client may send from no other address.
     pub address: Ipv4Addr,
-    /// Its WireGuard public key.
+    /// WireGuard public key of the client.
     pub public_key: PublicKey,
 }
 
@@ -33,10 +41,10 @@ impl Client {
     }
 }
 
-/// The clients in the state directory `state`; none where there is no table yet.
+/// Reads the clients in the state directory `state`; returns none if there is no table yet.
 ///
 /// # Errors
-/// Why the table cannot be read, for people.
+/// Returns the reason why the table cannot be read, as text for a reader.
 pub fn read(state: &Path) -> Result<Vec<Client>, String> {
     match Directory::open(state) {
         Ok(directory) => read_in(&directory),
@@ -56,11 +64,12 @@ fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 
-/// Changes the table; `change` is given the state directory too. Nobody else changes it meanwhile, and where `change` fails nothing
-/// has changed.
+/// Changes the table under a lock, so that no other process changes it at the same time.
+///
+/// `change` receives the state directory and the clients. If `change` fails, the table stays as it was.
 ///
 /// # Errors
-/// What `change` says, or why the table cannot be read or written.
+/// Returns the error of `change`, or the reason why the table cannot be read or written.
 pub fn change<T>(
     state: &Path,
     change: impl FnOnce(&Directory, &mut Vec<Client>) -> Result<T, String>,
@@ -79,10 +88,10 @@ fn failed(state: &Path, why: &io::Error) -> String {
     format!("state directory {}: {why}", state.display())
 }
 
-/// Takes a client in at the lowest address that is free.
+/// Adds a client with the lowest free address of the pool.
 ///
 /// # Errors
-/// When the pool is used up.
+/// Returns an error if the name is taken or the pool has no free address.
 pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &Pool) -> Result<Client, String> {
     if let Some(other) = clients.iter().find(|client| client.name == name) {
         let address = other.address;
@@ -97,10 +106,10 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
     Ok(client)
 }
 
-/// The key clients know this edge by; made when first asked for.
+/// Returns the key of this edge for WireGuard clients; creates it on first use.
 ///
 /// # Errors
-/// Why it cannot be read or made, for people.
+/// Returns the reason why the key cannot be read or created, as text for a reader.
 pub fn edge_key(state: &Path) -> Result<Identity, String> {
     let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| failed(state, &why))?;
     if let Some(key) = read_key(&directory)? {
@@ -108,7 +117,7 @@ pub fn edge_key(state: &Path) -> Result<Identity, String> {
     }
     let failed = |why: io::Error| directory.failed(KEY, &why);
     let _lock = directory.lock(LOCK).map_err(|why| directory.failed(LOCK, &why))?;
-    // Another process may have been first.
+    // Another process may have created the key before this one got the lock.
     if let Some(key) = read_key(&directory)? {
         return Ok(key);
     }

@@ -1,4 +1,7 @@
-//! The WireGuard side without sockets: whose datagram this is, what is inside, and what leaves for whom (WireGuard paper, §5).
+//! WireGuard at the edge, without sockets (WireGuard paper, §5).
+//!
+//! The gate maps a received datagram to its client, decrypts it, checks the source address, and returns the packet. It
+//! encrypts packets to clients. It must never answer a datagram from a stranger.
 
 use super::clients::Client;
 use crate::control::Refusals;
@@ -14,46 +17,52 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_session::Identity;
 
-/// Handshakes a second before a cookie is asked for; each is counted twice.
+/// Limit of handshakes per second above which the gate requires a cookie.
+///
+/// The limiter counts each handshake twice.
 const HANDSHAKES: u64 = 2 * 100;
-/// A whole UDP datagram.
+/// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
-/// What a datagram has beside the packet, or a handshake, which is longer than a short packet.
+/// Largest difference between a datagram and its packet, in bytes.
+///
+/// *Standard*: the length of a handshake initiation, which is sent in place of a short packet.
 const OVERHEAD: usize = 148;
-/// Type of the message that asks for a proof of address (WireGuard paper, §5.4.7).
+/// Type of the cookie reply, which demands a proof of address (WireGuard paper, §5.4.7).
 const COOKIE_REPLY: u8 = 3;
-/// WireGuard's indices have 24 bits for a tunnel and 8 for its sessions.
+/// Maximum index of a tunnel.
+///
+/// Of WireGuard's 32-bit index 24 bits are for the tunnel and 8 bits for its sessions.
 const MAX_INDEX: u32 = 0xff_ffff;
 
-/// Where a datagram came from, and to which address of ours, which answers come from.
+/// Source of a datagram, and the local address that received it; answers use both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remote {
-    /// The client's address and port.
+    /// Address and port of the client.
     pub address: SocketAddr,
-    /// Ours, as it was written.
+    /// Local address to which the datagram was sent.
     pub local: Option<IpAddr>,
 }
 
-/// What comes out of the gate.
+/// Output of the gate.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Output<'a> {
     /// A datagram for a client.
     Datagram(Remote, &'a [u8]),
-    /// A packet from a client.
+    /// A decrypted packet from a client.
     Packet(&'a [u8]),
 }
 
-/// What is known of a client's tunnel.
+/// State of a client's tunnel.
 pub struct Seen {
     /// The client.
     pub client: Client,
-    /// Since the last handshake; absent: there was none.
+    /// Time since the last handshake; absent: there was none.
     pub handshake: Option<Duration>,
-    /// Where it is.
+    /// Current address and port of the client.
     pub remote: Option<SocketAddr>,
-    /// Bytes of packets to it.
+    /// Bytes in packets sent to the client.
     pub sent_bytes: u64,
-    /// Bytes of packets from it.
+    /// Bytes in packets received from the client.
     pub received_bytes: u64,
 }
 
@@ -63,7 +72,7 @@ struct Tunnel {
     remote: Option<Remote>,
 }
 
-/// The tunnels of all clients. Strangers get no answer.
+/// The tunnels of all clients. The gate does not answer strangers.
 pub struct Gate {
     secret: StaticSecret,
     public: PublicKey,
@@ -73,12 +82,12 @@ pub struct Gate {
     by_address: HashMap<Ipv4Addr, u32>,
     last_index: u32,
     buffer: Vec<u8>,
-    /// What was turned away.
+    /// Counters of rejected datagrams and packets.
     pub refused: Refusals,
 }
 
 impl Gate {
-    /// A gate without clients, known by the public half of `identity`.
+    /// Creates a gate without clients, whose public key is that of `identity`.
     pub fn new(identity: &Identity) -> Gate {
         let secret = StaticSecret::from(secret_bytes(identity));
         let public = PublicKey::from(&secret);
@@ -95,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Lets in these and nobody else; who was in and still is is not disturbed.
+    /// Admits exactly these clients; the tunnels of clients that stay admitted continue.
     pub fn set(&mut self, clients: &[Client]) {
         self.tunnels.retain(|_, tunnel| clients.contains(&tunnel.client));
         let tunnels = &self.tunnels;
@@ -120,7 +129,7 @@ impl Gate {
         self.tunnels.insert(index, Tunnel { client, tunn, remote: None });
     }
 
-    /// Takes in a datagram, of whomever.
+    /// Receives a datagram from any sender.
     pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(Output<'_>)) {
         let address = from.address.ip();
         let index = match self.limiter.verify_packet(Some(address), datagram, &mut self.buffer) {
@@ -148,7 +157,7 @@ impl Gate {
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
                 out(Output::Datagram(from, answer));
-                // Whoever gets a cookie has proved nothing yet.
+                // The receiver of a cookie has not yet proved its address.
                 answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
@@ -159,21 +168,24 @@ impl Gate {
                 self.refused.strays += 1;
                 true
             }
-            // Who sends all it has sends IPv6, too, so that it does not go beside the tunnel; it ends here.
+            // A client that sends all traffic to the edge sends IPv6 as well, so that IPv6 cannot bypass the tunnel;
+            // the edge drops it.
             TunnResult::WriteToTunnelV6(..) => true,
             TunnResult::Done => true,
             TunnResult::Err(_) => false,
         };
         if is_genuine {
             tunnel.remote = Some(from);
-            // What waited for a session.
+            // Packets that waited for the session.
             while let TunnResult::WriteToNetwork(waiting) = tunnel.tunn.decapsulate(None, &[], &mut self.buffer) {
                 out(Output::Datagram(from, waiting));
             }
         }
     }
 
-    /// Takes a packet for a client; dropped where nobody has the address, or has never come.
+    /// Encrypts a packet for a client.
+    ///
+    /// Drops it if no client has the address, or if the client has not yet connected.
     pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
         let Some(IpAddr::V4(destination)) = Tunn::dst_address(packet) else { return };
         let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else {
@@ -185,7 +197,9 @@ impl Gate {
         }
     }
 
-    /// Looks after what is due: repeats, new keys, keepalives. Four times a second will do.
+    /// Performs the due work of all tunnels: retransmissions, rekeys, keepalives.
+    ///
+    /// Four calls per second are enough.
     pub fn tick(&mut self, out: &mut impl FnMut(Output<'_>)) {
         self.limiter.reset_count();
         for tunnel in self.tunnels.values_mut() {
@@ -197,7 +211,7 @@ impl Gate {
         }
     }
 
-    /// Each client and what is known of it.
+    /// Returns the state of each client's tunnel.
     pub fn seen(&self) -> impl Iterator<Item = Seen> {
         self.tunnels.values().map(|Tunnel { client, tunn, remote }| {
             let (handshake, sent, received, ..) = tunn.stats();
@@ -212,7 +226,7 @@ impl Gate {
     }
 }
 
-/// The identity's secret: its text is always 32 bytes of base64.
+/// Returns the secret of the identity; its text is always the base64 of 32 bytes.
 fn secret_bytes(identity: &Identity) -> [u8; 32] {
     let mut bytes = [0; 32];
     let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);
@@ -226,15 +240,16 @@ mod tests {
     const CLIENT: [u8; 4] = [10, 9, 128, 2];
     const HOST: [u8; 4] = [192, 168, 5, 2];
 
-    /// A client's own end, and what the gate said last.
+    /// The client's end of a tunnel.
     struct Far {
         tunn: Tunn,
         from: Remote,
     }
 
     impl Far {
-        /// Sends `packet`, and answers what the gate answers, until neither has more to say. Gives the packets that came out of the gate and
-        /// how many datagrams.
+        /// Sends `packet` and exchanges datagrams with the gate until both ends are done.
+        ///
+        /// Returns the packets that left the gate, and the number of datagrams that the gate sent.
         fn send(&mut self, gate: &mut Gate, packet: &[u8]) -> (Vec<Vec<u8>>, usize) {
             let mut buffer = vec![0; 2_000];
             let TunnResult::WriteToNetwork(first) = self.tunn.encapsulate(packet, &mut buffer) else {
@@ -295,7 +310,7 @@ mod tests {
         gate
     }
 
-    /// Datagrams that leave the gate for a packet to the client.
+    /// Returns the datagrams that the gate sends for a packet to the client.
     fn sent(gate: &mut Gate) -> Vec<(Remote, Vec<u8>)> {
         let mut sent = Vec::new();
         gate.send(&packet(HOST, CLIENT), &mut |output| match output {
@@ -379,7 +394,8 @@ mod tests {
             panic!("no handshake")
         };
         gate.receive(remote(1), init, &mut |_| {});
-        // Counted once, and all others twice: a cookie is asked for between the two.
+        // The gate has counted this handshake once and counts the next ones twice, so it demands a cookie during the
+        // loop.
         gate.receive(remote(9), other, &mut |_| {});
         let mut cookies = 0;
         for _ in 0..HANDSHAKES {

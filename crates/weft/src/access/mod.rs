@@ -1,4 +1,7 @@
-//! Clients that are no nodes: unmodified WireGuard, ended at this edge, and OpenVPN. Sockets, devices and processes are in `daemon`.
+//! Clients that are not nodes: unmodified WireGuard, which this module terminates, and OpenVPN.
+//!
+//! This module stores who is admitted and writes the clients' configurations. Sockets, devices and processes are in
+//! `daemon`. The engine sees only prefixes of this edge.
 
 pub mod clients;
 pub mod gate;

@@ -1,4 +1,4 @@
-//! What a client is given: a configuration as wg-quick(8) and the telephones' programs read it, and its QR code.
+//! Configuration of a WireGuard client, for wg-quick(8) and telephones, and its QR code.
 
 use super::clients::Client;
 use crate::config::access::Offer;
@@ -8,17 +8,25 @@ use qrcode::types::QrError;
 use qrcode::{EcLevel, QrCode};
 use weft_session::{Identity, PublicKey};
 
-/// What keeps a NAT's mapping, in seconds.
+/// Interval of keepalives that preserve a NAT's mapping, in seconds.
 const KEEPALIVE_S: u8 = 25;
-/// Colours of a terminal: ECMA-48, §8.3.117, and the bright white most have beside it; then the black and white of the 256 colours, which no
-/// theme changes. A terminal without them keeps the first.
+/// Escape sequences for black on white.
+///
+/// The first sets the colours of ECMA-48, §8.3.117, and the bright white that most terminals have. The second sets
+/// black and white of the 256-colour palette, which themes do not change. A terminal without that palette keeps the
+/// first.
 const BLACK_ON_WHITE: &str = "\x1b[30;107m\x1b[38;5;16;48;5;231m";
+/// Escape sequence that restores the terminal's colours.
 const PLAIN: &str = "\x1b[0m";
 
-/// IPv6, which the edge drops: so it does not go beside the tunnel.
+/// All of IPv6.
+///
+/// The client sends it to the edge, and the edge drops it, so that it cannot bypass the tunnel.
 const IPV6: &str = "::/0";
 
-/// The configuration of `client`, whose key is `key`, for the edge with `edge_key` at `endpoint`, which makes this offer.
+/// Returns the configuration of `client`, whose private key is `key`.
+///
+/// It is for the edge with the public key `edge_key` at `endpoint`, which makes this offer.
 pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &Offer) -> String {
     let mut routes: Vec<String> = offer.routes.iter().map(|route| prefix::text(*route)).collect();
     if offer.takes_all() && !routes.iter().any(|route| route == IPV6) {
@@ -35,10 +43,12 @@ pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &st
     )
 }
 
-/// The QR code of a text (ISO/IEC 18004), in half blocks; `is_painted`: black on white, whatever the terminal's colours.
+/// Returns the QR code of a text (ISO/IEC 18004), in half-block characters.
+///
+/// `is_painted` makes it black on white, whatever the terminal's colours are.
 ///
 /// # Errors
-/// When the text is too long for one: 2,953 bytes.
+/// Returns an error if the text is too long for a QR code: more than 2,953 bytes.
 pub fn qr_code(text: &str, is_painted: bool) -> Result<String, QrError> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L)?;
     let code = code.render::<Dense1x2>().dark_color(Dense1x2::Dark).light_color(Dense1x2::Light).build();
@@ -75,7 +85,9 @@ mod tests {
         assert!(qr_code(&"x".repeat(2_954), false).is_err());
     }
 
-    /// What a terminal with this background shows, as a portable grey map: 8 pixels a module.
+    /// Returns the picture that a terminal with this background colour shows.
+    ///
+    /// The format is a portable grey map with 8 pixels per module.
     fn picture(code: &str, background: u8) -> Vec<u8> {
         let plain = code.replace(BLACK_ON_WHITE, "").replace(PLAIN, "");
         let width = plain.lines().map(|line| line.chars().count()).max().unwrap_or(0) + 8;

@@ -1,13 +1,13 @@
-//! `weft access`: clients that are no nodes.
+//! Arguments of `weft access`, which admits clients that are not nodes.
 
 use super::DEFAULT_CONFIG;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// `weft access`.
+/// Subcommands of `weft access`.
 #[derive(Subcommand)]
 pub enum AccessCommand {
-    /// Let a client in: print its configuration, and with WireGuard its QR code on standard error
+    /// Admit a client: print its configuration, and for WireGuard a QR code on standard error
     #[command(after_help = "\
 Examples:
   weft access add phone --edge vpn.example.org:51820      scan the code with the telephone's WireGuard program
@@ -18,53 +18,53 @@ Examples:
 On the edge, whose configuration has an [access]. The client's private key is in what is printed and nowhere else.
 A running node lets the client in at once.")]
     Add(AddOptions),
-    /// List the clients, and whether they are there
+    /// List the clients, and which of them are connected
     #[command(after_help = "Example:\n  weft access list --json | jq '.clients[] | {name, handshake_s_ago}'")]
     List {
-        /// Which edge
+        /// Configuration of the edge.
         #[command(flatten)]
         edge: Edge,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Put a client out: a running node answers it no more
+    /// Remove a client; a running node answers it no more
     #[command(after_help = "Example:\n  weft access remove phone")]
     Remove {
-        /// The client's name
+        /// Name of the client
         name: String,
-        /// Which edge
+        /// Configuration of the edge.
         #[command(flatten)]
         edge: Edge,
     },
 }
 
-/// What is to be made for a client.
+/// Arguments of `weft access add`.
 #[derive(Args)]
 pub struct AddOptions {
-    /// The client's name, for lists
+    /// Name of the client in lists
     pub name: String,
-    /// It comes with OpenVPN, not WireGuard; [access.openvpn] is needed
+    /// Create a client of OpenVPN instead of WireGuard; needs [access.openvpn]
     #[arg(long)]
     pub openvpn: bool,
-    /// Where the client reaches this edge; `endpoint` in the configuration unless said here
+    /// Address at which the client reaches this edge; without it `endpoint` from the configuration
     #[arg(long = "edge", value_name = "HOST:PORT")]
     pub endpoint: Option<String>,
-    /// New file for the configuration, mode 0600, instead of standard output
+    /// New file for the client's configuration, mode 0600, instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// One JSON object, without a QR code
+    /// Print one JSON object, without a QR code
     #[arg(long)]
     pub json: bool,
-    /// Which edge
+    /// Configuration of the edge.
     #[command(flatten)]
     pub edge: Edge,
 }
 
-/// Which edge.
+/// Option that names the edge.
 #[derive(Args)]
 pub struct Edge {
-    /// The edge's configuration
+    /// Configuration file of the edge
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }

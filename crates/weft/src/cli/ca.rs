@@ -1,19 +1,19 @@
-//! `weft ca`: the owner of a network's root key.
+//! Arguments of `weft ca`, for the owner of a network's root key.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// `weft ca`.
+/// Subcommands of `weft ca`.
 #[derive(Subcommand)]
 pub enum CaCommand {
-    /// Make a network's root key; print its public half, for [network] root of every node
+    /// Create a network's root key; print its public half, for [network] root of every node
     #[command(after_help = "\
 Example:
   weft ca init --out weft-ca            the secret goes to root.key there, mode 0600
 
 Whoever has root.key can let anybody into the network. Keep it off the nodes; a copy in a safe place is worth having.")]
     Init {
-        /// Directory for the root key; made if it is not there
+        /// Directory for the root key; created if it does not exist
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
@@ -26,7 +26,7 @@ Examples:
 
 A certificate is no secret: only who has the node's own private key can use it.")]
     Sign(SignOptions),
-    /// Sign a revocation: no certificate of this key holds any more, nor does a [[peer]] table
+    /// Sign a revocation: it ends all certificates of a key, and its [[peer]] tables
     #[command(after_help = "\
 Example:
   weft ca revoke --ca weft-ca --public-key KEY --out home.revoked
@@ -35,14 +35,14 @@ Example:
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// The node's public key
+        /// Public key of the node
         #[arg(long, value_name = "KEY")]
         public_key: String,
         /// File for the revocation; it must not exist yet. Without it: standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Sign a node's certificate anew: the same key, name and prefixes, for more time
+    /// Sign a node's certificate again, with the same key, name and prefixes and a later expiry
     #[command(after_help = "\
 Examples:
   weft ca renew --ca weft-ca --name home --out home-new.cert
@@ -53,17 +53,17 @@ Examples:
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// The node's name in its certificate
+        /// Name of the node in its certificate
         #[arg(long)]
         name: String,
-        /// How long it holds, from now on
+        /// Validity from now on, in days
         #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
         days: u64,
         /// File for the certificate; it must not exist yet. Without it: standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// List what was signed, by the time it ends: the certificate in force of each node
+    /// List the latest certificate of each node, by expiry
     #[command(after_help = "\
 Examples:
   weft ca list --ca weft-ca
@@ -72,47 +72,47 @@ Examples:
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Show what a certificate or a revocation says, or the public key of a root key
+    /// Show the contents of a certificate or a revocation, or the public key of a root key
     #[command(after_help = "\
 Examples:
   weft ca show home.cert
   weft ca show weft-ca                          the root's public key, for [network] root
   weft ca show home.cert --root KEY --json      exit status 1 unless this root key signed it")]
     Show {
-        /// The certificate or revocation, or the directory of the root key
+        /// File of the certificate or revocation, or directory of the root key
         file: PathBuf,
-        /// The root key that should have signed it
+        /// Root key that should have signed it; exit status 1 if it did not
         #[arg(long, value_name = "KEY")]
         root: Option<String>,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What a certificate shall say.
+/// Arguments of `weft ca sign`.
 #[derive(Args)]
 pub struct SignOptions {
     /// Directory of the root key
     #[arg(long, value_name = "DIR")]
     pub ca: PathBuf,
-    /// What people call the node; no other may have this name
+    /// Name of the node; no other node may have this name
     #[arg(long)]
     pub name: String,
-    /// The node's public key, as `weft pubkey` prints it
+    /// Public key of the node, as `weft pubkey` prints it
     #[arg(long, value_name = "KEY")]
     pub public_key: String,
-    /// Addresses behind the node, outside all VPNs, which no other may claim; can be given 16 times
+    /// Prefix behind the node in the default VPN; no other node may claim it; can be given 16 times
     #[arg(long = "prefix", value_name = "PREFIX")]
     pub prefixes: Vec<String>,
-    /// The node may pass datagrams on between others
+    /// Allow the node to relay datagrams between other nodes
     #[arg(long)]
     pub relay: bool,
-    /// How long it holds, from now on
+    /// Validity from now on, in days
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
     pub days: u64,
     /// File for the certificate; it must not exist yet. Without it: standard output

@@ -1,4 +1,6 @@
-//! `weft weights set`, `vpns set`, `ping`, `down`: what a running node is asked to do.
+//! Commands that change or probe a running node.
+//!
+//! They are `down`, `reload`, `peer reset`, `weights set`, `vpns set`, `revoke` and `ping`.
 
 use crate::cli::{Control, Reading};
 use crate::control::{Pong, Request, Response, VpnSetting, ask};
@@ -12,9 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 use weft_units::parse_rate;
 
-/// How long a node may take to end.
+/// Maximum time to wait until the node has ended.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether it has.
+/// Interval between two checks whether the node has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Stops the node, and waits until it has ended.
@@ -29,13 +31,13 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
     Err(Failure::new("the node is still there: it does not end"))
 }
 
-/// Has the node read its configuration again, and waits for the outcome.
+/// Makes the node read its configuration again, and waits for the result.
 pub fn reload(control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::Reload)?;
     Ok(Outcome::Well)
 }
 
-/// Has the node forget which handshake stamps a peer has used.
+/// Makes the node forget the handshake stamps of a peer.
 pub fn reset_peer(name: &str, control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::ResetPeer { peer: name.to_owned() })?;
     Ok(Outcome::Well)
@@ -59,7 +61,7 @@ fn weight(word: &str) -> Result<(String, u32), Failure> {
     pair.filter(|(link, _)| !link.is_empty()).ok_or_else(wrong)
 }
 
-/// Sets what `settings` say of a VPN: `weight=N`, `assured=RATE`, `leased=RATE`.
+/// Changes a VPN by settings of the form `weight=N`, `assured=RATE` or `leased=RATE`.
 pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outcome, Failure> {
     let mut change = VpnSetting::default();
     for setting in settings {
@@ -85,7 +87,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
     Ok(Outcome::Well)
 }
 
-/// Hands the revocation in `file` to the node.
+/// Gives the revocation in `file` to the node.
 pub fn revoke(file: &Path, control: &Control) -> Result<Outcome, Failure> {
     let revocation = keys::load_revocation(file).map_err(|why| Failure::new(why.to_string()))?;
     ask(&control.control, &Request::Revoke { revocation: revocation.to_string() })?;

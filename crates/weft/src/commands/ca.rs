@@ -1,4 +1,7 @@
-//! `weft ca`: root keys, certificates, revocations.
+//! `weft ca`: creates root keys; signs, lists and shows certificates and revocations.
+//!
+//! The directory of the root key holds the key and two append-only files: the certificates and the revocations that it
+//! has signed. No other program changes them.
 
 mod issued;
 
@@ -20,17 +23,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::Prefix;
 use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPublicKey};
 
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
-/// A certificate holds from a little earlier on, for nodes whose clocks are late, in seconds.
+/// Validity of a certificate before its signing, in seconds, for nodes whose clocks are slow.
 const EARLIER_S: u64 = 600;
+/// Name of the file with the root key.
 const ROOT_KEY_FILE: &str = "root.key";
-/// What was signed and what was revoked so far, a line each.
+/// Name of the file with all signed certificates, one per line.
 const ISSUED_FILE: &str = "issued";
+/// Name of the file with all signed revocations, one per line.
 const REVOKED_FILE: &str = "revoked";
-/// Neither of them is longer, in bytes.
+/// Maximum length of the file of certificates and of the file of revocations, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Does what `weft ca` was asked to.
+/// Executes `weft ca`.
 pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
     match command {
         CaCommand::Init { out } => init(&out),
@@ -68,7 +74,9 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
     append(&options.ca, ISSUED_FILE, &certificate)
 }
 
-/// Nodes refuse who comes second; better to see it here.
+/// Refuses a name or prefix that another valid certificate claims.
+///
+/// Nodes would refuse the later certificate.
 fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
     let issued: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
     let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
@@ -106,7 +114,8 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     let root: Option<RootPublicKey> = root.map(|text| text.parse().map_err(|why| wrong(text, why))).transpose()?;
     let (is_signed, text) = match keys::load_certificate(file) {
         Ok(certificate) => {
-            // Whether it holds now is seen from its dates.
+            // The signature is checked at a time at which the certificate is valid; the printed dates show if it is
+            // valid now.
             let at = certificate.claims().not_before_unix_s;
             let is_signed = root.map(|root| root.check(&certificate, at).is_ok());
             (is_signed, if as_json { json(&certificate_json(&certificate))? } else { certificate_text(&certificate) })
@@ -124,7 +133,9 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     Ok(Outcome::Well)
 }
 
-/// The public half of the root key in a directory, or in a file.
+/// Prints the public half of the root key in a directory.
+///
+/// For a file, it takes the directory that contains the file.
 fn show_root(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let directory = if file.is_dir() { file } else { file.parent().unwrap_or(Path::new("")) };
     let public_key = root(directory)?.public_key().to_string();
@@ -193,7 +204,7 @@ fn root(directory: &Path) -> Result<RootKey, Failure> {
     keys::load_root(&file).map_err(|why| Failure::new(why.to_string()))
 }
 
-/// A prefix without host bits: a slip of the pen should not be signed.
+/// Parses a prefix and refuses host bits, so that no typing error is signed.
 fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
     let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
     match prefix::trimmed(prefix) {
@@ -210,7 +221,7 @@ fn wrong(text: &str, why: impl Display) -> Failure {
     Failure::with(Outcome::Usage, format!("`{text}`: {why}"))
 }
 
-/// To a new file, or to standard output.
+/// Writes the text to a new file, or to standard output.
 fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = out else {
         println!("{text}");
@@ -225,7 +236,7 @@ fn append(directory: &Path, name: &str, text: &impl Display) -> Result<Outcome, 
     Ok(Outcome::Well)
 }
 
-/// What was appended; nothing where there is no such file yet.
+/// Parses all lines of a file; returns none if the file does not exist.
 fn lines<T: FromStr<Err: Display>>(directory: &Path, name: &str) -> Result<Vec<T>, Failure> {
     let path = directory.join(name);
     let text = match Directory::open(directory).and_then(|kept| kept.read_text(name, MAX_BYTES)) {

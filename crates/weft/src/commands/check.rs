@@ -1,4 +1,4 @@
-//! `weft check`.
+//! `weft check`: checks a configuration and prints its mistakes.
 
 use crate::config;
 use crate::outcome::json;
@@ -6,20 +6,20 @@ use crate::outcome::{Failure, Outcome};
 use serde::Serialize;
 use std::path::Path;
 
-/// What `--json` gives.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Checked {
     schema: u32,
     file: String,
-    /// Whether a node would run with it.
+    /// True if a node would start with this configuration.
     is_usable: bool,
-    /// Why the file could not be read; absent: it was.
+    /// Reason why the file could not be read; absent if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     findings: Vec<config::Told>,
 }
 
-/// Checks the configuration in `file`; warnings do not make it bad.
+/// Checks the configuration in `file`; warnings do not cause a failure.
 pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     if as_json {
         return check_json(file);

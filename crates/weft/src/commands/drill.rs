@@ -1,4 +1,4 @@
-//! `weft drill`: a link or a node falls silent for a while, and what becomes of traffic.
+//! `weft drill`: silences a link or a node for a while, and reports what happened to traffic.
 
 use crate::cli::{DrillCommand, DrillOptions};
 use crate::control::{DrillCut, Request, Response, ask};
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// The most there is between two looks at how it goes.
+/// Maximum interval between two queries of the drill's state.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Asks for the drill, waits until it is over, and prints how it went.
+/// Starts the drill, waits until it is over, and prints the report.
 pub fn drill(command: &DrillCommand) -> Result<Outcome, Failure> {
     let (cut, options) = match command {
         DrillCommand::Link { name, options } => (DrillCut::Link(name.clone()), options),

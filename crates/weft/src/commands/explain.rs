@@ -1,4 +1,4 @@
-//! `weft explain`: why a flow goes where it goes.
+//! `weft explain`: prints why a flow takes its route.
 
 use super::prefixes::address_behind;
 use crate::cli::ExplainArguments;
@@ -25,7 +25,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     Ok(if found.session && found.paths.iter().any(takes) { Outcome::Well } else { Outcome::Degraded })
 }
 
-/// The words, with an address that lies behind a node in place of its name. A protocol comes after an end and is no name.
+/// Replaces the name of a node by an address behind it.
+///
+/// The last word may be a protocol after an address; it is then not taken for a name.
 fn with_addresses(arguments: &ExplainArguments) -> Result<Vec<String>, Failure> {
     let (socket, vpn) = (&arguments.control.control, arguments.vpn.as_deref());
     let mut words = Vec::new();
@@ -38,7 +40,7 @@ fn with_addresses(arguments: &ExplainArguments) -> Result<Vec<String>, Failure> 
     Ok(words)
 }
 
-/// `SRC[:PORT] DST[:PORT] [PROTO]`, or `DST[:PORT] [PROTO]`.
+/// Parses `SRC[:PORT] DST[:PORT] [PROTO]`, or `DST[:PORT] [PROTO]`.
 fn question(words: &[String], vpn: Option<String>) -> Result<FlowQuestion, Failure> {
     let wrong = |word: &str| {
         let help = "it is SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only where to: an address, a node";

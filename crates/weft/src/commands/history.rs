@@ -1,4 +1,4 @@
-//! `weft sense --history`: what a peer's paths were like.
+//! `weft sense --history`: prints the measurement history of a peer's paths.
 
 use crate::cli::Reading;
 use crate::control::{Request, Response, ask};
@@ -7,20 +7,21 @@ use crate::status::{PathHistory, Point};
 use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
 
+/// Bars of rising height, for values from zero to the greatest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// What is shown: its name, where it is, how it is written.
+/// A row of the table: its name, its value in a point, and the format of the value.
 type Quantity = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
-/// Characters of a line.
+/// Width of a line of bars, in characters.
 const WIDTH: usize = 60;
 
-/// Shows the histories of the paths to `peer`.
+/// Prints the histories of the paths to `peer`.
 pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
     let paths = match ask(&reading.control.control, &Request::History { peer: peer.to_owned() })? {
         Response::Histories { paths } => paths,
         other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
     };
     let text = if reading.json { json(&paths)? } else { table(&paths) };
-    // Who reads no further needs no more.
+    // A reader that closes the pipe early is no error.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     Ok(Outcome::Well)
 }
@@ -53,7 +54,9 @@ fn table(paths: &[PathHistory]) -> String {
     if table.is_empty() { "nothing: no path to it has been noted\n".to_owned() } else { table.to_string() }
 }
 
-/// The last `span` values as a line of bars from zero to the greatest; a blank where nothing is known.
+/// Returns the last `span` values as bars from zero to the greatest value.
+///
+/// A missing value is a blank.
 fn line(values: &[Option<f64>], span: usize) -> String {
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let step = span / WIDTH;

@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use weft_session::Identity;
 
-/// Makes a private key and prints its public key.
+/// Creates a private key and prints its public key.
 pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     let identity = Identity::from_secret(seed);
@@ -26,8 +26,10 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Prints a key. Where standard output is a file, that becomes a key file, and says what it is; elsewhere it is the base64 alone, as
-/// programs expect it.
+/// Prints a key.
+///
+/// If standard output is a file, it becomes a key file with a line that names the kind of key. Elsewhere the output is
+/// the base64 alone, as programs expect it.
 fn give_out(kind: Kind, base64: &str) {
     let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
     match out.is_ok_and(|out| out.is_file()) {
@@ -36,10 +38,10 @@ fn give_out(kind: Kind, base64: &str) {
     }
 }
 
-/// Makes a secret for two nodes to share.
+/// Creates a secret that two nodes share.
 pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
     let secret = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
-    // Any 32 secret bytes are written as a private key is.
+    // A preshared key has the encoding of a private key: 32 bytes in base64.
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {
         Some(path) => keys::store_key(Kind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
@@ -48,7 +50,7 @@ pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Prints the public key of the private key in `file`, or of the one on standard input.
+/// Prints the public key of the private key in `file`, or on standard input.
 pub fn pubkey(file: Option<&Path>) -> Result<Outcome, Failure> {
     let identity = match file {
         Some(path) if path != Path::new("-") => keys::load(path),

@@ -1,4 +1,7 @@
-//! The subcommands, one file each.
+//! Execution of the subcommands, one file each.
+//!
+//! A command receives its parsed arguments, asks the running node over the control socket where it needs one, and
+//! prints its result. It returns the exit status, or a failure with its message.
 
 mod access;
 mod act;
@@ -24,10 +27,10 @@ use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
 
-/// Does what the command line says.
+/// Executes the command line.
 ///
 /// # Errors
-/// Why it could not be done.
+/// Returns the reason why the command failed.
 pub fn run(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Keygen { out } => keys::keygen(out.as_deref()),

@@ -1,4 +1,4 @@
-//! `weft prefixes`: which addresses lie behind which peer.
+//! `weft prefixes`: prints which addresses lie behind which peer.
 
 use super::watch::watch;
 use crate::cli::PrefixArguments;
@@ -11,7 +11,7 @@ use crate::table::Table;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Shows the prefixes of all peers, of one, or of a VPN.
+/// Prints the prefixes of all peers, of one peer, or of a VPN.
 pub fn prefixes(arguments: &PrefixArguments) -> Result<Outcome, Failure> {
     let PrefixArguments { peer, vpn, reading } = arguments;
     watch(reading.watch, !reading.json, || {
@@ -28,7 +28,7 @@ fn read(socket: &Path, peer: Option<&str>, vpn: Option<&str>) -> Result<Prefixes
     }
 }
 
-/// An address that lies behind a node: that of its longest prefix.
+/// Returns an address behind a node: that of its longest prefix.
 pub fn address_behind(socket: &Path, node: &str, vpn: Option<&str>) -> Result<IpAddr, Failure> {
     let found = read(socket, Some(node), vpn)?.prefixes;
     let parsed = found.iter().filter_map(|of| {

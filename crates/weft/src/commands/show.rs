@@ -1,4 +1,9 @@
-//! `weft status`, `paths`, `flows`, `weights`, `vpns`: what the node shows, once or every second.
+//! Views of the node's status, printed once or every second.
+//!
+//! The commands are `weft status`, `paths`, `flows`, `weights`, `vpns` and `sense`.
+//!
+//! Each view turns the same `Status` into text. Names in it come from other nodes, so they are escaped before they are
+//! printed.
 
 use super::watch::watch;
 use crate::cli::Reading;
@@ -8,7 +13,7 @@ use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, 
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
 
-/// Shows what `view` makes of the node's status.
+/// Prints the text that `view` makes of the node's status.
 pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, Failure> {
     watch(reading.watch, !reading.json, || {
         let status = read(reading)?;
@@ -24,7 +29,7 @@ fn read(reading: &Reading) -> Result<Status, Failure> {
     }
 }
 
-/// The node and its peers.
+/// Returns the view of the node and its peers.
 pub fn status(status: &Status) -> String {
     let up = span(Duration::from_secs(status.uptime_s));
     let mut text = format!(
@@ -88,18 +93,18 @@ pub fn status(status: &Status) -> String {
     text
 }
 
-/// A line for each peer of whose addresses not all are tried by all links.
+/// Returns a line for each peer with pairs of a link and an address that the node does not try.
 fn not_tried(status: &Status) -> String {
     let peers = status.peers.iter().filter_map(|peer| Some((&peer.name, peer.not_tried.as_ref()?)));
     peers.map(|(name, not_tried)| format!("\npeer {name}: {}\n", not_tried.text)).collect()
 }
 
-/// A line for each link that the configuration names and that is not in use.
+/// Returns a line for each link that the configuration names and that is not in use.
 fn unused_links(status: &Status) -> String {
     status.unused_links.iter().map(|link| format!("\nlink {} not used: {}\n", link.name, link.why)).collect()
 }
 
-/// A line for each prefix that is not used.
+/// Returns a line for each refused prefix.
 fn refused(status: &Status) -> String {
     let line = |RefusedPrefix { name, prefix, why }: &RefusedPrefix| format!("\nrefused: {prefix} of {name}: {why}\n");
     status.refused_prefixes.iter().map(line).collect()
@@ -109,7 +114,7 @@ fn by_certificate(peer: &Peer) -> &'static str {
     if peer.certified_until_unix_s.is_some() { ", by certificate" } else { "" }
 }
 
-/// The proxy, in a line.
+/// Returns the state of the proxy, in one line.
 fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
         return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
@@ -127,7 +132,7 @@ fn proxy(proxy: &Proxy) -> String {
     )
 }
 
-/// Each path.
+/// Returns the table of paths.
 pub fn paths(status: &Status) -> String {
     let mut table = Table::new(&[
         "PEER",
@@ -181,7 +186,7 @@ pub fn paths(status: &Status) -> String {
     )
 }
 
-/// The flows sent lately.
+/// Returns the table of recent flows.
 pub fn flows(status: &Status) -> String {
     let mut table = Table::new(&["PEER", "VPN", "FLOW", ">RATE", ">UNITS", ">BYTES", ">IDLE"])
         .give_way(&["VPN", "UNITS", "PEER", "BYTES", "IDLE"], &["PEER", "FLOW"]);
@@ -199,7 +204,7 @@ pub fn flows(status: &Status) -> String {
     if table.is_empty() { "no flows\n".to_owned() } else { table.to_string() }
 }
 
-/// Each VPN.
+/// Returns the table of VPNs.
 pub fn vpns(status: &Status) -> String {
     let headings =
         ["VPN", ">ID", ">WEIGHT", "DEVICE", "MEMBERS", ">SENT", ">RECEIVED", ">DROPPED", ">STRAYS", ">NO ROUTE"];
@@ -266,7 +271,7 @@ pub fn vpns(status: &Status) -> String {
     )
 }
 
-/// The nodes of the overlay.
+/// Returns the table of the overlay's nodes.
 fn overlay(overlay: &Overlay) -> String {
     let place = overlay.id.get(..8).unwrap_or_default();
     let state = if overlay.ready { "has its place" } else { "is looking for its place" };
@@ -293,7 +298,7 @@ fn overlay(overlay: &Overlay) -> String {
     )
 }
 
-/// What is known of the network: paths from here, and what relays say.
+/// Returns the table of measurements: paths from here, and reports of relays.
 pub fn sense(status: &Status) -> String {
     let mut table =
         Table::new(&["FROM", "TO", "BY", ">RTT", ">JITTER", ">LOSS", ">CAPACITY", ">AVAILABLE", ">USED", "STATE"])
@@ -323,7 +328,7 @@ pub fn sense(status: &Status) -> String {
     if table.is_empty() { "nothing: no peer has been reached\n".to_owned() } else { table.to_string() }
 }
 
-/// The weights of the paths.
+/// Returns the table of path weights.
 pub fn weights(status: &Status) -> String {
     let mut table = Table::new(&["PEER", "LINK", "REMOTE", ">WEIGHT", ">CAPACITY"])
         .give_way(&["CAPACITY", "REMOTE"], &["PEER", "LINK", "REMOTE"]);
@@ -334,7 +339,7 @@ pub fn weights(status: &Status) -> String {
     if table.is_empty() { "no paths\n".to_owned() } else { format!("{table}{}", unweighted(status)) }
 }
 
-/// A line for each peer whose schedule does not go by weights.
+/// Returns a line for each peer whose schedule ignores weights.
 fn unweighted(status: &Status) -> String {
     let peers = status.peers.iter().filter(|peer| !peer.weights_count && !peer.schedule.is_empty());
     peers.map(|peer| format!("the schedule toward {}, {}, ignores weights\n", peer.name, peer.schedule)).collect()
@@ -347,7 +352,9 @@ mod tests {
     use crate::hostile;
     use proptest::prelude::*;
 
-    /// A member of the overlay, a peer with a path and a VPN, whose names somebody else chose.
+    /// Creates a status in which every name is `name`.
+    ///
+    /// These are the names of a member, a peer, a path and a VPN, which other nodes choose.
     fn told(name: &str) -> serde_json::Value {
         let path = serde_json::json!({
             "id": 0, "link": name, "remote": name, "state": name, "cause": name, "in_bundle": true, "rtt_us": 1,

@@ -1,4 +1,4 @@
-//! `weft signal`.
+//! `weft signal`: signals explicit rates for one interface, without a node.
 
 use crate::config;
 use crate::daemon::Level;
@@ -6,7 +6,7 @@ use crate::host;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
 
-/// Checks the configuration in `file`; warnings do not make it bad.
+/// Checks the configuration in `file`; warnings do not cause a failure.
 pub fn check(file: &Path) -> Result<Outcome, Failure> {
     let (host, report) = config::host::load(file).map_err(Failure::new)?;
     eprint!("{report}");
@@ -15,7 +15,7 @@ pub fn check(file: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Signals for the interface that `file` names until it is told to stop.
+/// Signals for the interface that `file` names, until a signal ends the process.
 pub fn run(file: &Path, level: Level) -> Result<Outcome, Failure> {
     host::run(file, level)?;
     Ok(Outcome::Well)

@@ -1,4 +1,4 @@
-//! `weft tcp-er`.
+//! `weft tcp-er`: keeps the congestion control loaded without a node.
 
 use crate::config::TcpEr;
 use crate::daemon::tcp_er::Keeper;
@@ -7,12 +7,12 @@ use crate::daemon::{self, Level, Log};
 use crate::outcome::{Failure, Outcome};
 use weft_tcp_er::congestion::{Available, NAME};
 
-/// Holds the congestion control until a signal.
+/// Keeps the congestion control loaded until a signal ends the process.
 pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     let wanted = TcpEr::from_arguments(grants).map_err(Failure::new)?;
     let failed = |why: std::io::Error| Failure::new(why.to_string());
     let signals = daemon::block_signals().map_err(failed)?;
-    // What goes wrong there ends the process by itself.
+    // A failed thread ends the process, so no failure handler is needed here.
     let threads = Threads::start(Log::new(Level::Error), || ()).map_err(failed)?;
     let keeper = Keeper::start(wanted, &threads).map_err(failed)?;
     let choice = keeper.choice();

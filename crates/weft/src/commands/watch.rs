@@ -1,4 +1,4 @@
-//! `--watch`: shows something anew once a second, until `q`, Ctrl-C or a signal ends it.
+//! `--watch`: prints a view again once a second, until `q`, Ctrl-C or a signal ends it.
 
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
@@ -10,11 +10,14 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+/// Interval between two prints of a view.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What Ctrl-C and Ctrl-D send while the terminal does not act on them.
+/// Keys that end the view: `q`, Ctrl-C and Ctrl-D.
+///
+/// The terminal passes on the bytes of Ctrl-C and Ctrl-D during the view.
 const ENDING: [u8; 4] = [b'q', b'Q', 3, 4];
 
-/// Prints what `look` gives: once, or where `again`, once a second.
+/// Prints the text that `look` returns: once, or once a second if `again`.
 pub fn watch(
     again: bool,
     clears: bool,
@@ -22,7 +25,7 @@ pub fn watch(
 ) -> Result<Outcome, Failure> {
     if !again {
         let (text, outcome) = look()?;
-        // Who reads no further needs no more.
+        // A reader that closes the pipe early is no error.
         let _ = io::stdout().lock().write_all(Screen::get().fold(&text).as_bytes());
         return Ok(outcome);
     }
@@ -38,7 +41,9 @@ pub fn watch(
     }
 }
 
-/// The text from the top of the screen: what was there before is overwritten, and what does not fit is left out.
+/// Returns the text as a page from the top of the screen.
+///
+/// It overwrites the earlier page and drops lines that do not fit.
 fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     let folded = screen.fold(text);
     let room = screen.size.map_or(usize::MAX, |(_, height)| height.saturating_sub(2).max(1));
@@ -49,7 +54,7 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     format!("\x1b[H{lines}{more}{help}\x1b[K\x1b[J")
 }
 
-/// The keyboard, key by key, and the signals that end a program. The terminal is as before when this goes.
+/// The keyboard, key by key, and the signals that end a program. Dropping it restores the terminal.
 struct Keys {
     before: Option<Termios>,
     signals: SignalFd,
@@ -78,7 +83,7 @@ impl Keys {
         self.before.is_some()
     }
 
-    /// Waits; true when a key or a signal ends it before.
+    /// Waits for the given time; returns true if a key or a signal ends the view earlier.
     fn is_ended(&self, wait: Duration) -> bool {
         let (stdin, until) = (io::stdin(), Instant::now() + wait);
         loop {
@@ -96,7 +101,7 @@ impl Keys {
                 Err(_) => {}
                 Ok(_) => {
                     let mut key = [0];
-                    // The standard library would read ahead, and wait for it: not where one byte is asked for and there.
+                    // `StdinLock` reads ahead and would block, but not here: one byte is requested and available.
                     match stdin.lock().read(&mut key) {
                         Ok(1) if !ENDING.contains(&key[0]) => {}
                         _ => return true,

@@ -1,10 +1,10 @@
-//! Why peers are not well, in the text of `weft status`.
+//! Findings about peers, as text in `weft status`.
 
 use crate::status::{Peer, Status};
 use crate::table::span;
 use std::time::Duration;
 
-/// A line for each finding, and one for each stranger.
+/// Returns a line for each finding about a peer, and one for each rejected stranger.
 pub fn text(status: &Status) -> String {
     let lines = status.peers.iter().flat_map(of_peer);
     let strangers = status.strangers.iter().map(|seen| {

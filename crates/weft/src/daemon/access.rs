@@ -1,5 +1,7 @@
-//! Clients that are no nodes, on a thread of its own: the kernel routes between their device and the others, so that the packet loop
-//! knows nothing of them.
+//! Clients that are not nodes: WireGuard's sockets and device, on a thread of their own.
+//!
+//! The kernel routes between the clients' device and the tunnel, so the packet loop does not deal with clients. The
+//! control socket's requests about clients go to this thread.
 
 use super::attendance::{Attendance, Present};
 use super::device::TUNNEL_ALIAS;
@@ -27,45 +29,48 @@ use weft_io::tun::{Tun, TunConfig};
 use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, UdpConfig, UdpLink};
 use weft_io::wait::{Poller, Ready, Waker};
 
-/// 80 bytes less than the usual link's: WireGuard over IPv6.
+/// MTU of the clients' device, in bytes: a link's usual 1500 less the 80 bytes of WireGuard over IPv6.
 const MTU: u16 = 1_420;
-/// Packets the kernel keeps for us: a TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets; a TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
-/// Batches of datagrams taken in at once.
+/// Number of batches of datagrams to receive at once.
 const SLOTS: usize = 8;
-/// Packets read before datagrams have their turn again.
+/// Number of packets to read before datagrams have their turn again.
 const PACKETS: usize = 128;
-/// How often WireGuard's timers are looked at.
+/// Interval between two checks of WireGuard's timers.
 const TICK: Duration = Duration::from_millis(250);
-/// Clients named in a line of the log; of more it has the number.
+/// Maximum number of client names in a log line; a line about more clients states their number.
 const NAMED: usize = 20;
-/// Questions under way at most.
+/// Maximum number of requests that wait for this thread.
 const WORDS: usize = 16;
-/// No batch is longer: what fits into one IP packet.
+/// Maximum length of a batch, in bytes: the contents of one IP packet.
 const MAX_BATCH_BYTES: usize = 65_000;
 
+/// Poller token of the UDP socket.
 const SOCKET: u64 = 0;
+/// Poller token of the clients' device.
 const DEVICE: u64 = 1;
+/// Poller token of the waker.
 const WAKER: u64 = 2;
 
-/// A question, and whom to answer.
+/// A request and the channel for its response.
 type Word = (Request, SyncSender<Response>);
 
-/// Hands questions to the thread; clients are gone when this goes.
+/// Handle of the thread that serves clients. Dropping it disconnects the clients.
 pub struct Keeper {
     words: SyncSender<Word>,
     waker: Arc<Waker>,
     device: u32,
     openvpn: Option<openvpn::Keeper>,
-    /// Ends after the clients.
+    /// Field order: the isolation ends after the clients.
     _isolation: Isolation,
 }
 
 impl Keeper {
-    /// Opens port and device where `config` has an `[access]`, and lets in who is in the table.
+    /// Opens port and device if `config` has an `[access]`, and admits the clients in the table.
     ///
     /// # Errors
-    /// Why that is not possible, for people.
+    /// Returns the reason why that fails, as text for a reader.
     pub fn start(config: &Config, threads: &Threads) -> Result<Option<Keeper>, Failure> {
         let log = threads.log();
         let Some(access) = &config.access else { return Ok(None) };
@@ -95,7 +100,7 @@ impl Keeper {
             poller.add(descriptor, token).map_err(failed)?;
         }
         let (words, told) = sync_channel(WORDS);
-        // Before the first client comes in.
+        // The isolation must be in place before the first client connects.
         let isolation = Isolation::start(access).map_err(failed)?;
         let offer = Offer::of(config, access);
         let openvpn = access.openvpn.as_ref();
@@ -110,12 +115,12 @@ impl Keeper {
         Ok(Some(keeper))
     }
 
-    /// The kernel's index of the clients' device.
+    /// Returns the kernel's index of the clients' device.
     pub fn device(&self) -> u32 {
         self.device
     }
 
-    /// Has the thread answer; where it cannot be asked, that is the answer.
+    /// Passes a request to the thread; returns a response at once if the thread cannot take it.
     pub fn ask(&self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
         match (&self.openvpn, &request) {
             (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
@@ -135,27 +140,32 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The thread sees that nobody is left to ask, and ends.
+        // Dropping the sender makes the thread end.
         let (nobody, _) = sync_channel(0);
         self.words = nobody;
         let _ = self.waker.wake();
     }
 }
 
-/// Whether clients send all they have, and which servers they ask for names.
+/// Offer for clients: true if they send all traffic here, and their name servers.
 type Told = (bool, Vec<Ipv4Addr>);
 
-/// Ports, pools and devices; whether clients are kept apart; what OpenVPN's are told.
+/// Settings that a reload cannot change.
+///
+/// They are the ports, pools and devices.
+///
+/// The other two are isolation, and the offer to OpenVPN clients.
 type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<Told>);
 
-/// What of `config` cannot change in a running node, without its places in the file: WireGuard's part, OpenVPN's, and what clients
-/// learn and may do.
+/// Returns the settings of clients that a running node cannot change.
+///
+/// The result omits their places in the file.
 pub fn settings(config: &Config) -> Option<Settings<'_>> {
     let access = config.access.as_ref()?;
     let openvpn =
         access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
     let programs = iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn);
-    // Only OpenVPN's server tells clients what they are offered; the others have it in their file.
+    // Only OpenVPN's server pushes the offer to clients. WireGuard clients have it in their configuration.
     let offer = access.openvpn.as_ref().map(|_| Offer::of(config, access));
     let told = offer.map(|offer| (offer.takes_all(), offer.dns));
     Some((programs.collect(), access.isolate, told))
@@ -182,7 +192,7 @@ fn open(access: &Access) -> Result<Tun, Failure> {
     Ok(device)
 }
 
-/// Who stands at the gate.
+/// State of the thread that serves clients.
 struct Porter {
     gate: Gate,
     socket: UdpLink,
@@ -208,7 +218,7 @@ impl Porter {
                 match token {
                     SOCKET => self.take_datagrams(&mut slots),
                     DEVICE => self.take_packets(&mut packet),
-                    // The table may lie on a slow disk.
+                    // Reading the table may block on a slow disk, which the watch must not take for a hang.
                     _ if pulse.resting(|| self.answer()) => {}
                     _ => return Ok(()),
                 }
@@ -223,7 +233,7 @@ impl Porter {
         }
     }
 
-    /// Logs who has come and gone.
+    /// Logs which clients have connected, moved or gone.
     fn call_the_roll(&mut self) {
         let seen: Vec<_> = self.gate.seen().collect();
         let present = seen.iter().filter_map(|seen| {
@@ -235,7 +245,7 @@ impl Porter {
     }
 
     fn take_datagrams(&mut self, slots: &mut [ReceiveSlot]) {
-        // An error is that of an earlier datagram's way, told late.
+        // An error here belongs to an earlier datagram.
         let filled = self.socket.receive(slots).unwrap_or(0);
         let mut batch = Batch::new(&self.socket);
         for slot in slots.iter_mut().take(filled) {
@@ -256,7 +266,7 @@ impl Porter {
         }
     }
 
-    /// False when nobody is left to answer.
+    /// Answers the waiting requests; returns false if the handle was dropped.
     fn answer(&mut self) -> bool {
         let _ = self.waker.clear();
         loop {
@@ -306,7 +316,7 @@ impl Porter {
     }
 }
 
-/// Datagrams of one size for one client leave together; what is left leaves in the end.
+/// Collects datagrams of one size for one client into a batch; dropping it sends the rest.
 struct Batch<'a> {
     socket: &'a UdpLink,
     to: Option<Remote>,
@@ -321,7 +331,7 @@ impl<'a> Batch<'a> {
 
     fn take(&mut self, output: Output<'_>, device: &Tun) {
         match output {
-            // A full device drops, as every link does.
+            // A full device drops the packet, as every link does.
             Output::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
             Output::Datagram(to, datagram) => self.add(to, datagram),
         }
@@ -342,7 +352,7 @@ impl<'a> Batch<'a> {
         if let Some(to) = self.to.take() {
             let segment_size = u16::try_from(self.segment).ok();
             let (destination, source) = (to.address, to.local);
-            // What cannot leave is lost, as on any network.
+            // A datagram that cannot be sent is lost, as on any network.
             let _ = self.socket.send(&Outgoing { destination, source, tos: 0, contents: &self.contents, segment_size });
         }
         self.contents.clear();
@@ -355,7 +365,9 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// The clients in the table whose addresses are in the pool: it may have been another one.
+/// Returns the clients in the table whose addresses are in the pool.
+///
+/// The table may be from an earlier pool.
 fn read_within(state: &Path, pool: &Pool) -> Result<Vec<clients::Client>, String> {
     let mut clients = clients::read(state)?;
     clients.retain(|client| pool.prefix().contains(client.address.into()));

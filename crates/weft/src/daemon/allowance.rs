@@ -1,28 +1,28 @@
-//! How many lines about a peer are logged: what it sends must not fill the log.
+//! Limit on log lines about a peer, so that a peer cannot fill the log.
 
 use std::collections::HashMap;
 use std::time::Duration;
 use weft_units::{Instant, PeerId};
 
-/// Least mean time between two log lines about one peer.
+/// Minimum mean interval between two log lines about one peer.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Lines at once after a long silence: all paths of a peer come and go twice.
+/// Maximum burst of lines after a long silence: enough for all paths of a peer to come and go twice.
 const BURST: u32 = 128;
 
-/// What was logged about a peer lately.
+/// Token bucket of one peer's log lines.
 #[derive(Default)]
 struct Allowance {
-    /// When all that was logged is paid for.
+    /// Time at which the intervals of all written lines have passed.
     paid_at: Instant,
     omitted: u64,
 }
 
-/// What may be logged about each peer.
+/// Token buckets of all peers.
 #[derive(Default)]
 pub struct Allowances(HashMap<PeerId, Allowance>);
 
 impl Allowances {
-    /// Whether a line about a peer may be logged now, and how many were omitted since the last one.
+    /// Returns the number of lines omitted since the last one if a line may be logged now, else `None`.
     pub fn take(&mut self, now: Instant, peer: PeerId) -> Option<u64> {
         let allowance = self.0.entry(peer).or_default();
         let paid_at = allowance.paid_at.max(now) + INTERVAL;

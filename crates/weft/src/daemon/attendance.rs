@@ -1,21 +1,23 @@
-//! Which clients are there, for the log: who comes, who moves and who has gone, by name.
+//! Log of clients: which ones connect, move or disappear, by name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A client without a handshake for so long has gone: WireGuard then takes no packet any more (REJECT_AFTER_TIME).
+/// Time without a handshake after which a client counts as gone.
+///
+/// WireGuard then accepts no packet (REJECT_AFTER_TIME).
 const GONE_AFTER: Duration = Duration::from_secs(180);
-/// A client that moves all the time has a line so often.
+/// Minimum interval between two lines about a client that moves constantly.
 const MOVED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A client as the gate knows it.
+/// State of a client at the gate.
 pub struct Present<'a> {
-    /// What people call it.
+    /// Name of the client.
     pub name: &'a str,
-    /// Where it was last heard from.
+    /// Address and port of the client's last datagram.
     pub remote: SocketAddr,
-    /// Time since its last handshake.
+    /// Time since the client's last handshake.
     pub handshake: Duration,
 }
 
@@ -25,14 +27,14 @@ struct Known {
     told_at: Instant,
 }
 
-/// The clients that are there.
+/// The connected clients.
 #[derive(Debug, Default)]
 pub struct Attendance {
     known: BTreeMap<String, Known>,
 }
 
 impl Attendance {
-    /// Takes in who is known now; gives the lines to log.
+    /// Compares the clients' states with the earlier ones, and returns the lines to log.
     pub fn note<'a>(&mut self, now: Instant, clients: impl Iterator<Item = Present<'a>>) -> Vec<String> {
         let mut lines = Vec::new();
         let there: Vec<Present<'_>> = clients.filter(|client| client.handshake < GONE_AFTER).collect();

@@ -1,10 +1,10 @@
-//! Datagrams that did not arrive, from the kernel's words to the engine's.
+//! Conversion of send errors and ICMP errors from the kernel's types to the engine's.
 
 use std::io;
 use weft_engine::Unreachable;
 use weft_io::udp::{Bounce, IcmpError, UdpLink};
 
-/// ICMP errors taken from a socket in a turn. The rest wakes the loop again.
+/// Maximum number of ICMP errors to take from a socket in a turn; the rest wakes the loop again.
 pub const MOST: usize = 16;
 
 /// Takes the errors that wait at a socket.
@@ -12,7 +12,7 @@ pub fn take(socket: &UdpLink, bounces: &mut Vec<Bounce>) {
     bounces.extend(std::iter::from_fn(|| socket.take_bounce()).take(MOST));
 }
 
-/// What an ICMP error says.
+/// Converts an ICMP error.
 pub fn unreachable(error: IcmpError) -> Unreachable {
     match error {
         IcmpError::Port => Unreachable::Port,
@@ -24,7 +24,7 @@ pub fn unreachable(error: IcmpError) -> Unreachable {
     }
 }
 
-/// Why the kernel did not send.
+/// Converts the error with which the kernel refused to send.
 pub fn unsent(why: &io::Error) -> Unreachable {
     match why.kind() {
         io::ErrorKind::PermissionDenied => Unreachable::Filtered,

@@ -1,8 +1,11 @@
-//! What the node changes on this machine outside its own devices: rules, the proxy's routing, `tcp_fastopen`.
+//! Changes to this machine outside the node's own devices.
 //!
-//! Each change goes on record in the runtime directory before it is made. All are undone when the last [`Changes`] is dropped, or, where the
-//! run was killed, when the next one starts. What goes with a device or a process is not on record: addresses and routes of the node's
-//! devices, and tables of nft, which have an owner. The record names kinds of changes, never files, so that whoever can write it gains nothing.
+//! They are routing rules, the proxy's routing, and `tcp_fastopen`.
+//!
+//! The node records each change in the runtime directory before it makes the change. Dropping the last [`Changes`]
+//! undoes all changes. If the run was killed, the next one undoes them at its start. The record omits everything that
+//! ends with a device or a process: addresses and routes of the node's devices, and nft tables with an owner. The
+//! record contains kinds of changes and never file names, so an attacker who can write it gains nothing.
 
 use super::log::Log;
 use crate::files::Directory;
@@ -16,60 +19,61 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::netlink::{Configure, Rule, Selector};
 use weft_tcp_er::proxy::{Names, detour};
 
-/// The TCP Fast Open setting of the network namespace (RFC 7413). Bit 0 lets clients send data with the first packet. Bit 1 lets servers
-/// accept it.
+/// File of the network namespace's TCP Fast Open setting (RFC 7413).
+///
+/// Bit 0 lets clients send data with the first packet. Bit 1 lets servers accept it.
 const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
-/// A record is shorter: some 100 bytes a change, and two rules for each prefix length.
+/// Maximum length of a record, in bytes: some 100 bytes per change, and two rules per prefix length.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// What a rule looks at.
+/// Selector of a rule.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// A source address.
+    /// Source address of the packet.
     From(IpAddr),
-    /// The device that packets come from.
+    /// Device from which the packet arrives.
     Incoming(String),
-    /// The device that sockets are bound to.
+    /// Device to which the socket is bound.
     Bound(String),
-    /// The length of the prefix that the table has.
+    /// Minimum length of the matching prefix in the table.
     AtLeast(u8),
 }
 
-/// A change, with what is needed to undo it.
+/// A change, with the data to undo it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// A rule was added.
+    /// A routing rule was added.
     Rule {
-        /// What it looks at.
+        /// Selector of the rule.
         by: By,
-        /// For IPv6, not IPv4.
+        /// True for IPv6, false for IPv4.
         ipv6: bool,
-        /// The table it leads to.
+        /// Routing table to which the rule leads.
         table: u32,
     },
-    /// Marked packets are led to the proxy of this device.
+    /// Marked packets are routed to the proxy of this device.
     Detour {
-        /// The device.
+        /// Name of the device.
         tun: String,
     },
     /// `net.ipv4.tcp_fastopen` was changed.
     FastOpen {
-        /// What it was.
+        /// Value before the change.
         before: u32,
-        /// What it was set to.
+        /// Value after the change.
         after: u32,
     },
 }
 
 impl Change {
-    /// Makes it; false where it was so before, and there is nothing to undo.
+    /// Makes the change; returns false if it was already in effect, and there is nothing to undo.
     fn make(&self) -> io::Result<bool> {
         match self {
             Change::Rule { by, ipv6, table } => {
                 let (mut configure, rule) = (Configure::open()?, rule(by, *ipv6, *table));
-                // Rules by length are a chain, whose successor is there before it goes.
+                // Rules by length form a chain, and the new chain is added before the old one is removed.
                 match by {
                     By::AtLeast(_) => configure.append_rule(&rule).map(|()| true),
                     _ => configure.add_rule(&rule),
@@ -80,12 +84,12 @@ impl Change {
         }
     }
 
-    /// Undoes it. What somebody else has changed since stays.
+    /// Undoes the change, unless another program has changed the same setting since.
     fn undo(&self) -> io::Result<()> {
         match self {
             Change::Rule { by, ipv6, table } => {
                 match Configure::open()?.remove_rule(&rule(by, *ipv6, *table)) {
-                    // A rule for addresses of a family that is gone, or of a namespace that is gone.
+                    // The rule belonged to an address family or a namespace that no longer exists.
                     Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
                     result => result,
                 }
@@ -113,17 +117,19 @@ fn rule(by: &By, ipv6: bool, table: u32) -> Rule<'_> {
 /// Returns the TCP Fast Open setting of this network namespace.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn fast_open() -> io::Result<u32> {
     fs::read_to_string(FAST_OPEN)?.trim().parse().map_err(io::Error::other)
 }
 
-/// The changes of a run; clones are of the same run.
+/// The changes of one run; all clones share them.
 #[derive(Clone)]
 pub struct Changes(Arc<Mutex<Record>>);
 
 impl Changes {
-    /// Begins a run of the node whose control socket is at `control`: undoes what a run that was killed has left.
+    /// Begins a run of the node with the control socket at `control`.
+    ///
+    /// It undoes the changes of an earlier run that was killed.
     pub fn begin(control: &Path, log: Log) -> Changes {
         let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
         let directory = Directory::open(parent)
@@ -149,7 +155,7 @@ impl Changes {
     /// Makes changes in this order, up to the first that fails.
     ///
     /// # Errors
-    /// Why that one failed.
+    /// Returns the error of that change.
     pub fn make(&self, changes: &[Change]) -> io::Result<()> {
         let mut record = self.record();
         let before = record.made.len();
@@ -170,7 +176,7 @@ impl Changes {
         result
     }
 
-    /// Undoes these; what was not made is passed over.
+    /// Undoes these changes; skips those that were not made.
     pub fn undo(&self, changes: &[Change]) {
         let mut record = self.record();
         for change in changes {
@@ -183,7 +189,7 @@ impl Changes {
     }
 }
 
-/// The changes that were made and not undone, in order, and where they are on record.
+/// The changes that are in effect, in order, and the place of their record.
 struct Record {
     directory: Option<Directory>,
     name: String,
@@ -191,7 +197,7 @@ struct Record {
     log: Log,
 }
 
-/// A record as it is written. Changes of another boot or network namespace are gone.
+/// Contents of the record's file. A record of another boot or network namespace is void.
 #[derive(Serialize, Deserialize)]
 struct Written {
     namespace: String,
@@ -205,7 +211,7 @@ impl Drop for Record {
 }
 
 impl Record {
-    /// What the last run has left.
+    /// Returns the changes that an earlier run has left.
     fn left(&self) -> Vec<Change> {
         let Some(directory) = &self.directory else { return Vec::new() };
         let text = match directory.read_text(&self.name, MAX_RECORD) {
@@ -222,7 +228,7 @@ impl Record {
         }
     }
 
-    /// The node goes on where that fails: it serves its peers without a record, too.
+    /// Writes the record. If that fails, the node still serves its peers, without a record.
     fn write(&self) {
         let Some(directory) = &self.directory else { return };
         let written = if self.made.is_empty() {
@@ -254,7 +260,7 @@ impl Record {
     }
 }
 
-/// This boot and this network namespace.
+/// Returns a text that identifies this boot and this network namespace.
 fn namespace() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let inode = fs::metadata("/proc/self/ns/net").map_or(0, |of| of.ino());

@@ -4,36 +4,42 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_units::Instant;
 
-/// Nothing waits longer in a socket while the node lives; beyond it, the wall clock was set.
+/// Maximum age of a receive timestamp, in nanoseconds; an older one means that the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
-/// Shortest sleep after which sessions begin anew. Tuned: a shorter one ages no key.
+/// Minimum sleep after which sessions start anew, in nanoseconds. Tuned: a shorter one ages no key.
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
-/// The wall clock may be set by so much without a suspicion. NTP slews up to 0.128 s and steps beyond (RFC 5905).
+/// Minimum step of the wall clock that counts as an interruption, in nanoseconds.
+///
+/// NTP slews up to 0.128 s and steps beyond (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
-/// Measures time since the start. It counts the time in which the machine sleeps, so that keys age meanwhile.
+/// Clock that counts from the node's start.
+///
+/// It includes the time in which the machine sleeps, so that keys age meanwhile.
 #[derive(Clone, Copy)]
 pub struct Clock {
     start_ns: u64,
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Starts a clock at zero.
     pub fn start() -> Clock {
         Clock { start_ns: read_ns(ClockId::CLOCK_BOOTTIME) }
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(read_ns(ClockId::CLOCK_BOOTTIME).saturating_sub(self.start_ns))
     }
 
-    /// The wall clock in seconds since 1970.
+    /// Returns the wall clock in seconds since 1970.
     pub fn unix_s(&self) -> u64 {
         unix_ns() / 1_000_000_000
     }
 
-    /// A recent moment of the wall clock on this clock; now, if it lies in the future or too far back to be true.
+    /// Converts a recent wall-clock time to this clock.
+    ///
+    /// Returns the current time if the wall-clock time is in the future or more than a second ago.
     pub fn at(&self, moment_unix_ns: u64) -> Instant {
         let now = self.now();
         match unix_ns().checked_sub(moment_unix_ns) {
@@ -43,7 +49,7 @@ impl Clock {
     }
 }
 
-/// What three clocks showed at one moment, in nanoseconds.
+/// Readings of three clocks at one moment, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Readings {
     monotonic: i128,
@@ -62,16 +68,16 @@ impl Readings {
     }
 }
 
-/// Notices that the machine slept, or that it may have been restored or copied.
+/// Detects that the machine slept, or that it may have been restored or copied.
 pub struct Continuity(Readings);
 
 impl Continuity {
-    /// From now on.
+    /// Starts the detection with the current readings.
     pub fn start() -> Continuity {
         Continuity(Readings::now())
     }
 
-    /// Why sessions must begin anew, if something happened since the last call.
+    /// Returns the reason why sessions must start anew, if the process was interrupted since the last call.
     pub fn interruption(&mut self) -> Option<&'static str> {
         let now = Readings::now();
         let before = core::mem::replace(&mut self.0, now);
@@ -79,10 +85,10 @@ impl Continuity {
     }
 }
 
-/// Says what interrupted the process between two readings.
+/// Returns the kind of interruption between two readings, if there was one.
 ///
-/// While a machine sleeps, its boot clock advances and its monotonic clock does not. After a restore, the boot clock continues from the
-/// image and the wall clock does not.
+/// While a machine sleeps, its boot clock advances and its monotonic clock does not. After a restore, the boot clock
+/// continues from the image and the wall clock does not.
 fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     let slept = (now.boot - before.boot) - (now.monotonic - before.monotonic);
     let stepped = (now.wall - before.wall) - (now.boot - before.boot);
@@ -92,13 +98,13 @@ fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine is a copy")
 }
 
-/// Reads a clock of the kernel, in nanoseconds. Linux has every clock that is read here.
+/// Reads a clock of the kernel, in nanoseconds. Linux has every clock that this module reads.
 fn read_ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The wall clock in nanoseconds since 1970.
+/// Returns the wall clock in nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

@@ -1,4 +1,7 @@
-//! The control socket, on threads of its own, joined with the datapath by a bounded channel and its waker.
+//! Server of the control socket, on threads of its own.
+//!
+//! A thread per client reads a request, passes it to the packet loop through a bounded channel and its waker, and
+//! writes the response.
 
 use super::log::Log;
 use super::threads::{Pulse, Threads};
@@ -16,28 +19,28 @@ use std::thread;
 use std::time::Duration;
 use weft_io::wait::Waker;
 
-/// Tasks that may wait for the datapath.
+/// Maximum number of tasks that wait for the packet loop.
 const MAX_TASKS: usize = 64;
-/// Clients served at once; one more is turned away.
+/// Maximum number of clients at the same time; a further one is disconnected.
 const MAX_CLIENTS: usize = 16;
-/// Longest request, in bytes.
+/// Maximum length of a request, in bytes.
 const MAX_REQUEST: u64 = 64 << 10;
-/// How long a client may be silent.
+/// Maximum time for which a client may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait where no client could be accepted.
+/// Pause after a failure to accept a client.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What the datapath is asked to do.
+/// A task for the packet loop.
 pub enum Task {
-    /// By a client, who waits for the answer.
+    /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
     /// Read the configuration again.
     Reload,
-    /// Come to an end.
+    /// Stop the node.
     Stop,
 }
 
-/// Gives tasks to the datapath.
+/// Sends tasks to the packet loop.
 #[derive(Clone)]
 pub struct Sender {
     tasks: SyncSender<Task>,
@@ -45,22 +48,22 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A channel to a datapath whose poller watches `waker`.
+    /// Creates a channel to a packet loop whose poller watches `waker`.
     pub fn channel(waker: Arc<Waker>) -> (Sender, Receiver<Task>) {
         let (tasks, receiver) = sync_channel(MAX_TASKS);
         (Sender { tasks, waker }, receiver)
     }
 
-    /// Gives it `task`.
+    /// Sends a task.
     ///
     /// # Errors
-    /// When the datapath has ended.
+    /// Returns an error if the packet loop has ended.
     pub fn send(&self, task: Task) -> io::Result<()> {
         self.tasks.send(task).map_err(|_| io::ErrorKind::BrokenPipe)?;
         self.waker.wake()
     }
 
-    /// Asks it, and waits for the answer.
+    /// Sends a request and waits for the response.
     pub fn ask(&self, request: Request) -> Response {
         let (reply, response) = sync_channel(1);
         let patience = request.patience();
@@ -70,7 +73,7 @@ impl Sender {
     }
 }
 
-/// The listening socket; its file goes away with it.
+/// The listening socket; dropping it removes its file.
 pub struct Server {
     _file: SocketFile,
 }
@@ -79,7 +82,7 @@ impl Server {
     /// Listens at `path`, for root and this process's user.
     ///
     /// # Errors
-    /// Why that is not possible, for people.
+    /// Returns the reason why that fails, as text for a reader.
     pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<Server, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
         let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
@@ -105,13 +108,13 @@ fn accept(listener: &UnixListener, tasks: &Sender, threads: &Threads, pulse: &Pu
         (threads, "weft-client"),
         |stream| {
             let tasks = tasks.clone();
-            // A client that goes away in the middle is its own business.
+            // A client that disconnects during its request is no error of the node.
             is_allowed(&stream, threads.log()).then_some(move || drop(serve(stream, &tasks)))
         },
     )
 }
 
-/// One of the clients that are served; it counts until this goes, also by a panic.
+/// Counts one served client until it is dropped, including by a panic.
 struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
@@ -127,8 +130,9 @@ impl Drop for Seat {
     }
 }
 
-/// Serves every client on a thread of its own called `name`, `most` at once; others are turned away, as are those for whom there is
-/// no work.
+/// Serves at most `most` clients at the same time, each on a thread of its own called `name`.
+///
+/// Further clients are disconnected, and so are clients for which `work_for` returns no work.
 pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
     mut accept: impl FnMut() -> io::Result<S>,
     most: usize,
@@ -138,7 +142,7 @@ pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok(stream) = accept() else {
-            // No descriptor left, perhaps: it may pass.
+            // The process may be out of descriptors for a while.
             thread::sleep(AFTER_FAILURE);
             continue;
         };
@@ -151,12 +155,12 @@ pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
             let _seat = seat;
             work();
         };
-        // Without a thread the client is turned away.
+        // If no thread can be started, the client is disconnected.
         let _ = threads.serve(name, serve);
     }
 }
 
-/// Root and our own user, whatever the file's mode.
+/// Returns true for root and this process's user, whatever the mode of the socket's file.
 fn is_allowed(stream: &UnixStream, log: Log) -> bool {
     let Ok(client) = getsockopt(stream, PeerCredentials) else { return false };
     let allowed = client.uid() == 0 || client.uid() == geteuid().as_raw();

@@ -1,4 +1,7 @@
 //! The packet loop: one thread owns the engine, the TUN devices and the sockets.
+//!
+//! A turn waits for a source, takes in packets, datagrams and tasks, runs the engine's timers, sends datagrams and
+//! delivers packets. The loop must never block except in its wait, and never allocate or lock for a packet.
 
 use super::bounces;
 use super::clock::{Clock, Continuity};
@@ -20,46 +23,58 @@ use weft_io::udp::{Bounce, Outgoing, ReceiveSlot, SendError, SendOutcome};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::{Instant, LinkId, VpnId};
 
-// A turn takes at most so much from each source, so that none starves another.
+/// Maximum number of packets to read from a device in a turn, so that no source starves another.
 const PACKETS_PER_TURN: usize = 64;
-/// Writes to the devices: as many as there may be datagrams in the batches of one call. What is left takes its turn with the next ones.
+/// Maximum number of writes to the devices in a turn.
+///
+/// *Derived*: the most datagrams that the batches of one call can hold.
+///
+/// The rest is written together with the packets of the next turn.
 const WRITES_PER_TURN: usize = SLOTS * 64;
-/// Batches received from one socket by one call.
+/// Number of batches that one call receives from a socket.
 const SLOTS: usize = 16;
+/// Size of the buffer in which datagrams are built, in bytes.
 const TRANSMIT_BYTES: usize = 65_536;
-/// After this time of taking in, what is ready to leave goes first. Otherwise answers would wait for the batches of all links, which one peer
-/// can make costly.
+/// Time of reception after which the loop first sends ready datagrams.
+///
+/// Otherwise answers would wait for the batches of all links, and one peer can make these batches costly.
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
-/// The time in a turn in which one socket is read. A batch of one peer holds many datagrams; batches of many peers hold one each, so that one
-/// call takes in little.
+/// Time for which one socket is read in a turn.
+///
+/// A batch of one peer holds many datagrams. Batches of many peers hold one each, so one call then takes in little.
 const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
-/// The time in a turn in which datagrams that are ready are sent.
+/// Time for which a turn sends ready datagrams.
 const LONGEST_OUTPUT: Duration = Duration::from_millis(4);
-/// The loop turns at least so often.
+/// Maximum interval between two turns of the loop.
 const IDLE: Duration = Duration::from_secs(10);
-/// The loop may be at one piece of work for so long. A turn takes milliseconds; a reload that opens devices may take seconds.
+/// Maximum duration of one piece of work before the watch takes the loop for hung.
+///
+/// A turn takes milliseconds. A reload that opens devices may take seconds.
 const LONGEST_WORK: Duration = Duration::from_secs(10);
-/// How long the last datagrams may take.
+/// Maximum time for sending the last datagrams when the node stops.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// The default VPN's device.
+/// Poller token of the default VPN's device.
 const TUN: u64 = 0;
+/// Poller token of the waker.
 const WAKER: u64 = 1;
+/// Poller token of the netlink socket.
 const NETLINK: u64 = 2;
+/// Poller token of the events that announce a restored or copied machine.
 const GENERATION: u64 = 3;
-/// Sockets follow, by link id.
+/// Poller token of the first socket; the link id is added.
 const FIRST_LINK: u64 = 16;
-/// Above every link: the other devices, by VPN.
+/// Poller token of the other devices, above every link; the VPN id is added.
 const FIRST_DEVICE: u64 = 1 << 40;
 
-/// Everything the loop uses beside the node.
+/// Everything that the loop uses beside the node.
 pub struct Datapath {
     clock: Clock,
     poller: Poller,
     waker: Arc<Waker>,
     tasks: Receiver<Task>,
     watch: LinkWatch,
-    /// None where the kernel has no such events.
+    /// `None` if the kernel has no such events.
     generation: Option<GenerationWatch>,
     watchdog: Watchdog,
     threads: Threads,
@@ -72,10 +87,12 @@ pub struct Datapath {
 }
 
 impl Datapath {
-    /// Gets ready to run `node`, and tells it the links there are: those that could not be used are given back.
+    /// Prepares to run `node`, and tells it the links of this machine.
+    ///
+    /// Returns the links that could not be used.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the error of the kernel.
     pub fn new(
         node: &mut Node,
         clock: Clock,
@@ -115,7 +132,7 @@ impl Datapath {
     /// Runs until the node stops.
     ///
     /// # Errors
-    /// When the TUN device or the poller fails, or another thread died.
+    /// Returns an error if the TUN device or the poller fails, or if another thread died.
     pub fn run(&mut self, node: &mut Node) -> io::Result<()> {
         let mut ready = Vec::new();
         let mut is_behind = false;
@@ -149,7 +166,9 @@ impl Datapath {
         Ok(())
     }
 
-    /// Starts new sessions if the machine was restored or copied. To be called before anything is sent in a turn.
+    /// Starts new sessions if the machine was restored or copied.
+    ///
+    /// A turn must call this before it sends anything.
     fn heed_generation(&mut self, node: &mut Node, ready: &[Ready]) {
         let has_news = ready.iter().any(|source| source.token == GENERATION);
         if has_news && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
@@ -157,7 +176,7 @@ impl Datapath {
         }
     }
 
-    /// A piece of work is done: the loop is alive, within a long turn too.
+    /// Reports that a piece of work is done, so that the watch does not take a long turn for a hang.
     fn get_on(&mut self) {
         self.pulse.beat();
         self.watchdog.pet(self.clock.now(), &self.threads);
@@ -194,7 +213,8 @@ impl Datapath {
         for _ in 0..PACKETS_PER_TURN {
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
-                // Read and dropped: left in the device, it would wake us again at once.
+                // The packet is read and dropped: if it stayed in the device, the device would wake the loop again at
+                // once.
                 match device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
                     Some(_) => node.drops.no_buffer += 1,
                     None => return Ok(()),
@@ -235,7 +255,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Takes in what one call gives: how many batches.
+    /// Receives the batches of one call, and returns their number.
     fn receive_batches(&mut self, node: &mut Node, link: LinkId) -> usize {
         let Some(active) = node.links.get_mut(link) else { return 0 };
         let Ok(filled) = active.socket.receive(&mut self.slots) else { return 0 };
@@ -262,7 +282,7 @@ impl Datapath {
         filled
     }
 
-    /// Outputs of the engine; true when there may be more datagrams to send at once.
+    /// Processes all outputs of the engine; returns true if more datagrams may be ready to send at once.
     fn give_out(&mut self, node: &mut Node) -> bool {
         let now = self.clock.now();
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
@@ -275,7 +295,7 @@ impl Datapath {
         let devices = &node.devices;
         is_behind |= node.engine.deliver_some(WRITES_PER_TURN, |vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
-                // What the device does not take is lost, as on any interface.
+                // A packet that the device does not accept is lost, as on any interface.
                 device.write(pieces);
             }
         });
@@ -291,7 +311,7 @@ impl Datapath {
     fn transmit(&mut self, node: &mut Node) -> bool {
         let began = self.clock.now();
         loop {
-            // What is said of a departure is as exact as this.
+            // The engine records this time as the departure, so it is read for each batch.
             let now = self.clock.now();
             if now - began >= LONGEST_OUTPUT {
                 return true;
@@ -306,7 +326,7 @@ impl Datapath {
 
     fn follow_links(&mut self, node: &mut Node) -> io::Result<Vec<String>> {
         let mut events = Vec::new();
-        // After an error the next call makes a new dump.
+        // After an error the next call makes a new dump of all links.
         if self.watch.poll(&mut events).is_err() {
             events.clear();
             self.watch.poll(&mut events)?;
@@ -316,7 +336,7 @@ impl Datapath {
         Ok(failures)
     }
 
-    /// Devices that were closed have left the poller by that.
+    /// Adds new devices to the poller; closing a device removes it from the poller.
     fn watch_devices(&mut self, node: &mut Node) -> io::Result<()> {
         for vpn in node.devices.take_opened() {
             if let Some(device) = node.devices.get(vpn) {
@@ -326,7 +346,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Sockets of links that went away have left the poller by being closed.
+    /// Adds new sockets to the poller; closing a socket removes it from the poller.
     fn watch_sockets(&mut self, node: &Node) -> io::Result<()> {
         let active = node.links.active();
         for link in active.iter().filter(|link| !self.watched.contains(&link.id)) {
@@ -349,8 +369,9 @@ impl Datapath {
     }
 }
 
-/// Moves what was received into a buffer of the pool: a batch with its memory, a small datagram by copying, so that large buffers
-/// stay few.
+/// Moves received data into a buffer of the pool.
+///
+/// A batch is moved with its memory. A small datagram is copied, so that large buffers stay few.
 fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufId> {
     let buf = pool.alloc(len)?;
     if buf.is_large() {
@@ -367,7 +388,7 @@ fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufI
     Some(buf)
 }
 
-/// Sends what only passes through from the buffer it came in.
+/// Sends a relayed datagram from the buffer in which it arrived.
 fn pass_on(node: &mut Node, now: Instant, forward: &Forward) {
     let memory = node.engine.pool().take(forward.buf);
     send(node, now, &forward.transmit, memory.get(forward.start..).unwrap_or_default());
@@ -389,7 +410,7 @@ fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
     };
     match active.socket.send(&outgoing) {
         Ok(SendOutcome::Sent) => {}
-        // A full socket buffer loses the rest, as a full queue in the network would: pacing and recovery deal with both.
+        // The rest of the batch is lost, as in a full queue of the network. Pacing and recovery deal with both.
         Ok(SendOutcome::WouldBlock { sent_bytes }) => {
             let stride = transmit.segment_size.map_or(transmit.len, usize::from);
             node.drops.socket_full += datagrams(transmit.len.saturating_sub(sent_bytes), stride);
@@ -403,7 +424,9 @@ fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
     }
 }
 
-/// Datagrams of `stride` bytes, the last perhaps shorter, in a batch of `len`.
+/// Returns the number of datagrams in a batch of `len` bytes.
+///
+/// Each has `stride` bytes, except for a shorter last one.
 fn datagrams(len: usize, stride: usize) -> u64 {
     len.div_ceil(stride.max(1).min(len.max(1))) as u64
 }

@@ -1,4 +1,4 @@
-//! A TUN device and the routes that lead to it.
+//! A TUN device and the routes and rules that lead to it.
 
 use super::changes::{By, Change, Changes};
 use crate::config::{Mtu, Tun as TunSettings, prefix};
@@ -9,22 +9,24 @@ use weft_engine::Prefix;
 use weft_io::netlink::{Configure, Route};
 use weft_io::tun::{Tun, TunConfig, TunError};
 
-/// Pieces of one write: the virtio header, the packet's header and its slices.
+/// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
 const MAX_PIECES: usize = 80;
-/// Packets the kernel keeps for us: a TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets; a TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
-/// What devices of a node say of themselves, so that no other node on the machine takes them for links.
+/// Interface alias of a node's devices.
+///
+/// By it other nodes on the machine recognize that these devices are no links.
 pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
-/// The open device.
+/// An open TUN device.
 pub struct Device {
     tun: Tun,
-    /// The prefixes whose routes it has.
+    /// Prefixes that have a route to the device.
     prefixes: BTreeSet<(IpAddr, u8)>,
     reordering: Option<u32>,
-    /// The routing table of its routes.
+    /// Routing table of the device's routes.
     table: u32,
-    /// Whether the table is its own: only its packets use it, by these rules.
+    /// True if the table is the device's own: only its packets use the table, by the `rules`.
     is_own: bool,
     rules: Vec<Change>,
     addresses: Vec<Prefix>,
@@ -32,18 +34,20 @@ pub struct Device {
 }
 
 impl Drop for Device {
-    /// Addresses and routes go with the device, rules do not.
+    /// Undoes the rules; the kernel removes addresses and routes together with the device.
     fn drop(&mut self) {
         self.changes.undo(&self.rules);
     }
 }
 
 impl Device {
-    /// Opens the device; the routes are set by [`Device::set_routes`]. Where its table `is_own`, they are used for what comes from the
-    /// device, is bound to it, or has its address: others may lead the same prefixes elsewhere.
+    /// Opens the device without routes; [`Device::set_routes`] sets them.
+    ///
+    /// If the table `is_own`, its routes apply only to packets from the device, from sockets bound to it, or from its
+    /// addresses. Other VPNs may then route the same prefixes elsewhere.
     ///
     /// # Errors
-    /// Why there is none, and how to get it.
+    /// Returns the reason why the device cannot be opened, with advice.
     pub fn open(settings: &TunSettings, mtu: u16, is_own: bool, changes: &Changes) -> Result<Device, TunError> {
         let with_routes = settings.addresses.iter().filter(|_| !is_own);
         let addresses = with_routes.map(|prefix| (prefix.address, prefix.length)).collect();
@@ -69,7 +73,9 @@ impl Device {
         self.changes.make(&self.rules)
     }
 
-    /// What makes the kernel ask the table: what comes from the device, is bound to it, or has its address.
+    /// Returns the rules that lead to the device's own table.
+    ///
+    /// They match packets from the device, from sockets bound to it, and from its addresses.
     fn own_rules(&self) -> Vec<Change> {
         let (name, table) = (self.tun.name(), self.table);
         let has_ipv6 = self.addresses.iter().any(|prefix| prefix.address.is_ipv6());
@@ -85,12 +91,12 @@ impl Device {
         of_device.chain(of_addresses).collect()
     }
 
-    /// The device itself.
+    /// Returns the device itself.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
 
-    /// Writes one packet in pieces; false when the kernel did not take it.
+    /// Writes one packet in pieces; returns false if the kernel did not accept it.
     pub fn write(&self, pieces: &[&[u8]]) -> bool {
         let mut slices = [IoSlice::new(&[]); MAX_PIECES];
         let Some(slices) = slices.get_mut(..pieces.len()) else { return false };
@@ -98,26 +104,28 @@ impl Device {
         matches!(self.tun.write(slices), Ok(true))
     }
 
-    /// Whether only its own packets use its routes.
+    /// Returns true if only the device's own packets use its routes.
     pub fn has_own_table(&self) -> bool {
         self.is_own
     }
 
-    /// Leads these prefixes here and no others, but those of its addresses. A route of somebody else in the table stays. Routes that are
-    /// there are added again only if all are set `anew`.
+    /// Sets the routes of the device to exactly these prefixes, and those of its addresses.
+    ///
+    /// Another program's route in the table stays. Existing routes are added again only if `anew` is set.
     ///
     /// # Errors
-    /// What the kernel says of the first route it refuses. The others are there.
+    /// Returns the kernel's error for the first route that it refuses. All other routes are set.
     pub fn set_routes(&mut self, prefixes: &[Prefix], anew: bool) -> io::Result<()> {
         let mut wanted: Vec<Prefix> = prefixes.iter().flat_map(|prefix| self.as_routes(*prefix)).collect();
         if self.is_own {
-            // As the kernel would, had it been allowed to.
+            // The addresses were added without the routes of their networks, which the kernel would put into the main
+            // table.
             wanted.extend(self.addresses.iter().map(|address| prefix::trimmed(*address)));
         }
         let wanted: BTreeSet<(IpAddr, u8)> = wanted.iter().map(|prefix| (prefix.address, prefix.length)).collect();
         let mut configure = Configure::open()?;
         for prefix in self.prefixes.difference(&wanted) {
-            // A route that went with its address is gone already.
+            // The kernel has already removed a route whose address was removed.
             let _ = configure.remove_route(&self.route(*prefix));
         }
         self.prefixes.retain(|prefix| wanted.contains(prefix));
@@ -149,7 +157,7 @@ impl Device {
     /// Sets the `reordering` metric of the routes (`RTAX_REORDERING`).
     ///
     /// # Errors
-    /// What the kernel says of the first route it refuses.
+    /// Returns the kernel's error for the first route that it refuses.
     pub fn set_reordering(&mut self, reordering: Option<u32>) -> io::Result<()> {
         self.reordering = reordering;
         let mut configure = Configure::open()?;
@@ -158,7 +166,9 @@ impl Device {
         })
     }
 
-    /// In a table that everybody's packets use, a default route is two halves.
+    /// Returns the prefix as routes.
+    ///
+    /// In a table that other packets use as well, a default route becomes two halves.
     pub fn as_routes(&self, prefix: Prefix) -> Vec<Prefix> {
         if self.is_own { vec![prefix] } else { halves(prefix) }
     }
@@ -175,7 +185,7 @@ impl Device {
     }
 }
 
-/// The MTU the configuration asks for.
+/// Returns the configured MTU, in bytes, unless it is automatic.
 pub fn fixed(settings: &TunSettings) -> Option<u16> {
     match settings.mtu {
         Mtu::Auto => None,
@@ -183,7 +193,9 @@ pub fn fixed(settings: &TunSettings) -> Option<u16> {
     }
 }
 
-/// Everything as two halves, which win against the default route without taking its place; anything else as it is.
+/// Splits a default route into two halves.
+///
+/// They win against the existing default route without replacing it.
 fn halves(prefix: Prefix) -> Vec<Prefix> {
     match (prefix.length, prefix.address) {
         (0, IpAddr::V4(_)) => vec![half([0, 0, 0, 0].into()), half([128, 0, 0, 0].into())],

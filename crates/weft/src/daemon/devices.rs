@@ -1,4 +1,4 @@
-//! The TUN devices: one for the default VPN, one for each other.
+//! The TUN devices: one for the default VPN, and one for each other VPN.
 
 use super::changes::Changes;
 use super::device::Device;
@@ -18,18 +18,18 @@ pub type Opened = (VpnId, Device);
 pub struct Devices {
     default: Device,
     others: BTreeMap<VpnId, Device>,
-    /// Opened since somebody asked, not watched yet.
+    /// VPNs whose devices were opened since the last query, and which the poller does not watch yet.
     opened: Vec<VpnId>,
-    /// What leads to the table that all share which have none of their own.
+    /// Rules that lead to the routing table of all devices without a table of their own.
     lookup: Lookup,
     changes: Changes,
 }
 
 impl Devices {
-    /// Opens all that `config` wants; their routes are set by [`Devices::set_routes`].
+    /// Opens all devices of `config` without routes; [`Devices::set_routes`] sets them.
     ///
     /// # Errors
-    /// Why one could not be opened, and how to get it.
+    /// Returns the reason why a device cannot be opened, with advice.
     pub fn open(config: &Config, mtu: u16, changes: Changes) -> Result<Devices, TunError> {
         let default = Device::open(&config.tun, mtu, false, &changes)?;
         let lookup = Lookup::new(config.tun.table, &changes);
@@ -39,12 +39,12 @@ impl Devices {
         Ok(devices)
     }
 
-    /// The device of the default VPN.
+    /// Returns the device of the default VPN.
     pub fn default(&self) -> &Device {
         &self.default
     }
 
-    /// The device of a VPN.
+    /// Returns the device of a VPN.
     #[inline]
     pub fn get(&self, vpn: VpnId) -> Option<&Device> {
         if vpn == VpnId::DEFAULT { Some(&self.default) } else { self.others.get(&vpn) }
@@ -58,20 +58,20 @@ impl Devices {
         std::iter::once(&mut self.default).chain(self.others.values_mut())
     }
 
-    /// The kernel's indices of all of them.
+    /// Returns the kernel's indices of all devices.
     pub fn indices(&self) -> Vec<u32> {
         self.all().map(|device| device.tun().index()).collect()
     }
 
-    /// VPNs whose devices were opened since the last call.
+    /// Returns the VPNs whose devices were opened since the last call.
     pub fn take_opened(&mut self) -> Vec<VpnId> {
         std::mem::take(&mut self.opened)
     }
 
-    /// Opens the devices that `config` wants and that are not there, and gives them out: nothing has changed yet.
+    /// Opens the missing devices of `config` and returns them, without changing the open ones.
     ///
     /// # Errors
-    /// Why one could not be opened, and how to get it.
+    /// Returns the reason why a device cannot be opened, with advice.
     pub fn open_missing(&self, config: &Config, mtu: u16) -> Result<Vec<Opened>, TunError> {
         let missing = config.vpns.iter().filter(|vpn| !self.has(vpn));
         let open = |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes);
@@ -82,7 +82,7 @@ impl Devices {
         self.others.get(&id(vpn)).is_some_and(|device| device.tun().name() == vpn.device.value)
     }
 
-    /// Takes the devices opened for `config`, and closes those it does not want.
+    /// Adopts the devices opened for `config`, and closes those that `config` does not contain.
     pub fn change(&mut self, config: &Config, opened: Vec<Opened>) {
         self.others.retain(|other, _| config.vpns.iter().any(|vpn| id(vpn) == *other));
         for (vpn, device) in opened {
@@ -91,11 +91,14 @@ impl Devices {
         }
     }
 
-    /// Leads the peers' prefixes, with those of `certified` ones and the network's, and in each VPN its members', to their device and nowhere
-    /// else. Those that `sieve` keeps back are given back. Routes that are there are added again only if all are set `anew`.
+    /// Sets the routes of all devices.
+    ///
+    /// The default device gets the prefixes of the peers, of `certified` peers and of the network. The device of a VPN
+    /// gets the prefixes of its members. Returns the prefixes that `sieve` refuses. Existing routes are added again
+    /// only if `anew` is set.
     ///
     /// # Errors
-    /// What the kernel says of the first route it refuses.
+    /// Returns the kernel's error for the first route that it refuses.
     pub fn set_routes(
         &mut self,
         config: &Config,
@@ -111,7 +114,7 @@ impl Devices {
             true => sieve.pass(of_peers.chain(of_network), &mut refused),
             false => Vec::new(),
         };
-        // They went through the sieve when they joined.
+        // The sieve checked these prefixes when their peers joined.
         peers.extend(certified.iter().filter(|_| config.tun.routes));
         let mut result = set(&mut self.default, &mut self.lookup, &peers, anew);
         for vpn in &config.vpns {
@@ -133,15 +136,15 @@ impl Devices {
     /// Sets the `reordering` metric of all routes (`RTAX_REORDERING`).
     ///
     /// # Errors
-    /// What the kernel says of the first route it refuses.
+    /// Returns the kernel's error for the first route that it refuses.
     pub fn set_reordering(&mut self, reordering: Option<u32>) -> io::Result<()> {
         self.all_mut().try_for_each(|device| device.set_reordering(reordering))
     }
 
-    /// Sets all MTUs, in bytes.
+    /// Sets the MTU of all devices, in bytes.
     ///
     /// # Errors
-    /// What the kernel says of the first it refuses.
+    /// Returns the kernel's error for the first device that it refuses.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.all().try_for_each(|device| device.tun().set_mtu(mtu))
     }

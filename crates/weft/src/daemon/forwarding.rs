@@ -1,39 +1,41 @@
-//! What the kernel passes on from the tunnel to other interfaces.
+//! The kernel's settings for forwarding packets from the tunnel to other interfaces.
 
 use super::Log;
 use crate::config::Config;
 use std::fs;
 use std::path::Path;
 
-/// A family of addresses and the switch that makes the kernel pass its packets on.
+/// An address family and its forwarding setting.
 pub struct Family {
-    /// What people call it.
+    /// Name of the family.
     pub name: &'static str,
-    /// The switch's file below `/proc`.
+    /// File of the setting below `/proc`.
     pub file: &'static str,
     is_ipv6: bool,
 }
 
-/// All families.
+/// All address families.
 pub const FAMILIES: [Family; 2] = [
     Family { name: "IPv4", file: "sys/net/ipv4/ip_forward", is_ipv6: false },
     Family { name: "IPv6", file: "sys/net/ipv6/conf/all/forwarding", is_ipv6: true },
 ];
 
 impl Family {
-    /// The families that the tunnel has addresses of.
+    /// Returns the families in which the tunnel has addresses.
     pub fn of(config: &Config) -> impl Iterator<Item = &'static Self> + '_ {
         let has = |family: &&Self| config.tun.addresses.iter().any(|of| of.address.is_ipv6() == family.is_ipv6);
         FAMILIES.iter().filter(has)
     }
 
-    /// The command that turns forwarding on.
+    /// Returns the command that enables forwarding.
     pub fn command(&self) -> String {
         format!("sysctl -w {}=1", self.file.trim_start_matches("sys/").replace('/', "."))
     }
 }
 
-/// Logs each family that the kernel does not pass on, where peers call this node: they may expect hosts behind it.
+/// Logs each family without forwarding if peers can call this node.
+///
+/// They may expect hosts behind it.
 pub fn say(config: &Config, log: Log) {
     if config.node.listen.is_none() {
         return;

@@ -1,11 +1,13 @@
-//! Work that many events ask for: done at once for the first, and together for those that come while it rests.
+//! Coalescing of work that many events request.
+//!
+//! The first request is met at once. Requests during the following pause are met together at its end.
 
 use weft_units::Instant;
 
-/// It rests so many times as long as it took, so that it takes a tenth of the time at most.
+/// Ratio of the pause to the duration of the work, so that the work takes at most a tenth of the time.
 const RESTS: u32 = 9;
 
-/// A kind of work.
+/// Requests for one kind of work.
 #[derive(Default)]
 pub struct Gathered {
     is_wanted: bool,
@@ -13,24 +15,24 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Asks for it.
+    /// Requests the work.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Whether it is to be done now.
+    /// Returns true if the work is due now, and clears the request.
     pub fn take(&mut self, now: Instant) -> bool {
         let is_due = self.is_wanted && now >= self.not_before;
         self.is_wanted &= !is_due;
         is_due
     }
 
-    /// It was done from `began` to `ended`.
+    /// Records that the work ran from `began` to `ended`.
     pub fn done(&mut self, began: Instant, ended: Instant) {
         self.not_before = ended + ended.since(began) * RESTS;
     }
 
-    /// When it is to be done, if it was asked for.
+    /// Returns the time at which the work is due, if it was requested.
     pub fn next(&self) -> Option<Instant> {
         self.is_wanted.then_some(self.not_before)
     }

@@ -1,4 +1,6 @@
-//! What paths were like: a value a second for ten minutes, a value a minute for a day.
+//! History of the paths' measurements.
+//!
+//! It has one value per second for ten minutes, and one per minute for a day.
 
 use std::collections::{BTreeMap, VecDeque};
 use weft_engine::PathSnapshot;
@@ -7,15 +9,17 @@ use weft_units::{Duration, Instant};
 use super::view;
 use crate::status::{PathHistory, Point};
 
-/// Seconds between two values, and how many are kept: those of the past ten minutes, and of the past day.
+/// Interval between values in seconds, and their number, for ten minutes and for a day.
 const SCALES: [(u64, usize); 2] = [(1, 600), (60, 1_440)];
-/// Paths that are remembered, 130 kB each after a day; one that has gone is forgotten when its last second is a day old, or to make room.
+/// Maximum number of paths with a history; each takes 130 kB after a day.
+///
+/// A path that no longer exists is forgotten when its last value is a day old, or when a new path needs its place.
 const MAX_PATHS: usize = 256;
 
-/// How often [`Histories::note`] wants to be called.
+/// Interval at which [`Histories::note`] must be called.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A path: peer, link, where it leads.
+/// Key of a path: peer, link and remote address.
 type Name = (String, String, String);
 
 /// The histories of all paths.
@@ -29,13 +33,15 @@ struct History {
     last: Option<Instant>,
     seconds: VecDeque<Point>,
     minutes: VecDeque<Point>,
-    /// Seconds of the minute that runs.
+    /// Values of the current minute, one per second.
     minute: Vec<Point>,
 }
 
 impl Histories {
-    /// Takes in how paths are now, each with the name of its peer. Of one that has gone nothing is known. There is no room for more than
-    /// [`MAX_PATHS`]: the first ones are remembered.
+    /// Records the present state of all paths, each with the name of its peer.
+    ///
+    /// A path that no longer exists gets an empty value. At [`MAX_PATHS`] a new path takes the place of one that no
+    /// longer exists, or is ignored.
     pub fn note<'a>(&mut self, now: Instant, paths: impl Iterator<Item = (&'a str, PathSnapshot)>) {
         let mut is_full = false;
         for (peer, path) in paths {
@@ -57,7 +63,7 @@ impl Histories {
         });
     }
 
-    /// Forgets the path that has been gone for longest. Whether one of them has gone.
+    /// Forgets the path that vanished first; returns false if all paths exist.
     fn forget_oldest_gone(&mut self, now: Instant) -> bool {
         let is_gone = |history: &History| history.last.is_none_or(|last| now - last > INTERVAL * 2);
         let gone = self.paths.iter().filter(|(_, history)| is_gone(history));
@@ -65,7 +71,7 @@ impl Histories {
         oldest.is_some_and(|name| self.paths.remove(&name).is_some())
     }
 
-    /// The histories of a peer's paths.
+    /// Returns the histories of a peer's paths.
     pub fn of(&self, peer: &str) -> Vec<PathHistory> {
         let of_peer = self.paths.iter().filter(|((name, _, _), _)| name == peer);
         let shown = |((_, link, remote), history): (&Name, &History)| PathHistory {
@@ -112,7 +118,7 @@ fn point(path: &PathSnapshot) -> Point {
     }
 }
 
-/// Of each value, the mean of those that are known.
+/// Returns the mean of the known values, for each quantity.
 fn mean(points: &[Point]) -> Point {
     let of = |value: fn(&Point) -> Option<f64>| {
         let known: Vec<f64> = points.iter().filter_map(value).collect();

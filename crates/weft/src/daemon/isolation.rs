@@ -1,26 +1,31 @@
-//! Keeps the clients of an edge from each other: what one sends to a client's address is not forwarded.
+//! Isolation of an edge's clients.
 //!
-//! The kernel forwards between clients, also of one device: OpenVPN's server hands it every packet as long as `client-to-client` is off.
-//! Rules of the routing refuse that, for each device and each pool, ahead of all rules but the local table's.
+//! With it the kernel does not forward packets from a client to another client's address.
+//!
+//! Without it the kernel forwards between clients, even of one device: OpenVPN's server hands it every packet as long
+//! as `client-to-client` is off. Routing rules refuse such packets, for each device and each pool. They precede all
+//! rules except that of the local table.
 
 use crate::config::access::Access;
 use std::io;
 use weft_engine::Prefix;
 use weft_io::netlink::{Configure, Prohibition};
 
-/// The rules; they go with it.
+/// The rules; dropping it removes them.
 pub struct Isolation {
     devices: Vec<String>,
 }
 
 impl Isolation {
-    /// Sets the rules where clients are to be kept apart, and takes away those of a run that could not.
+    /// Sets the rules if clients are to be isolated.
+    ///
+    /// It first removes the rules of an earlier run that was killed.
     ///
     /// # Errors
-    /// When the kernel refuses: clients would reach each other.
+    /// Returns the kernel's error; without the rules clients would reach each other.
     pub fn start(access: &Access) -> io::Result<Isolation> {
         let mut configure = Configure::open()?;
-        // From now on what is set is taken away again, even where the next rule fails.
+        // Created before the rules, so that they are removed if a later one fails.
         let isolation = Isolation { devices: access.devices().map(str::to_owned).collect() };
         for device in &isolation.devices {
             configure.allow_all(device)?;
@@ -39,7 +44,7 @@ impl Drop for Isolation {
     fn drop(&mut self) {
         let Ok(mut configure) = Configure::open() else { return };
         for device in &self.devices {
-            // Where it fails, the next start takes them away.
+            // If this fails, the next start removes the rules.
             let _ = configure.allow_all(device);
         }
     }

@@ -1,4 +1,7 @@
-//! The links in use: which interfaces may carry datagrams, followed by netlink, and one socket for each.
+//! The links: interfaces that may carry datagrams, and one socket for each.
+//!
+//! Netlink events report interfaces, addresses and routes. This module decides which interfaces are links, opens and
+//! closes their sockets, and returns the changes for the engine and the log.
 
 mod usable;
 mod ways;
@@ -18,58 +21,58 @@ use weft_io::netlink::{Address, Event, Link};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_units::LinkId;
 
-/// An interface in use.
+/// A link in use.
 pub struct Active {
-    /// Its id: the interface index.
+    /// Id of the link: the interface index.
     pub id: LinkId,
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its MTU in bytes.
+    /// MTU of the interface, in bytes.
     pub mtu: u16,
-    /// Its usable addresses.
+    /// Usable addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Endpoints to which no route leads by it.
+    /// Endpoints to which no route leads by this link.
     pub unreachable: Vec<IpAddr>,
-    /// Bound to it; serves both families where the kernel has both.
+    /// Socket bound to the interface; it serves both address families if the kernel has both.
     pub socket: UdpLink,
 }
 
-/// What happened to a link, for the engine and the log.
+/// A change of a link, for the engine and the log.
 pub enum Change {
-    /// It is used from now on, or differs from before.
+    /// The link is in use from now on, or has changed.
     Up(LinkEvent),
-    /// It is used no more.
+    /// The link is no longer in use.
     Down {
-        /// For the engine.
+        /// Event for the engine.
         event: LinkEvent,
-        /// Its name.
+        /// Name of the link.
         name: String,
-        /// Why.
+        /// Reason for the log.
         cause: &'static str,
     },
-    /// Nobody asks for it any more; it was said to be down.
+    /// A link that is down is no longer wanted, so its paths are forgotten.
     Forgotten(LinkId),
-    /// It could be used, but for this.
+    /// The link is usable, but its socket failed with this message.
     Failed(String),
 }
 
-/// Which interfaces the configuration asks for.
+/// The interfaces that the configuration asks for.
 #[derive(Clone, Default)]
 pub struct Wanted {
-    /// `[links]`
+    /// `[links]`: patterns of interfaces.
     pub choice: LinkChoice,
-    /// Names with a section `[[link]]` of their own that are to send.
+    /// Names with a `[[link]]` table that may send.
     pub configured: Vec<String>,
 }
 
-/// What becomes of a datagram.
+/// Decision about a datagram that is to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leave {
-    /// It leaves, with this source address if any.
+    /// Send it, with this source address if there is one.
     With(Option<IpAddr>),
-    /// No route leads there by the link: it must not leave.
+    /// Do not send it: no route leads to its destination by the link.
     Never {
-        /// This was not known before.
+        /// True if this was not known before.
         is_new: bool,
     },
 }
@@ -78,18 +81,18 @@ pub enum Leave {
 struct Known {
     link: Option<Link>,
     addresses: Vec<Address>,
-    /// Why it is no link, as of the last look.
+    /// Reason why the interface is no link, at the last check.
     unusable: Option<Unusable>,
 }
 
-/// Why a link has no socket.
+/// Reason why a link has no socket.
 #[derive(PartialEq)]
 struct Failed {
     kind: io::ErrorKind,
     why: String,
 }
 
-/// All interfaces known, and those in use.
+/// All known interfaces, and the links in use.
 pub struct Links {
     wanted: Wanted,
     demand: Demand,
@@ -97,41 +100,45 @@ pub struct Links {
     own: Vec<u32>,
     known: BTreeMap<u32, Known>,
     active: Vec<Active>,
-    /// Those that were in use and are not forgotten.
+    /// Links that were in use and are not forgotten.
     remembered: BTreeSet<u32>,
-    /// Those without a socket, and why.
+    /// Links without a socket, and the reason.
     failed: BTreeMap<u32, Failed>,
     ways: Ways,
 }
 
 impl Links {
-    /// No interface yet. Sockets are bound to `port` (0: any); the interfaces `own` are never used.
+    /// Creates the set without interfaces.
+    ///
+    /// Sockets are bound to `port` (0: any); the interfaces `own` are never used.
     pub fn new(wanted: Wanted, port: u16, own: Vec<u32>) -> Links {
         let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let (failed, demand, ways) = (BTreeMap::new(), Demand::default(), Ways::default());
         Links { wanted, demand, port, own, known, active, remembered, failed, ways }
     }
 
-    /// These interfaces are never used either. One that was closed stays on the list: the news of its end comes later, and the kernel
-    /// gives its index to no other.
+    /// Excludes further interfaces of this node.
+    ///
+    /// A closed interface stays excluded: netlink reports its end later, and the kernel gives its index to no other
+    /// interface.
     pub fn add_own(&mut self, own: Vec<u32>) {
         self.own.extend(own);
         self.own.sort_unstable();
         self.own.dedup();
     }
 
-    /// The interfaces in use.
+    /// Returns the links in use.
     pub fn active(&self) -> &[Active] {
         &self.active
     }
 
-    /// The networks an interface is in, by its addresses.
+    /// Returns the networks of an interface, from its addresses.
     pub fn subnets(&self, id: LinkId) -> Vec<Prefix> {
         let addresses = self.known.get(&id.0).map_or(&[][..], |known| &known.addresses);
         addresses.iter().map(|a| Prefix { address: a.address, length: a.prefix_len }).collect()
     }
 
-    /// The networks of all interfaces but this node's and those with these names.
+    /// Returns the networks of all interfaces except this node's own and those with these names.
     pub fn foreign_networks(&self, names: &[&str]) -> Vec<Prefix> {
         let is_foreign = |(index, known): &(&u32, &Known)| {
             let name = known.link.as_ref().map_or("", |link| &link.name);
@@ -140,23 +147,23 @@ impl Links {
         self.known.iter().filter(is_foreign).flat_map(|(index, _)| self.subnets(LinkId(*index))).collect()
     }
 
-    /// The name of an interface, in use or not.
+    /// Returns the name of an interface, in use or not.
     pub fn name(&self, id: LinkId) -> &str {
         let known = self.known.get(&id.0).and_then(|known| known.link.as_ref());
         known.map_or("removed link", |link| &link.name)
     }
 
-    /// The interface in use with this id.
+    /// Returns the link in use with this id.
     pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Active> {
         self.active.iter_mut().find(|active| active.id == id)
     }
 
-    /// Other interfaces may be used from now on.
+    /// Replaces the configured choice of interfaces.
     pub fn choose(&mut self, wanted: Wanted) {
         self.wanted = wanted;
     }
 
-    /// Looks at all interfaces again: routes may have changed, or what is wanted.
+    /// Checks all interfaces again, because routes or the configuration may have changed.
     pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<Change>) {
         self.demand = demand;
         self.ways.forget();
@@ -164,7 +171,7 @@ impl Links {
         indices.into_iter().for_each(|index| self.refresh(index, changes));
     }
 
-    /// Whether and how a datagram leaves.
+    /// Decides if and with which source address a datagram leaves.
     pub fn leave(&mut self, link: LinkId, to: IpAddr, from: Option<IpAddr>) -> Leave {
         let is_loopback =
             self.known.get(&link.0).and_then(|known| known.link.as_ref()).is_some_and(|of| of.is_loopback);
@@ -179,12 +186,12 @@ impl Links {
         }
     }
 
-    /// Whether somebody else has the port on a link.
+    /// Returns true if another program has the port on a link.
     pub fn is_port_taken(&self) -> bool {
         self.failed.values().any(|failed| failed.kind == io::ErrorKind::AddrInUse)
     }
 
-    /// What the configuration names and is not in use, and why.
+    /// Returns the links that the configuration names and that are not in use, with the reason.
     pub fn unused(&self) -> Vec<UnusedLink> {
         let interfaces: Vec<&Link> = self.known.values().filter_map(|known| known.link.as_ref()).collect();
         let names: Vec<&str> = interfaces.iter().map(|link| link.name.as_str()).collect();
@@ -203,7 +210,7 @@ impl Links {
         named.chain(patterns).collect()
     }
 
-    /// The interfaces by which no route leads to an endpoint.
+    /// Returns the interfaces from which no route leads to any endpoint.
     pub fn without_route(&self) -> Vec<String> {
         let is_it = |known: &&Known| known.unusable == Some(Unusable::NoRoute);
         self.known
@@ -214,7 +221,7 @@ impl Links {
             .collect()
     }
 
-    /// The links that have no socket, and why.
+    /// Returns the links that have no socket, with the reason.
     pub fn without_socket(&self) -> impl Iterator<Item = UnusedLink> {
         self.failed.iter().map(|(index, Failed { why, .. })| UnusedLink {
             name: self.name(LinkId(*index)).to_owned(),
@@ -227,7 +234,7 @@ impl Links {
         let is_it = |known: &&Known| known.link.as_ref().is_some_and(|link| link.name == name);
         let Some(known) = self.known.values().find(is_it) else { return Some("no such interface".to_owned()) };
         match known.unusable? {
-            // The configuration says so itself.
+            // The configuration itself excludes the interface.
             Unusable::NotChosen => None,
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
@@ -237,7 +244,7 @@ impl Links {
         }
     }
 
-    /// Takes in what netlink tells.
+    /// Processes netlink events.
     pub fn apply(&mut self, events: &[Event], changes: &mut Vec<Change>) {
         let mut touched = Vec::new();
         self.ways.forget();
@@ -290,7 +297,7 @@ impl Links {
         }
     }
 
-    /// What the interface has, or why it cannot be used.
+    /// Returns the properties of the interface as a link, or the reason why it is none.
     fn verdict(&mut self, index: u32) -> Result<Usable, Unusable> {
         let known = self.known.get(&index).ok_or(Unusable::Removed)?;
         let ways = &mut self.ways;
@@ -321,7 +328,7 @@ impl Links {
             }
             Err(why) => {
                 let failed = Failed { kind: why.kind(), why: self.explain(&usable.name, &why) };
-                // It is tried again and again: the port may become free.
+                // The socket is tried again at each check, because the port may become free.
                 if self.failed.get(&index) != Some(&failed) {
                     changes.push(Change::Failed(failed.why.clone()));
                 }
@@ -340,7 +347,7 @@ impl Links {
         }
         (active.name, active.mtu, active.addresses, active.unreachable) = (name, mtu, addresses, unreachable);
         if gone {
-            // The paths' local addresses may be among those that are gone.
+            // Paths may use a local address that is gone, so they must go down first.
             let cause = "address changed";
             let event = LinkEvent::Down { link: active.id, cause };
             changes.push(Change::Down { event, name: active.name.clone(), cause });
@@ -366,7 +373,7 @@ impl Links {
 }
 
 impl Active {
-    /// The event that makes the engine use it.
+    /// Returns the event that makes the engine use the link.
     pub fn event(&self) -> LinkEvent {
         LinkEvent::Up {
             link: self.id,
@@ -378,14 +385,14 @@ impl Active {
     }
 }
 
-/// A socket for both families, or for IPv4 alone where the kernel has no IPv6.
+/// Opens a socket for both families, or for IPv4 alone if the kernel has no IPv6.
 fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
     let config = UdpConfig { device: Some(device.to_owned()), local: None, port, v6only: false };
     let socket = UdpLink::bind(&config).or_else(|why| match why.kind() {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
     })?;
-    // Without them a peer that does not answer only has fewer words.
+    // ICMP errors only improve the diagnosis of a silent peer, so their absence is no failure.
     let _ = socket.keep_bounces();
     Ok(socket)
 }

@@ -1,4 +1,4 @@
-//! What a running node is asked about its flows, and drills on it.
+//! Answers to requests about flows and prefixes, and about drills.
 
 use super::{refusal, signal, view};
 use crate::config::{self, Config, proxy_prefix};
@@ -14,11 +14,12 @@ use weft_engine::{
 use weft_tcp_er::proxy::policy::Rule;
 use weft_units::{Instant, VpnId};
 
+/// Protocol number of TCP (IANA).
 const TCP: u8 = 6;
-/// What people call the VPN without a table of its own.
+/// Name of the default VPN in requests and answers.
 const DEFAULT_VPN: &str = "default";
 
-/// Why a flow goes where it goes.
+/// Explains how the node forwards a flow.
 pub fn explain(engine: &Engine, config: &Config, now: Instant, question: &FlowQuestion) -> Response {
     let pattern = pattern(question);
     match engine.explain(now, question.vpn.as_deref(), &pattern) {
@@ -91,7 +92,7 @@ fn path(reason: &weft_engine::PathReason) -> PathReason {
     }
 }
 
-/// What people call a schedule.
+/// Returns the configuration's name of a schedule.
 pub fn schedule_name(schedule: Schedule) -> &'static str {
     match schedule {
         Schedule::EarliestDelivery => "earliest-delivery",
@@ -103,7 +104,7 @@ pub fn schedule_name(schedule: Schedule) -> &'static str {
     }
 }
 
-/// What was signalled for the flow, or what the configuration grants to its destination.
+/// Returns the rate signalled for the flow, or configured for its destination.
 fn grant(
     engine: &Engine,
     config: &Config,
@@ -125,7 +126,7 @@ fn grant(
     Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
 }
 
-/// Whether connections of such a flow may be taken in.
+/// Returns true if the proxy may take connections of such a flow.
 fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
@@ -133,7 +134,9 @@ fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
         && rule.to.iter().any(|to| to.contains(pattern.destination))
 }
 
-/// Why the proxy resets such a connection; `None` where it does not, or where it depends on what is not known.
+/// Returns the reason why the proxy resets such a connection.
+///
+/// Returns `None` if it does not, or if that depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
     let why = config.proxy_access().judge(pattern.source?, to).err()?;
@@ -150,10 +153,10 @@ fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {
     format!("{which} {side}")
 }
 
-/// No answer has more prefixes: it is one line.
+/// Maximum number of prefixes in an answer, which is one line.
 const PREFIXES_SHOWN: usize = 10_000;
 
-/// Who has which prefix.
+/// Returns the prefixes and their owners.
 pub fn prefixes(engine: &Engine, config: &Config, peer: Option<&str>, vpn: Option<&str>) -> Response {
     let own = config.tun.addresses.iter().filter(|_| vpn.is_none_or(|vpn| vpn == DEFAULT_VPN) && peer.is_none());
     let own = own.map(|own| status::Prefix {
@@ -182,7 +185,7 @@ fn prefix(of: OwnedPrefix) -> status::Prefix {
     }
 }
 
-/// How the drill under way, or the last one, goes.
+/// Returns the state of the current or the last drill.
 pub fn drill(engine: &Engine, now: Instant) -> Response {
     match engine.drill_report(now) {
         Some(report) => Response::Drill(Box::new(drill_status(&report))),

@@ -1,6 +1,6 @@
-//! One line per change of state, with its time and cause, on standard error.
+//! The log: one line per change of state, with its time and cause, on standard error.
 //!
-//! Lines go through a bounded queue to a thread of their own, so that standard error holds up no other thread.
+//! Lines pass through a bounded queue to a thread of their own, so that a slow standard error blocks no other thread.
 
 mod lines;
 
@@ -13,19 +13,19 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How much a line matters.
+/// Severity of a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// Something failed.
+    /// A failure.
     Error,
-    /// A state changed.
+    /// A change of state.
     Info,
-    /// Details.
+    /// A detail.
     Debug,
 }
 
 impl Level {
-    /// As the command line wants it.
+    /// Returns the level that the command line selects.
     pub fn of(verbose: bool, quiet: bool) -> Level {
         match (verbose, quiet) {
             (_, true) => Level::Error,
@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// Takes lines up to a level. Copies share one queue, which lives as long as the process.
+/// Handle to the log, with a maximum level. Copies share one queue, which lives as long as the process.
 #[derive(Clone, Copy)]
 pub struct Log {
     level: Level,
@@ -43,47 +43,49 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log of lines up to `level`. Nothing is written before [`Log::writer`] runs.
+    /// Creates a log of lines up to `level`. Nothing is written before [`Log::writer`] runs.
     pub fn new(level: Level) -> Log {
         Log { level, lines: Box::leak(Box::default()) }
     }
 
-    /// Something failed.
+    /// Logs a failure.
     pub fn error(&self, line: impl fmt::Display) {
         self.write(Level::Error, "error: ", &line);
     }
 
-    /// A state changed.
+    /// Logs a change of state.
     pub fn info(&self, line: impl fmt::Display) {
         self.write(Level::Info, "", &line);
     }
 
-    /// A detail.
+    /// Logs a detail.
     pub fn debug(&self, line: impl fmt::Display) {
         self.write(Level::Debug, "", &line);
     }
 
-    /// Text as it is, whatever the level; it ends its lines itself.
+    /// Logs text unchanged at any level; the text contains its own line ends.
     pub fn plain(&self, text: String) {
         if !text.is_empty() {
             self.lines.push(text);
         }
     }
 
-    /// Lines dropped because nobody read the log in time.
+    /// Returns the number of lines dropped because standard error was too slow.
     pub fn dropped(&self) -> u64 {
         self.lines.dropped()
     }
 
-    /// Waits until all is written, `most` at most. Whether it is.
+    /// Waits at most `most` until all lines are written; returns true if they are.
     pub fn flush(&self, most: Duration) -> bool {
         self.lines.flush(most)
     }
 
-    /// What writes the next lines to standard error when it is called, as long as that takes.
+    /// Returns a closure that writes the next lines to standard error, and blocks as long as that takes.
+    ///
+    /// It has its own descriptor: a lock on [`io::stderr`] would block other threads.
     ///
     /// # Errors
-    /// When no descriptor is left. It has its own: a lock on [`io::stderr`] would hold up others.
+    /// Returns an error if no descriptor is left.
     pub fn writer(&self) -> io::Result<impl FnMut() + Send + use<>> {
         let (lines, mut sink) = (self.lines, File::from(io::stderr().as_fd().try_clone_to_owned()?));
         Ok(move || lines.write_next(&mut sink, head))
@@ -97,13 +99,13 @@ impl Log {
     }
 }
 
-/// What a line begins with.
+/// Returns the timestamp with which a line begins.
 fn head() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     timestamp(now.as_secs(), now.subsec_millis()) + " "
 }
 
-/// One line, whatever names are in it.
+/// Returns one line; names in it cannot add further lines.
 fn entry(now: Duration, kind: &str, line: &dyn fmt::Display) -> String {
     let (stamp, line) = (timestamp(now.as_secs(), now.subsec_millis()), line.to_string());
     format!("{stamp} {kind}{}\n", escape::line(&line))

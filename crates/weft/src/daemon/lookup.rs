@@ -1,8 +1,11 @@
-//! The rules by which the kernel asks the main table and the tunnel's, so that the longest prefix wins wherever it is.
+//! Routing rules that combine the main table and the tunnel's.
 //!
-//! For each prefix length that the tunnel's table has, longest first, the kernel asks the main table and then the tunnel's for a route at
-//! least so long. That is one longest-prefix match over both, where the machine's own route wins between equals. Lengths only come: a rule
-//! for a length that the table no longer has matches nothing new.
+//! With them the longest prefix wins, whichever table it is in.
+//!
+//! For each prefix length in the tunnel's table, longest first, the kernel searches the main table and then the
+//! tunnel's for a route at least as long. This is one longest-prefix match over both tables, in which the machine's own
+//! route wins between equals. Lengths are only added: a rule for a length that the table no longer has matches nothing
+//! new.
 
 use super::changes::{By, Change, Changes};
 use std::collections::BTreeSet;
@@ -10,7 +13,7 @@ use std::io;
 use weft_engine::Prefix;
 use weft_io::netlink::MAIN_TABLE;
 
-/// The rules of one family.
+/// The rules of one address family.
 struct Chain {
     ipv6: bool,
     lengths: BTreeSet<u8>,
@@ -32,16 +35,16 @@ impl Drop for Lookup {
 }
 
 impl Lookup {
-    /// No rule yet.
+    /// Creates the set without rules.
     pub fn new(table: u32, changes: &Changes) -> Lookup {
         let chains = [false, true].map(|ipv6| Chain { ipv6, lengths: BTreeSet::new() });
         Lookup { table, chains, changes: changes.clone() }
     }
 
-    /// Has the kernel ask for prefixes of these lengths, too.
+    /// Adds rules for the lengths of these prefixes.
     ///
     /// # Errors
-    /// What the kernel says of the first rule it refuses.
+    /// Returns the kernel's error for the first rule that it refuses.
     pub fn cover(&mut self, prefixes: &[Prefix]) -> io::Result<()> {
         for chain in &mut self.chains {
             let of_family = prefixes.iter().filter(|prefix| prefix.address.is_ipv6() == chain.ipv6);
@@ -50,7 +53,7 @@ impl Lookup {
             if lengths != chain.lengths {
                 let old = rules(chain, self.table);
                 let new = Chain { ipv6: chain.ipv6, lengths };
-                // The new chain stands behind the old one before that goes, so that no packet finds neither.
+                // The new chain is added behind the old one before that is removed, so that no packet finds neither.
                 self.changes.make(&rules(&new, self.table))?;
                 self.changes.undo(&old);
                 *chain = new;

@@ -1,4 +1,9 @@
-//! The daemon: threads for control, signals and state around one packet loop.
+//! The daemon: one packet loop, and threads around it.
+//!
+//! The threads serve control, signals, state, metrics, clients and proxies.
+//!
+//! The packet loop alone owns the engine. Other threads send it tasks through bounded channels and wake it. No thread
+//! but the packet loop may delay a packet: disks, logs and other processes are served elsewhere.
 
 mod access;
 mod allowance;
@@ -68,10 +73,10 @@ use std::time::Duration;
 use threads::Threads;
 use weft_io::wait::{Waker, set_timer_slack};
 
-/// How long the log may take with the last lines.
+/// Maximum time for the log to write its last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Asks the kernel to write no core file of this process, to let nobody but root look into it, and to put none of it into swap.
+/// Prevents core files, access by other processes of this user, and swapping of this process's memory.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
         log.error(format_args!("memory stays readable for others of this user: {why}"));
@@ -81,13 +86,14 @@ fn keep_memory_private(log: Log) {
     }
 }
 
-/// Locks every page in memory from its first use on. Nothing is locked where only so much may be, since memory beyond that would be
-/// refused later.
+/// Locks every page in memory from its first use on.
+///
+/// Nothing is locked if the limit is finite, because the kernel would later refuse memory beyond the limit.
 fn lock_memory() -> nix::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     let is_limited = soft != RLIM_INFINITY;
     if is_limited {
-        // With a limit of nothing, only those lock whom no limit binds (CAP_IPC_LOCK).
+        // With a limit of zero, `mlockall` succeeds only for a process that the limit does not bind (CAP_IPC_LOCK).
         setrlimit(Resource::RLIMIT_MEMLOCK, 0, hard)?;
     }
     let on_fault = MlockAllFlags::from_bits_retain(nix::libc::MCL_ONFAULT);
@@ -98,14 +104,14 @@ fn lock_memory() -> nix::Result<()> {
     result
 }
 
-/// Runs the node that `file` describes, until it is told to stop.
+/// Runs the node that `file` describes, until `weft down` or a signal ends it.
 ///
 /// # Errors
-/// Why it could not start or go on; it is said already.
+/// Returns the reason why it could not start or continue; the message is already in the log.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let failed = |why: io::Error| Failure::new(format!("threads: {why}"));
-    // The other threads inherit what is blocked.
+    // Threads inherit the blocked signals, so they are blocked before any thread starts.
     let signals = signals::block().map_err(failed)?;
     let waker = Arc::new(Waker::new().map_err(failed)?);
     let wakes = Arc::clone(&waker);
@@ -114,7 +120,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
     let result = result
         .unwrap_or_else(|panic| Err(Failure::new(format!("the packet loop panicked: {}", threads::words(&*panic)))));
-    // Not by standard error itself: nobody may read it.
+    // The message goes through the log: a write to standard error may block if no process reads it.
     let result = result.map_err(|failure| failure.say(|text| log.plain(text)));
     log.flush(LAST_LINES);
     result
@@ -130,7 +136,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     keep_memory_private(log);
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));
-    // First of all, so that a second node on the same socket disturbs nothing.
+    // The control socket opens first, so that a second node with the same socket changes nothing.
     let _server = Server::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {
         Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
@@ -146,12 +152,12 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
-    // Peers call at every link: where another program has the port they are not heard.
+    // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
-    // Without it a wait is up to 50 µs late; pacing bears that.
+    // Without it a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("timer slack: {why}"));
     }

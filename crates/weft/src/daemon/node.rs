@@ -1,4 +1,7 @@
-//! The running node: the engine with everything that is not on a packet's way.
+//! The running node: the engine, and everything of the daemon that packets do not pass through.
+//!
+//! `datapath` drives it. Its parts answer the control socket, follow links, apply the configuration, and do periodic
+//! upkeep.
 
 mod answer;
 mod events;
@@ -49,34 +52,34 @@ use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
 use weft_units::{Instant, PeerId};
 
-/// How often stamps are looked after.
+/// Interval of the periodic upkeep, such as that of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Datagrams and packets lost inside this machine, beside what queues drop to keep delays short.
+/// Datagrams and packets lost inside this machine, beside those that queues drop to keep delays short.
 #[derive(Default)]
 pub struct Drops {
-    /// No buffer was left to take them in.
+    /// Lost because no buffer was left to receive them.
     pub no_buffer: u64,
-    /// The kernel's socket buffer was full.
+    /// Lost because the kernel's socket buffer was full.
     pub socket_full: u64,
 }
 
 /// The running node.
 pub struct Node {
-    /// The state machine.
+    /// The protocol's state machine.
     pub engine: Engine,
-    /// Where its packets come from and go to.
+    /// TUN devices of all VPNs.
     pub devices: Devices,
-    /// What its datagrams travel on.
+    /// Links on which datagrams are sent.
     pub links: Links,
-    /// Pings under way.
+    /// Pings without an answer yet.
     pub pings: Pings,
     allowances: Allowances,
     /// Programs on this machine that use the overlay.
     platform: Platform,
-    /// What this machine had no room for.
+    /// Counters of losses inside this machine.
     pub drops: Drops,
-    /// Of the packet loop.
+    /// Durations of the packet loop's turns.
     pub turns: Turns,
     file: PathBuf,
     config: Config,
@@ -85,13 +88,13 @@ pub struct Node {
     keeper: Keeper,
     tcp_er: Option<tcp_er::Keeper>,
     accepted: Vec<(PublicKey, u64)>,
-    /// Peers whose stamps are to be forgotten on disk.
+    /// Peers whose stamps must still be deleted on disk.
     forgotten: Vec<PublicKey>,
     log: Log,
     threads: Threads,
-    /// The clients that come in here.
+    /// Clients of WireGuard and OpenVPN.
     access: Option<access::Keeper>,
-    /// The proxy beside it, and what its connections may send.
+    /// The proxy's process, and the rates of its connections.
     proxy: Option<(Proxy, Totals)>,
     next_upkeep: Instant,
     next_totals: Instant,
@@ -99,52 +102,54 @@ pub struct Node {
     rates: Rates,
     next_history: Instant,
     is_stopping: bool,
-    /// Revocations that are not kept yet.
+    /// True if revocations are not yet stored.
     has_news: bool,
-    /// Accepted stamps are to be kept.
+    /// Request to store accepted stamps.
     stamps_news: Gathered,
-    /// Other prefixes lie behind the peers.
+    /// Request to set routes, because prefixes of peers have changed.
     routes_news: Gathered,
-    /// What prefixes may not take in, by which the routes were set; none before the interfaces are known.
+    /// Networks that prefixes must not capture, by which the routes were set.
+    ///
+    /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
-    /// Prefixes that are not used.
+    /// Prefixes that were refused.
     refused: Shown,
-    /// What is said of peers that are not well.
+    /// Diagnosis of peers that are not well.
     why: why::Watch,
-    /// Routes may lead elsewhere than when the links were last looked at.
+    /// Request to check the links, because routes or interfaces may have changed.
     link_news: Gathered,
-    /// What the configuration names and is not in use, as it was last said.
+    /// Configured links that are not in use, as last logged.
     unused_links: Vec<UnusedLink>,
     changes: Changes,
 }
 
-/// What the node is made of at the start.
+/// Parts from which a node is made.
 pub struct Parts {
-    /// The configuration's file.
+    /// File of the configuration.
     pub file: PathBuf,
     /// The configuration.
     pub config: Config,
-    /// The node's key pair.
+    /// Key pair of the node.
     pub identity: Identity,
-    /// The clock that drives it.
+    /// Clock that drives the engine.
     pub clock: Clock,
-    /// The node's certificate, if it has one.
+    /// Certificate of the node, if it has one.
     pub certificate: Option<Certificate>,
-    /// Where it goes on from its last run.
+    /// Stored stamps and revocations of earlier runs.
     pub stamps: Stamps,
-    /// Where that is kept.
+    /// Writer of the stored state.
     pub keeper: Keeper,
-    /// What is changed on this machine.
+    /// Record of the changes to this machine.
     pub changes: Changes,
-    /// Its threads.
+    /// The process's threads.
     pub threads: Threads,
 }
 
 impl Node {
-    /// Opens the TUN devices and builds the engine.
+    /// Opens the TUN devices and creates the engine.
     ///
     /// # Errors
-    /// Why that is not possible, for people.
+    /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
         let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
         let Stamps { base, accepted, revocations } = stamps;
@@ -198,12 +203,14 @@ impl Node {
         };
         node.hold_tcp_er();
         node.set_proxy();
-        // No interface is known yet: this only says what is wanted of them.
+        // No interface is known yet, so this call only stores which links are wanted.
         node.look_at_links();
         Ok(node)
     }
 
-    /// Starts the proxy when it is first wanted; later it is told what changes, and has nothing to do when it is wanted no more.
+    /// Starts the proxy when it is first configured, and passes later policies to it.
+    ///
+    /// Without a policy it has nothing to do.
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
@@ -236,12 +243,13 @@ impl Node {
         }
     }
 
-    /// Ends all sessions and begins new ones. Nothing is sent under the old keys any more.
+    /// Ends all sessions and starts new ones. The node sends nothing under the old keys any more.
     pub fn renew_sessions(&mut self, cause: &'static str) {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
             self.log.error(format_args!("the kernel gave no random numbers: {why}"));
-            // Old keys must end in any case. The time of two copies differs, and the state it is mixed into stays secret.
+            // The old keys must end in any case. The clocks of two copies differ, and the state into which the clock is
+            // mixed stays secret.
             let mut entropy = [0; 32];
             entropy[..8].copy_from_slice(&unix_ns.to_le_bytes());
             entropy
@@ -249,23 +257,23 @@ impl Node {
         self.engine.renew_sessions(self.clock.now(), entropy, unix_ns, cause);
     }
 
-    /// Those it runs beside.
+    /// Returns the process's threads.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
 
-    /// Keeps what the next run needs.
+    /// Stores the state for the next run.
     pub fn finish(self) {
         let Node { engine, keeper, .. } = self;
         keeper.close(engine.used_stamp());
     }
 
-    /// Whether it shall come to an end.
+    /// Returns true if the node is to stop.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping
     }
 
-    /// Takes in what netlink tells; what could not be used is given back.
+    /// Processes netlink events; returns messages about links that could not be used.
     pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
@@ -283,22 +291,22 @@ impl Node {
         self.close(cause);
     }
 
-    /// Ends all sessions and comes to an end.
+    /// Ends all sessions and makes the node stop.
     pub fn close(&mut self, cause: &str) {
         self.log.info(format_args!("going down: {cause}"));
-        // Close is never refused.
+        // The engine never refuses this command.
         let _ = self.engine.handle_command(self.clock.now(), Command::Close);
         self.keep_accepted();
         self.is_stopping = true;
     }
 
-    /// Reads the configuration again. When it is refused nothing has changed.
+    /// Reads the configuration again; a refused one changes nothing.
     fn reload(&mut self) -> Result<(), String> {
         service::reloading();
         let result = self.try_reload();
         match &result {
             Ok(()) => self.log.info(format_args!("{}: read again", self.file.display())),
-            // What is wrong with a file takes several lines.
+            // The message about a wrong file has several lines.
             Err(why) => {
                 let mut lines = why.lines();
                 let first = lines.next().unwrap_or_default();
@@ -346,11 +354,11 @@ impl Node {
         Ok(())
     }
 
-    /// Leads what lies behind the peers to the devices, as they are now; all of it `anew`, or only what has changed.
+    /// Sets the routes for the peers' present prefixes: all of them if `anew`, else only the changes.
     fn set_routes(&mut self, anew: bool) {
         let sieve = Sieve::new(&self.config, &self.links);
         self.outside = Some(sieve.outside().clone());
-        // Who claims a network of this machine goes first.
+        // The engine first drops peers whose certificates claim a network of this machine.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         let certified = trust::prefixes(&self.engine);
         let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
@@ -362,7 +370,7 @@ impl Node {
         }
     }
 
-    /// As the configuration has it now; proxies and signalled flows want it, too.
+    /// Loads or unloads `weft_er` as the configuration demands; proxies and signalling need it, too.
     fn hold_tcp_er(&mut self) {
         let config = &self.config;
         let is_wanted = config.tcp_er.is_some() || config.signal.is_some() || !config.proxies.each.is_empty();
@@ -385,7 +393,7 @@ impl Node {
         }
     }
 
-    /// Looks after what is not urgent. Cheap when nothing is due.
+    /// Does all work that is due and not urgent; cheap when nothing is due.
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
@@ -412,7 +420,8 @@ impl Node {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
-        // Changes of which the kernel says nothing, such as those of nexthop objects, are found by then.
+        // The kernel reports no event for some changes, such as those of nexthop objects, so the links are checked
+        // periodically.
         self.link_news.want();
         self.forget_stamps();
         self.keep_accepted();
@@ -420,7 +429,7 @@ impl Node {
         self.keeper.reached(clock::unix_ns(), self.engine.used_stamp());
     }
 
-    /// When [`Node::upkeep`] is due.
+    /// Returns the time at which [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let news = [self.stamps_news.next(), self.routes_news.next(), self.link_news.next()];
@@ -482,7 +491,7 @@ impl Node {
     }
 }
 
-/// An engine that follows `config`.
+/// Creates an engine with the settings of `config`.
 fn engine(
     config: &Config,
     identity: &Identity,

@@ -1,5 +1,7 @@
-//! OpenVPN's server beside the node: a process that is started again when it ends, and ends with the node, whose orders it takes
-//! (management-notes in OpenVPN's documentation).
+//! Supervisor of OpenVPN's server, a process beside the node.
+//!
+//! The supervisor restarts the process when it ends, and commands it over a Unix socket (management-notes in OpenVPN's
+//! documentation). The process ends with the node.
 
 use super::log::Log;
 use super::rotated;
@@ -24,35 +26,39 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Words under way at most.
+/// Maximum number of messages that wait for the supervisor.
 const WORDS: usize = 16;
-/// How long it may take to call, to answer and to end.
+/// Maximum time for the process to connect to the socket, to answer a command, or to end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked at.
+/// Interval of checks while the supervisor waits for the process to connect or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval of checks while the process runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-/// First and longest pause before it is started again; the first again after it has run so long.
+/// First and longest pause before a restart; each further pause is longer, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
 
 enum Word {
-    /// Somebody was let in or put out.
+    /// A client was admitted or removed.
     Changed,
-    /// Who is there?
+    /// A request for the connected clients, and the channel for the response.
     Who(SyncSender<Response>),
 }
 
-/// Looks after the server; it ends when this goes.
+/// Handle of the supervisor; dropping it ends the server.
 pub struct Keeper {
     words: Option<SyncSender<Word>>,
     supervisor: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    /// Writes the server's files and starts it; none where the state directory does not allow that, which the log then says.
+    /// Writes the server's files and starts the server.
+    ///
+    /// Returns `None` if the state directory does not allow that; the log has the reason.
     ///
     /// # Errors
-    /// Why that is not possible, for people.
+    /// Returns the reason why it cannot start, as text for a reader.
     pub fn start(
         state: &Path,
         settings: &Openvpn,
@@ -78,13 +84,13 @@ impl Keeper {
         Ok(Some(Keeper { words: Some(words), supervisor }))
     }
 
-    /// Has the thread end the sessions of who was put out.
+    /// Makes the supervisor end the sessions of removed clients.
     pub fn has_changed(&self) {
-        // Where it is busy, it looks soon by itself.
+        // A busy supervisor checks the sessions soon anyway.
         let _ = self.words.as_ref().map(|words| words.try_send(Word::Changed));
     }
 
-    /// Has the thread answer who is there; where it cannot be asked, that is the answer.
+    /// Requests the list of connected clients; returns a response at once if the supervisor is busy.
     pub fn ask(&self, reply: &SyncSender<Response>) -> Option<Response> {
         match self.words.as_ref().is_some_and(|words| words.try_send(Word::Who(reply.clone())).is_ok()) {
             true => None,
@@ -96,7 +102,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.words.take());
-        // It waits for the process for a moment, not longer.
+        // The supervisor waits for the process at most `PATIENCE`.
         let _ = self.supervisor.take().map(JoinHandle::join);
     }
 }
@@ -139,7 +145,7 @@ impl Supervisor {
         let mut pause = PAUSE.0;
         loop {
             let began = Instant::now();
-            // What it waits for in there has time limits, or is another process's.
+            // Every wait in this call has a time limit or is for another process.
             let ended = pulse.resting(|| self.run_once());
             let Some(how) = ended.unwrap_or_else(|why| Some(why.to_string())) else { return Ok(()) };
             if began.elapsed() > WELL {
@@ -154,9 +160,10 @@ impl Supervisor {
         }
     }
 
-    /// From its start to its end, and how it ended; none when it was to end.
+    /// Runs the server from its start to its end; returns how it ended, or `None` if it was told to end.
     fn run_once(&self) -> io::Result<Option<String>> {
-        // It opens no file to write, and takes no order from one: another user may have put other files in their places.
+        // The server opens no file to write and reads no commands from a file: another user may have replaced files
+        // there.
         let (says, said) = io::pipe()?;
         let directory = self.directory.enter(".")?;
         let copy = move |pulse: &Pulse| {
@@ -199,7 +206,9 @@ impl Supervisor {
         }
     }
 
-    /// Its call; none when it does not come, or has ended.
+    /// Waits for the server's connection to the socket.
+    ///
+    /// Returns `None` if it does not connect in time, or has ended.
     fn called(&self, child: &mut Child) -> io::Result<Option<UnixStream>> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && child.try_wait()?.is_none() {
@@ -238,7 +247,7 @@ impl Supervisor {
         })
     }
 
-    /// False when it shall stop.
+    /// Waits and answers messages; returns false if the supervisor is to stop.
     fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -254,7 +263,9 @@ impl Supervisor {
     }
 }
 
-/// Waits for its end, which the end of the orders brings about, and helps where that takes long.
+/// Waits for the end of the process, and kills it if that takes too long.
+///
+/// The process ends by itself because its command socket is closed.
 fn end(mut child: Child) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {
@@ -267,7 +278,7 @@ fn end(mut child: Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Its ear for orders.
+/// Connection to the server's command interface.
 struct Orders {
     stream: BufReader<UnixStream>,
 }

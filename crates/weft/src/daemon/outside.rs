@@ -1,4 +1,4 @@
-//! Prefixes that would take something away from this machine: which are refused, and who hears of it.
+//! Prefixes that would take addresses from this machine: refusal, and display of the refused ones.
 
 use super::links::Links;
 use crate::config::{Config, prefix};
@@ -7,21 +7,23 @@ use std::collections::VecDeque;
 use weft_engine::{Clash, Outside, Prefix, Rejection};
 use weft_units::{Duration, Instant};
 
-/// A refused certificate is shown so long: the engine tells of it as often while its owner goes on trying.
+/// Time for which a refused certificate is shown.
+///
+/// The engine repeats the report as often while its owner tries again.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
-/// Refused certificates that are shown at most.
+/// Maximum number of refused certificates that are shown.
 const MAX_SHOWN: usize = 64;
 
-/// A prefix that is not used, whose it is, and why it is not.
+/// A refused prefix, its owner, and the reason.
 pub type Refused = status::RefusedPrefix;
 
-/// Keeps back prefixes that would take something away from this machine.
+/// Filter for prefixes that would take addresses from this machine.
 pub struct Sieve {
     outside: Outside,
 }
 
 impl Sieve {
-    /// For a machine with these interfaces.
+    /// Creates the filter for a machine with these interfaces.
     pub fn new(config: &Config, links: &Links) -> Sieve {
         let openvpn = config.access.iter().filter_map(|access| access.openvpn.as_ref()).map(|of| of.device.as_str());
         let networks = links.foreign_networks(&openvpn.collect::<Vec<_>>());
@@ -31,15 +33,17 @@ impl Sieve {
         Sieve { outside: Outside { networks, endpoints } }
     }
 
-    /// What it knows.
+    /// Returns the networks and addresses that prefixes must not capture.
     pub fn outside(&self) -> &Outside {
         &self.outside
     }
 
-    /// The prefixes of the configuration that can be used; the others, with the names of their peers, are added to `refused`.
+    /// Returns the usable prefixes of the configuration.
     ///
-    /// A prefix that covers a local network is the user's decision, and takes nothing from it: the longest prefix wins. One that is a local
-    /// network could never be used.
+    /// It adds the others, with the names of their peers, to `refused`.
+    ///
+    /// A prefix that contains a local network is the user's decision. It takes nothing from that network, because the
+    /// longest prefix wins. A prefix that equals a local network could never be used.
     pub fn pass<'a>(
         &self,
         prefixes: impl Iterator<Item = (&'a str, Prefix)>,
@@ -60,7 +64,7 @@ fn is_same(clash: &Clash, prefix: Prefix) -> bool {
     matches!(clash, Clash::Network(network) if network.length == prefix.length)
 }
 
-/// What is refused now, for status.
+/// The refused prefixes, for `weft status`.
 #[derive(Default)]
 pub struct Shown {
     configured: Vec<Refused>,
@@ -68,14 +72,14 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Takes in what is refused of the configuration; what is new is given back, for the log.
+    /// Replaces the refused prefixes of the configuration; returns the new ones for the log.
     pub fn set_configured(&mut self, refused: Vec<Refused>) -> Vec<Refused> {
         let new = refused.iter().filter(|of| !self.configured.contains(of)).cloned().collect();
         self.configured = refused;
         new
     }
 
-    /// A certificate was refused.
+    /// Adds a refused certificate.
     pub fn add_certified(&mut self, now: Instant, name: &str, why: &Rejection) {
         let Rejection::Outside { prefix, clash } = why else { return };
         let refused = Refused { name: name.to_owned(), prefix: prefix::text(*prefix), why: clash.to_string() };
@@ -86,7 +90,7 @@ impl Shown {
         }
     }
 
-    /// All of it.
+    /// Returns all refused prefixes.
     pub fn all(&self, now: Instant) -> Vec<Refused> {
         let certified = self.certified.iter().filter(|(at, _)| now - *at < SHOWN_FOR).map(|(_, of)| of);
         self.configured.iter().chain(certified).cloned().collect()

@@ -1,10 +1,10 @@
-//! The overlay as it is shown.
+//! Texts about the overlay, for status and log.
 
 use crate::status::{Overlay, OverlayContact, OverlayMember};
 use weft_engine::{Conflict, ContactStatus, LinkQuality, OverlayStatus, Standing, Verdict};
 use weft_units::NodeId;
 
-/// How the overlay stands.
+/// Converts the overlay's state for `weft status`.
 pub fn status(status: &OverlayStatus) -> Overlay {
     Overlay {
         id: status.id.to_string(),
@@ -18,7 +18,7 @@ pub fn status(status: &OverlayStatus) -> Overlay {
     }
 }
 
-/// A holder did not take this node's claim, for the log.
+/// Returns the log line for a holder that refuses this node's claim.
 pub fn refused(holder: &NodeId, why: Verdict) -> String {
     let why = match why {
         Verdict::Owned => "other nodes have older certificates for all of this node's prefixes",
@@ -30,7 +30,7 @@ pub fn refused(holder: &NodeId, why: Verdict) -> String {
     format!("node {holder}, which is to tell others what lies behind this one, does not: {why}")
 }
 
-/// Two certificates for one prefix, for the log.
+/// Returns the log line for two certificates with one prefix.
 pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflict) -> String {
     format!("{address}/{length} is signed for {owner}, and later for {refused}, which does not get it")
 }

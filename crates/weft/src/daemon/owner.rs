@@ -1,14 +1,14 @@
-//! Which process has a UDP port, for the message that it is in use.
+//! Lookup of the process that has a UDP port, for the message that the port is in use.
 
 use std::fs;
 use std::path::Path;
 
-/// Name and pid of the process beside this one that has UDP port `port` here, as far as we may know.
+/// Returns name and pid of another process with UDP port `port`, as far as this process may see it.
 pub fn of_udp_port(port: u16) -> Option<String> {
     owners(port).find(|(pid, _)| *pid != std::process::id()).map(|(_, name)| name)
 }
 
-/// The processes that have the port, each with its pid.
+/// Returns the processes that have the port, each with its pid.
 fn owners(port: u16) -> impl Iterator<Item = (u32, String)> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let inodes = tables.iter().flat_map(|table| table.lines()).filter_map(|line| inode(line, port));
@@ -30,7 +30,7 @@ fn name(process: &Path, pid: u32) -> String {
     format!("{} (pid {pid})", name.trim())
 }
 
-/// The inode in a line of /proc/net/udp (proc(5)) whose local port is `port`.
+/// Returns the inode in a line of /proc/net/udp (proc(5)) whose local port is `port`.
 fn inode(line: &str, port: u16) -> Option<&str> {
     let mut columns = line.split_whitespace();
     let (_, local_port) = columns.nth(1)?.rsplit_once(':')?;

@@ -1,4 +1,4 @@
-//! Pings under way: who asked, and which paths have answered.
+//! Pings without all answers: the clients that wait, and the paths that have answered.
 
 use crate::control::{Pong, Response};
 use std::sync::mpsc::SyncSender;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_engine::PeerSnapshot;
 use weft_units::{Instant, PathId};
 
-/// How long a path may take to answer.
+/// Maximum time to wait for a path's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Ping {
@@ -16,7 +16,7 @@ struct Ping {
     reply: SyncSender<Response>,
 }
 
-/// All pings under way.
+/// All unfinished pings.
 #[derive(Default)]
 pub struct Pings {
     next_id: u32,
@@ -24,13 +24,13 @@ pub struct Pings {
 }
 
 impl Pings {
-    /// A number for a new ping.
+    /// Returns the id for a new ping.
     pub fn new_id(&mut self) -> u32 {
         self.next_id = self.next_id.wrapping_add(1);
         self.next_id
     }
 
-    /// The ping `id` was sent to every path of `peer`.
+    /// Records that the ping `id` was sent on every path of `peer`.
     pub fn started(&mut self, id: u32, now: Instant, peer: &PeerSnapshot, reply: SyncSender<Response>) {
         let pong = |path: &weft_engine::PathSnapshot| Pong {
             path: path.id.0,
@@ -43,7 +43,7 @@ impl Pings {
         self.finish(now);
     }
 
-    /// A path answered.
+    /// Records the answer of a path.
     pub fn answered(&mut self, id: u32, path: PathId, rtt: Duration) {
         let paths = self.list.iter_mut().filter(|ping| ping.id == id).flat_map(|ping| &mut ping.paths);
         for pong in paths.filter(|pong| pong.path == path.0) {
@@ -51,19 +51,19 @@ impl Pings {
         }
     }
 
-    /// Answers those that are complete or too old.
+    /// Sends the response of each ping that is complete or has timed out.
     pub fn finish(&mut self, now: Instant) {
         self.list.retain_mut(|ping| {
             let done = now >= ping.deadline || ping.paths.iter().all(|pong| pong.rtt_us.is_some());
             if done {
-                // A client that has gone away needs no answer.
+                // A client that has disconnected needs no answer.
                 let _ = ping.reply.try_send(Response::Pongs { paths: std::mem::take(&mut ping.paths) });
             }
             !done
         });
     }
 
-    /// When the first is too old.
+    /// Returns the time at which the first ping times out.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.list.iter().map(|ping| ping.deadline).min()
     }

@@ -1,8 +1,8 @@
-//! The overlay as a platform for programs on this machine (paper 001, §II): calls to the root of a key, calls that come to this node as one,
-//! and what paths do.
+//! The overlay as a platform for programs on this machine (paper 001, §II).
 //!
-//! A program is a client of the control socket. It receives the calls of its application's number while it asks for them; who does not ask
-//! for ten seconds is gone, and calls to it are not answered.
+//! Programs send calls to the root of a key, answer calls that reach this node as such a root, and follow changes of
+//! paths. A program is a client of the control socket. It receives the calls with its application number while it
+//! requests them. After ten seconds without a request the program is dropped, and its calls are not answered.
 
 use crate::control::{PathChange, Response};
 use base64ct::{Base64, Encoding};
@@ -12,17 +12,17 @@ use weft_engine::calls::{Asked, Event};
 use weft_session::place_of;
 use weft_units::{Duration, Instant, NodeId};
 
-/// How long a client waits for something to happen.
+/// Maximum time for which a client's request waits for an event.
 const WAIT: Duration = Duration::from_secs(3);
-/// Who has not asked for calls for so long is gone.
+/// Time without a request after which a program is dropped.
 const GONE: Duration = Duration::from_secs(10);
-/// Calls that wait for a program; of more the oldest goes.
+/// Maximum number of calls that wait for a program; a further one drops the oldest.
 const MAX_QUEUED: usize = 64;
-/// Calls that may still be answered; of more the oldest goes.
+/// Maximum number of calls that may still be answered; a further one drops the oldest.
 const MAX_UNANSWERED: usize = 256;
-/// Changes of paths that are kept.
+/// Number of path changes that are kept.
 const MAX_CHANGES: usize = 1_024;
-/// Programs at most.
+/// Maximum number of programs.
 const MAX_APPLICATIONS: usize = 64;
 
 /// A program that receives calls.
@@ -32,25 +32,25 @@ struct Application {
     waiting: Option<(Instant, SyncSender<Response>)>,
 }
 
-/// Programs on this machine, and what they wait for.
+/// Programs on this machine, and the events for which they wait.
 #[derive(Default)]
 pub struct Platform {
     applications: BTreeMap<u16, Application>,
     next_call: u64,
-    /// Calls that came, by the number that a program answers them under.
+    /// Received calls, by the number under which a program answers them.
     unanswered: BTreeMap<u64, Asked>,
-    /// Who waits for the end of a call of this node's.
+    /// Clients that wait for the end of a call that this node made.
     callers: HashMap<u32, SyncSender<Response>>,
     changes: VecDeque<PathChange>,
     watching: Vec<(u64, Instant, SyncSender<Response>)>,
 }
 
 fn send(to: &SyncSender<Response>, response: Response) {
-    // A client that has gone away needs no answer.
+    // A client that has disconnected needs no answer.
     let _ = to.try_send(response);
 }
 
-/// The key of a text: an identifier of 40 hexadecimal digits is itself, any other text is hashed.
+/// Returns the key of a text: 40 hexadecimal digits are an identifier, and any other text is hashed.
 pub fn key_of(text: &str) -> NodeId {
     let digit = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
     let bytes: Option<Vec<u8>> = (0..NodeId::LEN).map(|n| digit(2 * n)).collect();
@@ -60,29 +60,29 @@ pub fn key_of(text: &str) -> NodeId {
     }
 }
 
-/// What a request's body says.
+/// Decodes the body of a request.
 ///
 /// # Errors
-/// For people.
+/// Returns a message for a reader.
 pub fn body(text: &str) -> Result<Vec<u8>, String> {
     Base64::decode_vec(text).map_err(|_| "the body is no base64".to_owned())
 }
 
-/// Whether programs may have this number.
+/// Checks that programs may use this application number.
 ///
 /// # Errors
-/// For people.
+/// Returns a message for a reader.
 pub fn check(application: u16) -> Result<(), String> {
     if application == 0 { Err("application 0 is weft's own".to_owned()) } else { Ok(()) }
 }
 
 impl Platform {
-    /// A client waits for the end of this node's call.
+    /// Registers a client that waits for the end of this node's call.
     pub fn called(&mut self, number: u32, reply: SyncSender<Response>) {
         self.callers.insert(number, reply);
     }
 
-    /// A client wants the next call of an application, at once or when it comes. Gives why not.
+    /// Registers a client that waits for the next call of an application; answers at once if a call waits.
     pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
         check(application)?;
         if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
@@ -98,18 +98,18 @@ impl Platform {
         Ok(())
     }
 
-    /// The call that a program answers.
+    /// Removes and returns the call that a program answers.
     pub fn take(&mut self, call: u64) -> Option<Asked> {
         self.unanswered.remove(&call)
     }
 
-    /// A client wants to know of changes after this number.
+    /// Registers a client that waits for changes after this number.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
         self.tell_watching(now);
     }
 
-    /// A path has changed.
+    /// Records the change of a path and answers the clients that wait for it.
     pub fn on_change(&mut self, now: Instant, mut change: PathChange) {
         change.number = self.changes.back().map_or(1, |last| last.number + 1);
         if self.changes.len() >= MAX_CHANGES {
@@ -119,7 +119,7 @@ impl Platform {
         self.tell_watching(now);
     }
 
-    /// What became of calls.
+    /// Processes the engine's event about a call.
     pub fn on_event(&mut self, event: Event) {
         match event {
             Event::Asked(asked) => self.on_asked(asked),
@@ -152,7 +152,7 @@ impl Platform {
         self.hand_over(application);
     }
 
-    /// Gives a call to the program that waits for it.
+    /// Passes a call to the program that waits for it.
     fn hand_over(&mut self, application: u16) {
         let Some(of) = self.applications.get_mut(&application).filter(|of| of.waiting.is_some()) else { return };
         while let Some(call) = of.queue.pop_front() {
@@ -176,7 +176,7 @@ impl Platform {
         });
     }
 
-    /// Lets those go who have waited long enough.
+    /// Answers the clients that have waited long enough, and drops programs without requests.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.tell_watching(now);
         for of in self.applications.values_mut() {
@@ -187,7 +187,7 @@ impl Platform {
         self.applications.retain(|_, of| now - of.asked_at < GONE);
     }
 
-    /// When somebody has waited long enough.
+    /// Returns the time at which the first client has waited long enough.
     pub fn next_timeout(&self) -> Option<Instant> {
         let waiting = self.applications.values().filter_map(|of| of.waiting.as_ref()).map(|(until, _)| *until);
         waiting.chain(self.watching.iter().map(|(_, until, _)| *until)).min()

@@ -1,4 +1,9 @@
-//! The proxy beside the daemon: a process that is started again when it ends, so that it can fail without touching the packet loop.
+//! Supervisor of the TCP proxy.
+//!
+//! The proxy is a process beside the daemon, so that a fault there cannot affect the packet loop.
+//!
+//! A thread restarts the process when it ends. It passes policy and rates to the process, and reads the process's
+//! state.
 
 use super::changes::{Change, Changes, fast_open};
 use super::log::Log;
@@ -13,17 +18,18 @@ use std::time::{Duration, Instant};
 use weft_tcp_er::proxy::policy::Policy;
 use weft_tcp_er::proxy::{Names, Order, Refused, Status, Told, Totals, detour};
 
-/// The program itself, even when its file was replaced.
+/// Path of this program itself, valid even after its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Both clients and servers may send data with the first packet.
+/// Value of `tcp_fastopen` with which clients send data in the first packet and servers accept it.
 const FAST_OPEN_BOTH: u32 = 3;
-/// First and longest pause before it is started again; the first again after it has run so long.
+/// First and longest pause before a restart; each further pause is longer, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
-/// How long it may take to end.
+/// Maximum time for the process to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What the threads share. The datapath holds the lock for a copy at most.
+/// State that the threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -34,10 +40,10 @@ struct Shared {
 struct State {
     policy: Option<Policy>,
     totals: Totals,
-    /// Something is to be said to it.
+    /// Changes that the process has not yet received.
     news: News,
     stop: bool,
-    /// The process has closed its standard output.
+    /// True if the process has closed its standard output.
     has_ended: bool,
     shown: Shown,
 }
@@ -54,7 +60,7 @@ impl Shared {
     }
 }
 
-/// The proxy of a node; ends with it.
+/// The proxy of a node; dropping it ends the process.
 pub struct Proxy {
     shared: Arc<Shared>,
     supervisor: Option<JoinHandle<()>>,
@@ -64,16 +70,16 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.state().stop = true;
         self.shared.changed.notify_all();
-        // It waits for the process for a moment, not longer.
+        // The supervisor waits for the process at most `LAST_WORDS`.
         let _ = self.supervisor.take().map(JoinHandle::join);
     }
 }
 
 impl Proxy {
-    /// Starts to look after the proxy of the device `tun`; the process follows with the first policy.
+    /// Starts the supervisor for the proxy of the device `tun`; the process starts with the first policy.
     ///
     /// # Errors
-    /// When there is no thread.
+    /// Returns an error if no thread can be started.
     pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<Proxy> {
         let shared = Arc::new(Shared::default());
         let names = Names::of(tun);
@@ -82,7 +88,7 @@ impl Proxy {
         Ok(Proxy { shared, supervisor: Some(thread) })
     }
 
-    /// What it shall do from now on. Connections it has stay.
+    /// Sets the policy of the proxy. Existing connections remain.
     pub fn set_policy(&self, policy: Policy) {
         let mut state = self.shared.state();
         if state.policy.as_ref() != Some(&policy) {
@@ -92,7 +98,7 @@ impl Proxy {
         }
     }
 
-    /// What the paths to the peers carry now.
+    /// Sets the rates that the paths to the peers carry now.
     pub fn set_totals(&self, totals: Totals) {
         let mut state = self.shared.state();
         if state.totals != totals {
@@ -102,7 +108,7 @@ impl Proxy {
         }
     }
 
-    /// How it is.
+    /// Returns the state of the proxy.
     pub fn shown(&self) -> Shown {
         self.shared.state().shown.clone()
     }
@@ -117,12 +123,12 @@ struct Supervisor {
 
 impl Supervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
-        // Of a run that could not clear up, and whose record was lost.
+        // An earlier run may have been killed, and its record of changes lost.
         pulse.resting(|| detour::unlead(&self.names));
         let mut pause = PAUSE.0;
         while pulse.resting(|| self.wait_for(|state| state.policy.is_some(), None)) {
             let began = Instant::now();
-            // What it waits for in there is the kernel, or another process.
+            // Every wait in this call is for the kernel or another process.
             let result = pulse.resting(|| self.run_once());
             pulse.resting(|| self.changes.undo(&[self.detour()]));
             if self.shared.state().stop {
@@ -148,7 +154,7 @@ impl Supervisor {
         Change::Detour { tun: self.names.tun.clone() }
     }
 
-    /// Waits until `is_so`, or so long; false when it shall stop.
+    /// Waits until `is_so` holds, or for at most `most`; returns false if the supervisor is to stop.
     fn wait_for(&self, is_so: impl Fn(&State) -> bool, most: Option<Duration>) -> bool {
         let until = most.map(|most| Instant::now() + most);
         let mut state = self.shared.state();
@@ -164,7 +170,7 @@ impl Supervisor {
         }
     }
 
-    /// From its start to its end, and how it ended.
+    /// Runs the process from its start to its end, and returns how it ended.
     fn run_once(&self) -> io::Result<String> {
         let log = self.threads.log();
         let early = allow_early_data(&self.changes, log);
@@ -186,7 +192,7 @@ impl Supervisor {
         let reader = Reader { shared: Arc::clone(&self.shared), log };
         self.threads.spawn("weft-proxy-in", move |pulse| pulse.resting(|| reader.run(stdout)))?;
         log.info(format_args!("proxy: running, pid {}", child.id()));
-        // What cannot be said to it any more is said by its end.
+        // If the process no longer reads its input, its end gives the reason.
         let _ = self.give_orders(&mut stdin);
         drop(stdin);
         end(child)
@@ -211,7 +217,7 @@ impl Supervisor {
     }
 }
 
-/// Waits for its end, and brings it about when that takes long.
+/// Waits for the end of the process, and kills it if that takes too long.
 fn end(mut child: Child) -> io::Result<String> {
     let until = Instant::now() + LAST_WORDS;
     loop {
@@ -226,7 +232,7 @@ fn end(mut child: Child) -> io::Result<String> {
     }
 }
 
-/// Lets data go with the first packet, in this namespace; whether it may now.
+/// Enables data in the first packet (TCP Fast Open) in this namespace; returns true if it is enabled.
 fn allow_early_data(changes: &Changes, log: Log) -> bool {
     let Ok(before) = fast_open() else { return false };
     let after = before | FAST_OPEN_BOTH;
@@ -245,7 +251,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
     }
 }
 
-/// Reads what the process says of itself.
+/// Reader of the state that the process reports.
 struct Reader {
     shared: Arc<Shared>,
     log: Log,
@@ -266,7 +272,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The proxy tells of one in ten seconds at most.
+    /// Logs a refused connection; the proxy reports at most one per ten seconds.
     fn log_refused(&self, Refused { from, to, why }: &Refused) {
         self.log.info(format_args!("proxy: connection from {from} to {to} refused: {why}; weft status counts all"));
     }

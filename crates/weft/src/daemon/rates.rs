@@ -1,14 +1,14 @@
-//! What paths and flows carried in the last second, from their totals.
+//! Rates of paths and flows over the last second, computed from their totals.
 
 use crate::status::{Flow, Path, Peer};
 use std::collections::BTreeMap;
 use weft_engine::Engine;
 use weft_units::{Duration, Instant};
 
-/// Flows and paths that are followed; more are not.
+/// Maximum number of rates; further paths and flows have none.
 const MAX_METERS: usize = 4_096;
 
-/// What is followed: of which peer, and which of its paths or flows.
+/// Subject of a rate: one direction of a path, or a flow.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Of {
     Sent(u8),
@@ -16,7 +16,7 @@ enum Of {
     Flow(u16),
 }
 
-/// The rates of all paths and flows.
+/// The rates of all paths and flows, by peer.
 #[derive(Debug, Default)]
 pub struct Rates {
     meters: BTreeMap<(String, Of), Meter>,
@@ -30,7 +30,7 @@ struct Meter {
 }
 
 impl Rates {
-    /// Takes in the totals as they are now. To be called once a second.
+    /// Records the present totals; must be called once a second.
     pub fn note(&mut self, now: Instant, engine: &Engine) {
         for (peer, path) in engine.path_snapshots(now) {
             self.meter(now, peer, Of::Sent(path.id.0), path.sent_bytes);
@@ -52,7 +52,7 @@ impl Rates {
         }
     }
 
-    /// Tells the rates of what a peer shows.
+    /// Writes the rates into the status of a peer.
     pub fn tell(&self, peer: &mut Peer) {
         let Peer { name, paths, flows, .. } = peer;
         let of = |of: Of| self.meters.get(&(name.clone(), of)).and_then(|meter| meter.bps);
@@ -71,7 +71,7 @@ impl Meter {
         if time.is_zero() {
             return;
         }
-        // Fewer than before: the number went to another path or flow.
+        // A total below the earlier one belongs to another path or flow that has the id now.
         let more = bytes.checked_sub(self.bytes);
         self.bps = more.map(|more| bits_per_second(more, time));
         (self.at, self.bytes) = (now, bytes);

@@ -1,10 +1,10 @@
-//! Why a command was refused, for people.
+//! Messages for refused commands.
 
 use crate::config;
 use crate::control::Response;
 use weft_engine::{CommandError, DrillError};
 
-/// The answer to what the engine does not do.
+/// Returns the response to a command that the engine refused.
 pub fn refused(why: CommandError) -> Response {
     let did_you_mean = |word: &str, known: &[String]| {
         let help = config::did_you_mean(word, known.iter().map(String::as_str));

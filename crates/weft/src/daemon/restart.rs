@@ -1,4 +1,4 @@
-//! What a reload cannot change.
+//! Settings that a reload cannot change.
 
 use super::access;
 use crate::config::Config;
@@ -8,7 +8,7 @@ fn root(config: &Config) -> Option<RootPublicKey> {
     config.network.as_ref().map(|network| network.root.value)
 }
 
-/// What differs between two configurations that cannot change in a running node.
+/// Returns the first changed setting that a running node cannot change.
 pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
     let differs = [
         ("[node] cipher", old.node.cipher != new.node.cipher),

@@ -1,15 +1,17 @@
-//! What a program beside the node says, in a file that does not grow without bound.
+//! Log files of programs beside the node, with bounded length.
 
 use crate::files::Directory;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 
-/// Longest file, in bytes: then it becomes the one before, and a new one begins.
+/// Maximum length of a file, in bytes; it is then renamed, and a new file starts.
 const MAX_BYTES: u64 = 1 << 20;
-/// Longest line, in bytes; the rest of it is a line of its own.
+/// Maximum length of a line, in bytes; the rest becomes a line of its own.
 const MAX_LINE: u64 = 8 << 10;
 
-/// Writes what `from` says to the file `name` until it ends, each line as `put` puts it; `name.1` is the file before.
+/// Copies the lines of `from`, edited by `put`, to the file `name` until `from` ends.
+///
+/// `name.1` is the previous file.
 pub fn copy(directory: &Directory, name: &str, from: impl Read, mut put: impl FnMut(&mut Vec<u8>)) {
     let mut reader = BufReader::new(from);
     let (mut file, mut written) = (begin(directory, name).ok(), 0);
@@ -23,14 +25,14 @@ pub fn copy(directory: &Directory, name: &str, from: impl Read, mut put: impl Fn
         if written + line.len() as u64 > MAX_BYTES {
             (file, written) = (begin(directory, name).ok(), 0);
         }
-        // What the disk does not take is lost: the program must not wait for it.
+        // A line that cannot be written is lost: the program must not wait for the disk.
         if file.as_mut().is_some_and(|file| file.write_all(&line).is_ok()) {
             written += line.len() as u64;
         }
     }
 }
 
-/// Makes `name` the file before, and begins a new one.
+/// Renames the file to `name.1` and starts a new one.
 fn begin(directory: &Directory, name: &str) -> io::Result<File> {
     match directory.rename(name, &format!("{name}.1")) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),

@@ -1,11 +1,11 @@
-//! What signalling tells, for logs and status.
+//! Texts about in-band signalling, for log and status.
 
 use crate::status::{Signal, SignalFlow, SignalPeer};
 use std::fmt::{self, Display};
 use weft_engine::{Engine, FlowKey, Grant, SignalStatus, SignalTotals, Snapshot};
 use weft_units::{Instant, PeerId, Rate};
 
-/// `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
+/// Formats a flow, for example `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
 struct Flow<'a>(&'a FlowKey);
 
 impl Display for Flow<'_> {
@@ -20,23 +20,23 @@ impl Display for Flow<'_> {
     }
 }
 
-/// Protocol, addresses and ports.
+/// Returns protocol, addresses and ports as text.
 pub fn flow(key: &FlowKey) -> String {
     Flow(key).to_string()
 }
 
-/// A grant for the log.
+/// Returns the log line for a grant.
 pub fn granted(grant: &Grant, now: Instant) -> String {
     let (rate, ends) = (Rate::from_bps(grant.bytes_per_second.saturating_mul(8)), grant.ends - now);
     format!("{}: granted {rate} for {} ms", Flow(&grant.flow), ends.as_millis())
 }
 
-/// The end of a grant for the log.
+/// Returns the log line for the end of a grant.
 pub fn withdrawn(flow: &FlowKey) -> String {
     format!("{}: granted no more", Flow(flow))
 }
 
-/// How signalling stands; `None`: it is off.
+/// Returns the state of signalling; `None` if it is off.
 pub fn status(engine: &Engine, snapshot: &Snapshot, now: Instant) -> Option<Signal> {
     let SignalStatus { totals, flows, shown, peers } = engine.signal_status(now)?;
     let name =

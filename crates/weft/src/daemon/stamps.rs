@@ -1,10 +1,12 @@
-//! What the log says of handshake stamps and shared keys.
+//! Log lines about handshake stamps and shared keys.
 
 use crate::table::span;
 use std::time::Duration;
 use weft_session::{RefusedStamp, StampFault};
 
-/// A handshake was refused for its stamp; `by_peer`: by the peer, otherwise by this node.
+/// Returns the log line for a handshake that was refused for its stamp.
+///
+/// The peer refused it if `by_peer`, otherwise this node did.
 pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
     let RefusedStamp { stamp, accepted, fault } = *refused;
     let behind = span(Duration::from_nanos(accepted.saturating_sub(stamp)));
@@ -31,7 +33,7 @@ pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
     }
 }
 
-/// Two nodes use one key; `is_own`: this node's, otherwise the peer's.
+/// Returns the log line for two nodes with one key: this node's if `is_own`, else the peer's.
 pub fn shared(peer: &str, is_own: bool) -> String {
     if is_own {
         format!(

@@ -1,4 +1,9 @@
-//! What outlives the process: handshake stamps, ours and those accepted from peers, and what was revoked.
+//! State that outlives the process: handshake stamps and revocations.
+//!
+//! The stamps are this node's own, and those accepted from peers.
+//!
+//! A thread of its own writes the changes to the state directory, so that a slow disk delays no packet. A node whose
+//! state cannot be read or written still runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,62 +17,65 @@ use super::threads::{Pulse, Threads};
 use crate::files::{Directory, Owner};
 use crate::state_lines::{MAX_STAMP, parse_accepted, parse_stamp};
 
-/// Our stamps are reserved ahead by this much, so that a crash repeats none.
+/// Time by which this node's stamps are reserved ahead, so that no stamp repeats after a crash.
 const RESERVE: Duration = Duration::from_secs(60);
-/// They are reserved anew once so little of that is left.
+/// Remaining reservation below which the node reserves again.
 const REFILL: Duration = Duration::from_secs(30);
-/// Where our stamps are ahead of the clock they rise by one each. So many are reserved then, so that a node that crashes again and again
-/// stays within [`RESERVE`] of the clock.
+/// Number of stamps that are reserved if the stamps are ahead of the clock, where each rises by one.
+///
+/// A node that crashes repeatedly thus stays within [`RESERVE`] of the clock.
 const RESERVE_STEPS: u64 = 1_000_000;
-/// How long the last changes may take to be written.
+/// Maximum time to write the last changes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// No state file is longer, in bytes.
+/// Maximum length of a state file, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// The stamp up to which this node's own are reserved.
+/// Name of the file with the stamp up to which this node's own are reserved.
 const STAMP: &str = "stamp";
-/// The highest stamp accepted from each peer, a line each: key, stamp.
+/// Name of the file with the highest stamp accepted from each peer, one line each: key, stamp.
 const ACCEPTED: &str = "accepted";
-/// What was revoked, a line each.
+/// Name of the file with all revocations, one per line.
 const REVOKED: &str = "revoked";
 
-/// The stamps at the start.
+/// Stored stamps and revocations at the start.
 pub struct Stamps {
-    /// Above every stamp this node ever used.
+    /// A stamp above every stamp that this node has ever used.
     pub base: u64,
-    /// The highest accepted from each peer.
+    /// Highest stamp accepted from each peer.
     pub accepted: Vec<(PublicKey, u64)>,
-    /// What was revoked.
+    /// All revocations.
     pub revocations: Vec<Revocation>,
 }
 
-/// What is to be written.
+/// A change to be written.
 enum Change {
     Accepted(Vec<(PublicKey, u64)>),
     Revoked(Vec<Revocation>),
-    /// Our stamps are reserved up to this one.
+    /// This node's stamps are reserved up to this one.
     Reserved(u64),
-    /// This one was the last we used.
+    /// This was the last stamp that this node used.
     Used(u64),
-    /// Nothing is remembered of this peer any more.
+    /// The stamps of this peer are forgotten.
     Forget(PublicKey),
 }
 
-/// Hands changes to a thread of its own: a slow disk never holds up a packet.
+/// Handle of the thread that writes changes, so that a slow disk delays no packet.
 pub struct Keeper {
     changes: SyncSender<Change>,
-    /// Ends once the last change is written.
+    /// Closes once the last change is written.
     ended: Receiver<()>,
     reserved: u64,
 }
 
 impl Keeper {
-    /// Reads the state in `directory`, which is made if missing, and starts to keep it. `unix_ns` is the wall clock.
+    /// Reads the state in `directory`, creates the directory if missing, and starts the thread.
     ///
-    /// What cannot be read or written is said in the log, and the node goes on without it: it accepts no stamp twice within this run,
-    /// and tries again to write with every change.
+    /// `unix_ns` is the wall clock.
+    ///
+    /// If something cannot be read or written, the log has the reason and the node runs without it. It accepts no stamp
+    /// twice within this run, and tries to write again with every change.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(Keeper, Stamps)> {
         let log = threads.log();
         let mut files = Files::new(directory);
@@ -91,18 +99,18 @@ impl Keeper {
         Ok((Keeper { changes, ended, reserved }, Stamps { base, accepted, revocations }))
     }
 
-    /// These are the highest stamps accepted by now.
+    /// Stores the highest accepted stamps.
     pub fn accepted(&self, stamps: Vec<(PublicKey, u64)>) {
-        // Where there is no room, the next change of the same stamp says more.
+        // If the queue is full, this change is dropped: the next one contains a higher stamp.
         let _ = self.send(Change::Accepted(stamps));
     }
 
-    /// These are all revocations by now; false if that has to be said again.
+    /// Stores all revocations; returns false if the queue is full and the caller must try again.
     pub fn revoked(&self, revocations: Vec<Revocation>) -> bool {
         self.send(Change::Revoked(revocations))
     }
 
-    /// Our own stamps have come to `used`, and the wall clock to `unix_ns`.
+    /// Reserves more stamps if needed; `used` is this node's last stamp, and `unix_ns` the wall clock.
     pub fn reached(&mut self, unix_ns: u64, used: u64) {
         if used.saturating_add(nanos(REFILL)) > self.reserved {
             let reserved = reserve(unix_ns, used);
@@ -112,12 +120,16 @@ impl Keeper {
         }
     }
 
-    /// Forgets what was accepted from a peer; false if that has to be said again.
+    /// Deletes the stored stamps of a peer.
+    ///
+    /// Returns false if the queue is full and the caller must try again.
     pub fn forget(&self, key: PublicKey) -> bool {
         self.send(Change::Forget(key))
     }
 
-    /// Writes what waits, and `used`, the last stamp that was used: the next run goes on there. The disk has little time for it.
+    /// Writes the waiting changes, and `used`, the last used stamp, after which the next run continues.
+    ///
+    /// Waits for at most `LAST_WORDS`.
     pub fn close(self, used: u64) {
         let _ = self.send(Change::Used(used));
         let Keeper { changes, ended, .. } = self;
@@ -125,7 +137,7 @@ impl Keeper {
         let _ = ended.recv_timeout(LAST_WORDS);
     }
 
-    /// Whether there was room for it; nobody is left to take it where the thread has ended.
+    /// Returns false if the queue is full; a change after the end of the thread is dropped.
     fn send(&self, change: Change) -> bool {
         !matches!(self.changes.try_send(change), Err(TrySendError::Full(_)))
     }
@@ -133,12 +145,14 @@ impl Keeper {
 
 struct Files {
     directory: PathBuf,
-    /// As it was found.
+    /// Stamp up to which the earlier run had reserved, as read at the start.
     reserved: u64,
     accepted: BTreeMap<PublicKey, u64>,
 }
 
-/// The stamp to reserve where `used` was or may have been used. Stamps follow the clock, or rise by one each where they are ahead of it.
+/// Returns the stamp to reserve after `used`.
+///
+/// Stamps follow the clock, or rise by one each where they are ahead of it.
 fn reserve(unix_ns: u64, used: u64) -> u64 {
     unix_ns.saturating_add(nanos(RESERVE)).max(used.saturating_add(RESERVE_STEPS)).min(MAX_STAMP)
 }
@@ -152,7 +166,7 @@ impl Files {
         Files { directory: directory.to_owned(), reserved: 0, accepted: BTreeMap::new() }
     }
 
-    /// Reads all that can be read, and gives the revocations; what is wrong is added to `troubles`.
+    /// Reads everything readable and returns the revocations; adds messages about the rest to `troubles`.
     fn read(&mut self, troubles: &mut Vec<String>) -> Vec<Revocation> {
         let directory = match Directory::make(&self.directory, 0o700, Owner::Parent) {
             Ok(directory) => directory,
@@ -182,7 +196,7 @@ impl Files {
 
     fn keep(mut self, queue: &Receiver<Change>, log: Log, pulse: &Pulse) -> Result<(), String> {
         while let Ok(change) = pulse.resting(|| queue.recv()) {
-            // A disk takes as long as it likes.
+            // A disk may take any time.
             if let Err(why) = pulse.resting(|| self.apply(change)) {
                 log.error(self.describe(&why));
             }
@@ -212,7 +226,7 @@ impl Files {
     }
 }
 
-/// What `parse` makes of the lines of `name`; what it makes nothing of is left out and added to `troubles`.
+/// Parses the lines of `name`; leaves out malformed lines and adds messages about them to `troubles`.
 fn lines<T>(
     directory: &Directory,
     name: &str,
@@ -279,7 +293,7 @@ mod tests {
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
-    /// The lines that no byte of damage touched are read as they were, and no stamp is higher than a true one may be.
+    /// Property: undamaged lines are read unchanged, and no stamp is above the highest valid one.
     #[test]
     fn garbage_at_random_bytes_costs_the_lines_it_hits() {
         let directory = std::env::temp_dir().join(format!("weft-garbage-{}", std::process::id()));
@@ -297,7 +311,7 @@ mod tests {
                 let at = rng.below(bytes.len() as u64) as usize;
                 bytes[at] = rng.next_u64() as u8;
                 let line = whole[..at].matches('\n').count();
-                // A line's end that is gone joins it with the next one.
+                // A damaged line end joins its line with the next one.
                 hit.extend([line, line + usize::from(whole.as_bytes()[at] == b'\n')]);
             }
             if rng.chance(0.3) {

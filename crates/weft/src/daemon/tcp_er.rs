@@ -1,5 +1,7 @@
-//! Holds `weft_er` in the kernel and renews what is granted by destination and by flow, on a thread of its own: the packet loop only drops
-//! a word for it.
+//! Holder of the congestion control `weft_er` in the kernel, on a thread of its own.
+//!
+//! The thread renews the rates granted by destination and by flow. The packet loop only sends it messages and never
+//! waits.
 
 use super::Log;
 use super::threads::{Pulse, Threads};
@@ -15,11 +17,17 @@ use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
 use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
 
-/// A grant holds for four round trips, and for a fifth of a second at least.
+/// Interval of renewals.
+///
+/// *Derived*: a grant expires after four round trips, and at the earliest after 200 ms.
 const RENEW_EVERY: Duration = Duration::from_millis(50);
-/// Whoever held it may have ended.
+/// Interval of checks that the congestion control is still loaded.
+///
+/// Another process may have loaded it, and may have ended since.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Words under way at most; what finds no room is said again a round trip later.
+/// Maximum number of messages that wait for the thread.
+///
+/// A dropped message is repeated a round trip later.
 const WORDS: usize = 1_024;
 
 enum Word {
@@ -28,9 +36,9 @@ enum Word {
     Withdrawn(Connection),
 }
 
-/// What holds it. The congestion control and the grants go when this goes.
+/// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
 pub struct Keeper {
-    /// `None`: it is to end.
+    /// `None` makes the thread end.
     words: Option<SyncSender<Word>>,
     choice: Arc<Mutex<Choice>>,
     holder: Option<JoinHandle<()>>,
@@ -39,7 +47,8 @@ pub struct Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.words = None;
-        // Before Linux 6.4 only the holder unloads it, not the end of the process.
+        // Before Linux 6.4 the congestion control stays loaded until its holder unloads it, even after the process
+        // ends.
         if let Some(holder) = self.holder.take() {
             let _ = holder.join();
         }
@@ -47,10 +56,10 @@ impl Drop for Keeper {
 }
 
 impl Keeper {
-    /// Loads it; where that fails, says why, once, and what sockets get instead.
+    /// Loads the congestion control; if that fails, logs the reason once, and what sockets use instead.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// Returns an error if no thread can be started.
     pub fn start(wanted: TcpEr, threads: &Threads) -> io::Result<Keeper> {
         let log = threads.log();
         let (loaded, choice) = match Congestion::load() {
@@ -71,28 +80,28 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Grants these by destination from now on.
+    /// Replaces the grants by destination.
     pub fn set(&self, wanted: TcpEr) {
         self.say(Word::Config(wanted));
     }
 
-    /// A flow may send so fast for so long.
+    /// Grants a rate to a flow for a while, in bytes per second.
     pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
         self.say(Word::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
     }
 
-    /// It may no more.
+    /// Withdraws the grant of a flow.
     pub fn withdrawn(&self, flow: &FlowKey) {
         self.say(Word::Withdrawn(connection(flow)));
     }
 
-    /// What sockets with an explicit rate get, and why nothing better.
+    /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
     pub fn choice(&self) -> Choice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn say(&self, word: Word) {
-        // Without the thread there is nothing to grant by.
+        // Without the thread no rate can be granted, so the message is dropped.
         let _ = self.words.as_ref().map(|words| words.try_send(word));
     }
 }
@@ -104,7 +113,7 @@ fn connection(flow: &FlowKey) -> Connection {
 struct Holder {
     congestion: Congestion,
     wanted: TcpEr,
-    /// Bytes a second, and until when.
+    /// Granted rate in bytes per second, and its end, for each connection.
     flows: HashMap<Connection, (u64, Instant)>,
     choice: Arc<Mutex<Choice>>,
     log: Log,
@@ -185,7 +194,7 @@ impl Holder {
     }
 }
 
-/// The clock that `bpf_ktime_get_ns` reads.
+/// Returns the clock that `bpf_ktime_get_ns` reads, in nanoseconds.
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)

@@ -1,22 +1,25 @@
-//! What proxies may send toward each peer: what its paths carry, and a little more.
+//! Rates that proxies may send toward each peer: slightly more than its paths carry.
 
 use crate::config::{Config, proxy_prefix};
 use std::time::Duration;
 use weft_engine::PayloadRate;
 use weft_tcp_er::proxy::{Total, Totals};
 
-/// How often it is looked at, and while it grows as much as it does on a path that is new.
+/// Interval between two looks at the paths' rates.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Interval while a rate grows as fast as on a new path.
 const INTERVAL_WHILE_GROWING: Duration = Duration::from_millis(10);
-/// In hundredths of what it was.
+/// Growth between two looks that counts as fast, in percent of the earlier rate.
 const GROWS: u64 = 120;
-/// In hundredths of it: paths show what they carry only while they are full. What is too much the queue before the tunnel drops, of the
-/// flows that send it, and others do not wait behind it.
+/// Rate for proxies, in percent of the paths' rate.
+///
+/// It is above 100 because paths show their capacity only while they are full. The queue before the tunnel drops the
+/// excess from the flows that send it, so other flows do not wait behind it.
 const USED: u64 = 104;
-/// A change by a smaller part is none.
+/// Reciprocal of the smallest change that is passed on: changes below a fiftieth are ignored.
 const WORTH: u64 = 50;
 
-/// The totals toward the peers of `config`, after `last`.
+/// Returns the rates toward the peers of `config`; `last` are the earlier ones.
 pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &Totals) -> Totals {
     let mut totals = Totals::default();
     for PayloadRate { public_key, rate } in rates {
@@ -29,7 +32,7 @@ pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>,
     totals
 }
 
-/// When to look again after `now` has followed on `before`.
+/// Returns the time until the next look, from the earlier rates and the present ones.
 pub fn look_again_in(before: &Totals, now: &Totals) -> Duration {
     let hundred = |rate: Option<u64>, times: u64| rate.unwrap_or(0).saturating_mul(times);
     let grows = |before, now| hundred(now, 100) > hundred(before, GROWS);

@@ -8,7 +8,9 @@ use weft_engine::{CertifiedPeer, Engine, Prefix, TrustConfig};
 use weft_session::{Certificate, PublicKey, Revocation};
 use weft_units::PeerId;
 
-/// Lets the engine trust as `config` says, and show `certificate`. `revocations` are those it may not have heard of yet.
+/// Configures which certificates the engine accepts, and the one that it shows.
+///
+/// `revocations` are stored ones that the engine may not yet have.
 pub fn set(
     engine: &mut Engine,
     clock: Clock,
@@ -26,22 +28,22 @@ pub fn set(
     engine.set_trust(clock.now(), clock.unix_s(), trust);
 }
 
-/// Hands in a revocation as text.
+/// Applies a revocation given as text.
 ///
 /// # Errors
-/// Why it has no effect, for people.
+/// Returns the reason why it has no effect, as text for a reader.
 pub fn revoke(engine: &mut Engine, clock: Clock, text: &str) -> Result<(), String> {
     let revocation: Revocation = text.parse().map_err(|_| "this is no revocation".to_owned())?;
     engine.revoke(clock.now(), &revocation).map(|_| ()).map_err(|why| why.to_string())
 }
 
-/// What lies behind the peers that came by certificate.
+/// Returns the prefixes of all peers with certificates.
 pub fn prefixes(engine: &Engine) -> Vec<Prefix> {
     let claimed = engine.certified_peers().flat_map(|CertifiedPeer { certificate, .. }| &certificate.claims().prefixes);
     claimed.map(|&(address, length)| Prefix { address, length }).collect()
 }
 
-/// How a peer joined.
+/// Returns the log line about a peer that joined.
 pub fn joined(engine: &Engine, peer: PeerId) -> String {
     let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else { return "gone again".to_owned() };
     let claims = of.certificate.claims();
@@ -51,7 +53,9 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
     format!("joined by certificate, good until {until}; behind it {prefixes}")
 }
 
-/// Says what was revoked; that this node itself was is an error, for soon nobody will talk to it.
+/// Logs a revocation.
+///
+/// That of this node's own key is an error, because other nodes will soon end their sessions with it.
 pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     let key = revocation.public_key();
     if key == *own {

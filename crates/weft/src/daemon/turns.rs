@@ -1,21 +1,21 @@
-//! How long the packet loop's turns take. Within a turn nothing else is taken in.
+//! Durations of the packet loop's turns. During a turn the loop receives nothing else.
 
 use std::time::Duration;
 
-/// A turn beyond this is heard in a call, and is counted.
+/// Duration above which a turn is counted as long: it is audible in a call.
 const LONG: Duration = Duration::from_millis(50);
 
-/// The turns since the start.
+/// Statistics of the turns since the start.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Turns {
-    /// The longest one.
+    /// Duration of the longest turn.
     pub longest: Duration,
-    /// Those of more than 50 ms.
+    /// Number of turns of more than 50 ms.
     pub long: u64,
 }
 
 impl Turns {
-    /// Counts a turn.
+    /// Records the duration of a turn.
     pub fn note(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
         self.long += u64::from(took > LONG);

@@ -1,4 +1,4 @@
-//! From the engine's snapshot to what is shown.
+//! Conversion of the engine's snapshots into the status types.
 
 use super::device::Device;
 use super::live;
@@ -14,7 +14,7 @@ use weft_engine::{
 use weft_tcp_er::congestion::Choice;
 use weft_units::VpnId;
 
-/// What sockets with an explicit rate get.
+/// Converts the choice of congestion control for sockets with an explicit rate.
 pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
     TcpEr {
         congestion: choice.available.name().unwrap_or("plain").to_owned(),
@@ -23,29 +23,29 @@ pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
     }
 }
 
-/// In microseconds.
+/// Returns the duration in microseconds.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// In milliseconds.
+/// Returns the duration in milliseconds.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is passed on between others.
+/// Converts the counters of relayed datagrams.
 pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'a str)>) -> Relay {
     let RelayTotals { datagrams, bytes, refused_datagrams, dropped_datagrams } = totals;
     let label_clashes = clashes.map(|(peer, owner)| label_clash(peer, owner)).collect();
     Relay { datagrams, bytes, refused_datagrams, dropped_datagrams, label_clashes }
 }
 
-/// What two peers with one relay label mean.
+/// Returns the message about two peers with the same relay label.
 pub fn label_clash(peer: &str, owner: &str) -> String {
     format!("peer {peer}: not relayed: its relay label is that of {owner}: give it a new key")
 }
 
-/// A peer as it is shown.
+/// Converts a peer.
 pub fn peer(peer: &PeerSnapshot) -> Peer {
     Peer {
         name: peer.name.clone(),
@@ -95,7 +95,7 @@ fn reach(reach: &ReachSnapshot) -> Reach {
     Reach { node, rtt_us: micros(reach.rtt), loss: reach.loss }
 }
 
-/// A VPN as it is shown.
+/// Converts a VPN.
 pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
     let VpnTotals { sent_packets, sent_bytes, received_packets, received_bytes, .. } = vpn.totals;
     let VpnTotals { dropped_packets, strays, unroutable_packets, .. } = vpn.totals;
@@ -126,7 +126,7 @@ fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// A peer's part in a VPN as it is shown.
+/// Converts a member of a VPN.
 pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     let entry = member.entry.as_ref();
     VpnMember {
@@ -152,7 +152,7 @@ pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     }
 }
 
-/// Where a path leads: an address, or over how many relays.
+/// Returns the remote end of a path as text: an address, or the number of relays.
 pub fn remote(address: &SocketAddr) -> String {
     match weft_engine::relays_to(address) {
         None => address.to_string(),
@@ -161,7 +161,7 @@ pub fn remote(address: &SocketAddr) -> String {
     }
 }
 
-/// A path as it is shown.
+/// Converts a path.
 pub fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,

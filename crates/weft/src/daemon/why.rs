@@ -1,4 +1,4 @@
-//! Peers without a session, and those that are less than well: what the log says of them, and when.
+//! Log lines about peers without a session and about impaired peers, and their timing.
 
 use super::links::Links;
 use super::log::Log;
@@ -11,15 +11,15 @@ use weft_engine::{Engine, SessionFacts, Stranger};
 use weft_session::Identity;
 use weft_units::{Instant, PeerId};
 
-/// How often the peers are looked at.
+/// Interval between two looks at the peers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same is said again after this, then after three times as long, and so on …
+/// Time after which an unchanged finding is logged again; each further interval is three times as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
-/// … until this.
+/// Maximum interval between two lines about an unchanged finding.
 const AGAIN_MAX: Duration = Duration::from_secs(3_600);
-/// Something else about a peer is said no sooner after the last line.
+/// Minimum time between a line about a peer and one with another finding.
 const APART: Duration = Duration::from_secs(5);
-/// Lines of one look; a hub may have thousands of peers that are not there.
+/// Maximum number of lines per look; a hub may have thousands of absent peers.
 const MOST_LINES: usize = 20;
 
 struct Said {
@@ -28,32 +28,32 @@ struct Said {
     again: Duration,
 }
 
-/// What was said, and when.
+/// Findings that were logged, and when.
 #[derive(Default)]
 pub struct Watch {
     next: Instant,
     said: BTreeMap<PeerId, Said>,
 }
 
-/// What this node is known by.
+/// Returns the facts about this node that the diagnosis needs.
 pub fn own(identity: &Identity, links: &Links) -> Own {
     let addresses = links.active().iter().flat_map(|link| link.addresses.iter().copied()).collect();
     Own { public_key: identity.public_key().to_string(), addresses, without_route: links.without_route() }
 }
 
-/// A call of a stranger, for the log.
+/// Returns the log line about a rejected handshake of a stranger.
 pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     let seen = why::stranger(stranger, own);
     format!("handshake turned away: {}", seen.finding)
 }
 
 impl Watch {
-    /// When it looks next.
+    /// Returns the time of the next look.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Says what is new of peers that are not well, and again what has lasted.
+    /// Logs new findings about impaired peers, and repeats those that have lasted.
     pub fn look(&mut self, now: Instant, engine: &Engine, own: impl Fn() -> Own, log: Log) {
         if now < self.next {
             return;
@@ -106,7 +106,9 @@ fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
     format!("peer {}: {since}{}", facts.peer, all.join("; "))
 }
 
-/// Tells of each peer what is known of its session, and who called in vain.
+/// Adds findings and session facts to the status of the peers.
+///
+/// Returns the strangers that called in vain.
 pub fn tell(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
     let strangers = engine.strangers(now);
     let mut facts: BTreeMap<_, _> = engine.session_facts(now).map(|facts| (facts.peer.clone(), facts)).collect();

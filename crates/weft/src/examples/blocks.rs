@@ -1,4 +1,4 @@
-//! The examples of a document: fenced and indented blocks.
+//! Examples in documents: fenced and indented blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 /// A block of a document.
 #[derive(Debug)]
 pub struct Block {
-    /// Where it begins: `docs/vpns.md:7`.
+    /// Place at which the block begins: `docs/vpns.md:7`.
     pub place: String,
-    /// Its text, without fence and indentation.
+    /// Text of the block, without fence and indentation.
     pub text: String,
 }
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every document for readers: what lies in the root, in docs, scenarios and examples.
+/// Returns every document for readers: those in the root, docs, scenarios, examples and packaging.
 pub fn documents() -> Vec<PathBuf> {
     let (mut found, mut ahead) = (Vec::new(), vec![root()]);
     while let Some(directory) = ahead.pop() {
@@ -37,7 +37,7 @@ pub fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The blocks of a document. Pictures (`mermaid`) are none.
+/// Returns the blocks of a document, except pictures (`mermaid`).
 pub fn blocks(path: &Path) -> Vec<Block> {
     let name = path.strip_prefix(root()).unwrap().display().to_string();
     let text = fs::read_to_string(path).unwrap();
@@ -77,20 +77,22 @@ pub fn is_toml(block: &Block) -> bool {
     (first.starts_with('[') || first.contains(" = ")) && !first.starts_with("[Interface]")
 }
 
-/// The commands of a text: words of each, without comments, redirections and what a pipe leads to.
+/// Returns the commands of a text as words.
+///
+/// It leaves out comments, redirections and the command after a pipe.
 pub fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = joined(text);
     joined.lines().flat_map(line_commands).filter(|words| !words.is_empty()).collect()
 }
 
-/// The text with lines that go on in the next joined to it.
+/// Joins each line that ends in a backslash with the next one.
 pub fn joined(text: &str) -> String {
     let mut parts = text.split("\\\n");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| format!("{} {}", text.trim_end(), part.trim_start()))
 }
 
-/// The commands of a line. Two blanks begin a remark, as in help texts.
+/// Returns the commands of a line. Two blanks begin a remark, as in help texts.
 fn line_commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word): (Vec<Vec<String>>, Vec<String>, Option<String>) =
         (Vec::new(), Vec::new(), None);

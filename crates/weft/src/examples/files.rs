@@ -1,4 +1,4 @@
-//! The configurations of the documents.
+//! Check that every configuration in the documents is valid.
 
 use super::blocks::{blocks, documents, is_toml};
 use crate::config;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weft_session::{Claims, Identity, RootKey};
 
-/// A table that begins a configuration or a part of one.
+/// Headers of tables that begin a configuration or a part of one.
 const TABLES: [&str; 13] = [
     "[node]",
     "[tun]",
@@ -40,7 +40,7 @@ impl Place {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// Reads the text as the node does, and gives what is wrong.
+    /// Checks the text as the node would; returns the mistakes.
     fn refusal(&self, text: &str) -> Option<String> {
         let file = self.0.join("weft.toml");
         fs::write(&file, text).unwrap();
@@ -59,7 +59,7 @@ fn identity(seed: u8) -> Identity {
     Identity::from_secret([seed; 32])
 }
 
-/// The text with a key wherever it says that one belongs there. Each has another one.
+/// Replaces each placeholder of a key by a valid key, a different one each time.
 fn with_keys(text: &str, root: &str) -> String {
     let is_key = |name: &str| ["public-key", "root"].contains(&name.trim());
     let mut number = 10;
@@ -77,20 +77,22 @@ fn with_keys(text: &str, root: &str) -> String {
     ["HUB'S KEY", "KEY"].iter().fold(text, |text, word| text.replace(&format!("\"{word}@"), &format!("\"{contact}@")))
 }
 
-/// Those of a peer that is added; a proxy's `to` lies behind the first.
+/// Returns prefixes for a peer that is added; the first peer's contain the destinations of proxies.
 fn prefixes(number: u8, is_proxied: bool) -> String {
     let proxied = if is_proxied && number == 40 { ", \"10.9.0.0/24\", \"10.5.0.0/16\", \"10.6.0.0/16\"" } else { "" };
     format!("\"10.9.200.{number}/32\"{proxied}")
 }
 
-/// What a part of a configuration needs around it: the tables every node has, and the peers it speaks of.
+/// Completes a part of a configuration.
+///
+/// It adds the tables that every node has, and the peers that the part names.
 fn completed(text: &str) -> String {
     let has = |table: &str| text.lines().any(|line| line.starts_with(table));
     let mut whole = String::new();
     if !has("[node]") {
         whole += "[node]\nkey = \"weft.key\"\nlisten = 51900\n";
     } else if !text.contains("key = \"weft.key\"") {
-        // The table's own line may have a remark.
+        // The line of the table header may have a remark.
         let line = text.lines().find(|line| line.starts_with("[node]")).unwrap_or_default();
         return completed(&text.replacen(line, &format!("{line}\nkey = \"weft.key\""), 1));
     }
@@ -140,7 +142,7 @@ fn every_configuration_of_every_document_is_read() {
                 continue;
             }
             count += 1;
-            // Between files and parts of one a document may have the commands that go with them.
+            // A document may show commands between files, and between parts of a file.
             let is_command = |line: &&str| line.split(' ').next().is_some_and(|word| super::PROGRAMS.contains(&word));
             let text: String =
                 block.text.lines().filter(|line| !is_command(line)).map(|line| format!("{line}\n")).collect();
@@ -154,7 +156,7 @@ fn every_configuration_of_every_document_is_read() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// `weft signal`'s own file.
+/// Checks a configuration of `weft signal`.
 fn host(directory: &Path, text: &str) -> Option<String> {
     let file = directory.join("signal.toml");
     fs::write(&file, text).unwrap();

@@ -1,5 +1,8 @@
-//! Every example of every document and help text, word for word: commands go through the program's own argument parser, configurations
-//! through their own reader. Those of `weft-lab` and its scenarios are checked in its crate. The documents are found, not listed.
+//! Check of every example in every document and help text, word for word.
+//!
+//! Commands pass through the program's own argument parser, configurations through their own reader. The crate
+//! weft-experiments checks the commands of `weft-lab` and the scenarios. The test searches for documents, so that a new one is
+//! checked without a list.
 
 mod blocks;
 mod files;
@@ -9,17 +12,17 @@ use blocks::{blocks, commands, documents, joined, root};
 use clap::{CommandFactory as _, Parser as _};
 use std::fs;
 
-/// A block that begins with one of them holds commands.
+/// First words of blocks that contain commands.
 const PROGRAMS: [&str; 11] =
     ["weft", "weft-lab", "make", "cargo", "curl", "sudo", "systemctl", "install", "drop_box", "kubectl", "iperf3"];
 
-/// What is wrong with a command; none: nothing, or the command is somebody else's.
+/// Returns the mistake in a command; `None` if it is right, or belongs to another program.
 fn fault(words: &[String]) -> Option<String> {
-    // An environment, and programs that start another.
+    // Skips environment settings, and programs that start another.
     let start = words.iter().position(|word| !word.contains('=') && word != "sudo")?;
     let words = &words[start..];
     if words.get(1).is_some_and(|word| word == "=") {
-        // A setting of a file that is called as the program is.
+        // A setting of a file that has the program's name.
         return None;
     }
     let missing = words.iter().find_map(|word| missing(word));
@@ -31,7 +34,9 @@ fn fault(words: &[String]) -> Option<String> {
     own.or(missing)
 }
 
-/// Finds a path that an example names and the repository lacks. A file that the example itself writes may be absent.
+/// Returns a path that an example names and the repository lacks.
+///
+/// A file that the example itself writes may be absent.
 fn missing(word: &str) -> Option<String> {
     let places = ["packaging/", "scenarios/", "examples/", "docs/", "crates/", "baselines/", "fuzz/"];
     let is_ours = places.iter().any(|place| word.starts_with(place)) && !word.contains(['*', '{', '…', '$']);
@@ -47,7 +52,7 @@ fn unknown_target(words: &[String]) -> Option<String> {
         .map(|word| format!("there is no target {word}"))
 }
 
-/// Of a `jq` filter what jq says of it; none where there is no jq.
+/// Returns jq's error about a `jq` filter; `None` if it has none, or if jq is not installed.
 fn bad_filter(words: &[String]) -> Option<String> {
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-')).filter(|_| words[0] == "jq")?;
     let output = std::process::Command::new("jq").arg("-n").arg(format!("def example: {filter}; 1")).output().ok()?;
@@ -68,7 +73,7 @@ fn every_command_of_every_document_is_one() {
     let (mut faults, mut count) = (Vec::new(), 0);
     for document in documents() {
         for block in blocks(&document) {
-            // What programs print, and files, are no commands.
+            // Output of programs and files are no commands.
             let first = block.text.split_whitespace().next().unwrap_or_default();
             if PROGRAMS.contains(&first) || block.text.lines().any(|line| line.starts_with("weft ")) {
                 count += check(&block.place, &block.text, &mut faults);

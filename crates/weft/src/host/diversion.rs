@@ -1,4 +1,4 @@
-//! What sends the packets of an interface to this process, as long as it lives.
+//! Diversion of an interface's packets to this process, for as long as the process lives.
 
 use super::redirection::Redirection;
 use super::rules::{self, Handover};
@@ -7,12 +7,14 @@ use std::io;
 use weft_io::netfilter::{Copies, Queue};
 use weft_tcp_er::nft::Session;
 
-/// Packets that wait for a verdict at most.
+/// Maximum number of packets that wait for a verdict.
 const MOST_WAITING: u32 = 1_024;
-/// Numbers of queues and groups, so as not to meet others'; the interface index is added.
+/// Base of the queue and group numbers, chosen to avoid those of other programs.
+///
+/// The interface index is added.
 const NUMBERS: u16 = 0x7000;
 
-/// Queue, copies, and the rules that lead to them. The rules go first.
+/// The queue, the copies, and the rules that lead to them. Dropping it removes the rules first.
 pub struct Diversion {
     _table: Session,
     _redirection: Option<Redirection>,
@@ -22,10 +24,10 @@ pub struct Diversion {
 }
 
 impl Diversion {
-    /// For the interface with this index.
+    /// Diverts the packets of the interface with this index.
     ///
     /// # Errors
-    /// Why the kernel, nft or iptables will not.
+    /// Returns the error of the kernel, nft or iptables.
     pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
         let number = NUMBERS | (index & 0xfff) as u16;
         let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));

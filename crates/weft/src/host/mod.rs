@@ -1,7 +1,8 @@
-//! Rates signalled in band for one interface, on a machine without a node: `weft signal`.
+//! `weft signal`: in-band rate signalling for one interface, on a machine without a node.
 //!
-//! One thread. It sees what begins and ends the connections that its rules name, what arrives with options, and a few copies; all else
-//! passes without it, and everything does when it has gone.
+//! One thread does all the work. The kernel diverts to it the packets that begin and end connections of the rules, and
+//! arriving packets with options. It also gets a few copies of other packets. All other packets pass without it. When
+//! the process ends, all packets pass.
 
 mod diversion;
 mod redirection;
@@ -30,18 +31,22 @@ use weft_io::raw::RawSender;
 use weft_io::wait::{Poller, Waker};
 use weft_units::{Instant, Rate};
 
-/// Datagrams read from one socket before others are looked at.
+/// Number of datagrams to read from one socket before the loop serves the others.
 const TURN: usize = 64;
 
+/// Poller token of the queue of diverted packets.
 const QUEUE: u64 = 0;
+/// Poller token of the copies of packets.
 const COPIES: u64 = 1;
+/// Poller token of the interface's address changes.
 const ADDRESSES: u64 = 2;
+/// Poller token of the request to stop.
 const STOP: u64 = 3;
 
-/// Signals for the interface that `file` names, until it is told to stop.
+/// Signals for the interface that `file` names, until a signal ends the process.
 ///
 /// # Errors
-/// Why it could not start or go on.
+/// Returns the reason why it could not start or continue.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let (config, report) = host::load(file).map_err(Failure::new)?;
@@ -77,7 +82,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     result
 }
 
-/// All of it.
+/// The agent: the protocol's state machine and everything that it is connected to.
 struct Agent {
     host: SignalHost,
     diversion: Diversion,
@@ -143,7 +148,7 @@ impl Agent {
         }
     }
 
-    /// Packets that wait.
+    /// Gives verdicts on the packets that wait.
     fn decide(&mut self) -> io::Result<()> {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.queue.receive(|verdicts, queued| {
@@ -153,7 +158,7 @@ impl Agent {
         })
     }
 
-    /// Copies of packets that have left.
+    /// Handles copies of packets that have left.
     fn follow(&mut self) -> io::Result<()> {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.copies.receive(|copied| {
@@ -165,7 +170,7 @@ impl Agent {
         })
     }
 
-    /// Hands grants on.
+    /// Passes grants on to this machine's sockets, and writes events to the log.
     fn tell(&mut self) {
         while let Some(event) = self.host.poll_event() {
             let now = self.clock.now();
@@ -227,7 +232,7 @@ fn send(raw: &RawSender, packet: &[u8]) -> io::Result<()> {
     raw.send(packet, to)
 }
 
-/// Reads until there is no more, or others have waited long enough.
+/// Calls `receive` until nothing is left, or until the other sockets have waited long enough.
 fn turn(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..TURN {
         match receive() {

@@ -1,7 +1,9 @@
-//! Marked packets to the queue by iptables, for kernels whose nftables has no queue expression.
+//! Redirection of marked packets to the queue by iptables.
 //!
-//! Nothing marks packets once the table of nftables has gone, so a rule that is left behind does nothing; the next agent for the interface
-//! removes it.
+//! It is for kernels whose nftables has no queue expression.
+//!
+//! Only the nftables table marks packets. Once that table is removed, a rule that is left behind has no effect. The
+//! next agent for the interface removes it.
 
 use super::rules::HAND_OVER;
 use std::io;
@@ -9,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weft_tcp_er::nft::find_program;
 
-/// Removes its rules when it goes.
+/// Installed iptables rules; dropping it removes them.
 pub struct Redirection {
     rules: Vec<(PathBuf, String)>,
 }
 
 impl Redirection {
-    /// Sends what of an interface is marked to the queue; IPv6 where there is a program for it.
+    /// Sends the marked packets of an interface to the queue; for IPv6 only if ip6tables is installed.
     ///
     /// # Errors
-    /// When iptables is missing or refuses.
+    /// Returns an error if iptables is missing or refuses the rule.
     pub fn add(interface: &str, queue: u16) -> io::Result<Redirection> {
         let mut added = Redirection { rules: Vec::new() };
         for (name, is_needed) in [("iptables", true), ("ip6tables", false)] {
@@ -51,7 +53,7 @@ impl Drop for Redirection {
     }
 }
 
-/// Removes what agents that were killed have left.
+/// Removes the rules of agents that were killed.
 fn clean(program: &Path, kind: &str) -> io::Result<()> {
     let rules = run(program, "-S")?;
     for rule in rules.lines().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| rule.starts_with(kind)) {
@@ -60,7 +62,7 @@ fn clean(program: &Path, kind: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What it prints. It waits for others who change the rules, 5 s at most.
+/// Runs iptables and returns its output. It waits up to 5 s for other programs that change the rules.
 fn run(program: &Path, what: &str) -> io::Result<String> {
     let mut command = Command::new(program);
     command.args(["-w", "5", "-t", "mangle"]).args(what.split(' '));

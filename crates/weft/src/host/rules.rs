@@ -1,38 +1,39 @@
-//! The nftables rules that pick the packets which matter, as text in one line.
+//! The nftables rules that select the packets for the agent, as text in one line.
 //!
-//! What begins or ends a connection, and what arrives with options, waits for a verdict. Of connections that stand copies are taken: one
-//! after each arrival with options, which may have to be answered or confirmed, and some by time, for updates.
+//! Packets that begin or end a connection, and arriving packets with options, wait for a verdict. Of established
+//! connections the kernel sends copies. One copy follows each arrival with options, which may need an answer or a
+//! confirmation. Other copies are taken at intervals, for updates.
 
 use crate::config::SignalledFlows;
 use crate::config::prefix;
 use std::fmt::Write as _;
 use weft_engine::Prefix;
 
-/// Mark of packets that are to be handed over, where nftables cannot do so itself.
+/// Mark of packets for the queue, where nftables cannot queue them itself.
 pub const HAND_OVER: u32 = 0x8000_0000;
 /// Mark of the agent's own packets.
 pub const OWN: u32 = 0x7765_5347;
-/// Bytes of the copies: headers, as long as they may be.
+/// Length of the copies, in bytes: the longest headers.
 pub const COPIED: u32 = 192;
-/// The chain that shows whether the table is there.
+/// Name of the chain by which the agent checks that the table exists.
 pub const CHAIN: &str = "leaving";
 
-/// How packets get to the queue.
+/// Method by which packets get to the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handover {
-    /// By nftables.
+    /// nftables queues them.
     Queue,
-    /// By another rule, for what is marked.
+    /// nftables marks them, and a rule of iptables queues marked packets.
     Mark,
 }
 
-/// The table for an interface.
+/// Returns the name of the table for an interface.
 pub fn name(interface: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     format!("weft_signal_{}", interface.chars().map(plain).collect::<String>())
 }
 
-/// The table; `number` is that of queue and group.
+/// Returns the table as text; `number` is the number of both queue and group.
 pub fn table(interface: &str, number: u16, handover: Handover, rules: &[SignalledFlows]) -> String {
     let hand_over = match handover {
         Handover::Queue => format!("queue flags bypass to {number}"),
@@ -85,7 +86,7 @@ pub fn table(interface: &str, number: u16, handover: Handover, rules: &[Signalle
     text + "}; }"
 }
 
-/// What differs between IPv4 and IPv6.
+/// Words of nftables that differ between IPv4 and IPv6.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Family {
     digit: char,
@@ -101,20 +102,22 @@ impl Family {
         if prefix.address.is_ipv4() { V4 } else { V6 }
     }
 
-    /// A packet's flow.
+    /// Returns the expression for a packet's own flow.
     fn own(self) -> String {
         let word = self.word;
         format!("meta l4proto . {word} saddr . th sport . {word} daddr . th dport")
     }
 
-    /// The flow that goes back.
+    /// Returns the expression for the reverse flow.
     fn back(self) -> String {
         let word = self.word;
         format!("meta l4proto . {word} daddr . th dport . {word} saddr . th sport")
     }
 }
 
-/// What packets of a rule have, for each family that cannot be told with the other.
+/// Returns the expressions that match a rule's packets.
+///
+/// There is one per address family if the rule depends on the family.
 fn matches(flows: &SignalledFlows) -> Vec<String> {
     let SignalledFlows { from, to, protocol, ports, dscp, .. } = flows;
     let prefixes = [("saddr", from), ("daddr", to)].map(|(end, at)| at.as_ref().map(|at| (end, at.value)));

@@ -1,62 +1,62 @@
-//! How a drill goes.
+//! Status of a drill.
 
 use serde::{Deserialize, Serialize};
 
-/// A drill under way, or the last one.
+/// The current drill, or the last one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Drill {
-    /// [`SCHEMA`](super::SCHEMA).
+    /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// What is cut: `link eth0`, `node hub`.
+    /// Target that is cut: `link eth0`, `node hub`.
     pub cut: String,
-    /// `before`, `silent`, `after` or `over`.
+    /// Phase: `before`, `silent`, `after` or `over`.
     pub phase: String,
-    /// How long it is cut.
+    /// Duration of the cut, in milliseconds.
     pub time_ms: u64,
-    /// Time until all is over.
+    /// Time until the drill is over, in milliseconds.
     pub left_ms: u64,
-    /// The peers that were reached by what is cut.
+    /// Peers that were reached through the target.
     pub peers: Vec<DrillPeer>,
 }
 
-/// What became of the probes to a peer.
+/// Results of the probes to a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct DrillPeer {
-    /// Its name.
+    /// Name of the peer.
     pub peer: String,
     /// Probes sent.
     pub sent: u32,
-    /// Probes without an answer. They are not repeated, as packets would be.
+    /// Probes without an answer. The node does not retransmit probes, unlike packets.
     pub lost: u32,
     /// Probes that were due while there was no path.
     pub unsent: u32,
-    /// From the cut until a path by it was under suspicion.
+    /// Time from the cut until a path through the target was suspect, in microseconds.
     pub detected_us: Option<u64>,
-    /// From the cut until a path by it was down.
+    /// Time from the cut until a path through the target was down, in microseconds.
     pub down_us: Option<u64>,
-    /// The longest time between two answers during the cut.
+    /// Longest time between two answers during the cut, in microseconds.
     pub gap_us: u64,
-    /// The longest time between two answers afterwards.
+    /// Longest time between two answers after the cut, in microseconds.
     pub gap_after_us: u64,
-    /// From the end of the cut until what had been cut was used again.
+    /// Time from the end of the cut until a path through the target was used again, in microseconds.
     pub back_us: Option<u64>,
-    /// The paths that probes went by.
+    /// Paths on which probes were sent.
     pub paths: Vec<DrillPath>,
 }
 
-/// What a path carried of the probes before, during and after the cut.
+/// Probes of one path before, during and after the cut.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct DrillPath {
-    /// Its number.
+    /// Id of the path.
     pub id: u8,
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
-    /// It leads by what was cut.
+    /// True if the path leads through the target.
     pub cut: bool,
-    /// Probes sent.
+    /// Probes sent before, during and after the cut.
     pub sent: [u32; 3],
-    /// Of those, answered.
+    /// Answered probes of these.
     pub answered: [u32; 3],
 }

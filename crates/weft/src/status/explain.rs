@@ -1,119 +1,121 @@
-//! Why a flow goes where it goes.
+//! Explanation how the node forwards a flow.
 
 use super::{Path, VpnMember};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// What is asked about. What is left out may be anything.
+/// Description of a flow. An absent field matches any value.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct FlowQuestion {
-    /// The VPN's name; absent: the default one first, then the others.
+    /// Name of the VPN; absent: the default VPN first, then the others.
     pub vpn: Option<String>,
-    /// Where to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Port there.
+    /// Destination port.
     pub destination_port: Option<u16>,
-    /// Where from.
+    /// Source address.
     pub source: Option<IpAddr>,
-    /// Port there.
+    /// Source port.
     pub source_port: Option<u16>,
     /// Number of the upper-layer protocol.
     pub protocol: Option<u8>,
 }
 
-/// The answer.
+/// Explanation of a flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Explanation {
-    /// [`SCHEMA`](super::SCHEMA).
+    /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// The VPN.
+    /// Name of the VPN.
     pub vpn: String,
-    /// The peer the destination lies behind.
+    /// Name of the peer that has the destination.
     pub peer: String,
-    /// Every prefix that holds the destination. The last is the longest and decides.
+    /// Every prefix that contains the destination. The last is the longest, and decides.
     pub prefixes: Vec<PrefixMatch>,
-    /// Whether there is a session with the peer.
+    /// True if there is a session with the peer.
     pub session: bool,
-    /// Whether packets of the VPN can be sent to it now; a VPN opens when it is used.
+    /// True if packets of the VPN can be sent to the peer now; a VPN opens on first use.
     pub open: bool,
-    /// The flow as it was last seen; absent: not lately.
+    /// The flow as it was last seen; absent: not recently.
     pub flow: Option<SeenFlow>,
-    /// By what a path is chosen.
+    /// Schedule that chooses a path.
     pub schedule: String,
-    /// Whether more than one path may be used at once.
+    /// True if more than one path may be used at once.
     pub bundle: bool,
     /// All paths to the peer.
     pub paths: Vec<PathReason>,
-    /// Numbers of the paths that packets of sparse flows would take if those that now do failed,
+    /// Ids of the paths that sparse flows would use if their present paths failed.
     pub next_sparse: Vec<u8>,
-    /// and of those that bulk would take then.
+    /// Ids of the paths that bulk would use if the present paths failed.
     pub next_bulk: Vec<u8>,
     /// Bytes that wait for any path to the peer.
     pub queue_bytes: u64,
-    /// The VPN's queue and loop toward the peer; absent: it has the peer's queue.
+    /// The VPN's queue and loop toward the peer; absent: the VPN shares the peer's queue.
     pub vpn_entry: Option<VpnMember>,
-    /// An explicit rate; absent: none is granted.
+    /// Granted explicit rate; absent: none is granted.
     pub grant: Option<Granted>,
-    /// What the proxy does with it; absent: nothing, it goes plain.
+    /// Treatment of the flow by the proxy; absent: the flow does not pass through a proxy.
     pub proxy: Option<String>,
-    /// The largest packet that every path carries, in bytes.
+    /// Largest packet that every path carries, in bytes.
     pub mtu: usize,
-    /// What TCP's maximum segment size is lowered to, in bytes.
+    /// Maximum segment size to which the node lowers that of TCP, in bytes.
     pub mss: u16,
 }
 
-/// A prefix and whose it is.
+/// A prefix and its owner.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct PrefixMatch {
     /// The prefix.
     pub prefix: String,
-    /// The peer's name.
+    /// Name of the peer.
     pub peer: String,
 }
 
-/// A flow that was seen lately.
+/// A recent flow.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct SeenFlow {
     /// Protocol, addresses and ports.
     pub flow: String,
     /// Units sent.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these units.
     pub bytes: u64,
-    /// Time since the last packet.
+    /// Time since the last packet, in milliseconds.
     pub idle_ms: u64,
-    /// Bytes of it that wait on paths.
+    /// Bytes of the flow that wait on paths.
     pub waiting_bytes: u32,
 }
 
-/// A path, and what it is to the flow.
+/// A path, and its role for the flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PathReason {
-    /// The path.
+    /// Status of the path.
     #[serde(flatten)]
     pub path: Path,
-    /// A packet of a sparse flow would take it now.
+    /// True if a packet of a sparse flow would take the path now.
     pub takes_sparse: bool,
-    /// Bulk may take it now.
+    /// True if bulk may take the path now.
     pub takes_bulk: bool,
-    /// Bytes that wait on it.
+    /// Bytes that wait on the path.
     pub waiting_bytes: u64,
-    /// Why it is so.
+    /// Reason for this role.
     pub why: String,
-    /// How often it fell lately: for each ten minutes since, one is forgotten.
+    /// Number of recent failures; every ten minutes without one subtract one.
     pub falls: u32,
-    /// How much of its probation is left at least; absent: it is on none.
+    /// Remaining probation, in milliseconds, at least; absent: the path is not on probation.
     pub probation_left_ms: Option<u64>,
 }
 
-/// An explicit rate.
+/// A granted explicit rate.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Granted {
-    /// The rate in IP bits per second.
+    /// The rate, in IP bits per second.
     pub rate_bps: u64,
-    /// Who granted it: `signalled`, or the prefix in `[tcp-er]`.
+    /// Source of the grant: `signalled`, or the prefix in `[tcp-er]`.
     pub by: String,
-    /// When it ends unless it is renewed; absent: with the configuration.
+    /// Time until the grant ends unless it is renewed, in milliseconds.
+    ///
+    /// The field is absent if the grant lasts as long as the configuration.
     pub ends_in_ms: Option<u64>,
 }

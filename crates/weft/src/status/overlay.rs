@@ -1,71 +1,71 @@
-//! The overlay in the status.
+//! Status of the overlay.
 
 use serde::{Deserialize, Serialize};
 
 /// This node's part in the network's overlay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Overlay {
-    /// Its place on the ring.
+    /// Place of this node on the ring.
     pub id: String,
-    /// It has found its place.
+    /// True if this node has found its place.
     pub ready: bool,
-    /// Other nodes it knows.
+    /// Other known nodes.
     pub members: Vec<OverlayMember>,
-    /// Nodes that were called and have not answered yet.
+    /// Number of nodes that were called and have not yet answered.
     pub calling: usize,
-    /// How often a member has fallen silent since the start.
+    /// Number of times that a member has fallen silent since the start.
     pub losses: u64,
-    /// Those that the configuration names to begin with.
+    /// Contacts that the configuration names.
     pub contacts: Vec<OverlayContact>,
-    /// Owners of prefixes whose whereabouts this node keeps for the others.
+    /// Number of owners whose prefixes and addresses this node stores for the others.
     pub kept_owners: usize,
-    /// Their prefixes.
+    /// Number of prefixes of these owners.
     pub kept_prefixes: usize,
 }
 
 /// Another node of the overlay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct OverlayMember {
-    /// Its place on the ring.
+    /// Place of the node on the ring.
     pub id: String,
-    /// Its name; absent: there is no session with it.
+    /// Name of the node; absent: there is no session with it.
     pub name: Option<String>,
-    /// member, candidate or lost.
+    /// Standing: member, candidate or lost.
     pub standing: String,
-    /// It is one of the next nodes on the ring.
+    /// True if it is one of the next nodes on the ring.
     pub leaf: bool,
-    /// good, degraded, suspect or down.
+    /// State of the link: good, degraded, suspect or down.
     pub link: String,
-    /// Round-trip time; absent: it has not answered yet.
+    /// Round-trip time, in microseconds; absent: it has not yet answered.
     pub rtt_us: Option<u64>,
-    /// What is lost of questions and answers together, 0…1.
+    /// Fraction of questions and answers lost together, 0 to 1.
     pub loss: f64,
-    /// Only relays lead there.
+    /// True if the node is reached only over relays.
     pub relayed: bool,
 }
 
-/// A node that the configuration names to begin with.
+/// A contact that the configuration names.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct OverlayContact {
-    /// Its key.
+    /// Public key of the contact.
     pub public_key: String,
-    /// Where it is called.
+    /// Addresses at which this node calls it.
     pub endpoints: Vec<String>,
-    /// Its name; absent: there is no session with it.
+    /// Name of the contact; absent: there is no session with it.
     pub name: Option<String>,
-    /// Why it was not met at the last try.
+    /// Reason why the last call failed.
     pub why_not: Option<String>,
 }
 
 impl Overlay {
-    /// Nobody was met of those it was to begin with, nor anybody else.
+    /// Returns true if this node has reached none of its contacts and no other member.
     pub fn is_alone(&self) -> bool {
         !self.contacts.is_empty() && !self.members.iter().any(|member| member.standing == "member")
     }
 }
 
 impl OverlayContact {
-    /// What is wrong with it, if something is.
+    /// Returns the reason why the contact was not reached, if it was not.
     pub fn trouble(&self) -> Option<String> {
         let why = self.why_not.as_ref().filter(|_| self.name.is_none())?;
         Some(format!("contact {} not met: {why}", self.endpoints.join(" ")))

@@ -1,30 +1,30 @@
-//! Who has which prefix.
+//! Prefixes and their owners.
 
 use serde::{Deserialize, Serialize};
 
 /// The prefixes of this node and its peers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Prefixes {
-    /// [`SCHEMA`](super::SCHEMA).
+    /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// By VPN, and in a VPN by address.
+    /// Prefixes by VPN, and within a VPN by address.
     pub prefixes: Vec<Prefix>,
-    /// How many more there are. A peer or a VPN asked for leaves fewer out.
+    /// Number of prefixes left out of the answer. A request for one peer or VPN leaves out fewer.
     pub left_out: usize,
 }
 
-/// A prefix and whose it is.
+/// A prefix and its owner.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Prefix {
-    /// The VPN's name.
+    /// Name of the VPN.
     pub vpn: String,
     /// The prefix.
     pub prefix: String,
-    /// The name of the peer that has it; absent: this node.
+    /// Name of the peer that has the prefix; absent: this node.
     pub peer: Option<String>,
-    /// Where that is known from.
+    /// Source of this information.
     pub learnt: String,
-    /// A certificate says so, until then.
+    /// End of the certificate that contains the prefix.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub certified_until_unix_s: Option<u64>,
 }

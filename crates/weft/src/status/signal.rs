@@ -1,58 +1,58 @@
-//! How in-band QoS signalling stands.
+//! Status of in-band QoS signalling.
 
 use serde::{Deserialize, Serialize};
 
-/// Signalling.
+/// State and counters of signalling.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Signal {
-    /// Flows this node asked for.
+    /// Flows for which this node requested a rate.
     pub asked: u64,
-    /// Grants told, renewals with another rate too.
+    /// Grants reported to flows, including renewals with another rate.
     pub granted: u64,
-    /// Requests that were rejected, and grants that were taken back.
+    /// Requests rejected, and grants withdrawn.
     pub refused: u64,
-    /// Flows for which no answer came.
+    /// Flows for which no answer arrived.
     pub given_up: u64,
-    /// Signals whose tag was wrong.
+    /// Signals with a wrong tag.
     pub forged_tags: u64,
     /// Quick-Start requests granted.
     pub quick_start_granted: u64,
     /// Quick-Start requests refused.
     pub quick_start_refused: u64,
-    /// Quick-Start requests answered for hosts here.
+    /// Quick-Start requests answered for hosts behind this node.
     pub quick_start_answered: u64,
-    /// Flows signalled on behalf of hosts here,
+    /// Number of flows that this node signals for hosts behind it.
     pub flow_count: usize,
-    /// and 64 of them at most.
+    /// These flows, at most 64 of them.
     pub flows: Vec<SignalFlow>,
-    /// The peers.
+    /// Grants by peer.
     pub peers: Vec<SignalPeer>,
 }
 
-/// A flow that is signalled on behalf of a host here.
+/// A flow that this node signals for a host behind it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct SignalFlow {
     /// Protocol, addresses and ports.
     pub flow: String,
-    /// The peer it goes to.
+    /// Name of the peer toward the destination.
     pub peer: String,
-    /// The rule this node asks for it by; absent: the other end asked.
+    /// Rule by which this node requests a rate; absent: the other end requested it.
     pub rule: Option<String>,
-    /// What is granted; absent: nothing.
+    /// Granted rate, in bits per second; absent: none.
     pub rate_bps: Option<u64>,
-    /// When that ends unless it is renewed.
+    /// Time until the grant ends unless it is renewed, in milliseconds.
     pub ends_in_ms: Option<u64>,
 }
 
-/// What the paths toward a peer have granted.
+/// Grants on the paths toward a peer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct SignalPeer {
-    /// Its name in the configuration.
+    /// Name of the peer in the configuration.
     pub name: String,
-    /// What is granted from; 0 before anything is known of its paths.
+    /// Capacity from which rates are granted, in bits per second; 0 before it is known.
     pub capacity_bps: u64,
-    /// Granted in all to flows that are signalled here.
+    /// Sum of the rates granted to flows that are signalled here, in bits per second.
     pub granted_bps: u64,
-    /// Guaranteed in all.
+    /// Sum of the guaranteed rates, in bits per second.
     pub guaranteed_bps: u64,
 }

@@ -1,18 +1,18 @@
-//! Why a peer is not well, as it is shown.
+//! Status of the diagnosis of a peer.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Something that keeps a peer from its session, or takes something from its connection.
+/// A cause that prevents a session with a peer, or impairs the connection.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct Finding {
-    /// The cause's name: docs/connecting.md lists them.
+    /// Name of the cause; docs/connecting.md lists them.
     pub cause: String,
-    /// What was tried and what came back.
+    /// Description of what was tried, and of the reaction.
     pub found: String,
     /// The likely cause.
     pub likely: String,
-    /// What to do.
+    /// Advice.
     pub advice: String,
 }
 
@@ -23,32 +23,32 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A link and an address that handshakes were sent by.
+/// A pair of a link and an address by which handshakes were sent.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct TriedPair {
-    /// The link here.
+    /// Local link.
     pub link: String,
-    /// The address there.
+    /// Remote address.
     pub remote: String,
     /// Handshakes sent since there is no session.
     pub sent: u32,
-    /// What came back, by the name of its cause; absent: nothing.
+    /// Reaction, by the name of its cause; absent: none.
     pub came_back: Option<String>,
-    /// Who says so.
+    /// Address of the host that sent the reaction.
     pub reporter: Option<String>,
 }
 
-/// Who called this node lately and is no peer.
+/// A node that called this one recently and is no peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct StrangerSeen {
-    /// Where the last call came from.
+    /// Source of the last call.
     pub source: String,
-    /// The key it proved to have; absent: it proved none.
+    /// Key that the caller proved to have; absent: it proved none.
     pub public_key: Option<String>,
-    /// Calls so far.
+    /// Number of calls so far.
     pub times: u32,
-    /// Time since the last one.
+    /// Time since the last call, in seconds.
     pub last_s_ago: u64,
-    /// What that means.
+    /// Interpretation of the calls.
     pub finding: Finding,
 }

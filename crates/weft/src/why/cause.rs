@@ -1,63 +1,66 @@
-//! The causes, and the words of each.
+//! The causes, and the texts of each.
 
 use weft_engine::Unreachable;
 
-/// Why a peer cannot be reached. Of causes that differ by link, the first in this order is named: it got furthest.
+/// Cause why a peer cannot be reached.
+///
+/// If links differ, the first of their causes in this order is reported: its handshake got furthest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// Nobody has the port.
+    /// No process at the peer's address has the port.
     NotRunning,
-    /// A firewall says no.
+    /// A firewall rejects the handshakes.
     Rejected,
-    /// Nothing came back.
+    /// No reaction arrived.
     Silent,
     /// Handshakes are too long for the path.
     TooBig,
     /// The last router does not reach the host.
     HostUnreachable,
-    /// A router knows no way.
+    /// A router has no route to the network.
     NetworkUnreachable,
-    /// Something else came back.
+    /// Another ICMP error arrived.
     Unreachable,
-    /// This machine's firewall.
+    /// This machine's firewall drops the handshakes.
     Filtered,
-    /// This machine's routes.
+    /// This machine has no route to the peer.
     NoRoute,
     /// The link is down.
     LinkDown,
-    /// No link at all.
+    /// This node has no link.
     NoLink,
     /// The peer must call and does not.
     NoCall,
-    /// The same, and the addresses here are private.
+    /// The peer must call and does not, and the addresses of this node are private.
     NoCallBehindNat,
-    /// The peer's key is another one.
+    /// The peer's key differs from the configured one.
     UnknownKey,
-    /// The peer has another key for this node.
+    /// The peer has another key configured for this node.
     OtherKey,
-    /// It cannot be decrypted.
+    /// A handshake cannot be decrypted.
     Unreadable,
     /// The preshared keys differ.
     PresharedKey,
-    /// The answer does not arrive, or cannot be read there.
+    /// This node's answer does not arrive, or the peer cannot decrypt it.
     AnswerLost,
-    /// A stamp below the last one.
+    /// The handshake's stamp is below the last accepted one.
     StampBehind,
-    /// A stamp from the future.
+    /// The handshake's stamp is too far in the future.
     ClockAhead,
     /// Only small packets pass.
     SmallMtu,
 }
 
-/// What people read of a cause, after what was found.
+/// Texts about a cause, which follow the description of the reaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
     /// The likely cause.
     pub likely: &'static str,
-    /// What to do.
+    /// Advice.
     pub advice: &'static str,
 }
 
+/// For each cause: its name in JSON, the likely cause, and the advice.
 const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::NotRunning,
@@ -184,7 +187,7 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
 ];
 
 impl Cause {
-    /// What came back, as a cause; nothing is one as well.
+    /// Returns the cause for a reaction, or for none.
     pub fn of(came_back: Option<Unreachable>) -> Cause {
         match came_back {
             None => Cause::Silent,
@@ -204,18 +207,18 @@ impl Cause {
         NAMES.iter().find(|(cause, ..)| *cause == self).unwrap_or(&NAMES[0])
     }
 
-    /// Its name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// What people read of it.
+    /// Returns the texts about the cause.
     pub fn words(self) -> Words {
         let (_, _, likely, advice) = *self.row();
         Words { likely, advice }
     }
 
-    /// All of them.
+    /// Returns all causes.
     #[cfg(test)]
     pub fn all() -> impl Iterator<Item = Cause> {
         NAMES.iter().map(|(cause, ..)| *cause)

@@ -1,27 +1,27 @@
-//! What was tried, in a few words.
+//! Short descriptions of the tried pairs of a link and an address.
 
 use super::Cause;
 use std::fmt::Display;
 use std::net::IpAddr;
 use weft_engine::{Tried, Unreachable};
 
-/// Named of many.
+/// Maximum number of names in a list.
 const MOST_NAMED: usize = 4;
 
-/// Pairs of which the same came back.
+/// Pairs with the same reaction.
 pub struct Group {
-    /// What that means.
+    /// Cause that the reaction indicates.
     pub cause: Cause,
-    /// The pairs, and what came back.
+    /// Description of the pairs and the reaction.
     pub text: String,
 }
 
-/// Pairs by what came back of them.
+/// Groups pairs by their reaction.
 pub fn groups(tried: &[Tried]) -> Vec<Group> {
     let mut kinds: Vec<(Option<Unreachable>, Option<IpAddr>, Vec<&Tried>)> = Vec::new();
     for one in tried {
         let (why, by) = (one.came_back.map(|(why, _)| why), one.came_back.and_then(|(_, by)| by));
-        // Each host speaks for itself; another one is worth naming.
+        // The address of the answering host is worth naming only if it is not the remote address itself.
         let by = by.filter(|by| *by != one.remote.ip());
         match kinds.iter_mut().find(|kind| (kind.0, kind.1) == (why, by)) {
             Some(kind) => kind.2.push(one),
@@ -51,7 +51,7 @@ fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Grou
     Group { cause: Cause::of(why), text: format!("{calls}{}: {came_back}", list(names, "and")) }
 }
 
-/// `a, b and c`, and how many more.
+/// Returns `a, b and c`, with the number of further items.
 pub fn list(items: impl Iterator<Item = impl Display>, last: &str) -> String {
     let mut names: Vec<String> = items.map(|item| item.to_string()).collect();
     let more = names.len().saturating_sub(MOST_NAMED);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 const PORT: u16 = 5_001;
 
-/// Sends as much as it can until it is dropped.
+/// A flow that sends as fast as it can until it is dropped.
 pub struct TcpFlow {
     arrived: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ pub struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// From a node to `address`, which is that of the node `to`.
+    /// Starts a flow from a node to `address`, the tunnel address of the node `to`.
     pub fn start(from: &str, to: &str, address: Ipv4Addr) -> TcpFlow {
         let (arrived, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let listener = within(to, move || TcpListener::bind((address, PORT)).unwrap()).join().unwrap();
@@ -39,7 +39,7 @@ impl TcpFlow {
         TcpFlow { arrived, is_over, threads: vec![sender, receiver] }
     }
 
-    /// Bits a second that arrive while `work` is done.
+    /// Returns the goodput while `work` runs, in bits per second.
     pub fn goodput(&self, work: impl FnOnce()) -> f64 {
         let (before, start) = (self.arrived.load(Ordering::Relaxed), Instant::now());
         work();

@@ -1,4 +1,4 @@
-//! Tests that run themselves again in namespaces of their own, and are a part of the network there.
+//! Tests that run themselves again in namespaces of their own, and take part in the network there.
 
 use super::{Dir, WEFT, stderr};
 use std::fs;
@@ -7,10 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Set for a test that runs within its namespaces.
+/// Environment variable of a test that runs within its namespaces.
 pub const INSIDE: &str = "WEFT_TEST_INSIDE";
 
-/// Runs `inside` if this is the test within its namespaces, else makes them and runs the test called `name` there.
+/// Runs `inside` if this is the test within its namespaces.
+///
+/// Otherwise it creates the namespaces and runs the test called `name` there.
 pub fn or_again(name: &str, inside: fn()) {
     match std::env::var_os(INSIDE) {
         Some(_) => inside(),
@@ -23,7 +25,7 @@ fn in_namespaces(name: &str) {
         eprintln!("skipped: no TUN device here: {why}");
         return;
     }
-    // Seconds, after which the test has failed.
+    // Seconds after which the test has failed.
     let longest = if std::env::var_os("WEFT_CHECK").is_some() { "900" } else { "300" };
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", longest, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
@@ -39,7 +41,7 @@ fn in_namespaces(name: &str) {
     assert!(status.success(), "inside the namespace: {status}");
 }
 
-/// A running node; ended with the test.
+/// A running node; dropping it kills the node.
 pub struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -67,7 +69,9 @@ impl Daemon {
         field.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Bytes that wait in the node's sockets, and datagrams the kernel dropped because they were full.
+    /// Returns the bytes that wait in the node's sockets, and the number of dropped datagrams.
+    ///
+    /// The kernel dropped these datagrams because a socket was full.
     pub fn sockets(&self) -> (u64, u64) {
         let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.0.id())).unwrap_or_default();
         let (mut waiting, mut dropped) = (0, 0);
@@ -80,7 +84,7 @@ impl Daemon {
         (waiting, dropped)
     }
 
-    /// Waits until no more than `bytes` wait for the node.
+    /// Waits until at most `bytes` wait in the node's sockets.
     pub fn let_catch_up(&self, bytes: u64) {
         while self.sockets().0 > bytes {
             thread::sleep(Duration::from_millis(1));
@@ -111,7 +115,7 @@ pub fn wait_for(what: &str, dir: &Dir, mut ready: impl FnMut() -> bool) {
 pub fn within<T: Send + 'static>(node: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let namespace = fs::File::open(format!("/run/netns/{node}")).unwrap();
     thread::spawn(move || {
-        // SAFETY: no pointers; the descriptor is open.
+        // SAFETY: the call takes no pointers, and the descriptor is open.
         let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
         assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
         work()

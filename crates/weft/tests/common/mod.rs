@@ -1,4 +1,4 @@
-//! Running the real program in a directory of its own.
+//! Helpers that run the real program in a directory of its own.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod flow;
@@ -12,16 +12,16 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-/// The program under test.
+/// Path of the program under test.
 pub const WEFT: &str = env!("CARGO_BIN_EXE_weft");
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
     pub fn new() -> Dir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Process numbers are not enough: each namespace has its own.
+        // Process ids are not unique, because each PID namespace has its own.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
         let name = format!("weft-test-{now}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
@@ -39,7 +39,7 @@ impl Dir {
         path
     }
 
-    /// Makes a key file and gives the public key.
+    /// Creates a key file and returns the public key.
     pub fn key(&self, name: &str) -> String {
         let out = weft(&["keygen", "--out", self.path(name).to_str().unwrap()]);
         assert!(out.status.success(), "{}", stderr(&out));
@@ -73,7 +73,7 @@ pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Whether this machine lets us do what these tests need; says what is missing.
+/// Returns true if this machine allows TUN devices and namespaces; prints what is missing.
 pub fn has_tun() -> bool {
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let probe = namespace().args(["bash", "-c", PRELUDE]).output();
@@ -90,7 +90,9 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// A command in namespaces of its own, ended after a minute with everything it started.
+/// Returns a command in namespaces of its own.
+///
+/// It ends after a minute, together with all its children.
 pub fn namespace() -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "60", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "-nm"]);
@@ -100,17 +102,19 @@ pub fn namespace() -> Command {
     command
 }
 
-/// What every script begins with.
+/// First lines of every script.
 pub const PRELUDE: &str = "set -u; export PATH=$PATH:/usr/sbin:/sbin
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up";
 
-/// Runs a script in namespaces of its own, in `dir`.
+/// Runs a script in namespaces of its own, in the directory `dir`.
 pub fn script(dir: &Dir, text: &str) -> Output {
     let text = format!("{PRELUDE}\ncd {}\nWEFT={WEFT}\n{text}", dir.0.display());
     namespace().args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Two namespaces, `home` and `hub`, with two links between them. `run NODE ARGUMENT…` runs weft there with that node's socket.
+/// Two namespaces, `home` and `hub`, with two links between them.
+///
+/// `run NODE ARGUMENT…` runs weft there with that node's socket.
 pub const TWO_NODES: &str = r#"
     ip netns add home; ip netns add hub
     for i in 1 2; do
@@ -125,7 +129,7 @@ pub const TWO_NODES: &str = r#"
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
 "#;
 
-/// Runs commands where [`TWO_NODES`] are configured; `None` where there are no TUN devices.
+/// Runs commands with the configured [`TWO_NODES`]; returns `None` if there are no TUN devices.
 pub fn on_two_nodes(commands: &str) -> Option<(Dir, Output)> {
     if !has_tun() {
         return None;
@@ -136,7 +140,9 @@ pub fn on_two_nodes(commands: &str) -> Option<(Dir, Output)> {
     Some((dir, out))
 }
 
-/// Writes the configurations of `home` and `hub`; `known_as` is the key by which the hub knows home.
+/// Writes the configurations of `home` and `hub`.
+///
+/// `known_as` is the key of `home` in the hub's configuration.
 pub fn two_nodes(dir: &Dir, known_as: Option<&str>) {
     let (home, hub) = (dir.key("home.key"), dir.key("hub.key"));
     let node = |name: &str, host: u8, rest: &str| {

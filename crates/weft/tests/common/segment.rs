@@ -1,4 +1,4 @@
-//! A hub and a site on one network segment with this process, so that the hub has one socket for all of them.
+//! A hub and a site on one network segment with this process, so that the hub has one socket for both.
 
 use super::inside::{self, Daemon, run, wait_for};
 use super::{Dir, chmod};
@@ -7,11 +7,11 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use weft_session::Identity;
 
-/// Where the hub listens.
+/// Address at which the hub listens.
 pub const HUB: &str = "192.0.2.34:51900";
-/// This process's address on the segment; the port is any.
+/// Address of this process on the segment, with any port.
 pub const HERE: &str = "192.0.2.33:0";
-/// The site has an access link of 40 Mbit/s.
+/// Topology: the site has an access link of 40 Mbit/s.
 const TOPOLOGY: &str = "set -eu
     ip link add br0 type bridge; ip addr add 192.0.2.33/28 dev br0; ip link set br0 up
     for node in home hub; do
@@ -23,7 +23,7 @@ const TOPOLOGY: &str = "set -eu
     ip -n hub addr add 192.0.2.34/28 dev link1; ip -n hub link set link1 up
     tc -n home qdisc add dev link1 root tbf rate 40mbit burst 32k latency 40ms";
 
-/// The nodes by number: the site, the hub, and a third that this process may play.
+/// Names of the nodes by number: the site, the hub, and a third one that this process may play.
 const NAMES: [&str; 3] = ["home", "hub", "third"];
 pub const HOME: usize = 0;
 pub const CENTRE: usize = 1;
@@ -33,7 +33,7 @@ pub fn identity(node: usize) -> Identity {
     Identity::from_secret([node as u8 + 1; 32])
 }
 
-/// A node's address in the tunnel.
+/// Returns a node's address in the tunnel.
 pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, 0, node as u8 + 1)
 }
@@ -46,7 +46,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes the segment and starts the nodes; returns when the tunnel carries packets.
+    /// Creates the segment and starts the nodes; returns when the tunnel carries packets.
     pub fn start() -> Segment {
         assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
         let dir = Dir::new();
@@ -61,7 +61,7 @@ impl Segment {
         Segment { dir, hub, home }
     }
 
-    /// What the hub says of the peer of this name.
+    /// Returns the hub's status of the peer of this name.
     pub fn seen_by_hub(&self, name: &str) -> serde_json::Value {
         let status = inside::status(&self.dir, "hub");
         status["peers"].as_array().unwrap().iter().find(|peer| peer["name"] == name).unwrap().clone()

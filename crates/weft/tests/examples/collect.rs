@@ -1,4 +1,6 @@
-//! Finds the examples: in the help of each command, as the program prints it, and in the blocks of the documents.
+//! Collection of the examples in help texts and documents.
+//!
+//! The help texts are those that the program prints.
 
 #[allow(dead_code)]
 #[path = "../../src/examples/blocks.rs"]
@@ -7,20 +9,22 @@ mod blocks;
 use super::common::{Dir, WEFT};
 use std::process::Command;
 
-/// A command line of a help text or document.
+/// A command line from a help text or document.
 pub struct Example {
-    /// Where it stands.
+    /// Place of the example.
     pub place: String,
     /// The line as a reader types it, with the reader's own values for words such as `KEY`.
     pub text: String,
 }
 
-/// What takes minutes, needs a network of its own, or ends this one.
+/// Commands that take minutes, need a network of their own, or end the running node.
+///
+/// Other tests cover them.
 const ELSEWHERE: [&str; 6] = ["lab", "sim", "up", "tcp-er", "signal", "revoke"];
 
 impl Example {
     fn new(place: &str, text: &str, key: &str) -> Example {
-        // The helps say KEY for the reader's own key.
+        // `KEY` in a help text stands for the reader's own key.
         let text = text.split(' ').map(|word| if word == "KEY" { key } else { word }).collect::<Vec<_>>().join(" ");
         Example { place: place.to_owned(), text }
     }
@@ -39,12 +43,14 @@ impl Example {
         self.words().contains(&"--watch")
     }
 
-    /// How long it may take.
+    /// Returns the time limit of the example, in seconds.
     pub fn seconds(&self) -> u32 {
         if self.watches() { 2 } else { 20 }
     }
 
-    /// What a reader who comes to this example has not done yet, though an example before it did it here.
+    /// Returns a shell command that prepares the example.
+    ///
+    /// It removes files of earlier examples, which a reader of this example would not have.
     pub fn before(&self) -> String {
         let words = self.words();
         let written = words.iter().skip_while(|word| **word != "--out").nth(1).copied().unwrap_or("nothing");
@@ -56,9 +62,10 @@ impl Example {
         }
     }
 
-    /// Whether it has done what it should if it ends with this status. `--watch` goes on until it is stopped. A status of 1 is
-    /// what these examples are about: `doctor` has remarks, a certificate is of another root, and nothing else leads where a
-    /// node that is drilled did.
+    /// Returns true if an example may end with this status.
+    ///
+    /// `--watch` runs until it is stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
+    /// another root, or no other path leads to the node that is drilled.
     pub fn may_end_with(&self, status: &str) -> bool {
         match status {
             "0" => true,
@@ -73,7 +80,9 @@ impl Example {
     }
 }
 
-/// All short ones, each once, in an order in which files exist before they are read.
+/// Returns all short examples without duplicates.
+///
+/// Their order is such that files exist before an example reads them.
 pub fn examples(dir: &Dir) -> Vec<Example> {
     let key = dir.key("reader.key");
     let mut found = Vec::new();
@@ -92,7 +101,7 @@ pub fn examples(dir: &Dir) -> Vec<Example> {
     found.retain(Example::is_short);
     let mut seen = std::collections::HashSet::new();
     found.retain(|example| seen.insert(example.text.clone()));
-    // Keys come first, then what reads them.
+    // Examples that create keys precede those that read them.
     found.sort_by_key(|example| match example.words().get(1..3) {
         Some(["genpsk", ..]) => 0,
         Some(["keygen", ..]) => 1,
@@ -103,7 +112,7 @@ pub fn examples(dir: &Dir) -> Vec<Example> {
     found
 }
 
-/// All commands, as words behind `weft`.
+/// Returns all commands, as the words after `weft`.
 fn commands(path: &[String]) -> Vec<Vec<String>> {
     let help = help(path);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -115,7 +124,7 @@ fn commands(path: &[String]) -> Vec<Vec<String>> {
     all
 }
 
-/// The help of a command on a wide screen; lines that go on in the next are joined.
+/// Returns the help of a command on a wide screen, with continued lines joined.
 fn help(path: &[String]) -> String {
     let out = Command::new(WEFT).args(path).arg("--help").env("COLUMNS", "400").output().unwrap();
     blocks::joined(&String::from_utf8(out.stdout).unwrap())

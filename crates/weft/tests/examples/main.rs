@@ -1,5 +1,8 @@
-//! The examples of help texts and documents, run word for word against a running node of the names that they use.
-//! `weft lab` and `weft sim` are too long for that: `src/examples` reads them and their scenarios.
+//! Property: every example in help texts and documents succeeds, word for word.
+//!
+//! The examples run against a node with the names that they use.
+//!
+//! `weft lab` and `weft sim` take too long for that; `src/examples` checks their arguments and scenarios.
 
 mod collect;
 #[path = "../common/mod.rs"]
@@ -10,8 +13,9 @@ use common::{Dir, has_tun, is_root, script, stderr, stdout};
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// Two nodes with the links `eth0` and `wwan0`. The files of the first one are where its program looks for them when nothing is
-/// said, in an /etc and a /var/lib of this script's own.
+/// Two nodes with the links `eth0` and `wwan0`.
+///
+/// The files of the first node are at the default paths of its program, in a private /etc and /var/lib of this script.
 const WORLD: &str = r#"
     for over in /etc /var/lib; do
         mkdir -p /run/over$over && cp -a $over/. /run/over$over/ 2>/dev/null; mount --bind /run/over$over $over
@@ -76,7 +80,9 @@ END
     sleep 1
 "#;
 
-/// Runs the examples in bash, because some use its redirections. Returns what the script printed: the status of each example.
+/// Runs the examples in bash, because some use its redirections.
+///
+/// Returns the script's output: the status of each example.
 fn run_all(dir: &Dir, examples: &[Example]) -> String {
     let mut text = WORLD.to_owned();
     for (number, example) in examples.iter().enumerate() {

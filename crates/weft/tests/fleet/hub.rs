@@ -1,4 +1,4 @@
-//! The hub and one real site beside it, and what the hub's metrics say.
+//! The hub and one real site, and a scraper of the hub's metrics.
 
 use super::common::flow::TcpFlow;
 use super::common::inside::{Daemon, run};
@@ -15,11 +15,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// The number of the real site.
+/// Number of the real site.
 const HOME_NUMBER: usize = 50_000;
 
-/// Sites have addresses of 10.64.0.0/16 in this namespace; the real site has a link of 1 Gbit/s of its own to the hub:
-/// without a limit the flow would take all processors, and the sites need theirs.
+/// Topology of the namespaces.
+///
+/// Sites have addresses of 10.64.0.0/16 in this namespace. The real site has its own link of 1 Gbit/s to the hub.
+///
+/// Without this limit the flow would take all processors, and the sites need theirs.
 const TOPOLOGY: &str = "set -eu
     for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
     ip link add to-hub type veth peer name wan netns hub
@@ -30,10 +33,10 @@ const TOPOLOGY: &str = "set -eu
     ip -n hub addr add 198.51.100.2/30 dev lan; ip -n hub link set lan up
     tc -n home qdisc add dev lan root tbf rate 1gbit burst 256k latency 20ms";
 
-/// Makes the namespaces.
+/// Creates the namespaces.
 pub fn build() {
     assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
-    // A socket for each site.
+    // Each site needs one descriptor for its socket.
     let most = 16_384;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, most, most).unwrap();
 }
@@ -47,7 +50,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts a hub that knows `count` sites, and the real one.
+    /// Starts a hub that knows `count` sites and the real one.
     pub fn start(count: usize) -> Hub {
         let dir = Dir::new();
         let sites: Vec<usize> = (1..=count).chain([HOME_NUMBER]).collect();
@@ -64,7 +67,7 @@ impl Hub {
         Hub { dir, daemon, _home: home, scraper, thread }
     }
 
-    /// Kills it and starts it again.
+    /// Kills the hub and starts it again.
     pub fn restart(&mut self) {
         self.daemon = None;
         self.scraper.forget();
@@ -75,29 +78,29 @@ impl Hub {
         let state = if up { "up" } else { "down" };
         assert!(run(Command::new("ip").args(["-n", "hub", "link", "set", "wan", state])));
         if up {
-            // The route went with the link.
+            // The kernel removed the route together with the link.
             assert!(run(Command::new("ip").args(["-n", "hub", "route", "add", "10.64.0.0/16", "via", "192.0.2.33"])));
         }
     }
 
-    /// Peers with a session, as of the last scrape.
+    /// Returns the number of peers with a session, from the last scrape.
     pub fn up(&self) -> usize {
         self.scraper.seen.lock().unwrap().up
     }
 
-    /// Peers that were heard within the last `time`, as of a scrape in that time.
+    /// Returns the number of peers that the hub heard within the last `time`, from a scrape in that time.
     pub fn heard_within(&self, time: Duration) -> usize {
         let seen = self.scraper.seen.lock().unwrap();
         let ago = seen.at.map_or(Duration::MAX, |at| at.elapsed());
         seen.heard.iter().filter(|heard| **heard + ago <= time).count()
     }
 
-    /// The longest turn of its packet loop since its start.
+    /// Returns the longest turn of the packet loop since the hub's start.
     pub fn longest_turn(&self) -> Duration {
         self.scraper.seen.lock().unwrap().longest_turn
     }
 
-    /// The longest time that a scrape has taken.
+    /// Returns the longest duration of a scrape.
     pub fn longest_scrape(&self) -> Duration {
         Duration::from_micros(self.scraper.longest_us.load(Ordering::Relaxed))
     }
@@ -145,7 +148,7 @@ fn configure(dir: &Dir, node: &str, number: usize, more: &str, rest: &str) {
     dir.write(&format!("{node}.toml"), &text);
 }
 
-/// What the hub's metrics said last.
+/// Values from the last scrape of the hub's metrics.
 #[derive(Default)]
 struct Seen {
     at: Option<Instant>,
@@ -154,7 +157,7 @@ struct Seen {
     longest_turn: Duration,
 }
 
-/// Asks for the metrics each second.
+/// Scrapes the metrics once a second.
 #[derive(Default)]
 struct Scraper {
     socket: PathBuf,
@@ -199,7 +202,7 @@ impl Scraper {
     }
 }
 
-/// A TCP flow from the real site to the hub.
+/// Starts a TCP flow from the real site to the hub.
 pub fn flow() -> TcpFlow {
     TcpFlow::start("home", "hub", address(INSIDE, HUB_NUMBER))
 }

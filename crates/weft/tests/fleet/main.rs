@@ -1,7 +1,8 @@
-//! A hub with very many peers on a real kernel: all come, its uplink flaps, it is killed and comes back, and is scraped each second.
+//! A hub with very many peers on a real kernel.
 //!
-//! The sites are engines in this process, each with an address and a socket of its own. One more peer is a real node, over which a TCP
-//! flow runs. There are 64 sites, and 4,095 with `WEFT_CHECK=1`: then times and lengths are judged, too.
+//! All sites join, the hub's uplink flaps, and the hub is killed and restarted, while its metrics are scraped every
+//! second. The sites are engines in this process, each with its own address and socket. One more peer is a real node
+//! with a TCP flow. There are 64 sites, or 4,095 with `WEFT_CHECK=1`; only then the test judges times.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,21 +15,24 @@ use sites::Sites;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+/// Number of sites in the run with few sites, which is the reference for goodput.
 const FEW: usize = 10;
-/// What is promised of 4,096 peers.
+/// Maximum turn of the packet loop that weft promises with 4,096 peers.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
+/// Time within which all peers must be back after a flap or a restart.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
+/// Minimum goodput of the flow with many sites, as a fraction of that with few sites.
 const LEAST_SHARE: f64 = 0.9;
-/// How long anything may take before the test fails for it.
+/// Maximum duration of any step before the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was found with a number of sites.
+/// Measurements with a number of sites.
 struct Found {
     joined: Duration,
     goodput: f64,
     flapped: Duration,
     restarted: Duration,
-    /// Before and after the restart.
+    /// Longest turn before and after the restart.
     longest_turns: [Duration; 2],
     longest_scrape: Duration,
 }
@@ -101,7 +105,7 @@ fn play(count: usize) -> Found {
     Found { joined, goodput, flapped, restarted, longest_turns, longest_scrape: hub.longest_scrape() }
 }
 
-/// Runs the sites until it is so.
+/// Runs the sites until the condition holds.
 fn wait(hub: &Hub, sites: &mut Sites, what: &str, is_so: impl Fn(&Hub) -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so(hub) {

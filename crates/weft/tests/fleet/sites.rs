@@ -8,36 +8,38 @@ use weft_io::wait::{Poller, Ready};
 use weft_session::{Cipher, Identity};
 use weft_units::LinkId;
 
-/// Where the hub listens.
+/// Address at which the hub listens.
 pub const HUB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 34)), 51_900);
-/// The hub's number; sites are numbered from 1.
+/// Number of the hub; sites are numbered from 1.
 pub const HUB_NUMBER: usize = 0;
+/// Id of the one link that each engine has.
 const LINK: LinkId = LinkId(1);
-/// How often deadlines are looked at.
+/// Interval between two checks of the engines' deadlines.
 const STEP: Duration = Duration::from_millis(5);
 
-/// The key of a node by its number.
+/// Returns the key pair of a node by its number.
 pub fn identity(node: usize) -> Identity {
     let mut secret = [9; 32];
-    // Away from the bits that X25519 sets itself (RFC 7748 §5).
+    // The number avoids the bits that X25519 sets itself (RFC 7748 §5).
     secret[8..10].copy_from_slice(&(node as u16).to_be_bytes());
     Identity::from_secret(secret)
 }
 
-/// A node's address in `network`/16.
+/// Returns a node's address in `network`/16.
 pub fn address(network: u8, node: usize) -> Ipv4Addr {
     let [high, low] = (node as u16).to_be_bytes();
     Ipv4Addr::new(10, network, high, low)
 }
 
-/// The networks of addresses outside and inside the tunnel.
+/// Second byte of the addresses outside the tunnel.
 pub const OUTSIDE: u8 = 64;
+/// Second byte of the addresses inside the tunnel.
 pub const INSIDE: u8 = 9;
 
 struct Site {
     engine: Engine,
     socket: UdpSocket,
-    /// When it has something due.
+    /// Time at which the engine is due.
     due: Option<weft_units::Instant>,
 }
 
@@ -76,7 +78,7 @@ impl Sites {
         weft_units::Instant::from_millis(1) + self.start.elapsed()
     }
 
-    /// All sites do what is to be done for some time.
+    /// Runs all sites for some time.
     pub fn run_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {

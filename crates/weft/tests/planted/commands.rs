@@ -1,4 +1,4 @@
-//! Root's commands.
+//! Commands of root in directories where another user plants files.
 
 use super::common::{Dir, WEFT, stderr, stdout};
 use super::{NOBODY, Outside, Plant, below, copy, give_to_nobody, say_if_not_root};
@@ -10,7 +10,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Names below the state directory that commands or the daemon write or read; `PHONE` is the file of a client with OpenVPN.
+/// Names below the state directory that commands or the daemon write or read.
+///
+/// `PHONE` is the file of an OpenVPN client.
 pub const STATE_NAMES: [&str; 18] = [
     "stamp",
     "accepted",
@@ -32,7 +34,9 @@ pub const STATE_NAMES: [&str; 18] = [
     "",
 ];
 
-/// An edge with a client of each kind in `dir`; its state is at `NAME.state` for a configuration of that name.
+/// Creates an edge with a client of each kind in `dir`.
+///
+/// A configuration called NAME has its state at `NAME.state`.
 pub fn edge(dir: &Dir) {
     dir.key("edge.key");
     configure(dir, "ripe");
@@ -63,7 +67,7 @@ fn access(dir: &Dir, name: &str, options: &[&str]) -> Output {
     within_two_seconds(dir, &[&["access"], options, &["--config", config.to_str().unwrap()]].concat())
 }
 
-/// Runs it and has it ended when it takes longer.
+/// Runs a command with a limit of 2 s.
 fn within_two_seconds(dir: &Dir, arguments: &[&str]) -> Output {
     let out = Command::new("timeout").args(["2", WEFT]).args(arguments).current_dir(&dir.0).output().unwrap();
     assert_ne!(out.status.code(), Some(124), "{arguments:?} took longer than 2 s\n{}", stderr(&out));
@@ -71,7 +75,9 @@ fn within_two_seconds(dir: &Dir, arguments: &[&str]) -> Output {
     out
 }
 
-/// Does `each` with every plant at every one of `names` in a copy of `ground`, and compares the outside.
+/// Runs `each` with every plant at every one of `names` in a copy of `ground`.
+///
+/// It checks that the outside is unchanged.
 fn with_plants(dir: &Dir, ground: &Path, names: &[&str], each: impl Fn(&Path) -> Output) {
     say_if_not_root();
     let outside = Outside::new(dir);
@@ -118,7 +124,7 @@ fn commands_that_write_a_new_file_change_nothing_outside() {
     let revoke = ["ca", "revoke", "--ca", "ca", "--public-key", &key];
     let add = ["access", "add", "new", "--config", "ripe.toml"];
     for command in [&["keygen"][..], &["ca", "init"], &sign, &revoke, &add] {
-        // The file itself, and a directory on the way to it.
+        // The plant is at the file itself, and at a directory in its path.
         for (name, out) in [("out", "place/ground/out"), ("way", "place/ground/way/out")] {
             let arguments = [command, &["--out", out]].concat();
             with_plants(&dir, &dir.path("empty"), &[name], |_| {

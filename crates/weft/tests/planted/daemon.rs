@@ -1,11 +1,11 @@
-//! The daemon, from its start to its end.
+//! The daemon, from start to stop, in directories where another user plants files.
 
 use super::commands::{STATE_NAMES, configure, edge};
 use super::common::{Dir, has_tun, script, stderr, stdout};
 use super::{Outside, Plant, below, copy, give_to_nobody, say_if_not_root};
 use std::fs;
 
-/// Starts a node for each configuration, looks for two seconds whether it comes up, and stops it.
+/// Starts a node for each configuration, waits at most two seconds until it is up, and stops it.
 const EACH: &str = r#"
     for config in place-*.toml; do
         node=${config%.toml}

@@ -1,4 +1,4 @@
-//! The module that opens all these files.
+//! The module `files`, which opens all these files.
 
 use super::common::{Dir, chmod, is_root, mode};
 use super::{NOBODY, Outside, Plant, give_to_nobody, say_if_not_root};
@@ -13,7 +13,7 @@ use weft_config::files::{self, Directory, Owner};
 
 type Operation = (&'static str, fn(&Directory) -> io::Result<()>);
 
-/// All that can be done at a name.
+/// All operations on a name.
 const OPERATIONS: [Operation; 12] = [
     ("read", |directory| directory.read("name", 100).map(drop)),
     ("read as text", |directory| directory.read_text("name", 100).map(drop)),
@@ -52,7 +52,7 @@ fn no_operation_follows_what_is_planted_at_its_name() {
             assert_eq!(result.is_ok(), is_fine, "{what}, {plant:?}: {result:?}");
             let is_explained =
                 |why: &io::Error| why.raw_os_error().is_none() && why.to_string().contains("move it away");
-            // That a new file is there already explains itself; so does that nobody listens there.
+            // Two errors need no advice: the file to be created exists, and no process listens.
             let needs_none = what == "create" || plant == Plant::LinkToNothing && what == "append";
             assert!(needs_none || result.as_ref().err().is_none_or(is_explained), "{what}, {plant:?}: {result:?}");
         }

@@ -1,7 +1,9 @@
-//! The daemon's user plants links, FIFOs and directories where the daemon and root's commands work. Nothing outside changes, and
-//! nothing waits for them.
+//! Property: planted links, FIFOs and directories make no command change anything outside.
 //!
-//! As root, the directories belong to another user; as anybody else, that part is skipped with a message.
+//! The daemon's user plants them where the daemon and root's commands work.
+//!
+//! No command waits for a planted file. As root the directories belong to another user; without root that part is
+//! skipped with a message.
 
 mod commands;
 #[path = "../common/mod.rs"]
@@ -15,10 +17,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user whom the directories belong to: `nobody` on every Linux.
+/// User id of the directories' owner: `nobody` on every Linux.
 const NOBODY: u32 = 65_534;
 
-/// What can be planted.
+/// A kind of planted file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plant {
     LinkToFile,
@@ -39,7 +41,7 @@ impl Plant {
         Plant::Directory,
     ];
 
-    /// Puts it in the place of whatever is at `path`.
+    /// Replaces the file at `path` by the plant.
     fn put(self, path: &Path, outside: &Outside) {
         match fs::symlink_metadata(path) {
             Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
@@ -59,13 +61,14 @@ impl Plant {
     }
 }
 
-/// Files and directories that nothing may change.
+/// Files and directories that no command may change.
 struct Outside(PathBuf);
 
 impl Outside {
     fn new(dir: &Dir) -> Outside {
         let outside = Outside(dir.path("outside"));
-        // What a directory of clients, of the server and of state would hold is there, so that it could be overwritten.
+        // The outside contains all names of directories of clients, server and state, so that a command could overwrite
+        // them.
         for directory in ["", "directory", "directory/clients", "directory/openvpn"] {
             fs::create_dir_all(outside.0.join(directory)).unwrap();
         }
@@ -78,7 +81,7 @@ impl Outside {
         outside
     }
 
-    /// Name, content, owner, mode and time of change of all that is there.
+    /// Returns name, content, owner, mode and modification time of all files.
     fn snapshot(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut directories = vec![self.0.clone()];
@@ -99,12 +102,14 @@ impl Outside {
     }
 }
 
-/// The path of `name` in `directory`; the directory itself where there is no name.
+/// Returns the path of `name` in `directory`; the directory itself if the name is empty.
 fn below(directory: &Path, name: &str) -> PathBuf {
     if name.is_empty() { directory.to_owned() } else { directory.join(name) }
 }
 
-/// Gives `path` and all below it to the daemon's user; where we may not, others may write its directories. What is linked to stays.
+/// Gives `path` and everything below it to the daemon's user.
+///
+/// Without root it makes directories writable for others. It changes no link target.
 fn give_to_nobody(path: &Path) {
     let stat = fs::symlink_metadata(path).unwrap();
     if stat.is_dir() {

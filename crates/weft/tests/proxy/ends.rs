@@ -1,4 +1,4 @@
-//! The two ends of transfers, as processes in namespaces: this test's own program, started again.
+//! The two ends of transfers, as processes in namespaces: this test program, started again.
 
 use crate::plan::{End, Plan, fill};
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, thread};
 
-/// Says what this process shall be.
+/// Environment variable with the role of this process.
 pub const ROLE: &str = "WEFT_PROXY_TEST_END";
+/// Maximum time to wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// Duration of a receiver's pause.
 const REST: Duration = Duration::from_millis(250);
+/// Size of the buffer for sending and reception, in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// Runs the end that the environment names; false: none.
+/// Runs the end that the environment names; returns false if there is none.
 pub fn run() -> bool {
     let Ok(role) = env::var(ROLE) else { return false };
     let words: Vec<&str> = role.split_whitespace().collect();
@@ -33,7 +36,9 @@ pub fn run() -> bool {
     true
 }
 
-/// One end of a planned transfer after the greeting; what is wrong, if anything is.
+/// Plays one end of a planned transfer after the greeting.
+///
+/// Returns an error if something differs from the plan.
 fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
     let you = if me == End::Client { End::Server } else { End::Client };
     let resets = plan.reset.filter(|(who, _)| *who == me).map(|(_, after)| after);
@@ -48,13 +53,13 @@ fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
         ((sent, receiver.join().unwrap()), "both")
     });
     if resets.is_some() {
-        // It did what it had to; the other end judges.
+        // This end did its part; the other end judges.
         return Ok(());
     }
     match (is_reset, &sent, &received) {
         (false, Ok(()), Ok(())) => Ok(()),
         (true, _, Err(Trouble::Reset)) => Ok(()),
-        // The error is told once, to who asks first; after it there is nothing more.
+        // The kernel reports the reset to the first call alone; later calls see the end of the stream.
         (true, Err(Trouble::Reset), Ok(()) | Err(Trouble::Eof)) => Ok(()),
         _ => Err(format!("{me:?}: sent {sent:?}, received {received:?} ({first}), {plan:?}")),
     }
@@ -63,7 +68,7 @@ fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
 #[derive(Debug)]
 enum Trouble {
     Reset,
-    /// The end came, although it should not have come in order.
+    /// The stream ended in order although a reset was planned.
     Eof,
     #[expect(dead_code, reason = "shown with the failure")]
     Wrong(String),
@@ -86,7 +91,7 @@ fn send(stream: &TcpStream, plan: &Plan, me: End, resets: Option<usize>) -> Resu
         let chunk = &mut buffer[..(stop - at).min(CHUNK)];
         fill(plan.seed, me, at, chunk);
         let flags = libc::MSG_NOSIGNAL | if urgent == Some(at) { libc::MSG_OOB } else { 0 };
-        // SAFETY: the descriptor is open, pointer and length describe `chunk`.
+        // SAFETY: the descriptor is open; pointer and length describe `chunk`.
         let sent = unsafe { libc::send(stream.as_raw_fd(), chunk.as_ptr().cast(), chunk.len(), flags) };
         match usize::try_from(sent) {
             Ok(sent) => at += sent,
@@ -99,19 +104,19 @@ fn send(stream: &TcpStream, plan: &Plan, me: End, resets: Option<usize>) -> Resu
             let linger = libc::linger { l_onoff: 1, l_linger: 0 };
             let len = size_of::<libc::linger>() as libc::socklen_t;
             let value = (&raw const linger).cast();
-            // SAFETY: the descriptor is open, pointer and length describe `linger`.
+            // SAFETY: the descriptor is open; pointer and length describe `linger`.
             unsafe { libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
-            // Disconnecting resets at once, while another thread still reads.
+            // Disconnecting resets at once, even while another thread reads.
             let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as _, sa_data: [0; 14] };
             let len = size_of::<libc::sockaddr>() as libc::socklen_t;
-            // SAFETY: the descriptor is open, pointer and length describe `nowhere`.
+            // SAFETY: the descriptor is open; pointer and length describe `nowhere`.
             unsafe { libc::connect(stream.as_raw_fd(), &raw const nowhere, len) };
             Ok(())
         }
     }
 }
 
-/// Reads to the end, and looks at every byte and at the urgent one's place.
+/// Reads to the end, and checks every byte and the place of the urgent byte.
 fn receive(stream: &TcpStream, plan: &Plan, from: End) -> Result<(), Trouble> {
     let sending = plan.sending(from);
     let (mut at, mut marks) = (0, Vec::new());
@@ -143,10 +148,12 @@ fn receive(stream: &TcpStream, plan: &Plan, from: End) -> Result<(), Trouble> {
     }
 }
 
-/// Waits for something to read first, since a mark is only known when its byte is.
+/// Returns true at the urgent mark.
+///
+/// Waits for data first, because the mark is known only when its byte arrives.
 fn is_at_mark(stream: &TcpStream) -> Result<bool, Trouble> {
     let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: `poll` is one entry that lives until the return.
+    // SAFETY: `poll` is one entry that lives until the call returns.
     if unsafe { libc::poll(&raw mut poll, 1, PATIENCE.as_millis() as i32) } == 0 {
         return Err(Trouble::Wrong("nothing came".to_owned()));
     }
@@ -159,7 +166,7 @@ fn is_at_mark(stream: &TcpStream) -> Result<bool, Trouble> {
 fn set_up(stream: &TcpStream) {
     let one: libc::c_int = 1;
     let value = (&raw const one).cast();
-    // SAFETY: the descriptor is open, pointer and length describe `one`.
+    // SAFETY: the descriptor is open; pointer and length describe `one`.
     unsafe { libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_OOBINLINE, value, 4) };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -202,7 +209,7 @@ fn transfer(to: SocketAddr, count: u64, seed: u64, at_once: u64) {
         let greeted = stream.write_all(&seed.to_le_bytes()).and_then(|()| stream.read_exact(&mut greeting));
         let plan = Plan::of(seed);
         match greeted {
-            // A reset may overtake what was said before it.
+            // A reset may overtake the data sent before it.
             Err(why) if why.kind() == ErrorKind::ConnectionReset && plan.resets(End::Server) => return Ok(()),
             greeted => greeted.map_err(|why| format!("no greeting: {why}"))?,
         }
@@ -227,16 +234,16 @@ fn transfer(to: SocketAddr, count: u64, seed: u64, at_once: u64) {
     println!("made {count}, bad {}", bad.into_inner());
 }
 
-/// Tells every client the port it seems to have, then gives back what it says.
+/// Sends every client the port that it appears to have, then echoes its data.
 fn echo(at: SocketAddr) {
     let listener = TcpListener::bind(at).unwrap();
     raise_descriptors();
     println!("ready");
-    // SAFETY: no pointers but the null time-out; the descriptor is the new one.
+    // SAFETY: the call takes no pointers.
     let epoll = unsafe { libc::epoll_create1(0) };
     let add = |fd: i32| {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
-        // SAFETY: `event` lives until the return.
+        // SAFETY: `event` lives until the call returns.
         unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
     };
     listener.set_nonblocking(true).unwrap();
@@ -245,7 +252,7 @@ fn echo(at: SocketAddr) {
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; 256];
     let mut buffer = [0; 4_096];
     loop {
-        // SAFETY: `events` has room for the number given.
+        // SAFETY: `events` has space for the given number of entries.
         let ready = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), 256, -1) };
         for event in events.iter().take(usize::try_from(ready).unwrap_or(0)).map(|event| event.u64 as i32) {
             if event == listener.as_raw_fd() {
@@ -268,7 +275,7 @@ fn echo(at: SocketAddr) {
     }
 }
 
-/// Connects, and says whether the server sees the port we have: `plain`, or `proxied`, or why not.
+/// Connects and prints whether the server sees this process's port: `plain`, `proxied`, or an error.
 fn ask(to: SocketAddr) -> String {
     let asked = || -> io::Result<&'static str> {
         let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
@@ -281,7 +288,7 @@ fn ask(to: SocketAddr) -> String {
     asked().map_or_else(|why| format!("{:?}", why.kind()), str::to_owned)
 }
 
-/// Holds `count` connections open for `ms`, and says when the last of them was reset, if they were.
+/// Holds `count` connections open for `ms`, and prints when the last of them was reset, if they were.
 fn hold(to: SocketAddr, count: usize, ms: u64) {
     raise_descriptors();
     let mut held = Vec::new();
@@ -315,7 +322,9 @@ fn hold(to: SocketAddr, count: usize, ms: u64) {
     println!("reset {} by {}", reset.into_inner(), last.into_inner());
 }
 
-/// Connects `count` times in `ms`, evenly, says and hears a byte, and closes; says how long answers took.
+/// Makes `count` connections evenly over `ms`, and prints the answer times.
+///
+/// It exchanges a byte on each connection and closes it.
 fn pace(to: SocketAddr, count: u64, ms: u64) {
     let began = std::time::Instant::now();
     let each = Duration::from_millis(ms) / count as u32;
@@ -361,7 +370,7 @@ fn pace(to: SocketAddr, count: u64, ms: u64) {
     );
 }
 
-/// Reads whatever comes.
+/// Reads and discards all data.
 fn drain(at: SocketAddr) {
     let listener = TcpListener::bind(at).unwrap();
     println!("ready");
@@ -370,7 +379,7 @@ fn drain(at: SocketAddr) {
     }
 }
 
-/// Sends as much as goes on each of `count` connections for `ms`.
+/// Sends as fast as possible on each of `count` connections for `ms`.
 fn pour(to: SocketAddr, count: u64, ms: u64) {
     let until = SystemTime::now() + Duration::from_millis(ms);
     let streams: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(to).unwrap()).collect();
@@ -387,9 +396,9 @@ fn pour(to: SocketAddr, count: u64, ms: u64) {
 
 fn raise_descriptors() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` lives until the return.
+    // SAFETY: `limit` lives until the call returns.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: as above.
+    // SAFETY: `limit` lives until the call returns.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
 }

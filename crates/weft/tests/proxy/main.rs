@@ -10,7 +10,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output};
 
-/// Four namespaces in a row: `lan` is behind `home`, `srv` behind `hub`. `end NODE ROLE…` runs an end of transfers there.
+/// Four namespaces in a row: `lan` is behind `home`, `srv` behind `hub`.
+///
+/// `end NODE ROLE…` runs an end of transfers there.
 const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
     for node in home hub lan srv; do ip netns add $node; ip -n $node link set lo up; done
@@ -36,7 +38,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     left() { ip netns exec $1 nft list tables | grep -c weft_proxy; ip -n $1 rule | grep -c fwmark; ip -n $1 route show table all | grep -c 'proto 119'; }
 "#;
 
-/// Whether this machine lets us do what these tests need; says what is missing.
+/// Returns true if this machine allows these tests; prints what is missing.
 fn is_possible() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
@@ -56,7 +58,7 @@ fn script(dir: &Dir, text: &str) -> Output {
     command.args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Writes both configurations; `proxies` is what both say of proxies.
+/// Writes both configurations; `proxies` is the text about proxies in both.
 fn nodes(dir: &Dir, proxies: &str) {
     let keys = [dir.key("home.key"), dir.key("hub.key")];
     for (name, host, peer, theirs, behind, key) in
@@ -75,7 +77,7 @@ fn nodes(dir: &Dir, proxies: &str) {
     }
 }
 
-/// Both nodes' logs, for a failure.
+/// Returns both nodes' logs, for a failure message.
 fn logs(dir: &Dir, out: &Output) -> String {
     let log = |name| fs::read_to_string(dir.path(name)).unwrap_or_default();
     format!("{}\n{}\nhome:\n{}\nhub:\n{}", stdout(out), stderr(out), log("home.log"), log("hub.log"))
@@ -85,7 +87,7 @@ fn is_checking() -> bool {
     std::env::var_os("WEFT_CHECK").is_some()
 }
 
-/// No test: what the others start in a namespace.
+/// Not a test: the program that the other tests start in a namespace.
 #[test]
 fn an_end() {
     ends::run();
@@ -210,7 +212,7 @@ fn what_a_rule_denies_is_reset_counted_and_logged_once() {
     let dir = Dir::new();
     let rules = "[proxies]\n[[proxies.rule]]\nfrom = [\"10.5.0.7/32\"]\nallow = [\"10.6.0.7/32\"]\nports = [81]\n\
                  [[proxies.rule]]\ndeny = [\"10.6.0.0/24\", \"fd00:6::/64\"]\nports = [\"81-82\"]\n[[proxy]]";
-    // One edge without rules: what the other one denies is not reached.
+    // One edge has no rules: a connection that the other edge denies is refused there.
     nodes(&dir, rules);
     let hub = fs::read_to_string(dir.path("hub.toml")).unwrap().replace(rules, "[[proxy]]");
     dir.write("hub.toml", &hub);
@@ -267,7 +269,7 @@ fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
         wait $held"#,
     );
     let text = stdout(&out);
-    // The client's own leg to the proxy has no limit.
+    // The client's own connection to the proxy has no limit.
     let limits = text.lines().filter_map(|line| line.rsplit_once('/')?.1.strip_suffix("bps")?.parse::<u64>().ok());
     let limits: Vec<u64> = limits.collect();
     assert!(matches!(limits[..], [40_000_000..=50_000_000]), "{limits:?}\n{}", logs(&dir, &out));
@@ -280,7 +282,7 @@ fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
     }
     let dir = Dir::new();
     nodes(&dir, "[[link]]\nname = \"l1\"\nmax-rate-up = \"50 Mbit/s\"\n[[proxy]]\nports = [80]");
-    // With so few descriptors the usual capacity takes several workers on every machine.
+    // With so few descriptors per process the default capacity needs several workers on every machine.
     let out = script(
         &dir,
         r#"ulimit -n 8000; up hub; up home; proxies
@@ -310,7 +312,9 @@ fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
     println!("legs by worker {legs:?}, limits {limits:?}");
 }
 
-/// The figures of `docs/proxies.md`: as many connections as fit, 10,000 at most, 2,000 a second beside them, and what a gigabyte costs.
+/// Measures the figures of `docs/proxies.md`.
+///
+/// They are at most 10,000 connections, 2,000 a second beside them, and the cost of a gigabyte.
 #[test]
 fn many_connections_and_what_they_cost() {
     if !is_checking() || !is_possible() {

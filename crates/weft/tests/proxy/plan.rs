@@ -1,24 +1,24 @@
-//! What both ends of a transfer do, made from one seed that the client says first.
+//! The plan of a transfer, which both ends derive from one seed that the client sends first.
 
 use weft_units::Rng;
 
-/// The longest direction, in bytes: two to this power.
+/// Maximum length of a direction, as a power of two in bytes.
 const MOST: u32 = 22;
 
-/// An end.
+/// An end of the transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Client,
     Server,
 }
 
-/// What one end sends.
+/// The sending plan of one end.
 #[derive(Clone, Debug)]
 pub struct Sending {
     pub len: usize,
-    /// The byte that is urgent.
+    /// Position of the urgent byte.
     pub urgent: Option<usize>,
-    /// How far the receiver reads before it rests.
+    /// Number of bytes after which the receiver pauses.
     pub stall: Option<usize>,
 }
 
@@ -28,9 +28,11 @@ pub struct Plan {
     pub seed: u64,
     pub up: Sending,
     pub down: Sending,
-    /// Whether the server begins only after the client's end: the connection is half closed for its whole answer.
+    /// True if the server sends only after the client's end.
+    ///
+    /// The connection is then half closed during the whole answer.
     pub answers: bool,
-    /// Who resets, after it has sent so much.
+    /// The end that resets, and the number of bytes that it sends before.
     pub reset: Option<(End, usize)>,
 }
 
@@ -64,7 +66,7 @@ impl Plan {
     }
 }
 
-/// The bytes an end sends from `at` on.
+/// Writes the bytes that an end sends from position `at` on.
 pub fn fill(seed: u64, from: End, at: usize, bytes: &mut [u8]) {
     let salt = seed ^ if from == End::Client { 0 } else { 0x5555_5555_5555_5555 };
     for (i, byte) in bytes.iter_mut().enumerate() {

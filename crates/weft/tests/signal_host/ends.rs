@@ -1,4 +1,4 @@
-//! The two ends of connections, as processes in namespaces: this test's own program, started again.
+//! The two ends of connections, as processes in namespaces: this test program, started again.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,11 +6,13 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Says what this process shall be.
+/// Environment variable with the role of this process.
 pub const ROLE: &str = "WEFT_SIGNAL_TEST_END";
+/// Maximum time to wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Size of the buffer for sending and reception, in bytes.
 const CHUNK: usize = 64 << 10;
-/// Not counted at the start of a connection.
+/// Time at the start of a connection that the goodput does not count.
 const START: Duration = Duration::from_millis(300);
 
 /// Runs the end that the environment names, if it names one.
@@ -26,7 +28,9 @@ pub fn run() {
     }
 }
 
-/// Takes whatever comes, and says of each connection how much, and how fast after its start.
+/// Receives all data, and prints the bytes and the goodput of each connection.
+///
+/// The goodput leaves out the start of the connection.
 fn sink(at: SocketAddr) {
     let listener = TcpListener::bind(at).unwrap();
     println!("listening");
@@ -52,11 +56,13 @@ fn receive(mut stream: TcpStream) {
     }
     let time = first.map_or(0.0, |first| (last - first).as_secs_f64());
     println!("received {bytes} {:.2}", counted as f64 * 8e-6 / time);
-    // The sender waits for the end.
+    // The sender waits for this byte.
     let _ = stream.write_all(b"!");
 }
 
-/// Sends for a while, by a congestion control if there is that; says how long it took to connect, and how much it sent.
+/// Sends for a while with a congestion control, if the kernel has it.
+///
+/// Prints the connection time and the number of bytes.
 fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     let began = Instant::now();
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
@@ -79,7 +85,9 @@ fn send(to: SocketAddr, congestion: Option<&[u8]>, time: Duration) {
     println!("sent {bytes} connect {} weft_er {} end {heard}", connected.as_millis(), chosen == 0);
 }
 
-/// Connects so many times, one after another, and says how long each took until the other end had ended it.
+/// Connects a number of times in sequence, and prints the duration of each connection.
+///
+/// A connection lasts until the other end has closed it.
 fn connect(to: SocketAddr, count: u32) {
     let began = Instant::now();
     for _ in 0..count {

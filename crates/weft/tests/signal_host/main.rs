@@ -1,4 +1,6 @@
-//! `weft signal` on hosts in network namespaces, without any node; needs root, nft, and iptables where the kernel's nftables has no queue.
+//! `weft signal` on hosts in network namespaces, without a node.
+//!
+//! The tests need root, nft, and iptables if the kernel's nftables has no queue.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,7 +12,9 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// Two hosts at a router, or at a link, with 40 Mbit/s from the first to the second. `up HOST` starts its agent, `end HOST ROLE…` an end of connections there.
+/// Two hosts at a router, or at a link, with 40 Mbit/s from the first to the second.
+///
+/// `up HOST` starts its agent, and `end HOST ROLE…` an end of connections there.
 const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
     for node in h1 r h2; do ip netns add $node; ip -n $node link set lo up; done
@@ -33,7 +37,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     left() { ip netns exec $1 nft list tables | grep -c weft_signal; ip netns exec $1 iptables-save 2>/dev/null | grep -c NFQUEUE; }
 "#;
 
-/// Whether this machine lets us do what these tests need; says what is missing.
+/// Returns true if this machine allows these tests; prints what is missing.
 fn is_possible() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let has = |name: &str| {
@@ -47,7 +51,9 @@ fn is_possible() -> bool {
     possible
 }
 
-/// One at a time: whoever loads `weft_er` first keeps it for the whole machine, and takes it along when it ends.
+/// Runs one script at a time.
+///
+/// The first process that loads `weft_er` holds it for the whole machine, and unloads it at its end.
 fn script(dir: &Dir, text: &str) -> Output {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
@@ -58,7 +64,7 @@ fn script(dir: &Dir, text: &str) -> Output {
     command.args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Both hosts' configurations; `more` is for both, and the first asks.
+/// Writes both hosts' configurations; `more` is in both, and the first host requests rates.
 fn hosts(dir: &Dir, more: &str) {
     let out = weft(&["keygen", "--out", dir.path("signal.key").to_str().unwrap()]);
     assert!(out.status.success(), "{}", stderr(&out));
@@ -69,25 +75,25 @@ fn hosts(dir: &Dir, more: &str) {
     }
 }
 
-/// All that was said, for a failure.
+/// Returns all output, for a failure message.
 fn logs(dir: &Dir, out: &Output) -> String {
     let log = |name| fs::read_to_string(dir.path(name)).unwrap_or_default();
     format!("{}\n{}\nh1:\n{}\nh2:\n{}", stdout(out), stderr(out), log("h1.log"), log("h2.log"))
 }
 
-/// What each line with this first word says after it.
+/// Returns the words after this first word, for each line that begins with it.
 fn said(text: &str, word: &str) -> Vec<Vec<String>> {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     text.lines().map(words).filter(|line| line.first().is_some_and(|first| first == word)).collect()
 }
 
-/// What connections brought, Mbit/s, in the order in which they ended.
+/// Returns the goodput of the connections, in Mbit/s, in the order in which they ended.
 fn goodputs(dir: &Dir) -> Vec<f64> {
     let text = fs::read_to_string(dir.path("sink")).unwrap();
     said(&text, "received").iter().map(|line| line[2].parse().unwrap()).collect()
 }
 
-/// Every byte that was sent was received, and how long each connection took to begin, ms.
+/// Asserts that every sent byte was received; returns the connection times in ms.
 fn connects(dir: &Dir, out: &Output) -> Vec<u64> {
     let received = said(&fs::read_to_string(dir.path("sink")).unwrap(), "received");
     let sent = said(&stdout(out), "sent");
@@ -97,7 +103,9 @@ fn connects(dir: &Dir, out: &Output) -> Vec<u64> {
     sent.iter().map(|line| line[3].parse().unwrap()).collect()
 }
 
-/// Whether the kernel had `weft_er` at first; without it rates are granted, and nobody keeps to them.
+/// Returns true if the kernel had `weft_er` at first.
+///
+/// Without it rates are granted, but senders ignore them.
 fn is_obeyed(out: &Output) -> bool {
     let obeyed = said(&stdout(out), "sent").first().is_some_and(|line| line[5] == "true");
     if !obeyed {
@@ -106,7 +114,7 @@ fn is_obeyed(out: &Output) -> bool {
     obeyed
 }
 
-/// No test: what the others start in a namespace.
+/// Not a test: the program that the other tests start in a namespace.
 #[test]
 fn an_end() {
     ends::run();
@@ -145,7 +153,7 @@ fn a_grant_comes_is_kept_to_and_nothing_is_left_behind() {
     }
     let rates = goodputs(&dir);
     println!("Mbit/s: {rates:?}");
-    // Of 19 Mbit/s headers take 3.5 %, 5 % in IPv6.
+    // Headers take 3.5 % of 19 Mbit/s, and 5 % in IPv6.
     for at in [0, 1, 4, 6] {
         assert!((17.0..19.1).contains(&rates[at]), "{rates:?}\n{}", logs(&dir, &out));
     }
@@ -193,7 +201,9 @@ fn where_packets_with_options_are_dropped_only_the_first_connection_is_late() {
     assert!(stdout(&out).lines().any(|line| line == "mended"), "{}", logs(&dir, &out));
 }
 
-/// What passes the agents does not grow with what the connections carry. With WEFT_CHECK set it measures for longer.
+/// Property: the number of packets that pass the agents does not grow with the data.
+///
+/// With `WEFT_CHECK` set the test measures longer.
 #[test]
 fn data_does_not_pass_the_agent() {
     if !is_possible() {
@@ -228,9 +238,9 @@ fn data_does_not_pass_the_agent() {
             .unwrap_or_else(|| panic!("{label}\n{}", logs(&dir, &out)))
     };
     assert_eq!((said("other:flood", "handed"), said("other:connects", "handed")), (0, 0), "no rule names them");
-    // SYN, SYN/ACK and FIN, and the answers to confirmations and updates, 20 a second at most.
+    // SYN, SYN/ACK and FIN, and the answers to confirmations and updates, at most 20 a second.
     assert!(said("rule:flood", "handed") <= 100 + ms / 1_000 * 50, "{text}");
     assert!(said("rule:connects", "handed") >= 2 * count, "{text}");
-    // The last packet, with the FIN, may be a super-packet, which comes in segments.
+    // The last packet, with the FIN, may be a super-packet, whose segments are counted.
     assert!(said("alone:flood", "handed") <= 64, "{text}");
 }

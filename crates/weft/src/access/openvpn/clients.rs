@@ -1,4 +1,6 @@
-//! Who may come in with OpenVPN: a file for each client, which the server reads when the client comes (`client-config-dir` in openvpn(8)).
+//! Admitted OpenVPN clients, with one file per client.
+//!
+//! The server reads the file when the client connects (`client-config-dir` in openvpn(8)).
 
 use super::{enter, read, write};
 use crate::config::Pool;
@@ -9,19 +11,21 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// The directory of the files, in that of the server.
+/// Name of the directory of these files, within the server's directory.
 pub const DIRECTORY: &str = "clients";
-/// Random bytes in a common name: a removed client's certificate is of no use to whoever has the name next.
+/// Number of random bytes in a common name, in bytes.
+///
+/// A removed client's certificate thus does not admit a later client of the same name.
 const SERIAL_BYTES: usize = 8;
 
-/// One client.
+/// An admitted client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// Name for people.
+    /// Name of the client, for readers of output.
     pub name: String,
-    /// What its certificate calls it, and its file's name.
+    /// Common name in the client's certificate; also the name of its file.
     pub common_name: String,
-    /// Its address in the pool, from which alone it may send.
+    /// Address of the client in the pool; the client may send from no other address.
     pub address: Ipv4Addr,
 }
 
@@ -34,10 +38,12 @@ impl Client {
     }
 }
 
-/// The clients of the node with the state directory at `state`, by address; none where there is none yet.
+/// Returns the clients of the node with the state directory at `state`, by address.
+///
+/// Returns none if no client was ever added.
 ///
 /// # Errors
-/// Why they cannot be read, for people.
+/// Returns the reason why they cannot be read, as text for a reader.
 pub fn of(state: &Path) -> Result<Vec<Client>, String> {
     match Directory::open(state) {
         Ok(directory) => in_state(&directory),
@@ -46,18 +52,18 @@ pub fn of(state: &Path) -> Result<Vec<Client>, String> {
     }
 }
 
-/// The clients in the state directory `state`, as [`of`].
+/// Returns the clients in the state directory `state`, as [`of`] does.
 ///
 /// # Errors
-/// As [`of`].
+/// Fails as [`of`] does.
 pub fn in_state(state: &Directory) -> Result<Vec<Client>, String> {
     enter(state, super::DIRECTORY)?.map_or_else(|| Ok(Vec::new()), |directory| list(&directory))
 }
 
-/// The clients of the server in `directory`, as [`of`].
+/// Returns the clients of the server in `directory`, as [`of`] does.
 ///
 /// # Errors
-/// As [`of`].
+/// Fails as [`of`] does.
 pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
     let Some(directory) = enter(directory, DIRECTORY)? else { return Ok(Vec::new()) };
     let names = directory.names().map_err(|why| format!("{}: {why}", directory.path().display()))?;
@@ -71,10 +77,10 @@ pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
     Ok(clients)
 }
 
-/// A client at the lowest address that is free, not yet let in.
+/// Creates a client with the lowest free address; it is not yet admitted.
 ///
 /// # Errors
-/// When the pool is used up, or there are no random numbers.
+/// Returns an error if the pool has no free address, or the kernel gives no random numbers.
 pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String> {
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
     let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
@@ -83,24 +89,26 @@ pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String
     Ok(Client { name: name.to_owned(), common_name, address })
 }
 
-/// Lets it in.
+/// Admits the client.
 ///
 /// # Errors
-/// Why its file cannot be written, for people.
+/// Returns the reason why its file cannot be written, as text for a reader.
 pub fn let_in(directory: &Directory, client: &Client, pool: &Pool) -> Result<(), String> {
     let directory = directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
     write(&directory, &client.common_name, &text)
 }
 
-/// What people call clients, for the server's log, which knows them by what their certificates call them.
+/// Names of clients for the server's log, which contains only common names of certificates.
 #[derive(Debug, Default)]
 pub struct Names {
     known: Vec<Client>,
 }
 
 impl Names {
-    /// Puts the name before what a certificate is called. `list` is asked when a line has one that is not known yet.
+    /// Inserts the client's name before a common name in the line.
+    ///
+    /// Calls `list` if the line has an unknown common name.
     pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<Client>) {
         let Some(at) = serial(line) else { return };
         let called = |client: &&Client| line.get(at..at + 2 * SERIAL_BYTES) == Some(client.common_name.as_bytes());
@@ -114,7 +122,7 @@ impl Names {
     }
 }
 
-/// Where the first word is that may be what a certificate is called.
+/// Returns the position of the first word that may be a common name.
 fn serial(line: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let is_whole = |at: usize| {
@@ -125,10 +133,10 @@ fn serial(line: &[u8]) -> Option<usize> {
     windows.find(|(at, window)| window.iter().all(is_digit) && is_whole(*at)).map(|(at, _)| at)
 }
 
-/// Puts it out; a session it has goes on until it is ended.
+/// Removes the client; an open session continues until the caller ends it.
 ///
 /// # Errors
-/// Why its file cannot be removed, for people.
+/// Returns the reason why its file cannot be removed, as text for a reader.
 pub fn put_out(state: &Directory, client: &Client) -> Result<(), String> {
     let failed = |why: io::Error| format!("client {}: {why}", client.name);
     let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;

@@ -1,4 +1,7 @@
-//! Clients with OpenVPN: Debian's own server runs beside the node; here are its files and what its clients are given.
+//! Clients of OpenVPN. The distribution's own OpenVPN server runs beside the node.
+//!
+//! This module owns the server's files in the state directory, and the clients' profiles. The server's process is in
+//! `daemon`.
 
 pub mod clients;
 pub mod pki;
@@ -9,9 +12,9 @@ pub mod wrap;
 use crate::files::Directory;
 use std::io;
 
-/// Where a node keeps all this in its state directory.
+/// Name of the directory of all these files, within the node's state directory.
 const DIRECTORY: &str = "openvpn";
-/// No file of it is longer, in bytes.
+/// Maximum length of each of these files, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 fn read(directory: &Directory, name: &str) -> Result<String, String> {
@@ -22,7 +25,7 @@ fn write(directory: &Directory, name: &str, text: &str) -> Result<(), String> {
     directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))
 }
 
-/// The directory `name`; none where there is none yet.
+/// Opens the directory `name`; returns `None` if it does not exist yet.
 fn enter(directory: &Directory, name: &str) -> Result<Option<Directory>, String> {
     match directory.enter(name) {
         Ok(entered) => Ok(Some(entered)),

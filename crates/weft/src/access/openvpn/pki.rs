@@ -1,4 +1,6 @@
-//! Certificates for OpenVPN (X.509, RFC 5280): an authority of this edge alone. They do not end: who may come in is in another place.
+//! Certificate authority for OpenVPN (X.509, RFC 5280), which belongs to this edge alone.
+//!
+//! Its certificates do not expire. The files of `clients` decide who is admitted.
 
 use super::{MAX_BYTES, read, write};
 use crate::files::Directory;
@@ -8,11 +10,12 @@ use rcgen::{
 };
 use std::io;
 
+/// Name of the file with the authority's private key.
 const KEY: &str = "ca.key";
-/// The authority's certificate, in the directory.
+/// Name of the file with the authority's certificate.
 pub const CERTIFICATE: &str = "ca.crt";
 
-/// What a certificate is for.
+/// Holder of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The edge.
@@ -21,26 +24,26 @@ pub enum Role {
     Client,
 }
 
-/// A certificate and its key (PEM).
+/// A certificate and its private key (PEM).
 pub struct Issued {
-    /// For everybody.
+    /// The certificate, which is public.
     pub certificate: String,
-    /// For its holder.
+    /// The private key, which only its holder may have.
     pub key: String,
 }
 
-/// Signs certificates.
+/// Authority that signs certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own (PEM).
+    /// The authority's own certificate (PEM).
     pub certificate: String,
 }
 
 impl Authority {
-    /// The authority in `directory`; none where none was kept.
+    /// Loads the authority from `directory`; returns `None` if there is none.
     ///
     /// # Errors
-    /// Why it cannot be read, for people.
+    /// Returns the reason why it cannot be read, as text for a reader.
     pub fn load(directory: &Directory) -> Result<Option<Authority>, String> {
         let text = match directory.read_text(KEY, MAX_BYTES) {
             Ok(text) => text,
@@ -53,29 +56,31 @@ impl Authority {
         Ok(Some(Authority { issuer: Issuer::new(authority(), key), certificate }))
     }
 
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Returns an error if no key can be generated.
     pub fn new() -> Result<Authority, Error> {
         let key = KeyPair::generate()?;
         let certificate = authority().self_signed(&key)?.pem();
         Ok(Authority { issuer: Issuer::new(authority(), key), certificate })
     }
 
-    /// Keeps it in `directory`; the key last, so that whoever finds it finds all.
+    /// Stores the authority in `directory`.
+    ///
+    /// The key is written last, so that a stored key implies a complete authority.
     ///
     /// # Errors
-    /// Why it cannot be kept, for people.
+    /// Returns the reason why it cannot be stored, as text for a reader.
     pub fn keep(&self, directory: &Directory) -> Result<(), String> {
         write(directory, CERTIFICATE, &self.certificate)?;
         write(directory, KEY, &self.issuer.key().serialize_pem())
     }
 
-    /// A key and a certificate for `name`.
+    /// Issues a key and a certificate for `name`.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Returns an error if no key can be generated.
     pub fn issue(&self, name: &str, role: Role) -> Result<Issued, Error> {
         let key = KeyPair::generate()?;
         let mut params = called(name);

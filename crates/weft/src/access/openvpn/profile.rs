@@ -1,4 +1,4 @@
-//! What a client is given: one file, keys and certificates within.
+//! Profile of an OpenVPN client: one file that contains its keys and certificates.
 
 use super::pki::{Authority, Issued};
 use super::server::{CIPHERS, MTU};
@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
 
-/// The file of the client with `issued`, for the edge at `endpoint` (`HOST:PORT`), which takes `routes`; `wrap` is the option of
-/// its key against strangers. What the server pushes beside them is in [`super::server`].
+/// Returns the profile of the client with `issued`.
+///
+/// The profile is for the edge at `endpoint` (`HOST:PORT`), which accepts `routes`. `wrap` is the option of the key
+/// that protects handshakes from strangers. The server pushes further settings itself, see [`super::server`].
 pub fn text(
     authority: &Authority,
     issued: &Issued,
@@ -23,7 +25,7 @@ pub fn text(
     );
     for Prefix { address, length } in routes {
         let _ = match (address, length) {
-            // The way to the edge itself stays as it is.
+            // The client's route to the edge itself stays outside the tunnel.
             (IpAddr::V4(_), 0) => writeln!(text, "redirect-gateway def1"),
             (IpAddr::V4(address), length) => writeln!(
                 text,

@@ -1,4 +1,4 @@
-//! The server's files: its configuration, certificate and keys.
+//! Files of the OpenVPN server: its configuration, certificate and keys.
 
 use super::clients::DIRECTORY;
 use super::pki::{Authority, CERTIFICATE, Role};
@@ -11,42 +11,52 @@ use crate::files::Directory;
 use std::io;
 use std::path::Path;
 
-/// A copy of its configuration for people, in its directory.
+/// Name of a copy of the configuration, for readers, in the server's directory.
 const CONFIG: &str = "server.conf";
-/// What it says.
+/// Name of the server's log file.
 pub const LOG: &str = "server.log";
-/// Where the node gives it orders.
+/// Name of the Unix socket through which the node commands the server.
 pub const SOCKET: &str = "server.sock";
+/// Name of the file with the server's certificate.
 const SERVER_CERTIFICATE: &str = "server.crt";
+/// Name of the file with the server's private key.
 const SERVER_KEY: &str = "server.key";
-/// Blocks of 32 bytes in that key.
+/// Number of blocks of 32 bytes in the key that clients share.
 const COMMON_BLOCKS: usize = 8;
-/// Where the kernel has IPv6; a socket of it then serves both.
+/// File that exists if the kernel has IPv6; an IPv6 socket then serves both families.
 const IPV6: &str = "/proc/net/if_inet6";
-/// Addresses of nobody, from the block for local use (RFC 4193), with bits drawn at random once. No packet with them leaves a client.
+/// Address that a client gets so that it blocks IPv6.
+///
+/// It is from the block for local use (RFC 4193) with bits that were drawn at random once. No packet with it leaves a
+/// client.
 const BLOCKED_CLIENT: &str = "fd83:7a1c:5e0d::2";
+/// Address of the edge on the client's blocked IPv6 interface.
 const BLOCKED_EDGE: &str = "fd83:7a1c:5e0d::1";
-/// As much less than the usual link's as OpenVPN's datagrams over IPv6 need.
+/// MTU inside OpenVPN, in bytes.
+///
+/// *Derived*: a link's usual 1500 less the overhead of OpenVPN's datagrams over IPv6.
 pub const MTU: u16 = 1_420;
-/// So many lines of one kind in a row are logged: strangers must not fill the log.
+/// Number of consecutive log lines of one kind, after which the server drops the rest.
+///
+/// Strangers thus cannot fill the log.
 const MUTE: u32 = 10;
-/// What both ends take.
+/// Ciphers that both ends accept.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
 /// The server's files.
 pub struct Prepared {
-    /// Where they are.
+    /// Directory of the files.
     pub directory: Directory,
-    /// Who signs its certificates.
+    /// Authority that signs the server's certificate.
     pub authority: Authority,
-    /// Its configuration.
+    /// Configuration of the server.
     pub config: String,
 }
 
-/// Writes the server's files in the state directory `state`, keys when they are first asked for.
+/// Writes the server's files in the state directory `state`; creates keys on first use.
 ///
 /// # Errors
-/// Why that is not possible, for people.
+/// Returns the reason why that fails, as text for a reader.
 pub fn prepare(state: &Directory, settings: &Openvpn, offer: &Offer) -> Result<Prepared, String> {
     let directory = state.make_in(super::DIRECTORY).map_err(|why| state.failed(super::DIRECTORY, &why))?;
     directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
@@ -72,7 +82,7 @@ fn make_keys(directory: &Directory) -> Result<Authority, String> {
     Ok(authority)
 }
 
-/// As `openvpn --genkey secret` writes one: 16 lines of 16 bytes.
+/// Creates a static key in the format of `openvpn --genkey secret`: 16 lines of 16 bytes.
 fn new_common_key() -> io::Result<String> {
     let mut text = "-----BEGIN OpenVPN Static key V1-----\n".to_owned();
     for _ in 0..COMMON_BLOCKS {
@@ -84,7 +94,9 @@ fn new_common_key() -> io::Result<String> {
     Ok(text + "-----END OpenVPN Static key V1-----\n")
 }
 
-/// The configuration, for a server that runs in its directory. It ends when the node, which it calls at the socket, does.
+/// Returns the configuration of a server that runs in its directory.
+///
+/// The server connects to the node's socket and ends when the node closes it.
 fn config(settings: &Openvpn, wrap: &str, offer: &Offer) -> String {
     let Openvpn { listen, pool, device, .. } = settings;
     let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
@@ -102,8 +114,11 @@ fn config(settings: &Openvpn, wrap: &str, offer: &Offer) -> String {
     )
 }
 
-/// What clients are told at each connection. Who sends all over the tunnel gets an IPv6 address and routes for IPv6, only so that it is
-/// answered with an error on the client instead of leaving beside the tunnel (`block-ipv6` in openvpn(8), whose example this is).
+/// Returns the options that the server pushes to clients.
+///
+/// A client that sends all traffic through the tunnel gets an IPv6 address and IPv6 routes. The client then answers
+/// IPv6 packets with an error instead of sending them outside the tunnel (`block-ipv6` in openvpn(8), whose example
+/// this is).
 fn pushed(offer: &Offer) -> String {
     let mut lines: String = offer.dns.iter().map(|server| format!("push \"dhcp-option DNS {server}\"\n")).collect();
     if offer.takes_all() {

@@ -1,5 +1,7 @@
-//! What hides handshakes from strangers: a key of the server, and one of each client that only the server can read (`tls-crypt-v2` in
-//! openvpn(8)). An OpenVPN before 2.5 has none; then all clients share one key.
+//! Keys that protect handshakes from strangers (`tls-crypt-v2` in openvpn(8)).
+//!
+//! The server has a key, and each client has one that only the server can read. OpenVPN before 2.5 has no such keys;
+//! all clients then share one key.
 
 use super::{read, write};
 use crate::files::Directory;
@@ -7,32 +9,36 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// The program.
+/// Name of the OpenVPN program.
 pub const PROGRAM: &str = "openvpn";
-/// The server's key.
+/// Name of the file with the server's key.
 pub const SERVER_KEY: &str = "server-v2.key";
-/// The key that clients without one of their own share (`tls-crypt`).
+/// Name of the file with the key that clients without a key of their own share (`tls-crypt`).
 pub const COMMON_KEY: &str = "common.key";
 
-/// Writes the server's key where there is none and OpenVPN can make one. Whether there is one now.
+/// Writes the server's key, if there is none and OpenVPN can create one.
+///
+/// Returns true if there is a key now.
 ///
 /// # Errors
-/// Why it cannot be written, for people.
+/// Returns the reason why it cannot be written, as text for a reader.
 pub fn prepare(directory: &Directory) -> Result<bool, String> {
     if has(directory, SERVER_KEY)? {
         return Ok(true);
     }
     match generate("tls-crypt-v2-server", "") {
         Ok(key) => write(directory, SERVER_KEY, &key).map(|()| true),
-        // It has none, or cannot be run, which its start says.
+        // This OpenVPN has no such keys, or cannot be run; the server's start reports the latter.
         Err(_) => Ok(false),
     }
 }
 
-/// What a client's profile has to hold: a name and a key. Each client gets a key of its own where the server has one.
+/// Returns the option name and the key for a client's profile.
+///
+/// Each client gets a key of its own if the server has one.
 ///
 /// # Errors
-/// Why there is none, for people.
+/// Returns the reason why there is no key, as text for a reader.
 pub fn for_client(directory: &Directory) -> Result<(&'static str, String), String> {
     if !has(directory, SERVER_KEY)? {
         return Ok(("tls-crypt", read(directory, COMMON_KEY)?));
@@ -44,10 +50,10 @@ pub fn for_client(directory: &Directory) -> Result<(&'static str, String), Strin
     Ok(("tls-crypt-v2", key))
 }
 
-/// The lines of the server's configuration.
+/// Returns the lines for the server's configuration.
 ///
 /// # Errors
-/// Why its files cannot be looked at, for people.
+/// Returns the reason why its files cannot be inspected, as text for a reader.
 pub fn of_server(directory: &Directory) -> Result<String, String> {
     let line = |option: &str, name: &str| {
         has(directory, name).map(|has| if has { format!("{option} {name}\n") } else { String::new() })
@@ -63,7 +69,7 @@ fn has(directory: &Directory, name: &str) -> Result<bool, String> {
     }
 }
 
-/// A key that OpenVPN makes; `config` goes in where nobody else can read it.
+/// Lets OpenVPN create a key. `config` is passed on standard input, where no other process can read it.
 fn generate(kind: &str, config: &str) -> Result<String, String> {
     let mut command = Command::new(PROGRAM);
     command.args(["--config", "stdin", "--genkey", kind].map(OsStr::new));
@@ -73,7 +79,7 @@ fn generate(kind: &str, config: &str) -> Result<String, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|why| why.to_string())?;
-    // Closed behind it. A program that takes nothing ends with a status.
+    // Dropping the pipe closes it. A program that does not read its input ends with an error status.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(config.as_bytes()));
     let out = child.wait_with_output().map_err(|why| why.to_string())?;
     let text = String::from_utf8_lossy(&out.stdout);

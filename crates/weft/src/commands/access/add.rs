@@ -1,4 +1,7 @@
-//! `weft access add`: a client and what it is given.
+//! `weft access add`: creates a client and prints its configuration.
+//!
+//! The client enters the table of the state directory before its configuration is given out. The client's private key
+//! is stored nowhere on the edge.
 
 use super::{edge, settings, tell};
 use crate::access::clients::{self, Client};
@@ -17,7 +20,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_session::Identity;
 
-/// What is asked for.
+/// The client to create.
 struct Wanted<'a> {
     options: &'a AddOptions,
     config: &'a Config,
@@ -26,10 +29,10 @@ struct Wanted<'a> {
     offer: Offer,
 }
 
-/// What was made.
+/// The created client.
 struct Made {
     address: Ipv4Addr,
-    /// Its WireGuard public key, or what its certificate calls it.
+    /// Public key of a WireGuard client, or common name in the certificate of an OpenVPN client.
     key: String,
     text: String,
 }
@@ -111,7 +114,9 @@ fn wrong(what: &str, why: &str) -> Failure {
     Failure::with(Outcome::Usage, format!("`{what}`: {why}"))
 }
 
-/// Where the client reaches this edge.
+/// Returns the address at which the client reaches this edge.
+///
+/// It is `--edge`, or else `endpoint` in the configuration.
 fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) -> Result<String, Failure> {
     let configured = openvpn.map_or(&access.endpoint, |openvpn| &openvpn.endpoint);
     let table = if openvpn.is_some() { "[access.openvpn]" } else { "[access]" };
@@ -123,7 +128,7 @@ fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) ->
             return Err(Failure::with(Outcome::Usage, why));
         }
     };
-    // A name that nobody knows would leave the client without a way in.
+    // A client whose endpoint has no address could never connect, so the name is resolved before anything changes.
     let unknown = |why: String| Failure::new(format!("the edge `{endpoint}` is not known: {why}; nothing was changed"));
     let first = endpoint.to_socket_addrs().map_err(|why| unknown(why.to_string()))?.next();
     match first {
@@ -143,7 +148,7 @@ fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
     if options.out.is_none() {
         print!("{text}");
     }
-    // OpenVPN's programs read files, and theirs is too long for a code.
+    // OpenVPN's programs read files, and their configuration is too long for a QR code.
     if !options.openvpn {
         let code = profile::qr_code(text, io::stderr().is_terminal());
         let short = "name fewer networks in [access] `routes`";

@@ -1,4 +1,7 @@
-//! `weft access`: clients that are no nodes.
+//! `weft access`: adds, lists and removes clients that are not nodes.
+//!
+//! The table of clients is in the state directory of the edge. These commands change it themselves and then tell a
+//! running node that it has changed.
 
 mod add;
 
@@ -13,7 +16,7 @@ use clients::Client;
 use serde_json::json;
 use std::path::Path;
 
-/// Does what `weft access` was asked to.
+/// Executes `weft access`.
 pub fn access(command: AccessCommand) -> Result<Outcome, Failure> {
     match command {
         AccessCommand::Add(options) => add::add(&options),
@@ -45,7 +48,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     tell(&config)
 }
 
-/// The table holds already; a running node learns of it now, another one when it starts.
+/// Tells a running node that the table has changed; a node that starts later reads the table.
 fn tell(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
@@ -80,7 +83,7 @@ fn unexpected(answer: &Response) -> Failure {
     Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
 }
 
-/// The table alone: nobody is there.
+/// Returns the clients in the table, all as absent.
 fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
     let clients = clients::read(&config.node.state).map_err(Failure::new)?.into_iter();
     let absent = |Client { name, address, public_key }| {
@@ -89,7 +92,9 @@ fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
     Ok(clients.map(absent).collect())
 }
 
-/// Those who may come in with OpenVPN, and where the node runs, who of them is there.
+/// Returns the admitted OpenVPN clients.
+///
+/// Clients that a running node reports as connected have their state.
 fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, Failure> {
     let all = openvpn::clients::of(&config.node.state).map_err(Failure::new)?;
     let there = match is_running.then(|| ask(&config.node.control, &Request::OpenvpnClients)).transpose()? {
@@ -121,7 +126,7 @@ fn table(clients: &[AccessClient]) -> String {
     table.to_string()
 }
 
-/// What to know of who was turned away, and what to do about it.
+/// Returns a line for each reason why the edge rejected clients, with advice.
 fn turned_away(refused: Refusals) -> String {
     let Refusals { strays, for_another_edge, from_no_client, last_from } = refused;
     let lines = [

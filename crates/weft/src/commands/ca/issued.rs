@@ -1,4 +1,4 @@
-//! What a root key has signed so far: the list by expiry, and renewal.
+//! `weft ca list` and `weft ca renew`: the certificates that a root key has signed.
 
 use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, give_out, lines, prefixes, root, unix_s};
 use crate::config::did_you_mean;
@@ -12,10 +12,12 @@ use std::path::Path;
 use std::time::Duration;
 use weft_session::{Certificate, Claims, Revocation};
 
-/// A certificate that ends sooner is to be renewed, in seconds: long enough for a monthly look.
+/// Remaining validity below which a certificate is due for renewal, in seconds.
+///
+/// It suffices for a monthly check.
 const SOON_S: u64 = 30 * DAY_S;
 
-/// A certificate and how it stands.
+/// A certificate and whether its key is revoked.
 struct Issued {
     certificate: Certificate,
     is_revoked: bool,
@@ -33,7 +35,7 @@ impl Issued {
     }
 }
 
-/// The last certificate of each key, by the time it ends.
+/// Returns the last certificate of each key, by expiry.
 fn issued(directory: &Path) -> Result<Vec<Issued>, Failure> {
     let certificates: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
     let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
@@ -50,7 +52,7 @@ fn issued(directory: &Path) -> Result<Vec<Issued>, Failure> {
     Ok(all)
 }
 
-/// Lists what was signed.
+/// Lists the signed certificates.
 pub(super) fn list(directory: &Path, as_json: bool) -> Result<Outcome, Failure> {
     root(directory)?;
     let (all, now) = (issued(directory)?, unix_s());
@@ -89,7 +91,7 @@ fn table(all: &[Issued], now: u64) -> String {
     if table.is_empty() { "nothing was signed yet\n".to_owned() } else { table.to_string() }
 }
 
-/// Signs the last certificate of this name anew.
+/// Signs the last certificate of this name again, with a later expiry.
 pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>) -> Result<Outcome, Failure> {
     let root = root(directory)?;
     let all = issued(directory)?;

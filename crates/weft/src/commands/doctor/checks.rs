@@ -1,4 +1,6 @@
-//! What of this machine helps or hinders a node.
+//! Checks of this machine: device, capabilities, kernel, clock, socket buffers and links.
+//!
+//! Each check reads `/proc`, `/sys` or a file of the machine and returns one [`Check`]. No check changes the machine.
 
 use super::service::Service;
 use crate::config::Config;
@@ -9,30 +11,34 @@ use std::path::{Path, PathBuf};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_tcp_er::congestion::{Available, NAME, choose, is_available};
 
-/// CAP_NET_ADMIN's bit (capabilities(7)).
+/// Bit of CAP_NET_ADMIN (capabilities(7)).
 const NET_ADMIN: u32 = 12;
-/// CAP_PERFMON's and CAP_BPF's.
+/// Bit of CAP_PERFMON (capabilities(7)).
 const PERFMON: u32 = 38;
+/// Bit of CAP_BPF (capabilities(7)).
 const BPF: u32 = 39;
-/// UDP GSO came with 4.18, GRO with 5.0, segmentation of UDP on TUN devices with 6.2.
+/// Oldest kernel with both UDP GSO (since 4.18) and UDP GRO (since 5.0).
 const NEEDED: (u32, u32) = (5, 0);
+/// Oldest kernel with segmentation of UDP on TUN devices.
 const WANTED: (u32, u32) = (6, 2);
-/// From here on a BPF program may set a socket's pacing rate.
+/// Oldest kernel in which a BPF program may set a socket's pacing rate.
 const WEFT_ER: (u32, u32) = (6, 0);
-/// What a socket is asked for.
+/// Size of a socket buffer that the node requests, in bytes.
 const SOCKET_BUFFER: u64 = 8 << 20;
-/// Reading these clocks goes by a slow device, several times a packet.
+/// Clock sources whose reading accesses a slow device.
+///
+/// The node reads the clock several times per packet.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// How much a finding matters.
+/// Severity of a check's result.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// The machine is as it should be.
     Good,
-    /// It works, but less well than it could.
+    /// The node works, but less well than it could.
     Warning,
-    /// A node cannot work so.
+    /// The node cannot work.
     Bad,
 }
 
@@ -46,30 +52,30 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Check {
     pub name: String,
     pub verdict: Verdict,
     pub found: String,
-    /// Empty where nothing needs help.
+    /// Advice; empty where none is needed.
     pub help: String,
 }
 
 impl Check {
-    /// `help` counts unless all is well.
+    /// Creates a result; drops `help` if the verdict is good.
     pub fn new(name: impl Into<String>, verdict: Verdict, found: impl Into<String>, help: impl Into<String>) -> Check {
         let help = if verdict == Verdict::Good { String::new() } else { help.into() };
         Check { name: name.into(), verdict, found: found.into(), help }
     }
 }
 
-/// Where the kernel says what it is like.
+/// Directories and devices in which the kernel describes the machine; tests replace them.
 pub struct Machine {
     proc: PathBuf,
     sys: PathBuf,
     tun: PathBuf,
-    /// Below it units of systemd are.
+    /// Root directory below which the units of systemd are.
     root: PathBuf,
 }
 
@@ -88,7 +94,7 @@ impl Machine {
         Some(fs::read_to_string(self.sys.join(name)).ok()?.trim().to_owned())
     }
 
-    /// The interfaces' names, but loopback.
+    /// Returns the names of the interfaces except loopback, sorted.
     fn interfaces(&self) -> Vec<String> {
         let entries = fs::read_dir(self.sys.join("class/net")).into_iter().flatten().flatten();
         let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -98,7 +104,7 @@ impl Machine {
     }
 }
 
-/// Everything that is looked at, links of the configuration last.
+/// Performs all checks; those of the configuration's links come last.
 pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> Vec<Check> {
     let service = Service::find(&machine.root);
     let mut checks = match &service {
@@ -118,7 +124,7 @@ pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> V
     checks
 }
 
-/// What a socket for an explicit rate would get.
+/// Checks if the congestion control `weft_er` is loaded, or could be.
 fn explicit_rates(machine: &Machine) -> Check {
     let name = "explicit rates";
     let needs = "weft_er needs Linux 6.0 with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for who loads it";
@@ -194,7 +200,7 @@ fn kernel(machine: &Machine) -> Check {
     Check::new("kernel", verdict, release(machine), help)
 }
 
-/// Whether the kernel takes several datagrams at once.
+/// Checks if a socket supports GSO, so that the kernel takes several datagrams at once.
 fn offloads(socket: io::Result<UdpLink>) -> Check {
     let name = "UDP segmentation";
     match socket {
@@ -212,7 +218,7 @@ fn clock(machine: &Machine) -> Check {
     Check::new("clock source", verdict, source, "boot with tsc=reliable, or let the hypervisor offer a better one")
 }
 
-/// Root goes beyond these limits.
+/// Checks the limit of a socket buffer; a process with CAP_NET_ADMIN may exceed it.
 fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     let bytes = machine.proc(&format!("sys/net/core/{limit}")).and_then(|text| text.parse::<u64>().ok());
     let is_enough = bytes.is_some_and(|bytes| bytes >= SOCKET_BUFFER) || net_admin(machine).verdict == Verdict::Good;
@@ -221,7 +227,7 @@ fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     Check::new(format!("net.core.{limit}"), verdict, found, format!("sysctl -w net.core.{limit}={SOCKET_BUFFER}"))
 }
 
-/// The links that the configuration may use and those it names.
+/// Checks the links that the configuration allows, and those that it names.
 fn links(machine: &Machine, config: &Config) -> Vec<Check> {
     let here = machine.interfaces();
     let own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
@@ -243,7 +249,7 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
             ));
             continue;
         };
-        // Tunnels and the like do not know whether they are up.
+        // Tunnels and similar devices report the state `unknown`.
         let is_up = state == "up" || state == "unknown";
         let verdict = if is_up { Verdict::Good } else { Verdict::Warning };
         checks.push(Check::new(
@@ -259,10 +265,12 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
     checks
 }
 
-/// A strict filter drops what comes by a link that the main table does not lead back through.
+/// Checks the reverse-path filter of a link.
+///
+/// A strict filter drops packets that arrive by a link through which the main table has no route back to the source.
 fn reverse_path(machine: &Machine, name: &str) -> Option<Check> {
     let value = |of: &str| machine.proc(&format!("sys/net/ipv4/conf/{of}/rp_filter"))?.parse::<u8>().ok();
-    // The kernel goes by the larger of the two (ip-sysctl).
+    // The kernel uses the larger of the two values (ip-sysctl).
     let filter = value("all").unwrap_or(0).max(value(name)?);
     let (verdict, found) = match filter {
         1 => (Verdict::Warning, "1, strict"),
@@ -277,7 +285,7 @@ fn reverse_path(machine: &Machine, name: &str) -> Option<Check> {
 mod tests {
     use super::*;
 
-    /// A directory that goes away with the test.
+    /// A directory that is removed at the end of the test.
     struct Place(PathBuf);
 
     impl Drop for Place {

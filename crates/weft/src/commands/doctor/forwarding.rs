@@ -1,13 +1,15 @@
-//! Whether this machine forwards what peers send it for others.
+//! Check: does this machine forward the packets that peers send it for others?
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
 use crate::daemon::forwarding::Family;
 
-/// Of each family that the tunnel has: whether the kernel forwards. Of each default route: what only the far end knows.
+/// Returns a check for each address family of the tunnel, and one for each default route.
+///
+/// The first states if the kernel forwards. The second states that only the far end can tell if it forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     let here = Family::of(config).filter_map(|family| {
-        // Who only calls and is called by nobody is an end, unless hosts lie behind it.
+        // A node that accepts no calls is an end of the network, unless hosts are behind it.
         let is_hub = config.node.listen.is_some();
         Some(state(family, &machine.proc(family.file)?, is_hub))
     });

@@ -1,33 +1,35 @@
-//! A queue for the tunnel's packets alone, at a bottleneck that knows their code point. Without it they stand behind others' packets,
-//! and loops give way to whoever fills the queue.
+//! Commands for routers that put the tunnel's packets into a queue of their own, by their code point.
+//!
+//! Without such a queue at the bottleneck the tunnel's packets wait behind others' packets. Loops then yield to any
+//! sender that fills the queue.
 
 use crate::config::dscp;
 use serde::Serialize;
 
-/// What is printed where no code point is configured.
+/// Text that is printed where no code point is configured.
 pub const WHY_SET_ONE: &str = "\
 A bottleneck can keep the tunnel's packets in a queue of their own if it knows them by a code point: set one, for example
 dscp = \"af21\" in [policy], and weft doctor shows how routers are told.
 ";
 
-/// How routers are told, in their words. Capital words are for the reader to fill in.
+/// Router commands in each vendor's syntax; the reader replaces the words in capitals.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Isolation {
-    /// The code point, 0 to 63.
+    /// Code point, 0 to 63.
     pub dscp: u8,
-    /// Linux: tc(8).
+    /// Commands for Linux: tc(8).
     pub linux: String,
-    /// Cisco IOS and what is like it.
+    /// Commands for Cisco IOS and similar systems.
     pub ios: String,
-    /// Juniper Junos.
+    /// Commands for Juniper Junos.
     pub junos: String,
 }
 
 impl Isolation {
-    /// For packets of a code point.
+    /// Creates the commands for packets with this code point.
     pub fn of(code_point: u8) -> Isolation {
         let (name, tos) = (dscp::name(code_point), code_point << 2);
-        // IOS and Junos know numbers too; Junos in binary.
+        // IOS and Junos accept numbers as well as names; Junos takes them in binary.
         let bits = format!("{code_point:06b}");
         let linux = format!(
             "\
@@ -69,7 +71,7 @@ set class-of-service interfaces OUT-INTERFACE scheduler-map weft-out
         Isolation { dscp: code_point, linux, ios, junos }
     }
 
-    /// For people.
+    /// Returns the commands as text for a reader.
     pub fn text(&self) -> String {
         format!(
             "\

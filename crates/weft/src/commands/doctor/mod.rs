@@ -1,5 +1,8 @@
-//! `weft doctor`: what of this machine helps or hinders a node, and how the network can keep the tunnel's packets in a queue of their
-//! own.
+//! `weft doctor`: checks this machine for a node.
+//!
+//! It also prints how routers can put the tunnel's packets into a queue of their own.
+//!
+//! With `--peer` it asks the running node and probes the links to one peer instead. It changes nothing.
 
 mod checks;
 mod forwarding;
@@ -25,11 +28,11 @@ use weft_engine::Dscp;
 struct Diagnosis {
     schema: u32,
     checks: Vec<Check>,
-    /// For each code point that peers are sent to with.
+    /// Router commands for each code point that the configuration sets for a peer.
     isolation: Vec<Isolation>,
 }
 
-/// Looks at this machine, with the configuration in `file` where one is named or there.
+/// Checks this machine, and the configuration in `file` or, if it exists, in `default`.
 pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let config = match file.or_else(|| default.exists().then_some(default)) {
         Some(file) => Some(config::load(file).map_err(Failure::new)?.config),

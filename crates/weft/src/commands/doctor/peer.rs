@@ -1,4 +1,6 @@
-//! `weft doctor --peer NAME`: the connection of the running node to a peer, link by link.
+//! `weft doctor --peer NAME`: tests the connection of the running node to a peer, link by link.
+//!
+//! It reads the node's status, probes each pair of a link and an address, and combines both into checks.
 
 mod probe;
 
@@ -18,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// Pairs of a link and an address that are probed.
+/// Maximum number of pairs of a link and an address to probe.
 const MOST_PAIRS: usize = 8;
 
 #[derive(Serialize)]
@@ -26,11 +28,11 @@ struct PeerDiagnosis {
     schema: u32,
     peer: String,
     checks: Vec<Check>,
-    /// As `weft status` has them.
+    /// Findings as in `weft status`.
     findings: Vec<Finding>,
 }
 
-/// Tests the connection of the node at `socket` to the peer of that name.
+/// Tests the connection of the node at `socket` to the named peer.
 pub fn peer(socket: &Path, name: &str, as_json: bool) -> Result<Outcome, Failure> {
     let status = match ask(socket, &Request::Status)? {
         Response::Status(status) => *status,
@@ -56,7 +58,7 @@ pub fn peer(socket: &Path, name: &str, as_json: bool) -> Result<Outcome, Failure
     Ok(outcome)
 }
 
-/// Sentences are long: a line for each check, not a table.
+/// Returns one line per check; the sentences are too long for a table.
 fn text(diagnosis: &PeerDiagnosis) -> String {
     let line = |Check { name, verdict, found, help }: &Check| {
         let help = if help.is_empty() { String::new() } else { format!(": {help}") };
@@ -65,7 +67,7 @@ fn text(diagnosis: &PeerDiagnosis) -> String {
     diagnosis.checks.iter().map(line).collect()
 }
 
-/// The pairs that the node tries, each once.
+/// Returns the pairs of a link and an address that the node tries, without duplicates.
 fn pairs(peer: &Peer, status: &Status) -> Vec<(String, SocketAddr)> {
     let paths = peer.paths.iter().map(|path| (path.link.clone(), path.remote.clone()));
     let tried = peer.tried.iter().map(|tried| (tried.link.clone(), tried.remote.clone()));
@@ -96,7 +98,7 @@ fn session(peer: &Peer) -> Vec<Check> {
     checks
 }
 
-/// What comes back by a link from an address.
+/// Checks if the remote address is reachable by a link, from the answers to the probes.
 fn reachability(peer: &Peer, route: &Route) -> Check {
     let name = format!("{} by {}", route.remote, route.link);
     let path = peer.paths.iter().find(|path| path.link == route.link && path.remote == route.remote.to_string());
@@ -125,7 +127,7 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
     Check::new(name, Verdict::Bad, found, help)
 }
 
-/// How long packets may be; where the host answers pings at all.
+/// Checks the longest packet that passes; `None` if the host answered no ping.
 fn mtu(route: &Route) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
     let name = format!("MTU to {} by {}", route.remote.ip(), route.link);
@@ -146,7 +148,7 @@ fn clock(peer: &Peer) -> Check {
     }
 }
 
-/// Private addresses here and on the way tell of translation.
+/// Checks for address translation (NAT), from private addresses of this node and of the routers.
 fn nat(status: &Status, routes: &[Route]) -> Check {
     let own: Vec<IpAddr> =
         status.links.iter().flat_map(|link| &link.addresses).filter_map(|a| a.parse().ok()).collect();

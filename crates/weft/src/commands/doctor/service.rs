@@ -1,4 +1,4 @@
-//! What the service may do: root sees more than the user that weft.service runs as.
+//! Checks of the installed service: the user that weft.service runs as has fewer rights than root.
 
 use super::checks::{Check, Verdict};
 use crate::config::Config;
@@ -8,12 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Where systemd looks for units, the first wins (systemd.unit(5)).
+/// Directories in which systemd looks for units; the first match counts (systemd.unit(5)).
 pub const UNIT_DIRECTORIES: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system"];
+/// Name of weft's unit.
 const UNIT: &str = "weft.service";
 
-/// The installed unit, as far as it matters here.
+/// The installed unit, reduced to the parts that the checks need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
     user: String,
@@ -24,10 +25,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// The unit under `root`, if one is installed that runs as another user and this process may test as that user.
+    /// Finds the unit under `root`.
+    ///
+    /// Returns `None` if no unit is installed, if it runs as root, or if this process is not root and thus cannot test
+    /// as another user.
     ///
     /// # Errors
-    /// A finding: the unit names a user that is not there.
+    /// Returns a finding if the unit names a user that does not exist.
     pub fn find(root: &Path) -> Result<Option<Service>, Check> {
         let texts = UNIT_DIRECTORIES.iter().map(|directory| fs::read_to_string(root.join(directory).join(UNIT)));
         let Some(text) = texts.flatten().next() else { return Ok(None) };
@@ -50,7 +54,7 @@ impl Service {
         }))
     }
 
-    /// Whether the service can open the TUN device.
+    /// Checks if the service can open the TUN device.
     pub fn tun(&self, tun: &Path) -> Check {
         let (name, user) = ("TUN device", &self.user);
         if !self.has_tun {
@@ -69,7 +73,7 @@ impl Service {
         }
     }
 
-    /// Whether the service has CAP_NET_ADMIN.
+    /// Checks if the service has CAP_NET_ADMIN.
     pub fn net_admin(&self) -> Check {
         let is_granted = self.capabilities.iter().any(|capability| capability == "CAP_NET_ADMIN");
         let (verdict, found) =
@@ -78,7 +82,7 @@ impl Service {
         Check::new("CAP_NET_ADMIN", verdict, format!("{found} {UNIT}"), help)
     }
 
-    /// Whether the service can read the files it is configured by.
+    /// Checks if the service can read the configuration and the key files that it names.
     pub fn files(&self, file: Option<&Path>, config: &Config) -> Vec<Check> {
         let secrets = config.peers.iter().filter_map(|peer| peer.preshared_key_file.as_ref()).map(|at| &at.value);
         let files = file.map(Path::to_owned).into_iter().chain([config.node.key.value.clone()]);
@@ -95,7 +99,8 @@ impl Service {
     /// Opens a file as the service's user.
     fn open(&self, file: &Path, write: bool) -> io::Result<()> {
         let (file, uid, gid) = (file.to_owned(), self.uid, self.gid);
-        // Only this thread's file accesses are the user's, and root's right to open everything goes with that (setfsuid(2)).
+        // setfsuid(2) changes only this thread: its file accesses are the user's, and it loses root's right to open any
+        // file.
         let open = move || {
             setfsgid(gid);
             setfsuid(uid);
@@ -105,7 +110,7 @@ impl Service {
     }
 }
 
-/// What a unit sets `key` to, in order; an empty value takes back those before it.
+/// Returns the values of `key` in a unit, in order; an empty value discards those before it.
 fn values<'a>(unit: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
     let set = unit.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
     let values: Vec<&str> = set.map(str::trim).collect();

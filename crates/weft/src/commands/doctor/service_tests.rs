@@ -1,4 +1,4 @@
-//! A unit and files in a directory, tested as root for another user.
+//! Checks as root that the doctor sees which files another user may not open, and what a unit lacks.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;

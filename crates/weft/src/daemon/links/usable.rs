@@ -1,4 +1,4 @@
-//! Which interfaces are links: a decision from what netlink tells of them and where the kernel's routes lead.
+//! Decision which interfaces are links, from netlink's data and the kernel's routes.
 
 use crate::config::LinkChoice;
 use crate::daemon::device::TUNNEL_ALIAS;
@@ -6,29 +6,29 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_io::netlink::{Address, Link, OperState, Scope};
 
-/// Why an interface is no link.
+/// Reason why an interface is no link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unusable {
-    /// There is no such interface.
+    /// The interface does not exist.
     Removed,
-    /// `[links]` excludes it, or it is a device of this node.
+    /// `[links]` excludes the interface, or it is a device of this node.
     NotChosen,
-    /// It is the tunnel of another weft.
+    /// The interface is the tunnel of another weft.
     Tunnel,
-    /// It is set down.
+    /// The interface is set down.
     SetDown,
-    /// It has no carrier.
+    /// The interface has no carrier.
     NoCarrier,
-    /// It waits for an authentication.
+    /// The interface waits for authentication.
     NotAuthenticated,
-    /// It has no address beyond its link.
+    /// The interface has no address that is valid beyond its link.
     NoAddress,
-    /// No route leads by it to any endpoint.
+    /// No route leads by the interface to any endpoint.
     NoRoute,
 }
 
 impl Unusable {
-    /// The reason in the log's words.
+    /// Returns the reason in the log's words.
     pub fn text(self) -> &'static str {
         match self {
             Unusable::Removed => "removed",
@@ -42,46 +42,52 @@ impl Unusable {
         }
     }
 
-    /// Whether nobody asks for the link any more, so that its paths are forgotten. Else it should work, and its paths are down.
+    /// Returns true if the link is no longer wanted, so that its paths are forgotten.
+    ///
+    /// Otherwise its paths are down.
     pub fn is_final(self) -> bool {
         matches!(self, Unusable::Removed | Unusable::NotChosen | Unusable::Tunnel | Unusable::NoRoute)
     }
 }
 
-/// Whom the node calls, and whether it is called.
+/// Endpoints that the node calls, and whether other nodes call it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Demand {
-    /// The addresses it calls peers at.
+    /// Addresses at which the node calls peers.
     pub endpoints: BTreeSet<IpAddr>,
-    /// Peers whose addresses it does not know may call it.
+    /// True if peers at unknown addresses may call this node.
     pub is_called: bool,
 }
 
 impl Demand {
-    /// Whether a link must lead to one of the endpoints. A node that waits for calls takes them on every link.
+    /// Returns true if a link needs a route to one of the endpoints.
+    ///
+    /// A node that waits for calls takes them on every link.
     fn needs_route(&self) -> bool {
         !self.endpoints.is_empty() && !self.is_called
     }
 }
 
-/// What a link has.
+/// Properties of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usable {
     /// Name of the interface.
     pub name: String,
     /// MTU in bytes.
     pub mtu: u16,
-    /// Its addresses.
+    /// Addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Endpoints to which no route leads by it.
+    /// Endpoints to which no route leads by the interface.
     pub unreachable: Vec<IpAddr>,
 }
 
-/// Decides whether an interface is a link. `leads_to` says whether the kernel has a route by it to an address, from one of these addresses
-/// if need be. It is asked last, and not of an interface that can be no link.
+/// Decides if an interface is a link.
+///
+/// `leads_to` returns whether the kernel has a route by the interface to an address, possibly from one of the given
+/// source addresses. It is called last, and not for an interface that is excluded anyway.
 ///
 /// # Errors
-/// Why it is none.
+/// Returns the reason why the interface is no link.
 pub fn judge(
     link: Option<&Link>,
     addresses: &[Address],
@@ -100,7 +106,7 @@ pub fn judge(
     if addresses.is_empty() {
         return Err(Unusable::NoAddress);
     }
-    // Loopback leads to every address of this machine, and what it does not deliver goes nowhere.
+    // The loopback interface delivers to every address of this machine and to no other.
     let is_far = |endpoint: &IpAddr| {
         let has_family = addresses.iter().any(|address| address.is_ipv4() == endpoint.is_ipv4());
         !has_family || !(link.is_loopback || leads_to(*endpoint, &addresses))
@@ -112,7 +118,7 @@ pub fn judge(
     Ok(Usable { name: link.name.clone(), mtu: link.mtu.min(u16::MAX.into()) as u16, addresses, unreachable })
 }
 
-/// What speaks against an interface whatever addresses and routes it has.
+/// Returns the reason why an interface is no link whatever addresses and routes it has.
 fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable> {
     if is_own || !choice.allows(&link.name) || (link.is_loopback && !choice.names(&link.name)) {
         return Some(Unusable::NotChosen);

@@ -1,4 +1,6 @@
-//! The decision against a plain restatement of its rule, with interfaces, endpoints and routes drawn at random.
+//! Property: the decision equals a plain restatement of its rule.
+//!
+//! Interfaces, endpoints and routes are random.
 
 use super::*;
 use crate::config::At;

@@ -1,30 +1,31 @@
-//! How packets leave by a link: what the kernel's routes say, kept until they may have changed.
+//! Cache of the kernel's routes by link.
 //!
-//! A socket that is bound to a device sends to every IPv4 address, whatever the routes say: without one the kernel takes the address to be
-//! on the device's link, and broadcasts ARP requests for it there. So the routes are asked before.
+//! A socket that is bound to a device sends to every IPv4 address, whatever the routes are. Without a route the kernel
+//! assumes that the address is on the device's link, and broadcasts ARP requests for it there. So this module looks up
+//! the route first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_io::netlink::RouteLookup;
 
-/// Answers that are kept at most. An answer takes some 60 bytes.
+/// Maximum number of cached answers; an answer takes some 60 bytes.
 const MAX_KNOWN: usize = 4_096;
 
-/// How a packet may leave by a link.
+/// Route of a packet by a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// No route leads there.
+    /// No route leads to the destination.
     None,
-    /// As it is.
+    /// A route exists for the packet as it is.
     Plain,
-    /// With this source address: a rule asks for it.
+    /// A route exists only with this source address, which a rule demands.
     From(IpAddr),
 }
 
-/// A link's index, a destination, and a source address that is set already.
+/// Query: a link's index, a destination, and the source address if it is set already.
 type Question = (u32, IpAddr, Option<IpAddr>);
 
-/// The kernel's answers.
+/// The kernel's cached answers.
 #[derive(Default)]
 pub struct Ways {
     lookup: Option<RouteLookup>,
@@ -32,12 +33,14 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Routes may have changed.
+    /// Forgets all answers, because routes may have changed.
     pub fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// How a packet can leave, and whether that was not known before. `own`: the link's addresses, tried as sources where the packet has none.
+    /// Returns the route of a packet, and true if it was not cached.
+    ///
+    /// `own` are the link's addresses, which are tried as sources if the packet has none.
     pub fn find(&mut self, index: u32, to: IpAddr, from: Option<IpAddr>, own: &[IpAddr]) -> (Way, bool) {
         if let Some(way) = self.known.get(&(index, to, from)) {
             return (*way, false);
@@ -54,7 +57,7 @@ impl Ways {
         if self.lookup.is_none() {
             self.lookup = RouteLookup::open().ok();
         }
-        // A kernel that does not answer decides by itself when the packet leaves.
+        // If the kernel does not answer, it decides itself when the packet leaves.
         let Some(lookup) = &mut self.lookup else { return Way::Plain };
         let mut leads = |source| lookup.has_route(to, index, source).unwrap_or(true);
         if leads(from) {

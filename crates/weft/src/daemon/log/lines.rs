@@ -1,7 +1,8 @@
-//! Lines on their way to standard error: a bounded queue that never blocks those who write.
+//! Bounded queue of log lines that never blocks the threads that write to the log.
 //!
-//! Threads append lines under a lock that is held for a moment. One thread takes them out and writes them. While it is held up, the queue
-//! fills, and later lines are dropped and counted. It must never call back into the log.
+//! Threads append lines under a lock that is held for a moment. One thread takes the lines out and writes them. While
+//! that thread is blocked, the queue fills, and further lines are dropped and counted. This module must never call back
+//! into the log.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -9,18 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most lines that wait. Tuned: a start with 64 peers writes about 400.
+/// Maximum number of waiting lines. Tuned: a start with 64 peers writes about 400.
 const MAX_LINES: usize = 1_024;
-/// Most bytes that wait.
+/// Maximum number of waiting bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
     bytes: usize,
-    /// Dropped since it was last said.
+    /// Number of lines dropped since the last notice about them.
     dropped: u64,
-    /// The writer is at work on lines that it has taken out.
+    /// True while the writer writes lines that it has taken out.
     is_writing: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Appends `text`, which ends its line itself, or drops it where there is no room.
+    /// Appends `text`, which contains its own line end, or drops it if the queue is full.
     pub fn push(&self, text: String) {
         let mut waiting = self.lock();
         if waiting.lines.len() >= MAX_LINES || waiting.bytes + text.len() > MAX_BYTES {
@@ -53,12 +54,12 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// Lines dropped so far.
+    /// Returns the number of lines dropped so far.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes out the next lines, and then how many were dropped behind them; waits for them where there are none.
+    /// Waits for lines and writes them, followed by the number of lines that were dropped behind them.
     pub fn write_next(&self, sink: &mut impl Write, head: impl Fn() -> String) {
         let mut waiting = self.lock();
         while waiting.is_empty() {
@@ -78,14 +79,14 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// A line that nobody can be told counts as dropped.
+    /// Writes a line; a line that cannot be written counts as dropped.
     fn write(&self, sink: &mut impl Write, line: &str) {
         if sink.write_all(line.as_bytes()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until all lines are written, `most` at most. Whether they are.
+    /// Waits at most `most` until all lines are written; returns true if they are.
     pub fn flush(&self, most: Duration) -> bool {
         let until = Instant::now() + most;
         let mut waiting = self.lock();
@@ -121,7 +122,7 @@ mod tests {
                 queue.write_next(&mut writer, || "now ".to_owned());
             }
         });
-        // A pipe holds 64 KiB; the queue, its writer and the pipe together hold less than this.
+        // A pipe holds 64 KiB. The queue, its writer and the pipe together hold fewer lines than this.
         let (count, began) = (20_000, Instant::now());
         for number in 0..count {
             lines.push(format!("{number} {}\n", "x".repeat(200)));

@@ -1,12 +1,15 @@
-//! The last answer, which serves for a second: a snapshot of the engine takes time from the packet loop, however often it is asked for.
+//! Cache of the last answer to a scrape, for one second.
+//!
+//! A snapshot of the engine takes time from the packet loop. The cache bounds this time, however often the metrics are
+//! scraped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an answer serves.
+/// Lifetime of an answer.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// It, and when it was asked for.
+/// The last answer, and when it was requested.
 pub struct Cache<T>(Mutex<Option<(Instant, Arc<T>)>>);
 
 impl<T> Default for Cache<T> {
@@ -16,7 +19,9 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// The last answer, or a new one where it is older than a second. Who comes while it is made waits for it.
+    /// Returns the last answer, or a new one if it is older than a second.
+    ///
+    /// Callers wait while another one makes the answer.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {

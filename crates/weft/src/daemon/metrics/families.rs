@@ -1,8 +1,11 @@
-//! What is told of the node, its peers, paths, links and VPNs, in Prometheus's words: seconds and bytes, counters in `_total`.
+//! The metrics of the node, its peers, paths, links and VPNs.
+//!
+//! They follow Prometheus's conventions: seconds and bytes, and counters in `_total`.
 
 use super::text::{Exposition, Family, Kind, Labels};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
 
+/// States of a path, as values of the label `state`.
 const STATES: [&str; 5] = ["opening", "good", "degraded", "suspect", "down"];
 
 const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
@@ -29,6 +32,7 @@ fn number(value: u64) -> Option<f64> {
     Some(value as f64)
 }
 
+/// Metrics of the node, without labels.
 const NODE: &[Family<Status>] = &[
     gauge("weft_uptime_seconds", "Time since the start.", |n| number(n.uptime_s)),
     gauge("weft_inner_mtu_bytes", "Largest packet inside the tunnel.", |n| number(n.inner_mtu.into())),
@@ -93,6 +97,7 @@ const NODE: &[Family<Status>] = &[
     counter("weft_long_turns_total", "Turns of the packet loop that took more than 50 ms.", |n| number(n.long_turns)),
 ];
 
+/// Metrics of each peer.
 const PEER: &[Family<Peer>] = &[
     gauge("weft_peer_up", "Whether there is a session.", |p| flag(p.established_s.is_some())),
     gauge("weft_peer_session_age_seconds", "Age of the session.", |p| number(p.established_s?)),
@@ -131,6 +136,7 @@ const PEER: &[Family<Peer>] = &[
     gauge("weft_peer_hold_seconds", "How long a hole is waited for.", |p| Some(seconds(p.hold_us))),
 ];
 
+/// Metrics of each path.
 const PATH: &[Family<Path>] = &[
     gauge("weft_path_in_bundle", "Whether bulk may use the path now.", |p| flag(p.in_bundle)),
     gauge("weft_path_rtt_seconds", "Smoothed round-trip time.", |p| Some(seconds(p.rtt_us?))),
@@ -159,6 +165,7 @@ const PATH: &[Family<Path>] = &[
     counter("weft_path_lost_datagrams_total", "Datagrams lost.", |p| number(p.lost_datagrams)),
 ];
 
+/// Metrics of each VPN.
 const VPN: &[Family<Vpn>] = &[
     gauge("weft_vpn_weight", "Its weight beside other VPNs.", |v| number(v.weight.into())),
     gauge("weft_vpn_promised_bytes_per_second", "The rate it is promised.", |v| {
@@ -177,6 +184,7 @@ const VPN: &[Family<Vpn>] = &[
     }),
 ];
 
+/// Metrics of each member of a VPN.
 const MEMBER: &[Family<VpnMember>] = &[
     gauge("weft_vpn_open", "Whether packets can be sent to the member now.", |m| flag(m.open)),
     gauge("weft_vpn_queue_packets", "Packets that wait in the VPN's queue.", |m| number(m.queue_packets as u64)),
@@ -188,6 +196,7 @@ const MEMBER: &[Family<VpnMember>] = &[
     counter("weft_vpn_queue_marked_packets_total", "Packets the AQM marked.", |m| number(m.marked)),
 ];
 
+/// Metrics of each loop.
 const LOOP: &[Family<VpnLoop>] = &[
     gauge("weft_vpn_loop_rate_bytes_per_second", "What the loop may send.", |l| Some(bytes_per_second(l.rate_bps))),
     gauge("weft_vpn_loop_window_bytes", "Its window, or what its rate sends in a round trip.", |l| {
@@ -207,7 +216,7 @@ const LOOP: &[Family<VpnLoop>] = &[
     gauge("weft_vpn_loop_accumulation_bytes", "Bytes in queues on the way.", |l| number(l.accumulation_bytes)),
 ];
 
-/// Everything there is to tell.
+/// Returns all metrics as text.
 pub fn write(status: &Status) -> String {
     let mut out = Exposition::default();
     let version = vec![("version", status.version.as_str())];
@@ -332,7 +341,7 @@ mod tests {
             unused_links: Vec::new(),
             links: Vec::new(),
             peers: Vec::new(),
-            // A VPN may be called as the default one is.
+            // A VPN may have the name that stands for the default VPN.
             vpns: vec![vpn(0, "default", Vec::new()), vpn(7, "default", vec![member])],
             signal: None,
             tcp_er: None,

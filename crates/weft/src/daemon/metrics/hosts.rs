@@ -1,46 +1,51 @@
-//! By which names the metrics may be asked for.
+//! Check of the `Host` header, against DNS rebinding.
 //!
-//! A browser sends a page's requests wherever the page's name leads, so a name of somebody else that is made to lead to loopback would
-//! let that page read the metrics (DNS rebinding). Such a request still carries the page's name in `Host`.
+//! A browser sends a page's requests to any address to which the page's name resolves. A foreign name that resolves to
+//! loopback would let its page read the metrics. Such a request still carries the page's name in `Host`, so this module
+//! refuses it.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Names of the endpoint.
+/// Host names under which the endpoint answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hosts {
-    /// A Unix socket: no page reaches it.
+    /// All names, for a Unix socket, which no page can reach.
     Any,
-    /// Loopback's names and addresses, and this one.
+    /// Names and addresses of loopback, and this address.
     Loopback(SocketAddr),
 }
 
 impl Hosts {
-    /// Whether a request with this head may be answered.
+    /// Checks if a request with this head may be answered.
     ///
     /// # Errors
-    /// The status that refuses it.
+    /// Returns the HTTP status that refuses it.
     pub fn check(self, head: &[u8], version: &str) -> Result<(), &'static str> {
         let Hosts::Loopback(own) = self else { return Ok(()) };
         let mut hosts = head.split(|byte| *byte == b'\n').skip(1).filter_map(host);
         match (hosts.next(), hosts.next()) {
-            // No browser leaves it out, and HTTP/1.0 did not know it.
+            // Every browser sends the header, and HTTP/1.0 did not have it.
             (None, _) if version == "HTTP/1.0" => Ok(()),
             (Some(Some(host)), None) if is_own(host, own) => Ok(()),
             (Some(Some(_)), None) => Err("421 Misdirected Request"),
-            // RFC 9112 section 3.2: none, several and those that are no host.
+            // RFC 9112 section 3.2: a request without `Host`, with several, or with an invalid one.
             _ => Err("400 Bad Request"),
         }
     }
 }
 
-/// The value where a line is a `Host` header; within it `None` for what is no text.
+/// Returns the value if the line is a `Host` header.
+///
+/// The inner `None` stands for a value that is not UTF-8.
 fn host(line: &[u8]) -> Option<Option<&str>> {
     let colon = line.iter().position(|byte| *byte == b':')?;
     let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?);
     name.eq_ignore_ascii_case(b"host").then(|| str::from_utf8(value).ok().map(str::trim))
 }
 
-/// Whether a `Host` names loopback or the address listened at. Its port may be that of a tunnel to it.
+/// Returns true if a `Host` names loopback or the listening address.
+///
+/// Any port is allowed, since a tunnel may change it.
 fn is_own(host: &str, own: SocketAddr) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, rest)) => (name, rest.strip_prefix(':').or(rest.is_empty().then_some("0"))),
@@ -51,7 +56,7 @@ fn is_own(host: &str, own: SocketAddr) -> bool {
     }
     match name.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback() || address == own.ip(),
-        // RFC 6761 section 6.3: these names lead to loopback everywhere.
+        // RFC 6761 section 6.3: these names resolve to loopback everywhere.
         Err(_) => {
             let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
             name == "localhost" || name.ends_with(".localhost")

@@ -1,4 +1,6 @@
-//! As much of HTTP/1.1 (RFC 9112) as a scrape needs: one request a connection, bounded in bytes and in time.
+//! The subset of HTTP/1.1 (RFC 9112) that a scrape needs.
+//!
+//! A connection carries one request, which is bounded in bytes and in time.
 
 use super::hosts::Hosts;
 use super::text::CONTENT_TYPE;
@@ -8,14 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest request with all its headers, in bytes.
+/// Maximum length of a request with all its headers, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
-/// How long a request may take to come, and an answer to be taken.
+/// Maximum time for a whole exchange, from the connection to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection.
 pub trait Stream: Read + Write + Send {
-    /// How long a read or write may take from now on.
+    /// Sets the maximum time of each following read or write.
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 }
 
@@ -31,25 +33,25 @@ impl Stream for UnixStream {
     }
 }
 
-/// What a request for the metrics is answered with.
+/// Answer to a request for the metrics.
 pub enum Answer {
-    /// The metrics.
+    /// The metrics as text.
     Metrics(String),
-    /// There are none now, and why.
+    /// The reason why there are no metrics at present.
     Unavailable(String),
 }
 
-/// What was asked for.
+/// The parsed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Metrics { with_body: bool },
     Refused(&'static str),
 }
 
-/// Reads a request and answers it; `hosts` are the names by which it may be asked.
+/// Reads a request and answers it; `hosts` are the host names under which the endpoint answers.
 ///
 /// # Errors
-/// When the client is too slow, or gone.
+/// Returns an error if the client is too slow, or has disconnected.
 pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<Answer>) -> io::Result<()> {
     let mut deadline = Deadline(Instant::now() + PATIENCE);
     let asked = match read_head(&mut stream, &deadline)? {
@@ -86,14 +88,14 @@ pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() ->
 struct Deadline(Instant);
 
 impl Deadline {
-    /// The next read or write takes no longer than what is left.
+    /// Limits the next read or write to the time that is left.
     fn apply(&self, stream: &impl Stream) -> io::Result<()> {
         let left = self.0.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { stream.set_timeout(left) }
     }
 }
 
-/// Everything up to the empty line; `None` for too much of it.
+/// Reads up to the empty line; returns `None` if the head is too long.
 fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -109,7 +111,7 @@ fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option
     Ok(Some(head))
 }
 
-/// The request line, and whom it is for; other headers change nothing.
+/// Parses the request line and checks the `Host` header; other headers have no effect.
 fn parse(head: &[u8], hosts: Hosts) -> Asked {
     let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
     let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// What comes back when `request` is sent and the sending side stays open.
+    /// Returns the answer to `request` while the client keeps its sending side open.
     fn ask(request: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         let answer =

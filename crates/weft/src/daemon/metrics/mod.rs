@@ -1,5 +1,7 @@
-//! Metrics for Prometheus, on threads of their own: what `weft status` and `weft vpns` show, in its text format, over HTTP on a Unix
-//! socket or the loopback interface. Off unless the configuration has `[metrics]`.
+//! Metrics for Prometheus: the data of `weft status` and `weft vpns` in its text format.
+//!
+//! They are served over HTTP on a Unix socket or the loopback interface, by threads of their own. They are off unless
+//! the configuration has `[metrics]`.
 
 mod cache;
 mod families;
@@ -19,19 +21,19 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// Clients served at once; one more is turned away.
+/// Maximum number of clients at the same time; a further one is disconnected.
 const MAX_CLIENTS: usize = 4;
 
-/// Listens for as long as the process runs; a socket's file goes away with it.
+/// The listening endpoint; dropping it removes the file of a Unix socket.
 pub struct Server {
     _file: Option<SocketFile>,
 }
 
 impl Server {
-    /// Listens at `address` and asks the datapath through `tasks`.
+    /// Listens at `address` and queries the packet loop through `tasks`.
     ///
     /// # Errors
-    /// Why that is not possible, for people.
+    /// Returns the reason why that fails, as text for a reader.
     pub fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> Result<Server, String> {
         let describe = |why: io::Error| match address {
             MetricsAddress::Loopback(address) => format!("metrics at {address}: {why}"),
@@ -54,7 +56,7 @@ fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Resu
             Ok(Server { _file: None })
         }
         MetricsAddress::Unix(path) => {
-            // The group may ask, where it may enter the directory.
+            // The socket's group may scrape if it may enter the directory.
             let (listener, file) = files::bind(path, 0o660)?;
             log.info(format_args!("metrics at unix:{}", path.display()));
             threads.spawn(name, move |pulse| {
@@ -80,7 +82,7 @@ fn serve<S: Stream + 'static>(
         (threads, "weft-scrape"),
         |stream| {
             let (tasks, cache) = (tasks.clone(), Arc::clone(&cache));
-            // A client that goes away in the middle is its own business.
+            // A client that disconnects during its request is no error of the node.
             Some(move || drop(http::exchange(stream, hosts, || cache.get(|| metrics(&tasks)))))
         },
     )

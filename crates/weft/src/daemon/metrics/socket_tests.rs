@@ -1,4 +1,4 @@
-//! The endpoint as clients meet it: TCP on loopback, and a datapath that counts how often it is asked.
+//! Tests of the endpoint over TCP on loopback, with a stand-in for the packet loop that counts queries.
 
 use super::*;
 use crate::daemon::control::Task;
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weft_io::wait::Waker;
 
-/// An endpoint, and how many snapshots were taken for it.
+/// Starts an endpoint; returns its address and the counter of snapshots.
 fn endpoint() -> (SocketAddr, Arc<AtomicU64>) {
     let (tasks, asked) = Sender::channel(Arc::new(Waker::new().unwrap()));
     let snapshots = Arc::new(AtomicU64::new(0));
@@ -40,10 +40,10 @@ fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All that comes back; empty for a client that is turned away.
+/// Returns all that the client receives; empty if the server disconnects it.
 fn answer(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
-    // A client that is turned away may see a reset.
+    // A client that is disconnected may see a reset.
     let _ = stream.read_to_end(&mut text);
     String::from_utf8(text).unwrap()
 }
@@ -54,7 +54,9 @@ fn ask(to: SocketAddr, request: &str) -> String {
     answer(stream)
 }
 
-/// A client that is let in and says nothing. It is turned away as long as one before it has not quite gone.
+/// Connects a client that sends nothing.
+///
+/// It tries again while the server has not yet noticed the end of an earlier client.
 fn silent(to: SocketAddr) -> TcpStream {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(2) {
@@ -73,7 +75,7 @@ fn scrape(to: SocketAddr) -> String {
     ask(to, "GET /metrics HTTP/1.1\r\nHost: localhost:9469\r\n\r\n")
 }
 
-/// The end of the request of a client that was turned away is not seen at once, so it asks again.
+/// Scrapes until an answer arrives: the server may not yet have noticed the end of an earlier client.
 fn scrape_patiently(to: SocketAddr) -> String {
     let until = Instant::now() + Duration::from_secs(5);
     loop {
@@ -133,7 +135,7 @@ fn a_request_without_end_and_clients_beyond_the_fourth_are_turned_away() {
     let silent: Vec<_> = (0..MAX_CLIENTS).map(|_| silent(at)).collect();
     assert_eq!(scrape(at), "", "there is no fifth");
     assert!(began.elapsed() < Duration::from_secs(2), "it is turned away at once");
-    // Silent ones have five seconds all in all.
+    // A silent client has five seconds in all.
     for stream in silent {
         assert_eq!(answer(stream), "");
     }

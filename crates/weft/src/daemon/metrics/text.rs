@@ -3,19 +3,19 @@
 use crate::escape;
 use std::fmt::Write as _;
 
-/// What HTTP says it is.
+/// Value of the HTTP header `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What kind of number a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// It only grows; its name ends in `_total`.
+    /// A value that only grows; its name ends in `_total`.
     Counter,
-    /// It comes and goes.
+    /// A value that rises and falls.
     Gauge,
 }
 
-/// A metric of things `T`: its name, what it says, and its value where there is one.
+/// A metric of things of type `T`: its name, its help text, and its value, which may be absent.
 pub struct Family<T: ?Sized> {
     pub kind: Kind,
     pub name: &'static str,
@@ -26,19 +26,19 @@ pub struct Family<T: ?Sized> {
 /// Labels of a sample.
 pub type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Collects families.
+/// Text of several families.
 #[derive(Default)]
 pub struct Exposition {
     text: String,
 }
 
 impl Exposition {
-    /// The text so far.
+    /// Returns the text of all families.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// Adds one family after another, each with a sample for each of the things that has a value.
+    /// Adds the families in order, each with a sample for every thing that has a value.
     pub fn add<'a, T: ?Sized + 'a>(
         &mut self,
         families: &[Family<T>],
@@ -50,7 +50,7 @@ impl Exposition {
         }
     }
 
-    /// Adds a family; none without samples.
+    /// Adds a family; a family without samples is left out.
     pub fn family<'a>(&mut self, kind: Kind, name: &str, help: &str, samples: impl Iterator<Item = (Labels<'a>, f64)>) {
         let word = if kind == Kind::Counter { "counter" } else { "gauge" };
         for (at, (labels, value)) in samples.enumerate() {
@@ -68,7 +68,9 @@ impl Exposition {
     }
 }
 
-/// What acts on a terminal is written out, and what would end a label or a line has the escape that Prometheus reads.
+/// Escapes the value of a label.
+///
+/// It escapes characters that act on a terminal, and, as Prometheus reads it, those that would end a label or a line.
 fn escaped(value: &str) -> String {
     let line = |line: &str| escape::line(line).replace('\\', "\\\\").replace('"', "\\\"");
     value.split('\n').map(line).collect::<Vec<_>>().join("\\n")
@@ -93,7 +95,7 @@ mod tests {
         );
     }
 
-    /// The value of a label as a reader of the format takes it; `None` where the format does not hold.
+    /// Returns the value of a label as a reader of the format parses it; `None` if the line is malformed.
     fn read_label(line: &str) -> Option<String> {
         let mut rest = line.strip_prefix("weft_x{peer=\"")?.chars();
         let mut value = String::new();

@@ -1,26 +1,26 @@
-//! What clients of the control socket ask of the node.
+//! Answers to requests from the control socket.
 
 use super::*;
 
 impl Node {
-    /// Does what was asked.
+    /// Executes a task.
     pub fn on_task(&mut self, task: Task) {
         match task {
             Task::Stop => self.stop("signal"),
             Task::Reload => {
-                // Told in the log.
+                // The log has the result.
                 let _ = self.reload();
             }
             Task::Answer(request, reply) => {
                 if let Some(response) = self.answer(request, &reply) {
-                    // A client that has gone away needs no answer.
+                    // A client that has disconnected needs no answer.
                     let _ = reply.try_send(response);
                 }
             }
         }
     }
 
-    /// The answer, unless it comes later.
+    /// Executes a request; returns the response unless it follows later.
     fn answer(&mut self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
         Some(match request {
             Request::Status => Response::Status(Box::new(self.status())),
@@ -100,7 +100,7 @@ impl Node {
         })
     }
 
-    /// Weights are set; some schedules do not look at them.
+    /// Returns the response to new weights, with a note if a schedule ignores weights.
     fn weights_set(&self) -> Response {
         let snapshot = self.engine.snapshot(self.clock.now());
         let heedless = snapshot.peers.iter().filter(|peer| !peer.schedule.uses_weights());
@@ -150,13 +150,13 @@ impl Node {
         Ok(())
     }
 
-    /// What has no room now has it at the next upkeep.
+    /// Passes the peers to forget to the state thread; if its queue is full, the next upkeep tries again.
     pub(super) fn forget_stamps(&mut self) {
         let keeper = &self.keeper;
         self.forgotten.retain(|key| !keeper.forget(*key));
     }
 
-    /// Of a peer that has gone too, while its paths are remembered.
+    /// Returns the history of a peer, even of one that is gone while its paths are still stored.
     fn history(&self, peer: &str) -> Response {
         let paths = self.histories.of(peer);
         if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {

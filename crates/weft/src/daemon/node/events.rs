@@ -1,9 +1,9 @@
-//! What the engine tells the node.
+//! Processing of the engine's events: logs, routes, and stored state.
 
 use super::*;
 
 impl Node {
-    /// Takes in what the engine tells.
+    /// Processes an event of the engine.
     pub fn on_event(&mut self, event: Event) {
         match event {
             Event::Established { peer, fresh } => {
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Logs a line about a peer, unless there were too many lately: false then.
+    /// Logs a line about a peer; returns false if the peer had too many lines lately.
     fn tell_of(&mut self, peer: PeerId, what: std::fmt::Arguments<'_>) -> bool {
         let Some(omitted) = self.allowances.take(self.clock.now(), peer) else { return false };
         let name = self.peer_name(peer);
@@ -92,7 +92,9 @@ impl Node {
         true
     }
 
-    /// The engine's numbers outlive a reload, the configuration's order does not.
+    /// Returns the name of a peer.
+    ///
+    /// The engine's peer ids survive a reload, the order in the configuration does not.
     fn peer_name(&self, peer: PeerId) -> String {
         self.engine.peer_name(peer).unwrap_or_default().to_owned()
     }

@@ -1,4 +1,4 @@
-//! The links as the node follows them: what is wanted of them, and what the engine and the log hear.
+//! The node's side of link changes: which links are wanted, and messages to the engine and the log.
 
 use super::*;
 use crate::daemon::links::{Demand, Leave};
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weft_engine::{LinkEvent, Transmit};
 
 impl Wanted {
-    /// What a configuration asks for.
+    /// Returns the links that a configuration wants.
     pub fn of(config: &Config) -> Wanted {
         let configured = config.link.iter().filter(|link| link.up).map(|link| link.name.value.clone());
         Wanted { choice: config.links.clone(), configured: configured.collect() }
@@ -14,19 +14,19 @@ impl Wanted {
 }
 
 impl Node {
-    /// Whether and how a datagram leaves.
+    /// Decides if and with which source address a datagram leaves.
     pub fn leave(&mut self, transmit: &Transmit) -> Leave {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);
         if leave == (Leave::Never { is_new: true }) {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
             self.log.debug(format_args!("nothing is sent to {to} by {link}: no route"));
-            // It may be an address that the engine has learnt since.
+            // The engine may have learnt this address after the last check of the links.
             self.link_news.want();
         }
         leave
     }
 
-    /// The addresses at which peers are called, and whether others call.
+    /// Returns the addresses that the node calls, and whether unknown addresses call it.
     fn demand(&self) -> Demand {
         let contacts = self.config.network.iter().flat_map(|of| &of.contacts).map(|at| at.value.1.ip());
         let endpoints = self.engine.endpoints().chain(contacts).collect();
@@ -35,14 +35,16 @@ impl Node {
         Demand { endpoints, is_called: self.config.node.listen.is_some() && has_unknown }
     }
 
-    /// Looks at all links by what is wanted now and where routes lead; what could not be used is given back.
+    /// Checks all links against the present demand and routes.
+    ///
+    /// Returns messages about links that could not be used.
     pub(super) fn look_at_links(&mut self) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.look_again(self.demand(), &mut changes);
         self.on_link_changes(changes)
     }
 
-    /// The same if something has changed, and not too often while much does.
+    /// Checks the links if something has changed, but not too often while many changes follow each other.
     pub(super) fn look_at_links_again(&mut self) -> Vec<String> {
         let now = self.clock.now();
         if !self.link_news.take(now) {
@@ -54,7 +56,7 @@ impl Node {
         failures
     }
 
-    /// Logs what the configuration names and is not in use, when that is news.
+    /// Logs configured links that are not in use, once for each change.
     fn say_unused(&mut self) {
         let unused = self.links.unused();
         for link in unused.iter().filter(|link| !self.unused_links.contains(link)) {

@@ -1,8 +1,9 @@
-//! The threads of the process: the one way to start them, their heartbeats, and what happens when one dies.
+//! The threads of the process: their start, their heartbeats, and the reaction to a dead one.
 //!
-//! A thread that panics, ends with a reason or stays at the same work too long ends the process with a message that names it: a node with a
-//! part missing serves nobody, and its supervisor starts it again. The packet loop hears of it first and clears up. Where it cannot, the
-//! process ends without it. Threads that serve one client each only end their client's connection.
+//! A thread that panics, ends with a reason or takes too long for one piece of work ends the process with a message
+//! that names the thread. A node with a missing part serves nobody, and its supervisor starts it again. The packet loop
+//! is notified first and cleans up. If it does not, the process ends without it. Threads that serve one client only end
+//! that client's connection.
 
 mod pulse;
 
@@ -18,29 +19,34 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often heartbeats are looked at.
+/// Interval of heartbeat checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A thread beside the packet loop may be at one piece of work for so long. They take milliseconds.
+/// Maximum duration of one piece of work in a thread other than the packet loop.
+///
+/// Such work takes milliseconds.
 pub const LONGEST_WORK: Duration = Duration::from_secs(3);
-/// How long the packet loop has to clear up once a thread died.
+/// Maximum time for the packet loop to clean up after a thread died.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
-/// How long the log may take with the last lines.
+/// Maximum time for the log to write its last lines.
 const LAST_LINES: Duration = Duration::from_millis(500);
-/// Heartbeats that were not looked at for so long prove nothing.
+/// Age in milliseconds after which a heartbeat check no longer proves that the threads are well.
 const STALE_MS: u64 = 3_000;
 
-/// A thread that is looked at.
+/// A watched thread.
 struct Watched {
     name: String,
     pulse: Pulse,
     longest: Duration,
-    /// Its last beat, and how often it was the same.
+    /// Value of the last heartbeat.
     seen: Option<u64>,
+    /// Number of consecutive checks with this value.
     looks: u32,
 }
 
 impl Watched {
-    /// Whether it hangs. Looks are counted, not time: a process that was stopped as a whole has hung nowhere.
+    /// Returns true if the thread hangs.
+    ///
+    /// Checks are counted, not time: a process that was stopped as a whole has no hung thread.
     fn hangs(&mut self) -> bool {
         let working = self.pulse.working();
         self.looks = if working.is_some() && working == self.seen { self.looks + 1 } else { 0 };
@@ -52,22 +58,24 @@ impl Watched {
 struct Shared {
     log: Log,
     began: Instant,
-    /// When heartbeats were last looked at, in milliseconds since `began`.
+    /// Time of the last heartbeat check, in milliseconds since `began`.
     looked_ms: AtomicU64,
     watched: Mutex<Vec<Watched>>,
     fault: OnceLock<String>,
     on_fault: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Starts threads and looks after them.
+/// Starts threads and watches them.
 #[derive(Clone)]
 pub struct Threads(Arc<Shared>);
 
 impl Threads {
-    /// Starts the log's writer, and looks after threads from now on. `on_fault` is called when one died; the process ends soon after.
+    /// Starts the log's writer and the watch.
+    ///
+    /// A thread's death calls `on_fault`; the process ends soon after.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// Returns an error if no thread can be started.
     pub fn start(log: Log, on_fault: impl Fn() + Send + Sync + 'static) -> io::Result<Threads> {
         let threads = Threads(Arc::new(Shared {
             log,
@@ -80,7 +88,7 @@ impl Threads {
         let mut write = log.writer()?;
         threads.spawn("weft-log", move |pulse| {
             loop {
-                // Standard error may take as long as it likes.
+                // A write to standard error may take any time.
                 pulse.resting(&mut write);
             }
         })?;
@@ -94,10 +102,12 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Starts a thread that lives until it is told to end. Its reason to end otherwise, a panic or a heartbeat that stops end the process.
+    /// Starts a thread that lives until it is told to end.
+    ///
+    /// A panic, a reason to end, or a stopped heartbeat ends the process.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// Returns an error if no thread can be started.
     pub fn spawn(
         &self,
         name: &str,
@@ -121,7 +131,7 @@ impl Threads {
     /// Starts a thread that serves one client. A panic ends that client's connection and is logged.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// Returns an error if no thread can be started.
     pub fn serve(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (log, owned) = (self.0.log, name.to_owned());
         let run = move || {
@@ -132,12 +142,12 @@ impl Threads {
         thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
     }
 
-    /// Where they say what happens.
+    /// Returns the log of the process.
     pub fn log(&self) -> Log {
         self.0.log
     }
 
-    /// The heartbeat of the calling thread, which is looked at from now on.
+    /// Returns a heartbeat for the calling thread, which is watched from now on.
     pub fn watch(&self, name: &str, longest: Duration) -> Pulse {
         let pulse = Pulse::new();
         let watched = Watched { name: name.to_owned(), pulse: pulse.clone(), longest, seen: None, looks: 0 };
@@ -145,12 +155,12 @@ impl Threads {
         pulse
     }
 
-    /// What thread died and why, if one did.
+    /// Returns a message that names the dead thread and the reason, if a thread has died.
     pub fn fault(&self) -> Option<&str> {
         self.0.fault.get().map(String::as_str)
     }
 
-    /// Whether all hearts beat, and somebody looks at them.
+    /// Returns true if all threads are well and were checked recently.
     pub fn are_well(&self) -> bool {
         let age_ms = self.age_ms().saturating_sub(self.0.looked_ms.load(Ordering::Relaxed));
         age_ms < STALE_MS && self.fault().is_none()
@@ -174,10 +184,10 @@ impl Threads {
         lock(&self.0.watched).retain(|watched| !watched.pulse.is_same(pulse));
     }
 
-    /// Says why, lets the packet loop clear up, and ends the process where that does not.
+    /// Logs the reason, lets the packet loop clean up, and ends the process if that has not ended it.
     fn die(&self, why: String) {
         self.0.log.error(format_args!("{why}; the process ends"));
-        // The first one is the cause.
+        // The first death is the cause of later ones, so it stays.
         let _ = self.0.fault.set(why);
         (self.0.on_fault)();
         thread::sleep(LAST_WORDS);
@@ -190,7 +200,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has panics said in the log: standard error may hold up the thread that panics.
+/// Makes panics write to the log, because standard error could block the panicking thread.
 pub fn say_panics(log: Log) {
     panic::set_hook(Box::new(move |info| {
         let (thread, place) = (thread::current(), info.location().map(ToString::to_string).unwrap_or_default());
@@ -203,7 +213,7 @@ pub fn say_panics(log: Log) {
     }));
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref().copied()).unwrap_or("no reason given")

@@ -3,24 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a thread says of itself: it works, or it waits for something outside.
+/// State of a thread: it works, or it waits for something outside.
 ///
-/// The number is odd while it works and rises with each beat. A thread that waits is well however long that takes.
+/// The number is odd while the thread works, and rises with each beat. A thread that waits is well, however long the
+/// wait takes.
 #[derive(Clone)]
 pub struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// Of a thread that works.
+    /// Creates the heartbeat of a thread that works.
     pub(super) fn new() -> Pulse {
         Pulse(Arc::new(AtomicU64::new(1)))
     }
 
-    /// It works and gets on.
+    /// Records progress of a working thread.
     pub fn beat(&self) {
         self.set(1);
     }
 
-    /// Waits: for the kernel, another process or another thread, as long as these like.
+    /// Marks the thread as waiting during `wait`.
+    ///
+    /// The wait may be for the kernel, another process or another thread, and may take any time.
     pub fn resting<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.set(0);
         let result = wait();
@@ -28,12 +31,12 @@ impl Pulse {
         result
     }
 
-    /// What tells one beat from another; none while it waits.
+    /// Returns the number of the last beat; `None` while the thread waits.
     pub(super) fn working(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|number| number % 2 == 1)
     }
 
-    /// Whether both are one thread's.
+    /// Returns true if both belong to one thread.
     pub(super) fn is_same(&self, other: &Pulse) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

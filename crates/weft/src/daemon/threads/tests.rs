@@ -3,16 +3,16 @@ use crate::daemon::log::Level;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Names the case to the process that a test starts.
+/// Environment variable that names the case to the process that a test starts.
 const CASE: &str = "WEFT_TEST_THREAD_CASE";
 
-/// Runs [`case`] in a process of its own: its status, what it said, and after which time.
+/// Runs [`case`] in a process of its own; returns its status, its output and its duration.
 fn run(name: &str) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "daemon::threads::tests::case", "--ignored", "--nocapture"])
         .env(CASE, name)
-        // A backtrace is written in pieces, between which another thread's words may come.
+        // A backtrace is written in pieces, and another thread's lines may come between them.
         .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::null())
         .output()
@@ -20,7 +20,7 @@ fn run(name: &str) -> (Option<i32>, String, Duration) {
     (child.status.code(), String::from_utf8_lossy(&child.stderr).into_owned(), began.elapsed())
 }
 
-/// What a process of these tests does: a thread goes wrong beside a main thread that does not notice, or clears up.
+/// Body of a test process: a thread fails beside a main thread that ignores the failure, or cleans up.
 #[test]
 #[ignore = "is run by the other tests, in a process of its own"]
 fn case() {
@@ -56,7 +56,7 @@ fn case() {
         }
         "watch" => {
             let watch = threads.clone();
-            // As if the thread that looks had hung: nobody may vouch for the others.
+            // Simulates a hung watch: nothing may then report that the threads are well.
             drop(lock(&watch.0.watched));
             let held = lock(&watch.0.watched);
             thread::sleep(Duration::from_millis(STALE_MS + 1_000));
@@ -64,7 +64,7 @@ fn case() {
             drop(held);
             std::process::exit(4);
         }
-        // Does not hear of it: the process must end without it.
+        // The main thread ignores the failure, so the process must end without it.
         "panic" | "reason" | "hang" => thread::sleep(Duration::from_secs(60)),
         _ => thread::sleep(LONGEST_WORK + Duration::from_millis(1_500)),
     }

@@ -1,4 +1,4 @@
-//! Probes by a link to an address: UDP, ping, packet sizes, and the first routers on the way.
+//! Probes of an address by a link: a UDP datagram, pings, packet sizes, and the nearest routers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,40 +6,41 @@ use std::time::{Duration, Instant};
 use weft_io::echo::Echo;
 use weft_io::udp::{Bounce, IcmpError, Outgoing, UdpConfig, UdpLink};
 
-/// How long to wait for an answer.
+/// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// IP bytes of the packets by which the longest that passes is found, longest first.
+/// Lengths of pings that find the longest packet that passes, in IP bytes, in descending order.
 const SIZES: [usize; 6] = [1500, 1400, 1280, 1000, 576, 300];
+/// Length of a short ping, in IP bytes.
 const SHORT: usize = 84;
-/// Routers looked for.
+/// Number of routers to look for.
 const HOPS: u8 = 4;
 
-/// What became of a ping.
+/// Result of a ping.
 pub enum Probe {
-    /// The answer came after this.
+    /// The host answered after this time.
     Answered(Duration),
-    /// None came.
+    /// No answer arrived.
     Silent,
-    /// It could not be sent.
+    /// The ping could not be sent.
     Failed(io::Error),
 }
 
-/// What was found by a link to an address.
+/// Results of all probes of an address by a link.
 pub struct Route {
     pub link: String,
     pub remote: SocketAddr,
     pub ping: Probe,
-    /// What came back of a UDP datagram.
+    /// Reaction to a UDP datagram, such as an ICMP error; `None` if there was none.
     pub bounce: Option<&'static str>,
-    /// The longest packet that was answered, of those that were tried; absent: none was.
+    /// Longest packet that was answered, in IP bytes; `None` if none was.
     pub largest: Option<usize>,
-    /// The longest that was tried.
+    /// Longest packet that was sent, in IP bytes.
     pub asked: usize,
-    /// Routers on the way, the nearest first, as far as they say.
+    /// Routers on the route, the nearest first, as far as they answer.
     pub hops: Vec<IpAddr>,
 }
 
-/// Probes all pairs at once.
+/// Probes all pairs in parallel.
 pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<Route> {
     std::thread::scope(|scope| {
         let probe = |(link, remote): &(String, SocketAddr)| {
@@ -69,7 +70,7 @@ fn ping(link: &str, to: IpAddr, size: usize) -> Probe {
     }
 }
 
-/// What comes back of a datagram that weft does not take for one of its own.
+/// Sends a datagram that weft ignores, and returns the ICMP error that it causes.
 fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
     let socket = UdpLink::bind(&UdpConfig { device: Some(link.to_owned()), ..UdpConfig::default() }).ok()?;
     socket.keep_bounces().ok()?;
