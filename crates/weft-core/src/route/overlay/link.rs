@@ -23,14 +23,20 @@ use crate::sense::Rtt;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
+/// Probability of a run of lost probes at or below which the link is suspect.
 const SUSPECT_BOUND: f64 = 1e-3;
+/// Minimum run of lost probes before the link is suspect.
 const LEAST_SUSPECT_RUN: u32 = 2;
+/// Probability of a run of lost probes at or below which the link is down.
 const DOWN_BOUND: f64 = 1e-12;
+/// Minimum run of lost probes before the link is down.
 const LEAST_DOWN_RUN: u32 = 3;
+/// Probability of a run of answers at or below which a degraded link is good again.
 const BACK_BOUND: f64 = 1e-4;
 /// Minimum number of answers in a row before a link is good again: "Return to the primary after 10 good beacons"
 /// (SPECS §6.3).
 const LEAST_BACK_RUN: u32 = 10;
+/// Loss above which the link is degraded.
 const DEGRADED_ABOVE: f64 = 0.1;
 /// Loss above which a link is in doubt. One lost probe among the last eighteen exceeds it.
 const DOUBT_ABOVE: f64 = 0.02;
@@ -38,11 +44,14 @@ const DOUBT_ABOVE: f64 = 0.02;
 const HOPE_AFTER: u32 = 5;
 /// Minimum loss assumed for a degraded link, so that its recovery does not take too long.
 const LEAST_DEGRADED_LOSS: f64 = 0.05;
+/// Time after which one fall of the link is forgotten.
 const FLAP_MEMORY: Duration = Duration::from_secs(600);
+/// Maximum number of times that falls double the run of answers needed for recovery.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// Time that a busy node may take to answer.
 const SLACK: Duration = Duration::from_millis(10);
+/// Time to wait for an echo before the first RTT sample.
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
 /// Time after which an unanswered probe is deleted, so that a later echo has no effect.
 const MEMORY: Duration = Duration::from_secs(2);
