@@ -14,7 +14,9 @@ const PACKET: u32 = 1_500;
 /// Interval between packets of 1500 bytes at 100 Mbit/s.
 const GAP: Duration = Duration::from_micros(120);
 
-/// Measures one packet of many loops in turn: credit, departure, arrival, and the resulting markers and reports.
+/// Measures one packet of many loops in turn, from credit to departure and arrival.
+///
+/// The measurement includes the resulting markers and reports.
 fn packet(c: &mut Criterion) {
     let rate = Rate::from_mbps(200);
     let accumulation = AccumulationConfig { initial: rate, cap: rate, ..AccumulationConfig::default() };

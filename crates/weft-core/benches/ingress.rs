@@ -1,4 +1,6 @@
-//! Measures the cost of the ingress per packet, for any number of VPNs: `cargo bench -p weft-core --bench ingress`.
+//! Measures the cost of the ingress per packet, for any number of VPNs.
+//!
+//! Run it with `cargo bench -p weft-core --bench ingress`.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -9,9 +9,12 @@ use alloc::vec::Vec;
 
 /// Size of a small buffer in bytes: one packet of a usual MTU, and space for headers.
 pub const SMALL_BYTES: usize = 2_048;
-/// Size of a large buffer in bytes: the largest super-packet or coalesced receive, and space for headers.
+/// Size of a large buffer in bytes: the largest super-packet, and space for headers.
+///
+/// It also holds the largest coalesced receive.
 pub const LARGE_BYTES: usize = 65_536 + 256;
 
+/// Bit of a [`BufId`] that marks a large buffer.
 const LARGE_BIT: u32 = 1 << 31;
 
 /// Fraction of each size that is reserved for reception: one eighth.

@@ -1,5 +1,6 @@
-//! A sender, three routers and a receiver over a network that loses, duplicates, delays and forges their signals (row
-//! B1).
+//! A sender, three routers and a receiver over a network with faults (row B1).
+//!
+//! The network loses, duplicates, delays and forges their signals.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -129,7 +130,9 @@ impl Net {
         }
     }
 
-    /// Forges a signal as an attacker off the path would, who knows the flow but neither its nonce nor the key.
+    /// Forges a signal as an attacker off the path would.
+    ///
+    /// The attacker knows the flow but neither its nonce nor the key.
     ///
     /// The tag is a guess.
     fn forge(&mut self, node: usize, ttl: u8, signal: &Signal) {
@@ -236,7 +239,9 @@ fn the_least_of_three_routers_is_granted_and_the_rest_released() {
     assert_eq!(net.booked(), [Rate::ZERO; 3]);
 }
 
-/// Without tags, an attacker that knows the flow can take over its booking by a request with another nonce.
+/// Without tags, an attacker that knows the flow can take over its booking.
+///
+/// It sends a request with another nonce.
 #[test]
 fn only_a_tag_keeps_a_request_of_somebody_else_from_taking_the_booking() {
     for key in [Some(KEY), None] {
@@ -292,8 +297,9 @@ fn without_an_answer_requests_become_ever_rarer() {
 }
 
 proptest! {
-    /// Under any loss, duplication, delay and forgery, the state is right once the network works again or the flow
-    /// ends.
+    /// The state is right once the network works again or the flow ends.
+    ///
+    /// This holds under any loss, duplication, delay and forgery of signals.
     ///
     /// Grants equal the least of the routers', and bookings equal the grants. No booking lasts forever.
     #[test]

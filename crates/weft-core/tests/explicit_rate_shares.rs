@@ -1,4 +1,6 @@
-//! Several flows over several routers, each with a controller and bookings, converge to max-min shares (row B1).
+//! Flows that ask several routers for rates converge to max-min shares (row B1).
+//!
+//! Each router has a controller and bookings.
 //!
 //! Their signals may be lost or forged. `fair::solve` computes the expected shares.
 #![allow(missing_docs)]
@@ -90,8 +92,9 @@ impl Net {
         self.senders.iter().map(|sender| sender.rate().unwrap_or_default().bps() as f64).collect()
     }
 
-    /// Plays one interval: the fluid flows, and each sender sends the due signal, which passes its routers and
-    /// returns.
+    /// Plays one interval.
+    ///
+    /// The fluid flows, and each sender sends the due signal, which passes its routers and returns.
     fn step(&mut self) {
         self.now += INTERVAL;
         let rates = self.rates();

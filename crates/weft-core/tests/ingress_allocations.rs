@@ -44,7 +44,9 @@ static ALLOCATOR: Counting = Counting;
 
 const VPNS: usize = 60;
 
-/// VPNs of every law and discipline send more than a path of 100 Mbit/s with a buffer of 50 packets carries.
+/// Plays VPNs of every law and discipline over a path of 100 Mbit/s with a buffer of 50 packets.
+///
+/// They send more than the path carries.
 fn run(ingress: &mut Ingress<u64>, egresses: &mut [LoopEgress], from: u64, packets: u64) {
     for n in from..from + packets {
         let now = Instant::ZERO + Duration::from_micros(100) * n as u32;

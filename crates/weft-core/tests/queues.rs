@@ -1,4 +1,6 @@
-//! Properties of every queue discipline: each unit leaves once, by `pop` or by a drop, and the counters match.
+//! Properties of every queue discipline.
+//!
+//! Each unit leaves once, by `pop` or by a drop, and the counters match.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;

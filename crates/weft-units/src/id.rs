@@ -15,7 +15,9 @@ macro_rules! id {
 }
 
 id! {
-    /// A local interface on which a node can send: the kernel's interface index, or the simulator's link number.
+    /// A local interface on which a node can send.
+    ///
+    /// The number is the kernel's interface index, or the simulator's link number.
     LinkId(u32)
 }
 id! {

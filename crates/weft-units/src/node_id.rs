@@ -2,7 +2,9 @@ use crate::Rng;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// A node's place on the overlay's ring of 2^160: the first 160 bits of the SHA-256 of its static public key.
+/// A node's place on the overlay's ring of 2^160.
+///
+/// It is the first 160 bits of the SHA-256 of the node's static public key.
 ///
 /// It also serves as a routing key. The root of a key is the node nearest to it. Identifiers are ordered as numbers.
 /// A digit has four bits, and the first digit is the most significant.
@@ -64,7 +66,9 @@ impl NodeId {
         bits as usize / 4
     }
 
-    /// Returns the range of identifiers that begin with the first `row` digits of this one and then `column`.
+    /// Returns a cell of this node's prefix table as a range of identifiers.
+    ///
+    /// The identifiers begin with the first `row` digits of this one and then `column`.
     ///
     /// A row beyond the last counts as the last.
     pub fn cell(&self, row: usize, column: u8) -> RangeInclusive<NodeId> {

@@ -109,6 +109,7 @@ pub const fn is(_fault: Fault) -> bool {
 }
 
 #[cfg(feature = "planted")]
+/// The planted fault, or `u8::MAX` for none.
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
 
 /// True if `fault` is planted.

@@ -3,6 +3,7 @@
 pub struct FlowSeq(u32);
 
 impl FlowSeq {
+    /// Mask of the 24 valid bits.
     const MASK: u32 = 0x00ff_ffff;
 
     /// Returns the sequence number with the low 24 bits of `value`.

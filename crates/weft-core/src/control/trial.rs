@@ -5,10 +5,13 @@ use weft_units::{Duration, Instant};
 ///
 /// Tuned: the step must exceed the effect of jitter on the interval of a round trip.
 pub const FASTER: f64 = 1.5;
-/// Number of round trips after which a persistent queue is put on trial. The control loop had the time to drain it.
+/// Number of round trips after which a persistent queue is put on trial.
+///
+/// By then the control loop had the time to drain it.
 const ODD_ROUND_TRIPS: u32 = 8;
-/// First and last wait after a trial that found the path full, in lengths of that trial. Each further such trial
-/// doubles the wait.
+/// First and last wait after a trial that found the path full, in trial lengths.
+///
+/// Each further such trial doubles the wait.
 const WAIT: [u32; 2] = [4, 64];
 /// Ratio of arriving to sent rate above which a trial may prove free capacity.
 ///
@@ -214,8 +217,9 @@ mod tests {
         }
     }
 
-    /// A queue that is always full delays all packets alike, so the packets that it accepts arrive at the rate at
-    /// which they were sent.
+    /// A path that drops the excess is full, although the packets arrive as fast as they were sent.
+    ///
+    /// A queue that is always full delays all packets alike, so the accepted ones keep their spacing.
     ///
     /// A policer has the same effect.
     #[test]

@@ -315,8 +315,9 @@ mod tests {
         this.window / f64::from(PACKET)
     }
 
-    /// Plays a round trip of 10 ms: sends all that the window allows, loses the first `lose` packets, answers every
-    /// marker.
+    /// Plays a round trip of 10 ms and returns the number of packets sent.
+    ///
+    /// It sends all that the window allows, loses the first `lose` packets, and answers every marker.
     fn round(this: &mut AimdWindow, egress: &mut LoopEgress, at: u64, lose: u32) -> u32 {
         let (mut sent, mut reports) = (0, alloc::vec::Vec::new());
         while this.credit(PACKET) == Credit::Now && sent < 1_000 {

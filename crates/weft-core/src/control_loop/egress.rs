@@ -29,7 +29,7 @@ impl LoopEgress {
         self.ce_packets = self.ce_packets.wrapping_add(u32::from(ce));
     }
 
-    /// Answers a marker. Returns `None` if a newer marker arrived before, because the answer would be outdated.
+    /// Answers a marker. Returns `None` if a newer marker arrived before.
     ///
     /// Call this after the packet that carried the marker was counted. The caller adds the time until the report
     /// leaves to [`Report::held_us`].

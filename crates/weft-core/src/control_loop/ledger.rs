@@ -11,7 +11,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Gain of the moving average of the delivered rate. It averages over about four rounds.
 const RATE_GAIN: f64 = 0.25;
 
-/// The ingress's accounts of one loop: the packets sent, those that are settled, and the result of each report.
+/// The ingress's accounts of one loop: packets sent, packets settled, and reports.
 ///
 /// All counts are cumulative. A report that arrives thus replaces all lost ones, and a marker settles everything sent
 /// before it. *sent = received + lost + in flight* always holds.
@@ -190,7 +190,9 @@ impl Ledger {
         self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
-    /// Returns the time at which to send a marker by itself: data is in flight, and no report arrived for a time-out.
+    /// Returns the time at which to send a marker by itself.
+    ///
+    /// That is the case if data is in flight and no report arrived for a time-out.
     ///
     /// With `patience`, the time-out starts at the last marker if that is later, and `patience` is added.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
@@ -223,7 +225,9 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Sends `n` packets of 1,000 bytes, of which the egress receives all but `lose`, and a marker on the last.
+    /// Sends `n` packets of 1,000 bytes with a marker on the last.
+    ///
+    /// The egress receives all but `lose` of them.
     fn send(ledger: &mut Ledger, egress: &mut LoopEgress, at: Instant, n: u32, lose: u32) -> Option<Report> {
         for i in 0..n {
             ledger.on_sent(at, 1_000);

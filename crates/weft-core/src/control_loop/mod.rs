@@ -93,7 +93,9 @@ impl Losses {
     }
 }
 
-/// Maximum time for which a marker that is not pressing, and its report, may wait for other frames before it leaves.
+/// Maximum time for which a marker that is not pressing waits for other frames.
+///
+/// Its report may wait as long.
 pub const LEISURE: Duration = Duration::from_millis(10);
 
 /// State of a loop, for the fair-share controller and for display.

@@ -2,9 +2,12 @@ use weft_units::{Duration, Instant};
 
 /// Length of a bucket. The minimum is taken over the last one to two buckets.
 const BUCKET: Duration = Duration::from_secs(10);
+/// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
 
-/// Smoothed RTT and its variation (RFC 6298 §2), and the minimum of the last 10 to 20 seconds, in a few bytes.
+/// Smoothed RTT and its variation (RFC 6298 §2), and the minimum of the last 10 to 20 seconds.
+///
+/// All values fit into a few bytes, because each loop has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_us: u32,
@@ -17,6 +20,7 @@ pub(super) struct RoundTrip {
 impl RoundTrip {
     /// RTT that is assumed before the first sample.
     pub const INITIAL: Duration = Duration::from_millis(100);
+    /// Minimum time-out.
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {

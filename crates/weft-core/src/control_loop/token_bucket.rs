@@ -66,8 +66,9 @@ mod tests {
         assert_eq!(bucket.ready_at(at(9), 1_000, rate), at(12), "a debt is paid first");
     }
 
-    /// Returns the fraction of 40 Mbit/s that leaves within a second if each packet of 1000 bytes is released
-    /// `late_us` late.
+    /// Returns the fraction of 40 Mbit/s that leaves within a second.
+    ///
+    /// Each packet of 1000 bytes is released `late_us` late.
     fn sent_when_woken_late(late: Duration, late_us: u64) -> f64 {
         let (mut bucket, rate, mut now, mut sent) = (TokenBucket::new(1_000, late), 40e6, Instant::ZERO, 0);
         while now < Instant::from_millis(1_000) {

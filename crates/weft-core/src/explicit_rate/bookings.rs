@@ -56,7 +56,9 @@ impl<K: Hash + Eq> Bookings<K> {
         Bookings { reservable_bps: reservable.bps(), most, flows, booked_bps: [0; LEVELS] }
     }
 
-    /// Changes the rate that may be guaranteed in total. Existing bookings stay until their flow asks again.
+    /// Changes the total rate that may be guaranteed.
+    ///
+    /// Existing bookings stay until their flow asks again.
     pub fn set_reservable(&mut self, reservable: Rate) {
         self.reservable_bps = reservable.bps();
     }

@@ -1,4 +1,6 @@
-//! Sender and receiver of explicit-rate signals: REQUEST, RESPONSE, CONFIRM, then UPDATEs (paper 001, Figure 2).
+//! Sender and receiver of explicit-rate signals (paper 001, Figure 2).
+//!
+//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs.
 //!
 //! Neither end does more than one step per round trip. Every message may be lost, duplicated, delayed or forged.
 //!
@@ -13,7 +15,9 @@ use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, ttl_differenc
 
 /// Number of requests without an answer after which the flow counts as plain TCP.
 const ATTEMPTS: u8 = 3;
-/// Maximum number of doublings of the request interval. The longest interval is about a thousand round trips.
+/// Maximum number of doublings of the request interval.
+///
+/// The longest interval is about a thousand round trips.
 const MOST_DOUBLINGS: u8 = 10;
 
 /// A sender's request for rates.
@@ -89,7 +93,9 @@ impl Initiator {
         }
     }
 
-    /// Processes a signal from the receiver whose tag was verified. Returns the granted rates if they change.
+    /// Processes a signal of the receiver. Returns the granted rates if they change.
+    ///
+    /// The caller has verified the tag.
     ///
     /// `arrived_difference` is the TTL difference of the request at the receiver, as the answer repeats it.
     pub fn on_signal(&mut self, now: Instant, signal: &Signal, arrived_difference: u8) -> Option<Rates> {
@@ -126,7 +132,9 @@ impl Initiator {
         Some(self.granted)
     }
 
-    /// Returns the total rate that the flow may send: ER = GR + AR; `None` without a grant, or without a limit.
+    /// Returns the total rate that the flow may send: ER = GR + AR.
+    ///
+    /// Returns `None` without a grant, or without a limit.
     pub fn rate(&self) -> Option<Rate> {
         if !matches!(self.state, State::Granted { .. }) {
             return None;
@@ -177,7 +185,9 @@ pub fn explicit_rate(granted: Rates) -> Option<Rate> {
     Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))
 }
 
-/// Returns the receiver's answer to a request or an update. `takes` are the rates that the receiver accepts.
+/// Returns the receiver's answer to a request or an update.
+///
+/// `takes` are the rates that the receiver accepts.
 ///
 /// The request already contains the wish for the reverse direction.
 pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {

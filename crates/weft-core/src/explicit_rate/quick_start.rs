@@ -98,7 +98,9 @@ impl Asked {
     }
 }
 
-/// Returns QS-cwnd in segments: the granted rate times the RTT, with `header` bytes added to each segment (§4.4).
+/// Returns QS-cwnd in segments: the granted rate times the RTT (§4.4).
+///
+/// Each segment counts with `header` additional bytes.
 pub fn window(granted: Rate, round_trip: Duration, mss: u32, header: u32) -> u64 {
     granted.bytes_in(round_trip) / u64::from((mss + header).max(1))
 }

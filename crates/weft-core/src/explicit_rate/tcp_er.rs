@@ -118,7 +118,10 @@ impl TcpEr {
         }
     }
 
-    /// Processes an acknowledgement: packets newly delivered, packets newly declared lost, and the smoothed RTT.
+    /// Processes an acknowledgement.
+    ///
+    /// `delivered` packets are newly delivered, `lost` packets are newly declared lost, and `srtt_us` is the smoothed
+    /// RTT.
     pub fn on_ack(&mut self, now_us: u64, delivered: u32, lost: u32, srtt_us: u64) {
         self.srtt_us = srtt_us.max(LEAST_RTT_US);
         self.round.delivered = self.round.delivered.saturating_add(delivered.into());
@@ -159,7 +162,9 @@ impl TcpEr {
         }
     }
 
-    /// Window in packets: the data of one and a quarter RTT plus 10 ms at the granted rate, and a few packets.
+    /// Window in packets.
+    ///
+    /// In granted mode it holds the data of one and a quarter RTT plus 10 ms at the granted rate, and a few packets.
     ///
     /// The quarter is for reordering (RFC 8985's reordering window).
     pub fn window(&self) -> u32 {

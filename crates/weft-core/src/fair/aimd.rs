@@ -1,4 +1,6 @@
-//! Converts weights to AIMD parameters (paper 003, part 1's rule as re-derived from Yang and Lam's GAIMD).
+//! Converts weights to AIMD parameters.
+//!
+//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD.
 //!
 //! A window that grows by a per round trip, and falls to (1 − b) of itself at each of p loss events per packet,
 //! carries x = √(a κ / 2p) / RTT packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ.
@@ -78,15 +80,16 @@ pub fn shared_event_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Condi
     nominal_kappa * (this.weight / nominal.weight) * rtt * rtt * (nominal.increase / this.increase)
 }
 
-/// Returns the nominal loop's κ: the wished value, or a larger one that gives every loop of `all` a b ≤ 0.5.
+/// Returns the nominal loop's κ: the wished value, or the least that gives every loop b ≤ 0.5.
 pub fn nominal_kappa(wished: f64, nominal: &Conditions, all: &[Conditions]) -> f64 {
     let least = kappa_of(MOST_DECREASE);
     let tightest = all.iter().map(|this| target_kappa(1.0, nominal, this)).fold(1.0, f64::min);
     wished.max(least / tightest)
 }
 
-/// Returns κ after one damped step toward a target: log κ ← log κ + g (log κ* − log κ). p depends on b, hence the
-/// damping.
+/// Returns κ after one damped step toward a target: log κ ← log κ + g (log κ* − log κ).
+///
+/// The step is damped because p depends on b.
 pub fn damped(kappa: f64, target: f64, gain: f64) -> f64 {
     bounded(kappa * libm::pow(target / kappa, gain))
 }

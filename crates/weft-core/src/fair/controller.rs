@@ -20,8 +20,7 @@ use weft_units::{Duration, Instant};
 
 /// Minimum time between two corrections, whatever the RTTs.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of turns after the first loss of any loop until the controller stops waiting for the other loops' first
-/// loss.
+/// Number of turns after the first loss for which the controller waits for the other loops' losses.
 const MOST_WAITING_TURNS: u32 = 10;
 
 /// Method that corrects the parameters.
@@ -43,12 +42,17 @@ pub struct ControllerConfig {
     pub steering: Steering,
     /// Parameter that carries the weights.
     pub knob: Knob,
-    /// a of the nominal loop. It is the largest under [`Knob::Increase`], and common to all under [`Knob::Decrease`].
+    /// a of the nominal loop.
+    ///
+    /// It is the largest under [`Knob::Increase`], and common to all under [`Knob::Decrease`].
     pub increase: f64,
-    /// b of the nominal loop. It is the largest under [`Knob::Decrease`], and common to all under [`Knob::Increase`].
+    /// b of the nominal loop.
+    ///
+    /// It is the largest under [`Knob::Decrease`], and common to all under [`Knob::Increase`].
     pub decrease: f64,
-    /// True if the loops learn of each other's losses, so that rates are proportional to κ and not to its square
-    /// root.
+    /// True if the loops learn of each other's losses.
+    ///
+    /// Rates are then proportional to κ and not to its square root.
     pub shared_events: bool,
 }
 
@@ -108,7 +112,7 @@ impl Controller {
         }
     }
 
-    /// True while the rule applies: until it was applied for 100 round trips after the first loss of all loops.
+    /// True while the rule applies: for 100 round trips after all loops have met a loss.
     fn is_opening(&self) -> bool {
         let rule_turns = FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS;
         !self.config.shared_events && self.ruled < rule_turns
@@ -272,7 +276,7 @@ mod tests {
         assert!(heavy > 0.79 && light < 0.4 * heavy, "a = {light} and {heavy}");
     }
 
-    /// One second after the first loss the total rate of the two loops is divided by weight, whatever each had.
+    /// One second after the first loss, the rate of the two loops is divided by weight.
     #[test]
     fn windows_are_divided_by_weight_once() {
         let config = ControllerConfig { steering: Steering::Rule, ..CONFIG };

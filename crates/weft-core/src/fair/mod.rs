@@ -1,5 +1,4 @@
-//! Fair shares (paper 003): fairness criteria as weights, their exact solutions, and the AIMD parameters that realise
-//! them.
+//! Fair shares (paper 003): criteria, their exact solutions, and parameters that realise them.
 //!
 //! A criterion yields a weight r for each loop. [`aimd`] converts weights to b, or [`Share`](crate::service::Share)
 //! applies them to α. *Equal* means r = 1. *Weighted* uses the configured weights. *Max-min* and *proportional*

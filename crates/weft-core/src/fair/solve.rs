@@ -5,8 +5,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Maximum number of passes over all links in [`proportional`].
 const ROUNDS: usize = 400;
+/// Number of bisection steps for a link's price.
 const BISECTIONS: usize = 60;
+/// Relative change of a price below which [`proportional`] stops.
 const TOLERANCE: f64 = 1e-9;
 
 /// Returns weighted max-min rates, computed by water-filling.

@@ -12,7 +12,9 @@ use weft_units::{Duration, Instant};
 /// Maximum time between two duplicate ACKs that pass. Standard: the paper's delayed-ACK timer.
 pub const DELAYED_ACK: Duration = Duration::from_millis(200);
 
+/// The ACK bit of the TCP flags byte.
 const ACK_FLAG: u8 = 0x10;
+/// Maximum number of SACK blocks in a segment. Standard: RFC 2018.
 const MAX_SACK_BLOCKS: usize = 4;
 
 /// The fields of a TCP segment on which the decision depends.

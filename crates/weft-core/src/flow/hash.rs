@@ -6,6 +6,7 @@
 use core::hash::{BuildHasher, Hash, Hasher};
 use weft_units::Rng;
 
+/// Multiplier of the final fold: 2^64 divided by the golden ratio.
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn folded_product(a: u64, b: u64) -> u64 {

@@ -15,6 +15,7 @@ pub const IDLE: Duration = Duration::from_secs(60);
 /// Maximum number of flows in a table. Derived: flow numbers have 16 bits.
 pub const MAX_FLOWS: usize = 1 << 16;
 
+/// Index that stands for no entry.
 const NIL: u32 = u32::MAX;
 
 /// State of one flow.
@@ -50,7 +51,9 @@ pub struct FlowTable<K> {
 }
 
 impl<K: Hash + Eq + Copy> FlowTable<K> {
-    /// Returns an empty table for `max_flows` flows, between 1 and [`MAX_FLOWS`], that hashes with `seed`.
+    /// Returns an empty table for `max_flows` flows, between 1 and [`MAX_FLOWS`].
+    ///
+    /// `seed` keys the hash of the flow keys.
     pub fn new(seed: u64, max_flows: usize) -> FlowTable<K> {
         FlowTable {
             state: SeededState::new(seed),

@@ -77,8 +77,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Sets CoDel's target and interval in all queues that use CoDel, in place of the profiles' values (RFC 8289
-    /// §4.3).
+    /// Sets CoDel's target and interval in all queues, in place of the profiles' values (RFC 8289 §4.3).
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         let delays = Delays { target, interval };
         self.delays = Some(delays);

@@ -1,4 +1,4 @@
-//! The ingress toward one egress edge: a queue and a loop for each VPN, and the order in which VPNs send.
+//! The ingress toward one egress edge: a queue and a loop for each VPN, and their order.
 //!
 //! [`Ingress::enqueue`] adds a packet to the queue of its VPN. [`Ingress::head`] selects the next packet that its
 //! loop permits. [`Ingress::pop`] removes it, with the marker that travels with it. Reports return through
@@ -287,7 +287,9 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
     }
 
-    /// Records that a first transmission of a VPN was lost or arrived with a CE mark, as the lower layers detected.
+    /// Records that a first transmission of a VPN was lost or arrived with a CE mark.
+    ///
+    /// The lower layers detect this.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnNo) {
         self.with_loop(now, vpn, |control| control.on_congestion(now));
     }
@@ -323,8 +325,9 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Returns the time at which to call [`Ingress::next_marker`] and [`Ingress::head`] again, if no packet or report
-    /// arrives before.
+    /// Returns the time at which to call [`Ingress::next_marker`] and [`Ingress::head`] again.
+    ///
+    /// A packet or a report that arrives may make an earlier call necessary.
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.timers.first().map(|(at, _)| at).filter(|at| *at != Instant::FAR_FUTURE);
         if self.asking.is_empty() { first } else { Some(Instant::ZERO) }
@@ -365,7 +368,9 @@ impl<T> Ingress<T> {
         })
     }
 
-    /// Returns the loops of all awake VPNs, for the controller that corrects them ([`crate::fair::controller`]).
+    /// Returns the loops of all awake VPNs.
+    ///
+    /// The controller that corrects them uses this ([`crate::fair::controller`]).
     pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnNo, Share, &mut ControlLoop)> {
         let vpns = &self.vpns;
         self.awake.iter_mut().filter_map(|this| {

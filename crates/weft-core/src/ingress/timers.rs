@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use weft_units::Instant;
 
+/// Place of a slot without a timer.
 const NOWHERE: u32 = u32::MAX;
 
 /// A binary heap that stores the place of each slot.

@@ -14,6 +14,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 pub const RETIRE_AFTER: Duration = Duration::from_secs(10);
 /// Minimum delay before an expired timer fires again.
 pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
+/// Number that stands for no place and for no VPN.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Longest time since the last turn for which a promised rate counts.
@@ -33,7 +34,9 @@ pub struct Profile {
     pub queue: QueueKind,
     /// Sizes and times of the VPN's queue.
     pub sizes: QueueConfig,
-    /// Control law of the VPN's loop. Without a law the VPN sends whenever the caller asks for a packet.
+    /// Control law of the VPN's loop.
+    ///
+    /// Without a law the VPN sends whenever the caller asks for a packet.
     pub control: Option<LoopConfig>,
 }
 

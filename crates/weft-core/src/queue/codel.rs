@@ -31,7 +31,9 @@ impl Codel {
     pub const NEW: Codel =
         Codel { first_above: None, drop_next: Instant::ZERO, count: 0, last_count: 0, dropping: false };
 
-    /// True if the unit at the head must be dropped or marked, given its waiting time and its queue's bytes.
+    /// True if the unit at the head must be dropped or marked.
+    ///
+    /// The decision depends on its waiting time and on the bytes of its queue.
     ///
     /// `queue_bytes` includes the head. Call this for each new head, and after a drop for the next head too. Call
     /// [`Codel::idle`] when the queue is empty.

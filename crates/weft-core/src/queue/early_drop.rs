@@ -1,5 +1,6 @@
-//! RED's law (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993): the average queue length and the probability of an early
-//! drop or mark.
+//! RED's law: the average queue length and the probability of an early drop or mark.
+//!
+//! The law is by Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993.
 //!
 //! RED and FRED call this law for each arrival. Where their two papers say "mark", this code drops a unit that is not
 //! ECN-capable. The law never touches the queue itself.
@@ -32,8 +33,9 @@ pub struct RedConfig {
     pub max_p: f64,
     /// Share of each new sample in the average queue, above 0 and below 1.
     pub weight: f64,
-    /// If set, the drop probability rises from `max_p` to 1 while the average rises from `max_threshold` to twice
-    /// that.
+    /// If set, the drop probability rises gradually above the maximum threshold.
+    ///
+    /// It rises from `max_p` to 1 while the average rises from `max_threshold` to twice that.
     pub gentle: bool,
     /// Size of a typical unit, in bytes.
     ///
@@ -98,7 +100,9 @@ pub(super) struct EarlyDrop {
     rng: Rng,
     average: f64,
     idle_since: Instant,
-    /// Number of arrivals since the last drop or mark while the average was between the thresholds; −1 below them.
+    /// Number of arrivals since the last drop or mark; −1 below the thresholds.
+    ///
+    /// It counts only while the average is between the thresholds.
     count: i64,
 }
 

@@ -66,7 +66,9 @@ impl<T> Fifo<T> {
         Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
     }
 
-    /// Removes each unit whose [`Expiry`] has passed, passes it to `gone`, and returns the number of units removed.
+    /// Removes each unit whose [`Expiry`] has passed. Returns the number of units removed.
+    ///
+    /// It passes each removed unit to `gone`.
     ///
     /// It looks at every position and rebuilds the queue. Call it during outages, not for each packet.
     pub(super) fn expire(

@@ -1,5 +1,6 @@
-//! FQ-CoDel (RFC 8290): one queue per flow, deficit round robin with new flows first, and CoDel (RFC 8289) in each
-//! queue.
+//! FQ-CoDel (RFC 8290): one queue per flow, and CoDel (RFC 8289) in each queue.
+//!
+//! Deficit round robin serves the queues, new flows first.
 //!
 //! The flow number is the index of the queue. Nothing is hashed, so two flows never share a queue. Units of all flows
 //! live in one slab. In steady state the queue allocates no memory.
@@ -12,6 +13,7 @@ use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
+/// Index that stands for no unit and for no queue.
 const NIL: u32 = u32::MAX;
 
 /// Number of backlogged flows per unit that is dropped when the total limit is reached.
@@ -60,6 +62,7 @@ struct Queue {
     codel: Codel,
 }
 
+/// A queue without units, in no list.
 const EMPTY: Queue = Queue {
     head: NIL,
     tail: NIL,
@@ -213,7 +216,9 @@ impl<T> FqCodel<T> {
         })
     }
 
-    /// Moves the flow of the selected unit behind all other flows. The flow keeps its remaining deficit.
+    /// Moves the flow of the selected unit behind all other flows.
+    ///
+    /// The flow keeps its remaining deficit.
     ///
     /// Returns false if no unit is selected or no other flow has a backlog.
     pub fn pass_over(&mut self) -> bool {
@@ -432,8 +437,9 @@ impl<T> FqCodel<T> {
         self.enter(id, List::New);
     }
 
-    /// Moves a new flow that ran empty to the old flows for one round, so that it is not new again at once (RFC 8290
-    /// §4.2).
+    /// Moves a new flow that ran empty to the old flows for one round (RFC 8290 §4.2).
+    ///
+    /// Otherwise it would be new again at once.
     fn leave_empty(&mut self, id: u32, list: List) {
         let has_others = self.old.first != NIL;
         self.enter(id, if list == List::New && has_others { List::Old } else { List::None });

@@ -1,4 +1,6 @@
-//! RED, Random Early Detection (Floyd and Jacobson 1993): one FIFO that drops or marks arrivals at random.
+//! RED, Random Early Detection (Floyd and Jacobson 1993).
+//!
+//! One FIFO drops or marks arrivals at random.
 //!
 //! The probability grows with the recent average queue length.
 

@@ -9,6 +9,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// It is above one, so that idle states are found faster than flows arrive.
 const SWEEP: usize = 4;
 
+/// Index that stands for no slot.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]

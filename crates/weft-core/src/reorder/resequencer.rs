@@ -1,5 +1,6 @@
-//! Resequencing: delivers the units of each flow in order, and waits for a missing unit at most the time that the
-//! sender announced (HOLD).
+//! Resequencing: delivers the units of each flow in order.
+//!
+//! It waits for a missing unit at most for the time that the sender announced in a HOLD frame.
 //!
 //! Flows do not wait for each other. The age of a hole starts when the first unit behind it arrives. After the hold
 //! time the flow continues to its next hole. A unit that arrives later is delivered at once. No unit is delivered
@@ -14,9 +15,11 @@ use alloc::vec::Vec;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
+/// Size of the smallest ring.
 const LEAST_RING: u32 = PAGE;
 /// Number of ring sizes: 16, 32 … 2³¹ entries.
 const RING_SIZES: usize = 28;
+/// Index that stands for no place in the heap.
 const NIL: u32 = u32::MAX;
 
 /// Maximum number of sequence numbers that may wait, holes included.
@@ -99,7 +102,7 @@ pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<Flow<T>>,
-    /// Heap of the flows with a hole at the front, ordered by the time when the hole was found, oldest first.
+    /// Heap of the flows with a hole at the front, oldest hole first.
     waiting: Vec<(Instant, u32)>,
     /// Unused rings by size.
     ///
@@ -169,7 +172,9 @@ impl<T> Resequencer<T> {
         self.flows.find(now, flow).is_some_and(|place| self.flows.state(place).ahead(seq) > 0)
     }
 
-    /// Records that the sender gave up `count` units of `flow` from `seq` on, so that nothing waits for them.
+    /// Records that the sender gave up `count` units of `flow` from `seq` on.
+    ///
+    /// Nothing waits for them any more.
     pub fn skip(
         &mut self,
         now: Instant,

@@ -281,7 +281,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     })
 }
 
-/// An event of a flow: time, flow, first number, and count of units given up. The count is zero for an arriving unit.
+/// An event of a flow: time, flow, first number, and number of units given up.
+///
+/// The last number is zero for an arriving unit.
 type Happening = (u64, u16, u32, u32);
 
 /// Generates arrivals, and long and short ranges of numbers that the sender gives up.
@@ -299,8 +301,9 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Skipped ranges before, among and after the arrivals have the same effect as in the naive model, which skips
-    /// number by number.
+    /// Skipping ranges has the same effect as in the naive model, which skips number by number.
+    ///
+    /// The ranges lie before, among and after the arrivals.
     #[test]
     fn skips_ranges_as_the_naive_model_does(all in happenings(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
         let mut bench = Bench::new();

@@ -124,7 +124,9 @@ impl<T> Ring<T> {
         mark_bits(&mut self.known, 0, count - straight, is_known);
     }
 
-    /// Returns how many numbers from `seq` on, at most `most`, are known or unknown, as `is_known` selects.
+    /// Length of the run of known numbers from `seq` on, at most `most`.
+    ///
+    /// If `is_known` is false, it is the run of unknown numbers.
     pub fn run(&self, seq: FlowSeq, most: u32, is_known: bool) -> u32 {
         let (at, most) = (self.at(seq), most.min(self.capacity));
         let straight = most.min(self.capacity - at);

@@ -1,4 +1,6 @@
-//! Longest-prefix match: a path-compressed binary trie (D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968).
+//! Longest-prefix match: a path-compressed binary trie.
+//!
+//! The source is D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968.
 //!
 //! A lookup takes at most as many steps as the longest prefix has bits, whatever the number of prefixes. Each prefix
 //! needs at most two nodes.
@@ -6,6 +8,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+/// Index that stands for no node.
 const NIL: u32 = u32::MAX;
 
 /// An address prefix: bits from the left, and the number of valid bits. The others are zero.
@@ -95,7 +98,9 @@ impl<T: Copy> PrefixMap<T> {
         found
     }
 
-    /// Iterates over the prefixes that contain `address`, as length and value, from the shortest to the longest.
+    /// Iterates over the prefixes that contain `address`, from the shortest to the longest.
+    ///
+    /// Each item is a length and a value.
     pub fn matches(&self, address: IpAddr) -> impl Iterator<Item = (u8, T)> {
         let whole = Bits::of(address, u8::MAX);
         let mut at = self.roots[family(address)];
@@ -107,7 +112,9 @@ impl<T: Copy> PrefixMap<T> {
         nodes.filter_map(|node| node.value.map(|value| (node.prefix.len, value)))
     }
 
-    /// Returns all prefixes and values: IPv4 before IPv6, ordered by address, a prefix before those within it.
+    /// Returns all prefixes and values, IPv4 before IPv6.
+    ///
+    /// They are ordered by address, with a prefix before those within it.
     pub fn entries(&self) -> Vec<(IpAddr, u8, T)> {
         let mut entries = Vec::new();
         for (family, root) in self.roots.into_iter().enumerate() {

@@ -28,6 +28,7 @@ const LEAST_SLACK_NS: i64 = 2_000_000;
 ///
 /// On a slow path, the transmission time of a packet is part of its delay.
 const FULL_PACKET_BYTES: u32 = 1_500;
+/// Upper limit of a packet's transmission time, in nanoseconds.
 const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 
 /// Tunable parameters.
@@ -35,7 +36,9 @@ const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 pub struct EarliestDeliveryConfig {
     /// Bulk is committed if it arrives no later than this after the arrival on the slowest path in use.
     pub commit_horizon: Duration,
-    /// Share of the faster paths' rate that a slower path must add per second of extra delay, to carry bulk.
+    /// Share of rate per second of extra delay that a slower path must add to carry bulk.
+    ///
+    /// The share is relative to the rate of the faster paths.
     pub worth_per_s: f64,
 }
 
@@ -296,8 +299,7 @@ mod tests {
         );
     }
 
-    /// Returns the goodput in order of a source that always has data, over `seconds`, and the largest reordering
-    /// delay.
+    /// Returns the in-order goodput of a greedy source over `seconds`, and the worst reordering delay.
     fn run(paths: &mut [PathView], seconds: u64) -> (f64, Duration) {
         const TICK: Duration = Duration::from_micros(100);
         let mut s = scheduler();

@@ -1,5 +1,6 @@
-//! Flow-hash scheduling (paper 000's flow-level forwarding): each path owns a range of the hash space in proportion
-//! to its weight.
+//! Flow-hash scheduling (paper 000's flow-level forwarding).
+//!
+//! Each path owns a range of the hash space in proportion to its weight.
 //!
 //! The scheduler keeps no state per flow. When a path fails, only its own flows are hashed again, among the remaining
 //! paths. When the path returns, so do its flows.
@@ -36,7 +37,9 @@ impl FlowHash {
     }
 }
 
-/// Mixes the hash again, so that the flows of one range spread over all remaining paths (MurmurHash3's finaliser).
+/// Mixes the hash again (MurmurHash3's finaliser).
+///
+/// The flows of one range then spread over all remaining paths.
 fn rehash(hash: u32) -> u32 {
     let mut h = hash;
     h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);

@@ -56,8 +56,9 @@ pub struct UnitView {
     pub bytes: u32,
     /// Hash of the unit's flow.
     pub flow_hash: u32,
-    /// True if the unit overtakes bulk in the path queue and is never held: a unit of a sparse flow, or a
-    /// retransmission.
+    /// True if the unit overtakes bulk in the path queue and is never held.
+    ///
+    /// It is a unit of a sparse flow, or a retransmission.
     pub urgent: bool,
 }
 

@@ -148,8 +148,9 @@ mod tests {
         assert_eq!(turns(&mut s, &paths), [0, 1, 1, 0]);
     }
 
-    /// Returns the throughput of paper 002, Table I: three links of 100 Mbit/s (94 Mbit/s of goodput), strict round
-    /// robin with blocking.
+    /// Returns the throughput of paper 002, Table I.
+    ///
+    /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput).
     ///
     /// Each path queues up to `queue` units. The clock ticks once per unit time of one link.
     fn throughput_mbps(order: Order, weights: [u32; 3], queue: u64) -> f64 {

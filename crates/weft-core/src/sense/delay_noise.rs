@@ -12,7 +12,9 @@ const SURPRISE: f64 = 4.0;
 /// Largest weight of a single deviation while the mean is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
-/// The part of a path's one-way delay that its own queue does not explain: jitter, radio grants, a varying rate.
+/// The part of a path's one-way delay that its own queue does not explain.
+///
+/// Its causes are jitter, radio grants and a varying rate.
 ///
 /// The sent bytes and the bottleneck's rate determine how the queue must have changed over a span. The rest of the
 /// delay's change is unexplained. A wrong capacity estimate makes this rest steady. The mean deviation from the

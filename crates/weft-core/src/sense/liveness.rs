@@ -19,7 +19,9 @@ const LEAST_MISSES: f64 = 3.0;
 /// Maximum number of unanswered probes in a row before a path becomes suspect.
 const MOST_MISSES: f64 = 24.0;
 
-/// Returns the time after an eliciting packet at which the path becomes suspect if no report has arrived.
+/// Returns the time without a report after which a path becomes suspect.
+///
+/// The time counts from the departure of an eliciting packet.
 ///
 /// It is SRTT + 4·RTTVAR (RFC 6298), plus the time for which the peer may hold a report, plus twice the jitter. It is
 /// at least 30 ms and at most 1 s.

@@ -2,8 +2,9 @@ use weft_units::{Duration, Instant};
 
 /// Length of a bucket. The baseline is the minimum over the last two to three buckets.
 const BUCKET: Duration = Duration::from_secs(5);
-/// Margin in microseconds for a clock step. If the queueing delay exceeds the RTT's excess by more than this, a clock
-/// was stepped.
+/// Margin of the detection of clock steps, in microseconds.
+///
+/// A clock was stepped if the queueing delay exceeds the RTT's excess over its minimum by more than this.
 const STEP_MARGIN_US: i64 = 5_000;
 /// Number of consecutive samples that must indicate a clock step.
 const STEP_SAMPLES: u8 = 3;
@@ -86,7 +87,9 @@ impl OneWayDelay {
         };
     }
 
-    /// Restarts the baseline at the latest delay, because the delay above the old baseline is not a queue.
+    /// Restarts the baseline at the latest delay.
+    ///
+    /// Use it if the delay above the old baseline is not a queue.
     pub fn rebase(&mut self, now: Instant) {
         self.restart(now, self.latest_us());
     }

@@ -87,7 +87,9 @@ impl ReceiveLog {
         Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
     }
 
-    /// Returns a time between half of `interval` and all of it, spread evenly by the number of packets received.
+    /// Returns a time between half of `interval` and all of it.
+    ///
+    /// The number of packets received determines the time, so that it is spread evenly.
     ///
     /// Reports in step with a link's own rhythm would always sample the same phase of it.
     fn dithered(&self, interval: Duration) -> Duration {

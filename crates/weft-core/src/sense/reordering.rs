@@ -4,8 +4,9 @@
 
 use weft_units::{Duration, Instant};
 
-/// Number of later packets that must arrive before a missing one is lost, on a path that never reordered (RFC 9002
-/// §6.1.1).
+/// Number of later arrivals after which a missing packet is lost, without reordering seen.
+///
+/// Standard: RFC 9002 §6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
 /// Upper limit of the threshold.
 ///

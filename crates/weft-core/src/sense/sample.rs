@@ -27,8 +27,9 @@ pub struct Report {
 /// interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Time from sending the largest packet to the arrival of its report, less the time for which the receiver held
-    /// it.
+    /// RTT of the largest packet.
+    ///
+    /// It is the time from its departure to the arrival of the report, less the time for which the receiver held it.
     pub rtt: Duration,
     /// Arrival minus departure of the largest packet, in microseconds modulo 2^32.
     ///

@@ -73,7 +73,9 @@ pub struct SentBook<T> {
     mark: Option<Mark>,
     /// Number from which the search for losses starts. No lower number is outstanding.
     settled_below: u64,
-    /// Losses of lower packet numbers do not count, because the packets went to an address that the peer has left.
+    /// Packet number below which losses do not count.
+    ///
+    /// Those packets went to an address that the peer has left.
     excused_below: u64,
     reordering: Reordering,
     srtt: Duration,
@@ -291,7 +293,9 @@ impl<T> SentBook<T> {
         self.forget(now);
     }
 
-    /// Returns the time after sending at which an overtaken packet is lost, however few packets overtook it.
+    /// Returns the time after sending at which an overtaken packet is lost.
+    ///
+    /// The number of packets that overtook it does not matter.
     ///
     /// It is one RTT, two report intervals, and the reordering seen.
     fn patience(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! Service classes of VPNs: how a VPN's loops back off (paper 004 §7.4), and which promises may be made.
+//! Service classes of VPNs: back-off and promises (paper 004 §7.4).
 //!
 //! | service | backs off to | over-subscribed |
 //! |---|---|---|

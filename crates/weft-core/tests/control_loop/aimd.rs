@@ -14,7 +14,9 @@ fn config() -> AimdConfig {
     AimdConfig { packet_bytes: 1_000, ..AimdConfig::default() }
 }
 
-/// Controls κ as an ingress edge would: first by the formula every 100 round trips, then by the closed loop every 20.
+/// Controls κ as an ingress edge would.
+///
+/// It first applies the formula every 100 round trips, then the closed loop every 20.
 struct Steering {
     weights: Vec<f64>,
     knob: Knob,

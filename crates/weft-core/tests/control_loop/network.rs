@@ -1,5 +1,6 @@
-//! A packet-level model of loops over a network: FIFO drop-tail links, greedy or switched sources, and reports that
-//! return after a fixed delay.
+//! A packet-level model of loops over a network.
+//!
+//! It has FIFO drop-tail links, greedy or switched sources, and reports that return after a fixed delay.
 //!
 //! Time is virtual, and random numbers are seeded.
 

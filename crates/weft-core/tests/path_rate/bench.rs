@@ -1,4 +1,6 @@
-//! A packet-level model of one path: sender, drop-tail bottleneck, delay line, receiver, and reports back.
+//! A packet-level model of one path.
+//!
+//! It consists of a sender, a drop-tail bottleneck, a delay line, a receiver, and reports back.
 //!
 //! Time is virtual, and random numbers are seeded.
 
@@ -106,7 +108,9 @@ impl Run {
         ours / self.link.possible_bytes(from, to)
     }
 
-    /// Returns a quantile of the queueing delay of the sender's packets, including their wait within a batch.
+    /// Returns a quantile of the queueing delay of the sender's packets.
+    ///
+    /// The delay includes a packet's wait within a batch.
     pub fn queue(&self, quantile: f64, from: Duration, to: Duration) -> Duration {
         let mut waits: Vec<Duration> = self.span(from, to).filter(|p| p.ours).map(|p| p.waited).collect();
         waits.sort_unstable();
@@ -524,8 +528,9 @@ impl<'a> World<'a> {
     }
 }
 
-/// Returns the trace of a radio link: a random walk between 1 and 30 Mbit/s with a step every 100 ms, and a gap every
-/// 7 s.
+/// Returns the trace of a radio link.
+///
+/// The rate is a random walk between 1 and 30 Mbit/s with a step every 100 ms. A gap follows every 7 s.
 pub fn radio_trace(seed: u64) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let (mut times, mut credit, mut mbps) = (Vec::new(), 0.0, 8.0f64);

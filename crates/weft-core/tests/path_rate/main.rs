@@ -165,6 +165,8 @@ fn jitter_does_not_pass_for_a_queue() {
     }
 }
 
+/// The controller does not take a longer path for a queue.
+///
 /// Satellite handovers and route changes move the delay up or down at any time, including the first moments.
 ///
 /// The controller does not take this for a queue.

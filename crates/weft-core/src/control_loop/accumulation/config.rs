@@ -26,7 +26,9 @@ pub struct AccumulationConfig {
     ///
     /// Busy machines delay markers by about as much. At 100 Mbit/s the paper's H is only 240 µs.
     pub resolution: Duration,
-    /// w_max: packets per interval by which the loop sends less while it pays back a resynchronisation; below α.
+    /// w_max: packets per interval that the hold-down window withholds; below α.
+    ///
+    /// While the loop pays back a resynchronisation, it sends this number of packets less.
     pub hold_packets: f32,
     /// τ. If none is given, it is the minimum RTT, clamped to 10 ms to 1 s.
     pub tau: Option<Duration>,

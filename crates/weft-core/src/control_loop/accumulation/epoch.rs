@@ -70,8 +70,9 @@ mod tests {
 
     const T: Duration = Duration::from_millis(40);
 
-    /// Returns when and how an epoch ends whose accumulation follows `of`, one value per interval. Each interval
-    /// should drain 500 bytes.
+    /// Returns when and how an epoch ends whose accumulation follows `of`.
+    ///
+    /// `of` gives one value per interval. Each interval should drain 500 bytes.
     fn course(of: impl Fn(u32) -> f32) -> (u32, Course) {
         let mut epoch = Epoch::begin(Instant::ZERO, of(0));
         for k in 1..100 {

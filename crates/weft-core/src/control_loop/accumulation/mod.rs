@@ -87,7 +87,9 @@ pub struct Accumulation {
     /// The paper's a_global: bytes that a resynchronisation may have hidden.
     unpaid: f32,
     last: Measured,
-    /// Losses belong to the last congestion event until this number of packets, all sent before it, is settled.
+    /// Number of settled packets at which the last congestion event ends.
+    ///
+    /// Losses belong to that event until all packets sent before it are settled.
     recover: u32,
     sent_bytes: u32,
     /// True if the VPN's queue ran empty since the last measurement.

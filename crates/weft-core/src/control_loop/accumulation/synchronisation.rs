@@ -6,6 +6,7 @@ use weft_units::Instant;
 const DRIFT_US_PER_S: u32 = 200;
 /// Jitter of markers without any queue, in microseconds.
 const JITTER_US: u32 = 250;
+/// Time in which the base delay rises by 1 µs. Derived: 1 s divided by the rate.
 const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
 
 /// One-way delay without a queue, measured with two clocks.

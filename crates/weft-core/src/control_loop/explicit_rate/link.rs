@@ -9,8 +9,7 @@ use weft_units::{Duration, Instant, Rate};
 pub struct Ask {
     /// Weight of the loop.
     pub weight: f64,
-    /// Longest time from a grant until its effect arrives, as far as the loop knows: one RTT and two marker
-    /// intervals.
+    /// Longest time from a grant until its effect arrives: one RTT and two marker intervals.
     pub feedback: Duration,
     /// Minimum of the grants so far on the route.
     pub granted: Grant,
@@ -81,7 +80,7 @@ const FEEDBACK: Duration = Duration::from_millis(100);
 /// Initial rate of a loop of [`UNIT_WEIGHT`], as a fraction of the capacity.
 const BEGIN: f64 = 1.0 / 256.0;
 
-/// Properties of the loops that a node remembers per link: the least weight and the longest feedback delay.
+/// The least weight and the longest feedback delay of the loops that asked.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     weight: f64,
@@ -90,7 +89,9 @@ struct Asked {
 
 const NOBODY: Asked = Asked { weight: f64::INFINITY, feedback: Duration::ZERO };
 
-/// Grants one rate per unit of weight to the loops of a link. [`PiRate`] derives the rate from the link's queue.
+/// Grants one rate per unit of weight to the loops of a link.
+///
+/// [`PiRate`] derives the rate from the link's queue.
 ///
 /// It keeps no state per loop. Loops may differ in weight and in promised rates.
 ///
@@ -129,7 +130,9 @@ impl LoopLink {
         self.arrived_bytes += bytes;
     }
 
-    /// Handles a loop's marker that arrived for the link: updates the grant if it is due, and writes it into `ask`.
+    /// Handles a loop's marker that arrived for the link.
+    ///
+    /// It updates the grant if an update is due, and writes the grant into `ask`.
     ///
     /// `capacity` is the rate that the link can carry, and `queued_bytes` its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {

@@ -98,7 +98,9 @@ mod tests {
     use crate::queue::{Arrival, QueueConfig};
     use weft_units::FlowId;
 
-    /// While bulk is held for one second, as on a path full of retransmissions, a voice call's units still leave.
+    /// A voice call's units leave while bulk is held for one second.
+    ///
+    /// Bulk is held as by a path full of retransmissions.
     #[test]
     fn a_thin_flow_leaves_while_bulk_is_held() {
         let mut q = FqCodel::new(QueueConfig::default());

@@ -10,8 +10,9 @@ use weft_units::{Duration, Instant};
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> FqCodel<T> {
-    /// Replaces the last unit of the arrival's flow with `item`, if the flow waits and `is_superfluous` accepts that
-    /// unit.
+    /// Replaces the last unit of the arrival's flow with `item`.
+    ///
+    /// This needs a flow that waits, and `is_superfluous` must accept the replaced unit.
     ///
     /// The new unit inherits the age of the old one. The first unit of a flow is never replaced.
     ///

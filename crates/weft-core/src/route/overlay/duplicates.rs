@@ -1,4 +1,6 @@
-//! Duplicate detection for packets that were deliberately sent twice: by source and number, within a window.
+//! Duplicate detection for packets that were deliberately sent twice.
+//!
+//! Source and packet number identify a packet, within a window of numbers.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};

@@ -44,12 +44,14 @@ impl LeafSet {
             || self.counterclockwise.get(LEAVES - 1).is_none_or(|last| id.clockwise_to(&own) <= last.clockwise_to(&own))
     }
 
-    /// True if, as far as known, the root of `key` is a leaf or this node: the key lies between the outermost leaves.
+    /// True if, as far as known, the root of `key` is a leaf or this node.
+    ///
+    /// The key then lies between the outermost leaves.
     pub fn covers(&self, key: NodeId) -> bool {
         self.is_place_for(key) || self.closes_the_ring()
     }
 
-    /// Returns the mean distance between neighbours on the ring, as a share of the ring in units of 2^-64.
+    /// Returns the mean distance between neighbours on the ring, in units of 2^-64 of the ring.
     ///
     /// A node without others returns the whole ring.
     pub fn spacing(&self) -> u64 {

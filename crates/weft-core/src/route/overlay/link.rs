@@ -33,8 +33,9 @@ const DOWN_BOUND: f64 = 1e-12;
 const LEAST_DOWN_RUN: u32 = 3;
 /// Probability of a run of answers at or below which a degraded link is good again.
 const BACK_BOUND: f64 = 1e-4;
-/// Minimum number of answers in a row before a link is good again: "Return to the primary after 10 good beacons"
-/// (SPECS §6.3).
+/// Minimum number of answers in a row before a link is good again.
+///
+/// Standard: "Return to the primary after 10 good beacons" (SPECS §6.3).
 const LEAST_BACK_RUN: u32 = 10;
 /// Loss above which the link is degraded.
 const DEGRADED_ABOVE: f64 = 0.1;

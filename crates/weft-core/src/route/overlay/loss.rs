@@ -4,7 +4,7 @@
 ///
 /// It averages about the last twenty, as Chimera's SUCCESS_WINDOW does.
 const RECENT: f64 = 0.05;
-/// Factor by which each probe reduces the weight of earlier ones in the long average, which covers about a hundred.
+/// Decay of the long average per probe. The average covers about a hundred probes.
 const KEEP: f64 = 0.99;
 /// Number of assumed probes of a new neighbour, half of them lost (Chimera: ten failed and ten good).
 const PRIOR: f64 = 20.0;
@@ -56,7 +56,9 @@ impl Loss {
     }
 }
 
-/// Returns the least n with pⁿ ≤ `bound`: the shortest run of events of probability `p` that chance does not explain.
+/// Returns the least n with pⁿ ≤ `bound`.
+///
+/// It is the shortest run of events of probability `p` that chance does not explain.
 pub fn run_length(p: f64, bound: f64) -> u32 {
     let p = p.clamp(1e-6, 0.9);
     libm::ceil(libm::log(bound) / libm::log(p)) as u32

@@ -1,4 +1,6 @@
-//! Membership of the routing table: candidates are probed and then admitted, and silent members are removed.
+//! Membership of the routing table.
+//!
+//! Candidates are probed and then admitted, and silent members are removed.
 //!
 //! A member stays while it is among the best of its cell or next on the ring.
 
@@ -18,7 +20,7 @@ pub(super) const TRIES: u32 = 4;
 ///
 /// The last ones are eight seconds apart.
 const LATE_TRIES: u32 = 8;
-/// Number of recent candidates that never answered above which the node ignores introductions by others.
+/// Number of recent candidates that never answered above which introductions are ignored.
 ///
 /// The count falls by one per second.
 const MOST_GHOSTS: u64 = 32;
@@ -208,7 +210,9 @@ impl Overlay {
         }
     }
 
-    /// Marks the node as ready once all its leaves have answered and no node that they named is on trial.
+    /// Marks the node as ready once all its leaves have answered.
+    ///
+    /// No node that they named may still be on trial.
     ///
     /// A node without leaves becomes ready after a time.
     pub(super) fn check_ready(&mut self, now: Instant) {

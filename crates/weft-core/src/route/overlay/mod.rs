@@ -1,5 +1,6 @@
-//! The overlay's routing: selects the next node on the route to a key's root (paper 001 §II; Chimera, and Tapestry,
-//! JSAC 22(1) 2004).
+//! The overlay's routing: selects the next node on the route to a key's root.
+//!
+//! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004).
 //!
 //! A node stores O(log N) others: three in each cell of a prefix table ([`PrefixTable`]), and its neighbours on the
 //! ring ([`LeafSet`]). Each of a cell's three nodes is a step nearer to the key, so two of them are ready backups.
@@ -256,7 +257,9 @@ impl Overlay {
         self.table.get(id).is_some_and(Neighbour::is_close)
     }
 
-    /// Processes a message of the authenticated node `from`. `via` is the third node that forwarded it, if any.
+    /// Processes a message of the authenticated node `from`.
+    ///
+    /// `via` is the third node that forwarded it, if any.
     ///
     /// # Errors
     ///

@@ -83,7 +83,9 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Generates identifiers that differ only in their first three digits and the last one, so that many collide.
+    /// Generates identifiers that collide often.
+    ///
+    /// They differ only in their first three digits and the last one.
     fn few() -> impl Strategy<Value = NodeId> {
         (0u16..0x400, 0u8..2).prop_map(|(first, last)| {
             let mut bytes = [0; 20];

@@ -1,4 +1,4 @@
-//! Repair of the routing table: selects the neighbours to ask for missing nodes, and answers such queries.
+//! Repair of the routing table: asks neighbours for missing nodes, and answers such queries.
 //!
 //! A join is the repair of an empty table.
 
@@ -15,6 +15,7 @@ const SEARCH: Duration = Duration::from_secs(1);
 const GOSSIP_TRIALS: usize = 4;
 /// Maximum factor by which the gossip interval grows while it finds nothing.
 const LONGEST_GOSSIP: u32 = 32;
+/// Column bits that select all columns of a row.
 const ALL_COLUMNS: u16 = u16::MAX;
 
 impl Overlay {
@@ -135,7 +136,9 @@ impl Overlay {
         ids
     }
 
-    /// Performs one gossip round: asks a random member for nodes in its row, some of which may be nearer.
+    /// Performs one gossip round: asks a random member for nodes in its row.
+    ///
+    /// Some of these nodes may be nearer than the known ones.
     ///
     /// A leaf is also asked for its neighbourhood. The round also probes one of the bootstrap nodes, so that separate
     /// parts of the network can merge.

@@ -16,6 +16,7 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::Question;
 
+/// Time-out and attempts of a query for the holders of a key.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
 /// Minimum time between two queries about one key, however often its holders change.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -23,6 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 ///
 /// It doubles each time, because the two nodes may first have to connect.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
+/// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
 /// Number of rounds after which a holder that no answer named receives no more claims.
 const ROUNDS_UNNAMED: u64 = 3;

@@ -1,4 +1,4 @@
-//! The directory as a whole: passes each message to the part that handles it, and runs the parts' timers.
+//! The directory as a whole: dispatches messages to its parts and runs their timers.
 
 use super::announce::{Announcer, Telling};
 use super::cache::Cache;

@@ -1,4 +1,6 @@
-//! Lookup of an address's owner. It asks the holders of the address's regions, the longest region first.
+//! Lookup of an address's owner.
+//!
+//! It asks the holders of the address's regions, the longest region first.
 //!
 //! The longest region with an owner decides. The lookup also asks the next region as soon as the first doubt arises.
 //! The holders of a coarse region, to which many addresses belong, are thus asked only about addresses that no finer

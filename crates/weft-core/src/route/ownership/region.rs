@@ -37,7 +37,9 @@ impl Region {
         self.0
     }
 
-    /// Returns the region's place on the ring: the hash of "weft region", 4 or 6, its length and its address.
+    /// Returns the region's place on the ring.
+    ///
+    /// It is the hash of "weft region", 4 or 6, the region's length and its address.
     pub fn key(&self, authority: &dyn Authority) -> NodeId {
         let (address, length) = self.0;
         let mut name = [0; 11 + 2 + 16];

@@ -1,4 +1,6 @@
-//! pathChirp (Ribeiro et al., PAM 2003): estimates the available bandwidth from one train of ever shorter gaps.
+//! pathChirp (Ribeiro et al., PAM 2003): estimates the available bandwidth.
+//!
+//! It sends one train of ever shorter gaps.
 //!
 //! The shrinking gaps probe a range of rates. The available bandwidth is the rate from which the queueing delay of
 //! the packets rises without falling again.

@@ -2,6 +2,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
+/// Maximum number of delays stored.
 const MOST: usize = 1_024;
 
 /// One-way delays of a path over a window: their minimum, the mean queue above it, and their trend.

@@ -7,7 +7,9 @@ const MOST: usize = 256;
 /// Minimum number of chirps for an estimate.
 const FEWEST: usize = 8;
 
-/// One chirp. It stores no value that depends on the capacity, because the capacity estimate improves later.
+/// One chirp, without any value that depends on the capacity.
+///
+/// The capacity estimate improves later, and old chirps then use the new one.
 struct Chirp {
     at: Instant,
     bytes: u64,
@@ -16,8 +18,10 @@ struct Chirp {
     idle_us: f64,
 }
 
-/// Direct probing (Spruce: Strauss, Katabi and Kaashoek, IMC 2003) on the part of chirps that is faster than the
-/// available bandwidth.
+/// Direct probing of the available bandwidth by chirps.
+///
+/// The method is that of Spruce (Strauss, Katabi and Kaashoek, IMC 2003). It uses the part of a chirp that is faster
+/// than the available bandwidth.
 ///
 /// It estimates how much of a full path's capacity the chirp could use.
 ///
@@ -67,7 +71,9 @@ impl Direct {
         }
     }
 
-    /// Returns the share of `capacity` that is available beyond the idle share; `None` with too few chirps.
+    /// Returns the share of `capacity` that is available beyond the idle share.
+    ///
+    /// Returns `None` with too few chirps.
     ///
     /// Chirps that met no cross traffic by chance do not show its variance. The error is therefore at least that of
     /// full cross-traffic packets at random times.

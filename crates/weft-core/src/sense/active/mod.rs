@@ -1,5 +1,6 @@
-//! Active sensing: estimates the capacity and available bandwidth of a path with probe traffic of at most 1 % of its
-//! capacity.
+//! Active sensing: estimates a path's capacity and available bandwidth.
+//!
+//! The probe traffic takes at most 1 % of the capacity.
 //!
 //! A [`Sensor`] makes trains, and a [`Train`] lists when each packet leaves. The far end reports the arrival times.
 //! Each packet that arrived becomes a [`Crossing`] and goes to the estimators.
