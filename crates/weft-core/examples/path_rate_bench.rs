@@ -1,7 +1,6 @@
 //! Prints the behaviour of the path rate controller on a set of modelled links.
 //!
 //! Usage: `cargo run --release --example path_rate_bench [only=NAME] [duration=SECONDS] [step=SECONDS] [TRACE…]`.
-//!
 //! `only` selects scenarios by a part of their name. `duration` changes their length. `step` adds a time series.
 //! Traces are in the Mahimahi format.
 

@@ -132,9 +132,7 @@ impl Net {
 
     /// Forges a signal as an attacker off the path would.
     ///
-    /// The attacker knows the flow but neither its nonce nor the key.
-    ///
-    /// The tag is a guess.
+    /// The attacker knows the flow but neither its nonce nor the key. The tag is a guess.
     fn forge(&mut self, node: usize, ttl: u8, signal: &Signal) {
         use Message::{Confirm, Reject, Release, Request, Response, Update};
         let message = [Request, Update, Response, Confirm, Release, Reject][self.rng.below(6) as usize];
@@ -299,9 +297,8 @@ fn without_an_answer_requests_become_ever_rarer() {
 proptest! {
     /// The state is right once the network works again or the flow ends.
     ///
-    /// This holds under any loss, duplication, delay and forgery of signals.
-    ///
-    /// Grants equal the least of the routers', and bookings equal the grants. No booking lasts forever.
+    /// This holds under any loss, duplication, delay and forgery of signals. Grants equal the least of the routers',
+    /// and bookings equal the grants. No booking lasts forever.
     #[test]
     fn grants_are_the_least_and_state_goes(
         seed: u64,

@@ -1,8 +1,7 @@
 //! Flows that ask several routers for rates converge to max-min shares (row B1).
 //!
-//! Each router has a controller and bookings.
-//!
-//! Their signals may be lost or forged. `fair::solve` computes the expected shares.
+//! Each router has a controller and bookings. Their signals may be lost or forged. `fair::solve` computes the
+//! expected shares.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;

@@ -4,10 +4,9 @@ use core::ops::RangeInclusive;
 
 /// A node's place on the overlay's ring of 2^160.
 ///
-/// It is the first 160 bits of the SHA-256 of the node's static public key.
-///
-/// It also serves as a routing key. The root of a key is the node nearest to it. Identifiers are ordered as numbers.
-/// A digit has four bits, and the first digit is the most significant.
+/// It is the first 160 bits of the SHA-256 of the node's static public key. It also serves as a routing key. The root
+/// of a key is the node nearest to it. Identifiers are ordered as numbers. A digit has four bits, and the first digit
+/// is the most significant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeId([u8; NodeId::LEN]);
 
@@ -68,9 +67,8 @@ impl NodeId {
 
     /// Returns a cell of this node's prefix table as a range of identifiers.
     ///
-    /// The identifiers begin with the first `row` digits of this one and then `column`.
-    ///
-    /// A row beyond the last counts as the last.
+    /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last counts
+    /// as the last.
     pub fn cell(&self, row: usize, column: u8) -> RangeInclusive<NodeId> {
         let row = row.min(NodeId::DIGITS - 1);
         let (mut first, mut last) = (self.0, self.0);

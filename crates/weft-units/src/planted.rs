@@ -108,8 +108,8 @@ pub const fn is(_fault: Fault) -> bool {
     false
 }
 
-#[cfg(feature = "planted")]
 /// The planted fault, or `u8::MAX` for none.
+#[cfg(feature = "planted")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
 
 /// True if `fault` is planted.

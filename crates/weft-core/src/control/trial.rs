@@ -219,9 +219,8 @@ mod tests {
 
     /// A path that drops the excess is full, although the packets arrive as fast as they were sent.
     ///
-    /// A queue that is always full delays all packets alike, so the accepted ones keep their spacing.
-    ///
-    /// A policer has the same effect.
+    /// A queue that is always full delays all packets alike, so the accepted ones keep their spacing. A policer has
+    /// the same effect.
     #[test]
     fn a_path_that_drops_what_is_too_much_is_full() {
         let mut rng = Rng::new(2);

@@ -55,7 +55,7 @@ impl Default for AimdConfig {
 
 /// AIMD window control between edges (I2VFC, paper 003; Yang and Lam's GAIMD).
 ///
-/// Without loss the window W grows by a packets per round trip. On a loss event W ← (1 − b)W. Losses and CE marks
+/// Without loss the window W grows by `a` packets per round trip. On a loss event W ← (1 − `b`)W. Losses and CE marks
 /// within a round trip are one event, because packets that were in flight at a decrease reveal nothing about its
 /// effect. The loop never retransmits a lost packet.
 ///
@@ -68,7 +68,7 @@ impl Default for AimdConfig {
 ///   2861).
 /// - A marker unanswered for RTT + 4 · variation is a loss event, and the loop sends another marker.
 ///
-/// The [`Share`]'s weight is not part of this law. [`crate::fair`] turns it into a and b and sets them with
+/// The [`Share`]'s weight is not part of this law. [`crate::fair`] turns it into `a` and `b` and sets them with
 /// [`AimdWindow::set_parameters`].
 #[derive(Clone, Copy, Debug)]
 pub struct AimdWindow {
@@ -192,7 +192,7 @@ impl AimdWindow {
         self.bound();
     }
 
-    /// Sets a (packets per round trip) and b, as [`crate::fair::aimd`] computes them.
+    /// Sets the increase `a` (packets per round trip) and the decrease `b`, as [`crate::fair::aimd`] computes them.
     pub fn set_parameters(&mut self, increase: f64, decrease: f64) {
         self.config.increase_packets = increase.max(0.0) as f32;
         self.config.decrease = decrease.clamp(LEAST_DECREASE, MOST_DECREASE) as f32;
@@ -215,7 +215,7 @@ impl AimdWindow {
         self.events
     }
 
-    /// Returns a (packets per round trip) and b.
+    /// Returns the increase `a` (packets per round trip) and the decrease `b`.
     pub fn parameters(&self) -> (f64, f64) {
         (self.config.increase_packets.into(), self.config.decrease.into())
     }

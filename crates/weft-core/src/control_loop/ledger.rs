@@ -192,9 +192,8 @@ impl Ledger {
 
     /// Returns the time at which to send a marker by itself.
     ///
-    /// That is the case if data is in flight and no report arrived for a time-out.
-    ///
-    /// With `patience`, the time-out starts at the last marker if that is later, and `patience` is added.
+    /// That is the case if data is in flight and no report arrived for a time-out. With `patience`, the time-out
+    /// starts at the last marker if that is later, and `patience` is added.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
         let first = self.rtt.timeout();
         let timeout = (first * (1 << self.backoff)).min(LONGEST_TIMEOUT.max(first));

@@ -1,9 +1,7 @@
 //! ERICA+: an explicit rate for each flow, derived from its use.
 //!
-//! The method is by Kalyanaraman, Jain and others, for ABR in ATM.
-//!
-//! A link measures its load per interval. [`Erica::grant`] then computes each flow's rate from the flow's current
-//! rate. The caller stores the flows.
+//! The method is by Kalyanaraman, Jain and others, for ABR in ATM. A link measures its load per interval.
+//! [`Erica::grant`] then computes each flow's rate from the flow's current rate. The caller stores the flows.
 
 use super::pi::LinkState;
 use weft_units::{Duration, Rate};

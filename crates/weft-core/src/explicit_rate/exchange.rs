@@ -1,8 +1,7 @@
 //! Sender and receiver of explicit-rate signals (paper 001, Figure 2).
 //!
-//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs.
-//!
-//! Neither end does more than one step per round trip. Every message may be lost, duplicated, delayed or forged.
+//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs. Neither end does more than one step per round trip.
+//! Every message may be lost, duplicated, delayed or forged.
 //!
 //! - The sender repeats a request until an answer arrives, after three attempts at ever longer intervals. Until then
 //!   the flow is plain TCP.
@@ -95,9 +94,8 @@ impl Initiator {
 
     /// Processes a signal of the receiver. Returns the granted rates if they change.
     ///
-    /// The caller has verified the tag.
-    ///
-    /// `arrived_difference` is the TTL difference of the request at the receiver, as the answer repeats it.
+    /// The caller has verified the tag. `arrived_difference` is the TTL difference of the request at the receiver, as
+    /// the answer repeats it.
     pub fn on_signal(&mut self, now: Instant, signal: &Signal, arrived_difference: u8) -> Option<Rates> {
         if signal.nonce != self.nonce {
             return None;
@@ -187,9 +185,7 @@ pub fn explicit_rate(granted: Rates) -> Option<Rate> {
 
 /// Returns the receiver's answer to a request or an update.
 ///
-/// `takes` are the rates that the receiver accepts.
-///
-/// The request already contains the wish for the reverse direction.
+/// `takes` are the rates that the receiver accepts. The request already contains the wish for the reverse direction.
 pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {
     let mut arrived = *request;
     if !matches!(request.message, Message::Request | Message::Update) {

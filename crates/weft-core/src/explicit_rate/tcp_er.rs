@@ -1,8 +1,7 @@
 //! TCP-ER's control law: a TCP sender with a granted rate (paper 001 §IV-A).
 //!
-//! All arithmetic uses integers, so that tests can compare it bit by bit with the kernel's implementation.
-//!
-//! With a grant there is no slow start. The grant is the pacing rate from the first packet on, and the window is its
+//! All arithmetic uses integers, so that tests can compare it bit by bit with the kernel's implementation. With a
+//! grant there is no slow start. The grant is the pacing rate from the first packet on, and the window is its
 //! bandwidth-delay product. Loss does not lower the rate; only a lower grant does.
 //!
 //! The paper does not define when to distrust a grant. Here a grant ends if it is not renewed for four round trips
@@ -165,7 +164,6 @@ impl TcpEr {
     /// Window in packets.
     ///
     /// In granted mode it holds the data of one and a quarter RTT plus 10 ms at the granted rate, and a few packets.
-    ///
     /// The quarter is for reordering (RFC 8985's reordering window).
     pub fn window(&self) -> u32 {
         match self.mode {

@@ -1,18 +1,16 @@
 //! Converts weights to AIMD parameters.
 //!
-//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD.
-//!
-//! A window that grows by a per round trip, and falls to (1 − b) of itself at each of p loss events per packet,
-//! carries x = √(a κ / 2p) / RTT packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ.
-//! [`target_kappa`] is the rule that derives b from weights, RTTs and loss. [`correct`] closes the loop on measured
-//! rates. It also works where the square-root law fails: time-outs, synchronised losses, and VPNs that are not always
-//! backlogged.
+//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD. A window that grows by `a` packets per round
+//! trip, and falls to (1 − b) of itself at each of p loss events per packet, carries x = √(a κ / 2p) / RTT packets
+//! per second, with **κ = (2 − b)/b**. x² is thus proportional to κ. [`target_kappa`] is the rule that derives b from
+//! weights, RTTs and loss. [`correct`] closes the loop on measured rates. It also works where the square-root law
+//! fails: time-outs, synchronised losses, and VPNs that are not always backlogged.
 
-/// Minimum of b. A window must back off.
+/// Minimum of the decrease `b`. A window must back off.
 pub const LEAST_DECREASE: f64 = 1e-4;
-/// Maximum of b (paper 003: b < 0.5). κ is thus at least 3.
+/// Maximum of the decrease `b` (paper 003: b < 0.5). κ is thus at least 3.
 pub const MOST_DECREASE: f64 = 0.5;
-/// Minimum of a under [`Knob::Increase`], as a fraction of the nominal a.
+/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal `a`.
 pub const LEAST_INCREASE: f64 = 1e-3;
 /// Gain g of the damped formula, applied every 100 round trips.
 pub const FORMULA_GAIN: f64 = 0.3;
@@ -23,13 +21,13 @@ pub const FORMULA_ROUND_TRIPS: u32 = 100;
 /// Number of round trips between two corrections of the closed loop.
 pub const CLOSED_LOOP_ROUND_TRIPS: u32 = 20;
 
-/// Returns κ for a given b.
+/// Returns κ = (2 − b)/b for a given decrease b.
 pub fn kappa_of(decrease: f64) -> f64 {
     let b = decrease.clamp(LEAST_DECREASE, MOST_DECREASE);
     (2.0 - b) / b
 }
 
-/// Returns b for a given κ, within its bounds.
+/// Returns the decrease b for a given κ, within its bounds.
 pub fn decrease_of(kappa: f64) -> f64 {
     (2.0 / (1.0 + kappa)).clamp(LEAST_DECREASE, MOST_DECREASE)
 }
@@ -46,7 +44,7 @@ pub fn rate_pps(increase: f64, kappa: f64, rtt_s: f64, loss_event_rate: f64) -> 
 pub struct Conditions {
     /// Weight r.
     pub weight: f64,
-    /// a, in packets per round trip.
+    /// Increase `a`, in packets per round trip.
     pub increase: f64,
     /// Smoothed RTT in seconds.
     pub rtt_s: f64,
@@ -57,10 +55,8 @@ pub struct Conditions {
 /// Returns the κ with which a loop carries weight / nominal weight times the rate of the nominal loop.
 ///
 /// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
-/// below 3; see [`nominal_kappa`].
-///
-/// Loops of one ingress use one of them as nominal. If the loops of a bottleneck come from several edges, the nominal
-/// loop is a virtual one whose parameters all edges know (DCPC).
+/// below 3; see [`nominal_kappa`]. Loops of one ingress use one of them as nominal. If the loops of a bottleneck come
+/// from several edges, the nominal loop is a virtual one whose parameters all edges know (DCPC).
 pub fn target_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa
@@ -135,7 +131,7 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// Returns (a, b) of a loop, given a and b of the nominal loop and this loop's κ.
+    /// Returns (`a`, `b`) of a loop, given `a` and `b` of the nominal loop and this loop's κ.
     pub fn parameters(self, nominal_increase: f64, nominal_decrease: f64, kappa: f64) -> (f64, f64) {
         match self {
             Knob::Decrease => (nominal_increase, decrease_of(kappa)),

@@ -1,7 +1,7 @@
 //! Turns weights into the parameters of running windows (paper 003; automatic as in DCPC).
 //!
 //! A window starts with the parameters that its weight alone requires. Once all loops have met a loss, their total
-//! rate is divided by weight, once. The rate at which slow start ends is random, and small a and b would need
+//! rate is divided by weight, once. The rate at which slow start ends is random, and small `a` and `b` would need
 //! hundreds of round trips to correct it; the paper does not define the start. Measured loss-event rates and RTTs
 //! then enter by the rule ([`target_kappa`]). The first use is undamped, later ones are damped, because p depends on
 //! b. After 100 round trips the closed loop ([`correct`]) compares arriving rates with the weights every 20 round
@@ -42,11 +42,11 @@ pub struct ControllerConfig {
     pub steering: Steering,
     /// Parameter that carries the weights.
     pub knob: Knob,
-    /// a of the nominal loop.
+    /// Increase `a` of the nominal loop.
     ///
     /// It is the largest under [`Knob::Increase`], and common to all under [`Knob::Decrease`].
     pub increase: f64,
-    /// b of the nominal loop.
+    /// Decrease `b` of the nominal loop.
     ///
     /// It is the largest under [`Knob::Decrease`], and common to all under [`Knob::Increase`].
     pub decrease: f64,
@@ -74,7 +74,7 @@ impl Controller {
         Controller { config, due: now + LEAST_INTERVAL, waited: 0, ruled: 0, members: Vec::new() }
     }
 
-    /// Returns a and b of a loop that starts.
+    /// Returns the increase `a` and the decrease `b` of a loop that starts.
     ///
     /// `nominal_weight` is the largest weight under [`Knob::Increase`], and the smallest under [`Knob::Decrease`].
     pub fn initial(&self, weight: f64, nominal_weight: f64) -> (f64, f64) {

@@ -1,11 +1,9 @@
 //! The ACK conditioner: paper 000's modified delayed ACK.
 //!
-//! The egress edge applies it to the duplicate ACKs of an unmodified host.
-//!
-//! The paper's receiver acknowledges every second segment, or after 200 ms, whatever the order. Thus packets that
-//! were overtaken on another path do not look lost to the sender. An edge cannot change its hosts, but it can
-//! suppress every second duplicate ACK. An ACK with new information always passes: a new acknowledgment, window or
-//! SACK block, ECN echo, data, SYN, FIN or RST.
+//! The egress edge applies it to the duplicate ACKs of an unmodified host. The paper's receiver acknowledges every
+//! second segment, or after 200 ms, whatever the order. Thus packets that were overtaken on another path do not look
+//! lost to the sender. An edge cannot change its hosts, but it can suppress every second duplicate ACK. An ACK with
+//! new information always passes: a new acknowledgment, window or SACK block, ECN echo, data, SYN, FIN or RST.
 
 use weft_units::{Duration, Instant};
 

@@ -313,7 +313,7 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.set_share(now, share));
     }
 
-    /// Sets a (packets per round trip) and b of a VPN's window.
+    /// Sets the increase `a` (packets per round trip) and the decrease `b` of a VPN's window.
     ///
     /// The window may be in use, parked, or not started yet. The call has no effect under other laws.
     pub fn set_window(&mut self, vpn: VpnNo, increase: f64, decrease: f64) {

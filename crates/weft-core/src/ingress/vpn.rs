@@ -91,7 +91,7 @@ impl Vpn {
         differs
     }
 
-    /// Sets a and b of windows that start from now on.
+    /// Sets the increase `a` and the decrease `b` of windows that start from now on.
     pub fn set_window(&mut self, increase: f64, decrease: f64) {
         let Some(LoopConfig::AimdWindow(law)) = self.profile.control else { return };
         let (increase_packets, decrease) = (increase as f32, decrease as f32);

@@ -33,10 +33,8 @@ impl Codel {
 
     /// True if the unit at the head must be dropped or marked.
     ///
-    /// The decision depends on its waiting time and on the bytes of its queue.
-    ///
-    /// `queue_bytes` includes the head. Call this for each new head, and after a drop for the next head too. Call
-    /// [`Codel::idle`] when the queue is empty.
+    /// The decision depends on its waiting time and on the bytes of its queue. `queue_bytes` includes the head. Call
+    /// this for each new head, and after a drop for the next head too. Call [`Codel::idle`] when the queue is empty.
     pub fn condemns(&mut self, now: Instant, sojourn: Duration, queue_bytes: u64, params: &CodelParams) -> bool {
         let standing = self.stands_above(now, sojourn, queue_bytes, params);
         if !standing {

@@ -1,9 +1,8 @@
 //! RED's law: the average queue length and the probability of an early drop or mark.
 //!
-//! The law is by Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993.
-//!
-//! RED and FRED call this law for each arrival. Where their two papers say "mark", this code drops a unit that is not
-//! ECN-capable. The law never touches the queue itself.
+//! The law is by Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993. RED and FRED call this law for each arrival. Where
+//! their two papers say "mark", this code drops a unit that is not ECN-capable. The law never touches the queue
+//! itself.
 
 use weft_units::{Duration, Instant, Rng};
 

@@ -68,9 +68,8 @@ impl<T> Fifo<T> {
 
     /// Removes each unit whose [`Expiry`] has passed. Returns the number of units removed.
     ///
-    /// It passes each removed unit to `gone`.
-    ///
-    /// It looks at every position and rebuilds the queue. Call it during outages, not for each packet.
+    /// It passes each removed unit to `gone`. It looks at every position and rebuilds the queue. Call it during
+    /// outages, not for each packet.
     pub(super) fn expire(
         &mut self,
         now: Instant,

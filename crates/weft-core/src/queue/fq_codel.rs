@@ -1,9 +1,8 @@
 //! FQ-CoDel (RFC 8290): one queue per flow, and CoDel (RFC 8289) in each queue.
 //!
-//! Deficit round robin serves the queues, new flows first.
-//!
-//! The flow number is the index of the queue. Nothing is hashed, so two flows never share a queue. Units of all flows
-//! live in one slab. In steady state the queue allocates no memory.
+//! Deficit round robin serves the queues, new flows first. The flow number is the index of the queue. Nothing is
+//! hashed, so two flows never share a queue. Units of all flows live in one slab. In steady state the queue allocates
+//! no memory.
 
 mod held;
 mod replace;
@@ -218,9 +217,7 @@ impl<T> FqCodel<T> {
 
     /// Moves the flow of the selected unit behind all other flows.
     ///
-    /// The flow keeps its remaining deficit.
-    ///
-    /// Returns false if no unit is selected or no other flow has a backlog.
+    /// The flow keeps its remaining deficit. Returns false if no unit is selected or no other flow has a backlog.
     pub fn pass_over(&mut self) -> bool {
         let Some((id, _)) = self.selected.take().filter(|_| self.backlogged > 1) else { return false };
         self.enter(id, List::Old);

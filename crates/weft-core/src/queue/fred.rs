@@ -1,9 +1,8 @@
 //! FRED, Fair Random Early Drop: RED with per-flow accounting.
 //!
-//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997.
-//!
-//! FRED never drops a flow early that holds little (fragile). It limits a flow that keeps exceeding its share to that
-//! share (non-adaptive). It applies RED to the rest (robust). Only flows with units in the queue have state.
+//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. FRED never drops a flow early
+//! that holds little (fragile). It limits a flow that keeps exceeding its share to that share (non-adaptive). It
+//! applies RED to the rest (robust). Only flows with units in the queue have state.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;

@@ -1,8 +1,6 @@
 //! RED, Random Early Detection (Floyd and Jacobson 1993).
 //!
-//! One FIFO drops or marks arrivals at random.
-//!
-//! The probability grows with the recent average queue length.
+//! One FIFO drops or marks arrivals at random. The probability grows with the recent average queue length.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;

@@ -1,10 +1,8 @@
 //! Resequencing: delivers the units of each flow in order.
 //!
-//! It waits for a missing unit at most for the time that the sender announced in a HOLD frame.
-//!
-//! Flows do not wait for each other. The age of a hole starts when the first unit behind it arrives. After the hold
-//! time the flow continues to its next hole. A unit that arrives later is delivered at once. No unit is delivered
-//! twice.
+//! It waits for a missing unit at most for the time that the sender announced in a HOLD frame. Flows do not wait for
+//! each other. The age of a hole starts when the first unit behind it arrives. After the hold time the flow continues
+//! to its next hole. A unit that arrives later is delivered at once. No unit is delivered twice.
 
 use super::Inserted;
 use super::flows::Flows;

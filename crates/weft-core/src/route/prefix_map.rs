@@ -1,9 +1,7 @@
 //! Longest-prefix match: a path-compressed binary trie.
 //!
-//! The source is D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968.
-//!
-//! A lookup takes at most as many steps as the longest prefix has bits, whatever the number of prefixes. Each prefix
-//! needs at most two nodes.
+//! The source is D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968. A lookup takes at most as many steps as the longest
+//! prefix has bits, whatever the number of prefixes. Each prefix needs at most two nodes.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;

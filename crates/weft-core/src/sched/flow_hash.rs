@@ -1,9 +1,8 @@
 //! Flow-hash scheduling (paper 000's flow-level forwarding).
 //!
-//! Each path owns a range of the hash space in proportion to its weight.
-//!
-//! The scheduler keeps no state per flow. When a path fails, only its own flows are hashed again, among the remaining
-//! paths. When the path returns, so do its flows.
+//! Each path owns a range of the hash space in proportion to its weight. The scheduler keeps no state per flow. When
+//! a path fails, only its own flows are hashed again, among the remaining paths. When the path returns, so do its
+//! flows.
 
 use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
 

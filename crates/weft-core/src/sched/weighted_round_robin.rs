@@ -150,9 +150,8 @@ mod tests {
 
     /// Returns the throughput of paper 002, Table I.
     ///
-    /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput).
-    ///
-    /// Each path queues up to `queue` units. The clock ticks once per unit time of one link.
+    /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput). Each path queues up
+    /// to `queue` units. The clock ticks once per unit time of one link.
     fn throughput_mbps(order: Order, weights: [u32; 3], queue: u64) -> f64 {
         const LINK_MBPS: f64 = 94.0;
         let mut s = WeightedRoundRobin::new(order);

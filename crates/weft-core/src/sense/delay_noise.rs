@@ -14,11 +14,9 @@ const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// The part of a path's one-way delay that its own queue does not explain.
 ///
-/// Its causes are jitter, radio grants and a varying rate.
-///
-/// The sent bytes and the bottleneck's rate determine how the queue must have changed over a span. The rest of the
-/// delay's change is unexplained. A wrong capacity estimate makes this rest steady. The mean deviation from the
-/// steady rest is the noise.
+/// Its causes are jitter, radio grants and a varying rate. The sent bytes and the bottleneck's rate determine how the
+/// queue must have changed over a span. The rest of the delay's change is unexplained. A wrong capacity estimate
+/// makes this rest steady. The mean deviation from the steady rest is the noise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DelayNoise {
     started: Option<Instant>,

@@ -21,10 +21,8 @@ const MOST_MISSES: f64 = 24.0;
 
 /// Returns the time without a report after which a path becomes suspect.
 ///
-/// The time counts from the departure of an eliciting packet.
-///
-/// It is SRTT + 4·RTTVAR (RFC 6298), plus the time for which the peer may hold a report, plus twice the jitter. It is
-/// at least 30 ms and at most 1 s.
+/// The time counts from the departure of an eliciting packet. It is SRTT + 4·RTTVAR (RFC 6298), plus the time for
+/// which the peer may hold a report, plus twice the jitter. It is at least 30 ms and at most 1 s.
 pub fn suspect_after(rtt: &Rtt, report_interval: Duration, jitter: Duration) -> Duration {
     (rtt.smoothed() + rtt.variation() * 4 + report_interval + jitter * 2).clamp(FLOOR, CEILING)
 }

@@ -89,9 +89,8 @@ impl ReceiveLog {
 
     /// Returns a time between half of `interval` and all of it.
     ///
-    /// The number of packets received determines the time, so that it is spread evenly.
-    ///
-    /// Reports in step with a link's own rhythm would always sample the same phase of it.
+    /// The number of packets received determines the time, so that it is spread evenly. Reports in step with a link's
+    /// own rhythm would always sample the same phase of it.
     fn dithered(&self, interval: Duration) -> Duration {
         let spread = (self.packets_reported as u32).wrapping_mul(0x9e37_79b9) >> 16;
         interval / 2 + interval * spread / 0x2_0000

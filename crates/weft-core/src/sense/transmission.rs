@@ -2,10 +2,9 @@ use weft_units::{Duration, Instant};
 
 /// Length of a bucket.
 ///
-/// The estimate is the minimum over the last three to four buckets in which long packets were seen.
-///
-/// That is longer than the baseline of one-way delays lasts. Otherwise the estimate would forget a long packet before
-/// the baseline that the packet set.
+/// The estimate is the minimum over the last three to four buckets in which long packets were seen. That is longer
+/// than the baseline of one-way delays lasts. Otherwise the estimate would forget a long packet before the baseline
+/// that the packet set.
 const BUCKET: Duration = Duration::from_secs(5);
 /// Number of buckets.
 const BUCKETS: usize = 4;
@@ -20,10 +19,9 @@ const LONG_BYTES: u32 = 512;
 
 /// Extra delay of a long packet over a short one without any queue.
 ///
-/// Each hop receives the whole packet before it forwards it (store and forward).
-///
-/// Over one slow link this is the packet's transmission time. Over several links it is the sum of theirs, which the
-/// path's rate does not show: six hops of 20 Mbit/s take six times as long as one hop of the same rate.
+/// Each hop receives the whole packet before it forwards it (store and forward). Over one slow link this is the
+/// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show: six
+/// hops of 20 Mbit/s take six times as long as one hop of the same rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transmission {
     least_us_per_byte: [Option<f64>; BUCKETS],

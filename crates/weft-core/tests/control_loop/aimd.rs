@@ -20,7 +20,7 @@ fn config() -> AimdConfig {
 struct Steering {
     weights: Vec<f64>,
     knob: Knob,
-    /// a and b of the nominal loop.
+    /// Increase and decrease of the nominal loop.
     nominal: (f64, f64),
     round: Duration,
     kappas: Vec<f64>,

@@ -118,9 +118,7 @@ fn e8_the_queue_of_one_bottleneck_and_its_drain_time_are_bounded_exactly() {
 
 /// Returns the peak queue when a leased line starts beside one greedy loop, in Cτ.
 ///
-/// The leased line takes the fraction b of the link.
-///
-/// Feedback takes `delay` additional cycles.
+/// The leased line takes the fraction b of the link. Feedback takes `delay` additional cycles.
 fn leased_line_peak(b: f64, delay: usize) -> f64 {
     let capacity = 1e6;
     let mut network = Network::new(&[capacity], &[vec![0], vec![0]], 1.0, 0.95);

@@ -1,8 +1,7 @@
 //! A packet-level model of loops over a network.
 //!
-//! It has FIFO drop-tail links, greedy or switched sources, and reports that return after a fixed delay.
-//!
-//! Time is virtual, and random numbers are seeded.
+//! It has FIFO drop-tail links, greedy or switched sources, and reports that return after a fixed delay. Time is
+//! virtual, and random numbers are seeded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

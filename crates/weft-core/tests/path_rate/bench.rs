@@ -1,8 +1,7 @@
 //! A packet-level model of one path.
 //!
-//! It consists of a sender, a drop-tail bottleneck, a delay line, a receiver, and reports back.
-//!
-//! Time is virtual, and random numbers are seeded.
+//! It consists of a sender, a drop-tail bottleneck, a delay line, a receiver, and reports back. Time is virtual, and
+//! random numbers are seeded.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -168,8 +168,6 @@ fn jitter_does_not_pass_for_a_queue() {
 /// The controller does not take a longer path for a queue.
 ///
 /// Satellite handovers and route changes move the delay up or down at any time, including the first moments.
-///
-/// The controller does not take this for a queue.
 #[test]
 fn a_way_that_becomes_longer_does_not_pass_for_a_queue() {
     let mut rng = Rng::new(11);

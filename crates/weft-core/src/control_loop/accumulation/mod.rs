@@ -31,11 +31,9 @@ const CLIMB: f64 = 0.5;
 
 /// Accumulation-based rate control between edges (paper 004), in bytes.
 ///
-/// It detects congestion by its own bytes in queues, not by loss.
-///
-/// Every T, the report on a marker yields three values. μ is the rate that arrived since the last report. q is the
-/// time that the marker spent in queues. The accumulation a = μ q is the number of bytes that arrived later than in
-/// an empty network.
+/// It detects congestion by its own bytes in queues, not by loss. Every T, the report on a marker yields three
+/// values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
+/// accumulation a = μ q is the number of bytes that arrived later than in an empty network.
 ///
 /// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a <
 ///   L/10. Above L/10, λ stays. (The fluid law grows only at a = 0. Growth up to L, or even L/4, keeps longer queues.

@@ -91,13 +91,10 @@ const NOBODY: Asked = Asked { weight: f64::INFINITY, feedback: Duration::ZERO };
 
 /// Grants one rate per unit of weight to the loops of a link.
 ///
-/// [`PiRate`] derives the rate from the link's queue.
-///
-/// It keeps no state per loop. Loops may differ in weight and in promised rates.
-///
-/// The law controls the rate of a loop of the least possible weight. When that rate approaches zero, the grant also
-/// reduces promises (see [`Grant::promised`]), so one variable controls both. The rate never rises above the use of
-/// the lightest loop. Otherwise it would be far off when the next loop starts.
+/// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
+/// promised rates. The law controls the rate of a loop of the least possible weight. When that rate approaches zero,
+/// the grant also reduces promises (see [`Grant::promised`]), so one variable controls both. The rate never rises
+/// above the use of the lightest loop. Otherwise it would be far off when the next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
     config: LinkConfig,
@@ -132,9 +129,8 @@ impl LoopLink {
 
     /// Handles a loop's marker that arrived for the link.
     ///
-    /// It updates the grant if an update is due, and writes the grant into `ask`.
-    ///
-    /// `capacity` is the rate that the link can carry, and `queued_bytes` its backlog.
+    /// It updates the grant if an update is due, and writes the grant into `ask`. `capacity` is the rate that the
+    /// link can carry, and `queued_bytes` its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {
         self.hear(now, ask);
         if self.is_due(now) {

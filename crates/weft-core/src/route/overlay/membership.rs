@@ -1,8 +1,7 @@
 //! Membership of the routing table.
 //!
-//! Candidates are probed and then admitted, and silent members are removed.
-//!
-//! A member stays while it is among the best of its cell or next on the ring.
+//! Candidates are probed and then admitted, and silent members are removed. A member stays while it is among the best
+//! of its cell or next on the ring.
 
 use super::link::Quality;
 use super::neighbour::{Neighbour, Standing};
@@ -212,9 +211,7 @@ impl Overlay {
 
     /// Marks the node as ready once all its leaves have answered.
     ///
-    /// No node that they named may still be on trial.
-    ///
-    /// A node without leaves becomes ready after a time.
+    /// No node that they named may still be on trial. A node without leaves becomes ready after a time.
     pub(super) fn check_ready(&mut self, now: Instant) {
         if self.state.is_ready {
             return;

@@ -1,11 +1,10 @@
 //! The overlay's routing: selects the next node on the route to a key's root.
 //!
-//! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004).
-//!
-//! A node stores O(log N) others: three in each cell of a prefix table ([`PrefixTable`]), and its neighbours on the
-//! ring ([`LeafSet`]). Each of a cell's three nodes is a step nearer to the key, so two of them are ready backups.
-//! [`Overlay`] is the whole protocol as a state machine. Its inputs are [`Overlay::handle_message`] and
-//! [`Overlay::handle_timeout`], its outputs [`Overlay::poll_transmit`] and [`Overlay::next_timeout`].
+//! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004). A node stores O(log N) others: three in
+//! each cell of a prefix table ([`PrefixTable`]), and its neighbours on the ring ([`LeafSet`]). Each of a cell's
+//! three nodes is a step nearer to the key, so two of them are ready backups. [`Overlay`] is the whole protocol as a
+//! state machine. Its inputs are [`Overlay::handle_message`] and [`Overlay::handle_timeout`], its outputs
+//! [`Overlay::poll_transmit`] and [`Overlay::next_timeout`].
 //!
 //! - **Probed before use.** Information from other nodes only creates candidates. A node enters the table only after
 //!   it answered this node's own probes. It leaves only through its own silence or its own message. A node that lies

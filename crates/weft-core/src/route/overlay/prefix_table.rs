@@ -1,8 +1,7 @@
 //! The routing table of Tapestry and Chimera.
 //!
-//! Row r holds nodes that share r digits with this one, column c those whose next digit is c.
-//!
-//! One ordered map represents all rows and cells: a cell is a range of identifiers. Empty rows need no memory.
+//! Row r holds nodes that share r digits with this one, column c those whose next digit is c. One ordered map
+//! represents all rows and cells: a cell is a range of identifiers. Empty rows need no memory.
 
 use alloc::collections::BTreeMap;
 use weft_units::NodeId;

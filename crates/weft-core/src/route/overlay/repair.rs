@@ -138,10 +138,8 @@ impl Overlay {
 
     /// Performs one gossip round: asks a random member for nodes in its row.
     ///
-    /// Some of these nodes may be nearer than the known ones.
-    ///
-    /// A leaf is also asked for its neighbourhood. The round also probes one of the bootstrap nodes, so that separate
-    /// parts of the network can merge.
+    /// Some of these nodes may be nearer than the known ones. A leaf is also asked for its neighbourhood. The round
+    /// also probes one of the bootstrap nodes, so that separate parts of the network can merge.
     pub(super) fn gossip(&mut self, now: Instant) {
         self.retry_detours(now);
         let members: Vec<NodeId> = self.members().collect();

@@ -72,9 +72,8 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
 impl Overlay {
     /// Returns the next hop of a packet that arrived or starts here.
     ///
-    /// It also updates the packet's header for the next node.
-    ///
-    /// The links on which it leaves are probed at the fast pace for a while, because more packets will follow.
+    /// It also updates the packet's header for the next node. The links on which it leaves are probed at the fast
+    /// pace for a while, because more packets will follow.
     pub fn next_hop(&mut self, now: Instant, header: &mut Header) -> NextHop {
         let mut duplicates = core::mem::take(&mut self.duplicates);
         let next = self.next_hop_of_one(now, header, &mut duplicates);

@@ -1,10 +1,8 @@
 //! Lookup of an address's owner.
 //!
-//! It asks the holders of the address's regions, the longest region first.
-//!
-//! The longest region with an owner decides. The lookup also asks the next region as soon as the first doubt arises.
-//! The holders of a coarse region, to which many addresses belong, are thus asked only about addresses that no finer
-//! region covers.
+//! It asks the holders of the address's regions, the longest region first. The longest region with an owner decides.
+//! The lookup also asks the next region as soon as the first doubt arises. The holders of a coarse region, to which
+//! many addresses belong, are thus asked only about addresses that no finer region covers.
 //!
 //! A holder may be silent, new, or lying. A query without an answer is repeated beside the key, where other holders
 //! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two

@@ -1,9 +1,7 @@
 //! pathChirp (Ribeiro et al., PAM 2003): estimates the available bandwidth.
 //!
-//! It sends one train of ever shorter gaps.
-//!
-//! The shrinking gaps probe a range of rates. The available bandwidth is the rate from which the queueing delay of
-//! the packets rises without falling again.
+//! It sends one train of ever shorter gaps. The shrinking gaps probe a range of rates. The available bandwidth is the
+//! rate from which the queueing delay of the packets rises without falling again.
 
 use super::Crossing;
 use alloc::vec;

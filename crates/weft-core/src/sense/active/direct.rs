@@ -21,13 +21,10 @@ struct Chirp {
 /// Direct probing of the available bandwidth by chirps.
 ///
 /// The method is that of Spruce (Strauss, Katabi and Kaashoek, IMC 2003). It uses the part of a chirp that is faster
-/// than the available bandwidth.
-///
-/// It estimates how much of a full path's capacity the chirp could use.
-///
-/// A link that is always busy transmits `capacity · span` bits. The part of the chirp that did not queue up used
-/// capacity that nobody else needed. A second tight link makes the estimate too low. The estimate varies much,
-/// because a chirp covers only a few milliseconds of the cross traffic.
+/// than the available bandwidth. It estimates how much of a full path's capacity the chirp could use. A link that is
+/// always busy transmits `capacity · span` bits. The part of the chirp that did not queue up used capacity that
+/// nobody else needed. A second tight link makes the estimate too low. The estimate varies much, because a chirp
+/// covers only a few milliseconds of the cross traffic.
 pub struct Direct {
     window: Duration,
     chirps: VecDeque<Chirp>,
@@ -73,10 +70,8 @@ impl Direct {
 
     /// Returns the share of `capacity` that is available beyond the idle share.
     ///
-    /// Returns `None` with too few chirps.
-    ///
-    /// Chirps that met no cross traffic by chance do not show its variance. The error is therefore at least that of
-    /// full cross-traffic packets at random times.
+    /// Returns `None` with too few chirps. Chirps that met no cross traffic by chance do not show its variance. The
+    /// error is therefore at least that of full cross-traffic packets at random times.
     pub fn beside(&self, capacity: Rate) -> Option<Beside> {
         let count = self.chirps.len() as f64;
         let span_us: f64 = self.chirps.iter().map(|chirp| chirp.span_us).sum();

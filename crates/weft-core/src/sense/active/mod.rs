@@ -1,9 +1,8 @@
 //! Active sensing: estimates a path's capacity and available bandwidth.
 //!
-//! The probe traffic takes at most 1 % of the capacity.
-//!
-//! A [`Sensor`] makes trains, and a [`Train`] lists when each packet leaves. The far end reports the arrival times.
-//! Each packet that arrived becomes a [`Crossing`] and goes to the estimators.
+//! The probe traffic takes at most 1 % of the capacity. A [`Sensor`] makes trains, and a [`Train`] lists when each
+//! packet leaves. The far end reports the arrival times. Each packet that arrived becomes a [`Crossing`] and goes to
+//! the estimators.
 //!
 //! - [`chirp`] measures self-induced congestion.
 //! - [`ProbeGap`] measures how often the path is idle.

@@ -17,10 +17,9 @@ const TAIL: f64 = 5.0;
 /// Idle share of a path (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004).
 ///
 /// It is the share of single packets, sent at random times, that no queue delays. A link that is busy for 70 % of the
-/// time delays 70 % of them.
-///
-/// Over several links it is the share of time in which none is busy. The tight link alone is idle at least as often,
-/// and its capacity is no smaller. Capacity times idle share thus never exceeds the available bandwidth.
+/// time delays 70 % of them. Over several links it is the share of time in which none is busy. The tight link alone
+/// is idle at least as often, and its capacity is no smaller. Capacity times idle share thus never exceeds the
+/// available bandwidth.
 #[derive(Clone, Debug)]
 pub struct ProbeGap {
     window: Duration,
