@@ -52,7 +52,7 @@ struct Net {
     initiator: Initiator,
     flying: BinaryHeap<Flying>,
     serial: u64,
-    /// A router that ignores signals.
+    /// Number of the router that ignores signals, if any.
     deaf: Option<usize>,
     /// Key of all participants. Without a key they do not verify tags.
     key: Option<SignalKey>,

@@ -7,7 +7,7 @@ use core::time::Duration;
 /// Reason why a quantity could not be parsed. The text states the accepted form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseUnitError {
-    /// There is no number at the start.
+    /// The text does not start with a number.
     NoNumber,
     /// The unit is missing or is not one of the listed units.
     Unit(&'static str),

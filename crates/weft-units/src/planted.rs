@@ -11,7 +11,7 @@ macro_rules! faults {
 
         #[cfg(feature = "planted")]
         impl Fault {
-            /// All faults.
+            /// All faults that can be planted.
             pub const ALL: &[Fault] = &[$(Fault::$name,)*];
 
             /// Returns a description of the fault.

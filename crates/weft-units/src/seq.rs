@@ -11,7 +11,7 @@ impl FlowSeq {
         FlowSeq(value & Self::MASK)
     }
 
-    /// Returns the number, below 2^24.
+    /// Returns the sequence number as an integer below 2^24.
     pub const fn get(self) -> u32 {
         self.0
     }

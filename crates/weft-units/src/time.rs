@@ -9,7 +9,7 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The origin.
+    /// The origin of the time line.
     pub const ZERO: Instant = Instant(0);
     /// A time later than any event.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);

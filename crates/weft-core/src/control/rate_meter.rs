@@ -13,7 +13,7 @@ pub struct RateMeter {
 }
 
 impl RateMeter {
-    /// Adds one sample.
+    /// Adds one sample of the path to the average.
     pub fn on_sample(&mut self, sample: &Sample, span: Duration) {
         let span = span.as_secs_f64().max(1e-6);
         let keep = span / (span + sample.interval().as_secs_f64());

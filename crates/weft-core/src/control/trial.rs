@@ -22,7 +22,7 @@ const ARRIVES: f64 = 0.92;
 /// Derived: halfway between one, where the path drops the excess, and [`FASTER`].
 const MORE: f64 = (1.0 + FASTER) / 2.0;
 
-/// Result of a trial.
+/// Result of a trial, in which the sender exceeds the path's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outcome {
     /// More than the capacity arrived, as fast as it was sent. No queue stands.

@@ -135,7 +135,7 @@ impl AimdWindow {
         (first || every || full).then(|| self.ledger.mark(now, first || full || more))
     }
 
-    /// Applies a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };

@@ -42,7 +42,7 @@ struct Round {
     started: bool,
 }
 
-/// Result of one report.
+/// Information that the ingress derives from one report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
     /// Number of the marker that the report answers.
@@ -62,7 +62,7 @@ pub(super) struct News {
 }
 
 impl Ledger {
-    /// Bytes sent and not settled.
+    /// Bytes in flight: sent, but not yet reported as received or lost.
     pub fn in_flight(&self) -> u32 {
         self.sent_bytes.wrapping_sub(self.settled_bytes)
     }

@@ -105,7 +105,7 @@ pub struct Status {
     pub rate: Rate,
     /// Window of the loop, or the bytes that its rate sends in a round trip.
     pub window_bytes: u64,
-    /// Rate that arrived recently.
+    /// Rate at which the loop's traffic recently arrived at the egress.
     pub delivered: Rate,
     /// Smoothed RTT, without the time for which the egress holds reports.
     pub rtt: Duration,

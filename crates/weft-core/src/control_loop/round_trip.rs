@@ -20,7 +20,7 @@ pub(super) struct RoundTrip {
 impl RoundTrip {
     /// RTT that is assumed before the first sample.
     pub const INITIAL: Duration = Duration::from_millis(100);
-    /// Minimum time-out.
+    /// Minimum of the time-out for an unanswered marker.
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {

@@ -84,7 +84,7 @@ impl<K: Hash + Eq> Bookings<K> {
         self.flows.is_empty()
     }
 
-    /// Total rate that is guaranteed.
+    /// Total rate that the link guarantees to all flows.
     pub fn booked(&self) -> Rate {
         Rate::from_bps(self.booked_bps.iter().sum())
     }

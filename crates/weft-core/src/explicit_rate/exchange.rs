@@ -30,7 +30,7 @@ pub struct Wish {
     pub path_takes_part: bool,
 }
 
-/// State of a sender.
+/// State of a sender's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Asking { until: Instant, attempts: u8 },

@@ -65,7 +65,7 @@ impl PiRate {
         PiRate { config, rate_bps: initial.bps() as f64, updated_at: now, far_until: now }
     }
 
-    /// Rate that each flow may send.
+    /// Rate that the link grants to each flow.
     pub fn rate(&self) -> Rate {
         Rate::from_bps(self.rate_bps as u64)
     }

@@ -71,11 +71,11 @@ impl QuickStartLink {
 pub struct Asked {
     /// Time of the request.
     pub at: Instant,
-    /// Requested rate.
+    /// Rate that the sender requested.
     pub rate: QuickRate,
     /// TTL of the packet minus the TTL of the option.
     pub ttl_difference: u8,
-    /// Nonce of the option.
+    /// Nonce of the request's option.
     pub nonce: u32,
 }
 

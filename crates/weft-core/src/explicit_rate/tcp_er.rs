@@ -21,7 +21,7 @@ const FIRST_DOUBT_ROUNDS: u32 = 4;
 const MOST_DOUBT_ROUNDS: u32 = 256;
 /// Minimum number of packets in a round trip for a meaningful loss percentage.
 const LEAST_ROUND_PACKETS: u64 = 8;
-/// Minimum RTT in microseconds.
+/// Lower limit of the RTT in calculations, in microseconds.
 const LEAST_RTT_US: u64 = 100;
 /// Time by which acknowledgements may be delayed in addition to a quarter of an RTT, in microseconds.
 ///
@@ -32,7 +32,7 @@ const LEAST_WINDOW: u32 = 4;
 /// Maximum window in packets.
 const MOST_WINDOW: u64 = 1 << 24;
 
-/// Mode of a sender.
+/// Source of a sender's rate: the grant, or AIMD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// The sender uses the granted rate.
@@ -53,7 +53,7 @@ pub struct TcpEr {
     is_distrusted: bool,
     /// Number of round trips without heavy loss that are needed until a grant is trusted.
     doubt_rounds: u32,
-    /// Number of such round trips so far.
+    /// Number of round trips without heavy loss so far.
     good_rounds: u32,
     srtt_us: u64,
     /// Window of AIMD in packets.
@@ -71,7 +71,7 @@ pub struct TcpEr {
     delivered_before: u64,
 }
 
-/// Counts of the current round trip.
+/// Packets delivered and lost in the current round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Round {
     began_us: u64,
@@ -102,7 +102,7 @@ impl TcpEr {
         }
     }
 
-    /// Changes the segment size.
+    /// Changes the size of the sender's segments.
     pub fn set_segment_bytes(&mut self, bytes: u32) {
         self.segment_bytes = bytes.max(1);
     }

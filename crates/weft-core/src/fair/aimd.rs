@@ -42,13 +42,13 @@ pub fn rate_pps(increase: f64, kappa: f64, rtt_s: f64, loss_event_rate: f64) -> 
 /// Properties of a loop that the rule compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conditions {
-    /// Weight r.
+    /// Weight r of the loop.
     pub weight: f64,
     /// Increase `a`, in packets per round trip.
     pub increase: f64,
     /// Smoothed RTT in seconds.
     pub rtt_s: f64,
-    /// p, in loss events per packet.
+    /// Loss-event rate p, in loss events per packet.
     pub loss_event_rate: f64,
 }
 
@@ -104,7 +104,7 @@ pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f
 /// A loop as the closed loop sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Member {
-    /// Weight r.
+    /// Weight r of the loop.
     pub weight: f64,
     /// Arriving rate of the loop, in any unit common to all loops.
     pub rate: f64,

@@ -38,7 +38,7 @@ pub enum Steering {
 /// Parameters of a [`Controller`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerConfig {
-    /// Method of correction.
+    /// Method that corrects the parameters.
     pub steering: Steering,
     /// Parameter that carries the weights.
     pub knob: Knob,

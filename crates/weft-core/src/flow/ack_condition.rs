@@ -39,7 +39,7 @@ pub enum Verdict {
     Suppress,
 }
 
-/// State for one direction of one flow.
+/// State of the ACK conditioner for one direction of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckConditioner {
     passed_at: Instant,

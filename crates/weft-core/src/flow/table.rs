@@ -23,7 +23,7 @@ const NIL: u32 = u32::MAX;
 pub struct FlowEntry<K> {
     /// Fields that all packets of the flow share.
     pub key: K,
-    /// Time of the last packet.
+    /// Time of the flow's last packet.
     pub last_used: Instant,
     /// Number of packets since the flow received its number.
     pub packets: u64,

@@ -12,17 +12,17 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<(Instant, u32)>,
-    /// Place in the heap, by slot.
+    /// Place of each slot in the heap.
     places: Vec<u32>,
 }
 
 impl Timers {
-    /// Returns the earliest time and its slot.
+    /// Returns the earliest timer and its slot.
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
     }
 
-    /// Sets the time of a slot.
+    /// Sets the timer of a slot.
     pub fn set(&mut self, slot: u32, at: Instant) {
         if self.places.len() <= slot as usize {
             self.places.resize(slot as usize + 1, NOWHERE);
@@ -49,7 +49,7 @@ impl Timers {
         }
     }
 
-    /// Removes the time of a slot.
+    /// Removes the timer of a slot.
     pub fn clear(&mut self, slot: u32) {
         let Some(place) = self.places.get(slot as usize).copied().filter(|place| *place != NOWHERE) else { return };
         self.places[slot as usize] = NOWHERE;

@@ -45,17 +45,17 @@ pub struct Profile {
 pub struct VpnStatus {
     /// Share of the VPN.
     pub share: Share,
-    /// Number of packets that wait.
+    /// Number of packets in the VPN's queue.
     pub queued_packets: usize,
-    /// Backlog in bytes.
+    /// Backlog of the VPN's queue in bytes.
     pub queued_bytes: u64,
-    /// Total number of packets that left.
+    /// Total number of packets that the VPN sent.
     pub sent_packets: u64,
-    /// Total number of bytes that left.
+    /// Total number of bytes that the VPN sent.
     pub sent_bytes: u64,
     /// Total counts of packets that its queue dropped and marked.
     pub counters: QueueCounters,
-    /// State of its loop, if it has one that ever sent.
+    /// State of the VPN's loop, if it has one that ever sent.
     pub control: Option<Status>,
 }
 
@@ -64,13 +64,13 @@ pub struct VpnStatus {
 pub(super) struct Vpn {
     pub share: Share,
     profile: Arc<Profile>,
-    /// Its place in the list of awake VPNs.
+    /// Place of the VPN in the list of awake VPNs.
     pub slot: u32,
-    /// Its loop while it is not awake.
+    /// The VPN's loop while the VPN is not awake.
     pub parked: Kept,
     pub sent_packets: u64,
     pub sent_bytes: u64,
-    /// Counters of its queues that were freed.
+    /// Counters of the VPN's queues that were freed.
     pub counters: QueueCounters,
 }
 
@@ -120,9 +120,9 @@ pub(super) enum Place {
     Empty,
     /// The VPN is in the ring and gets its turn in order.
     Ring,
-    /// Its loop permits no packet before this time.
+    /// The VPN's loop permits no packet before this time.
     UntilTime(Instant),
-    /// Its loop permits no packet before a report.
+    /// The VPN's loop permits no packet before the next report.
     UntilReport,
 }
 

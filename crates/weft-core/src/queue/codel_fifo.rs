@@ -83,17 +83,17 @@ impl<T> CodelFifo<T> {
         self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }
 
-    /// Number of units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// True if no unit waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Backlog in bytes.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }

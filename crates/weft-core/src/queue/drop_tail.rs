@@ -37,12 +37,12 @@ impl<T> DropTail<T> {
         self.fifo.head()
     }
 
-    /// Returns the item that leaves next.
+    /// Returns the item at the head of the queue.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
 
-    /// Removes and returns the next unit.
+    /// Removes and returns the unit at the head of the queue.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         self.fifo.pop(now)
     }
@@ -52,17 +52,17 @@ impl<T> DropTail<T> {
         self.stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }
 
-    /// Number of units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// True if no unit waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Backlog in bytes.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }

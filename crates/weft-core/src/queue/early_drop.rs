@@ -20,7 +20,7 @@ pub enum Measure {
 /// RED's parameters. FRED shares them, but never uses the gentle slope.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RedConfig {
-    /// Unit of the thresholds.
+    /// Quantity that the thresholds count: units or bytes.
     pub measure: Measure,
     /// RED drops nothing early while the average is below this threshold.
     pub min_threshold: f64,

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
-/// A waiting unit.
+/// A unit that waits in the FIFO.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     item: T,
@@ -17,7 +17,7 @@ pub(super) struct Waiting<T> {
     pub(super) marked: bool,
 }
 
-/// One queue for all flows.
+/// One FIFO queue for all flows.
 #[derive(Debug)]
 pub(super) struct Fifo<T> {
     units: VecDeque<Waiting<T>>,

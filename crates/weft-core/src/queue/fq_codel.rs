@@ -224,7 +224,7 @@ impl<T> FqCodel<T> {
         true
     }
 
-    /// Selects and removes the next unit.
+    /// Selects the unit that leaves next, and removes it from the queue.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
         self.pop(now)
@@ -248,12 +248,12 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Number of units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if no unit waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -182,7 +182,7 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// Changes sizes and times while units wait.
+    /// Changes the sizes and times of the queue while units wait in it.
     pub fn configure(&mut self, config: QueueConfig) {
         match self {
             FlowQueue::FqCodel(q) => q.configure(config),
@@ -273,23 +273,23 @@ impl<T> FlowQueue<T> {
         if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
     }
 
-    /// Selects and removes the next unit.
+    /// Selects the unit that leaves next, and removes it from the queue.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
         self.pop(now)
     }
 
-    /// Number of units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         each!(self, q => q.len())
     }
 
-    /// True if no unit waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Backlog in bytes.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         each!(self, q => q.backlog_bytes())
     }

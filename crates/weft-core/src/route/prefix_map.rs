@@ -36,7 +36,7 @@ impl Bits {
         self.len <= other.len && self.in_common(other) == self.len
     }
 
-    /// Number of common leading bits.
+    /// Returns the number of leading bits that two prefixes have in common.
     fn in_common(self, other: Bits) -> u8 {
         let alike = (self.bits ^ other.bits).leading_zeros() as u8;
         alike.min(self.len).min(other.len)
@@ -56,7 +56,7 @@ struct Node<T> {
     children: [u32; 2],
 }
 
-/// Place to which a node is attached.
+/// Place in the trie to which a node is attached.
 #[derive(Clone, Copy)]
 enum Link {
     Root(usize),

@@ -31,7 +31,7 @@ const FULL_PACKET_BYTES: u32 = 1_500;
 /// Upper limit of a packet's transmission time, in nanoseconds.
 const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 
-/// Tunable parameters.
+/// Parameters of the earliest-delivery scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EarliestDeliveryConfig {
     /// Bulk is committed if it arrives no later than this after the arrival on the slowest path in use.
@@ -159,7 +159,7 @@ impl EarliestDelivery {
 
 struct FirstArrival {
     position: usize,
-    /// Arrival time relative to now.
+    /// Arrival time of the unit relative to now, in nanoseconds.
     arrival_ns: i64,
 }
 

@@ -50,7 +50,7 @@ impl Rtt {
         self.bucket_start = now;
     }
 
-    /// True if there was a sample.
+    /// True if there was an RTT sample.
     pub fn is_known(&self) -> bool {
         self.smoothed.is_some()
     }
@@ -60,12 +60,12 @@ impl Rtt {
         self.smoothed.unwrap_or(Rtt::INITIAL)
     }
 
-    /// Returns RTTVAR.
+    /// Returns the RTT variation RTTVAR.
     pub fn variation(&self) -> Duration {
         self.variation
     }
 
-    /// Returns the last sample.
+    /// Returns the last RTT sample.
     pub fn latest(&self) -> Duration {
         self.latest
     }

@@ -11,7 +11,7 @@ const LATE_MEMORY: Duration = Duration::from_millis(50);
 /// Longest time for which a receiver holds a report on purpose.
 const LONGEST_HOLD: Duration = Duration::from_millis(15);
 
-/// Outcome of a packet.
+/// Outcome of a sent packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// Delivered: a report lists the packet as received.
@@ -90,7 +90,7 @@ impl<T> Default for SentBook<T> {
 }
 
 impl<T> SentBook<T> {
-    /// Returns an empty record.
+    /// Returns a record without packets.
     pub fn new() -> SentBook<T> {
         SentBook {
             ring: VecDeque::new(),

@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant};
 /// than the baseline of one-way delays lasts. Otherwise the estimate would forget a long packet before the baseline
 /// that the packet set.
 const BUCKET: Duration = Duration::from_secs(5);
-/// Number of buckets.
+/// Number of buckets over which the minimum is taken.
 const BUCKETS: usize = 4;
 /// Number of long packets, besides one whole bucket, before the estimate is used.
 ///

@@ -22,7 +22,7 @@ pub enum Refusal {
     Capacity {
         /// Segment with the least free capacity.
         segment: SegmentId,
-        /// Requested rate.
+        /// Rate that the refused line requested.
         asked: Rate,
         /// Rate that may still be leased on the segment.
         free: Rate,

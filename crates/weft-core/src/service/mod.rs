@@ -16,7 +16,7 @@ pub use admission::{Admission, LeaseId, MemberId, Refusal, SegmentId};
 use core::fmt;
 use weft_units::Rate;
 
-/// Default of γ.
+/// γ of an assured service whose configuration gives none.
 pub const DEFAULT_GAMMA: f32 = 0.98;
 
 /// How a loop backs off.
@@ -40,7 +40,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Promised rate. Zero for best effort.
+    /// Rate that the service promises. Zero for best effort.
     pub fn rate(&self) -> Rate {
         match *self {
             Service::BestEffort => Rate::ZERO,
@@ -128,7 +128,7 @@ impl Share {
         Ok(Share { weight, service })
     }
 
-    /// Weight, above zero.
+    /// Weight of the share, above zero.
     pub fn weight(&self) -> f64 {
         self.weight
     }

@@ -81,7 +81,7 @@ pub struct Passage {
     pub ours: bool,
 }
 
-/// Record of a run.
+/// Record of a run of the model.
 pub struct Run {
     link: Link,
     pub passages: Vec<Passage>,

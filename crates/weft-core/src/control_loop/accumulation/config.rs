@@ -44,11 +44,11 @@ pub struct AccumulationConfig {
     ///
     /// The paper's law does not do this.
     pub startup: bool,
-    /// λ at the start.
+    /// Initial value of the rate λ.
     pub initial: Rate,
-    /// Minimum of λ.
+    /// Minimum of the rate λ.
     pub floor: Rate,
-    /// Maximum of λ: the rate of the access link.
+    /// Maximum of the rate λ: the rate of the access link.
     pub cap: Rate,
 }
 

@@ -8,7 +8,7 @@ const PATIENCE: u32 = 8;
 pub(super) struct Epoch {
     /// Accumulation when the drain was last checked. The paper's a_temp is the change since then.
     judged_bytes: f32,
-    /// Time of that check in microseconds, modulo 2^32.
+    /// Time of the last check of the drain, in microseconds modulo 2^32.
     judged_at_us: u32,
     /// Bytes that the loop's own back-off must have drained since that check, at least.
     drained_bytes: f32,

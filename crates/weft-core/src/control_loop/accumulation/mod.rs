@@ -103,7 +103,7 @@ enum Phase {
     Epoch(Epoch),
 }
 
-/// End of the last measurement.
+/// Time and counters at the end of the last measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     /// Time of the last measurement in microseconds, modulo 2^32.
@@ -165,7 +165,7 @@ impl Accumulation {
         due.then(|| self.ledger.mark(now, first || more))
     }
 
-    /// Applies a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };

@@ -20,7 +20,7 @@ pub(super) struct Synchronisation {
     started: bool,
 }
 
-/// Result of a marker's delay.
+/// Interpretation of a marker's one-way delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Delay {
     /// The marker is the first, or it is faster than the base by more than the jitter.
@@ -50,13 +50,13 @@ impl Synchronisation {
         if by_little { Delay::Queued(0) } else { Delay::Resynchronised }
     }
 
-    /// Sets the base to the present delay.
+    /// Sets the base delay to the present one-way delay.
     pub fn restart(&mut self, now: Instant, one_way_delay_us: u32) {
         let lifted_at_us = now.as_micros() as u32;
         *self = Synchronisation { base_us: one_way_delay_us, lifted_at_us, started: true };
     }
 
-    /// Discards the base. The next delay becomes the base.
+    /// Discards the base delay. The next one-way delay becomes the base.
     pub fn forget(&mut self) {
         self.started = false;
     }

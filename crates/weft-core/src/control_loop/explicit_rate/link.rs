@@ -182,7 +182,7 @@ impl LoopLink {
         self.grant = Grant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
     }
 
-    /// Returns the current grant.
+    /// Returns the link's current grant to its loops.
     pub fn grant(&self) -> Grant {
         self.grant
     }

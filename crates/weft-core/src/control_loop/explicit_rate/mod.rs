@@ -46,11 +46,11 @@ pub struct ExplicitRateConfig {
     /// The reason can be a busy processor or another VPN's turn. The bytes that were missed leave at once, and the
     /// paths pace them.
     pub late: Duration,
-    /// Initial rate, until the first grant.
+    /// Rate of the loop until the first grant.
     pub initial: Rate,
-    /// Minimum rate.
+    /// Minimum rate of the loop.
     pub floor: Rate,
-    /// Maximum rate: the rate of the access link.
+    /// Maximum rate of the loop: the rate of the access link.
     pub cap: Rate,
 }
 
@@ -145,7 +145,7 @@ impl ExplicitRate {
         due.then(|| self.ledger.mark(now, first || more))
     }
 
-    /// Applies a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         if self.ledger.on_report(now, report, self.config.losses).is_none() {
             return;

@@ -12,11 +12,11 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Relation of another node to this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Another node named it, and it has not been admitted yet.
+    /// Another node named it, and this node has not admitted it yet.
     Candidate,
-    /// It is in the table or the leaf set.
+    /// The node is in the table or the leaf set.
     Member,
-    /// It fell silent.
+    /// The node fell silent.
     Lost,
 }
 
@@ -58,7 +58,7 @@ impl Question {
         self.answered = Some(news);
     }
 
-    /// Discards the previous answer.
+    /// Discards the neighbour's previous answer to the query.
     pub fn renew(&mut self) {
         self.answered = None;
     }
@@ -81,7 +81,7 @@ pub struct Detour {
 pub struct Neighbour {
     pub details: Box<[u8]>,
     pub standing: Standing,
-    /// The direct link.
+    /// The direct link to the neighbour.
     pub link: Link,
     pub detour: Option<Box<Detour>>,
     /// Number of third nodes tried since the node fell silent.

@@ -19,24 +19,24 @@ impl<T> PrefixTable<T> {
         PrefixTable { own, nodes: BTreeMap::new() }
     }
 
-    /// Returns the value of a node.
+    /// Returns the value that the table stores for a node.
     pub fn get(&self, id: NodeId) -> Option<&T> {
         self.nodes.get(&id)
     }
 
-    /// Returns the value of a node for modification.
+    /// Returns a mutable reference to the value that the table stores for a node.
     pub fn get_mut(&mut self, id: NodeId) -> Option<&mut T> {
         self.nodes.get_mut(&id)
     }
 
-    /// Inserts a node, unless it is this one.
+    /// Inserts a node into the table, unless it is the table's own node.
     pub fn insert(&mut self, id: NodeId, value: T) {
         if id != self.own {
             self.nodes.insert(id, value);
         }
     }
 
-    /// Removes a node.
+    /// Removes a node from the table.
     pub fn remove(&mut self, id: NodeId) -> Option<T> {
         self.nodes.remove(&id)
     }

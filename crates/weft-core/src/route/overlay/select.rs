@@ -13,7 +13,7 @@ use weft_units::{Instant, NodeId, RingDistance};
 /// Loss above which a link is no better than a suspect one. Standard: T = 70 % (SPECS §6.2).
 const MOST_LOSS: f64 = 0.3;
 
-/// Decision about a packet.
+/// Decision about a packet's next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
     /// Deliver here, because this node is the root of the key.

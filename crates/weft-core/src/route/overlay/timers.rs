@@ -23,7 +23,7 @@ impl Timers {
         self.heap.pop().map(|Reverse((_, id))| id)
     }
 
-    /// Returns the next valid time.
+    /// Returns the earliest time with a valid timer.
     pub fn next(&mut self, counts: impl Fn(Instant, NodeId) -> bool) -> Option<Instant> {
         loop {
             let Reverse((at, id)) = *self.heap.peek()?;

@@ -44,7 +44,7 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Holder {
     contact: Contact,
-    /// Number of the last claim sent to it.
+    /// Number of the last claim sent to the holder.
     seq: u64,
     /// Number of times that this claim was sent.
     tries: u32,
@@ -53,7 +53,7 @@ struct Holder {
     named_in: u64,
 }
 
-/// Message to a holder.
+/// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
     /// A claim: its number and certificate.
@@ -149,7 +149,7 @@ impl Announcer {
         }
     }
 
-    /// Processes the failure of a call.
+    /// Processes the failure of a query for holders.
     pub fn on_unanswered(&mut self, now: Instant, number: u32) {
         if let Some(key) = self.asked.remove(&number) {
             for place in self.places.iter_mut().filter(|place| place.key == key) {
@@ -223,7 +223,7 @@ impl Announcer {
         self.holders.get(&holder).map(|holder| &*holder.contact.details)
     }
 
-    /// Iterates over the holders.
+    /// Iterates over the nodes that hold this node's claims.
     pub fn holders(&self) -> impl Iterator<Item = NodeId> {
         self.holders.keys().copied()
     }

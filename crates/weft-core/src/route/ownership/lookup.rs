@@ -94,7 +94,7 @@ impl Lookups {
         self.asked.contains_key(&number)
     }
 
-    /// Processes an answer.
+    /// Processes a holder's answer to a query.
     pub fn on_reply(
         &mut self,
         at: &Context<'_>,
@@ -138,12 +138,12 @@ impl Lookups {
         self.conclude(calls, address);
     }
 
-    /// Processes the failure of a call.
+    /// Processes the failure of a lookup's query.
     pub fn on_unanswered(&mut self, number: u32) {
         self.asked.remove(&number);
     }
 
-    /// Repeats due queries elsewhere.
+    /// Repeats the due queries at other nodes.
     pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
         let is_due = |progress: &Progress| matches!(progress, Progress::Asking { due, .. } if *due <= at.now);
         let due: Vec<(IpAddr, usize)> = self

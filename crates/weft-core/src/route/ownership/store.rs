@@ -15,7 +15,7 @@ pub const MOST_OWNERS: usize = 4_096;
 /// Maximum number of prefixes that a node stores per region.
 pub const MOST_IN_REGION: usize = 512;
 
-/// Last message of an owner.
+/// State of an owner's claim according to its last message.
 #[derive(Clone, Debug)]
 struct Record {
     seq: u64,

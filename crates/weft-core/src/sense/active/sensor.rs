@@ -14,7 +14,7 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 const SHARE: f64 = 0.0085;
 /// Capacity that is assumed before the first estimate.
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
-/// Period that estimates cover.
+/// Period that the estimates of a path cover.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Period over which the capacity is estimated, because it changes slowly.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ pub struct Estimate {
     pub loss: f64,
     /// Minimum one-way delay in microseconds. The two clocks may have an offset.
     pub least_delay_us: Option<i64>,
-    /// Mean queueing delay.
+    /// Mean queueing delay of the path.
     pub queue: Option<Duration>,
 }
 
@@ -151,7 +151,7 @@ impl Sensor {
         }
     }
 
-    /// Returns the current estimate.
+    /// Returns the current estimate of the path.
     pub fn estimate(&self) -> Estimate {
         let capacity = self.dispersion.capacity();
         let by_gaps = capacity.and_then(|capacity| {

@@ -9,7 +9,7 @@ pub const CHIRP_PACKETS: u32 = 20;
 /// One more gap of zero makes the last two packets a pair.
 const GAPS: u32 = CHIRP_PACKETS - 2;
 
-/// A packet of a train.
+/// A packet of a probe train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
     /// Time from the start of the train to the departure of the packet.
