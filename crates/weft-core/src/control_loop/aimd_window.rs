@@ -62,8 +62,8 @@ impl Default for AimdConfig {
 /// The paper leaves several points open. The loop solves them as TCP does, with a window of at least one packet.
 ///
 /// - It starts with slow start.
-/// - The window grows only if it is used: up to 1.25 × the most in flight during two round trips, or 2 × in slow
-///   start (RFC 7661's purpose).
+/// - The window grows only if it is used (RFC 7661's purpose). Its limit is 1.25 × the most in flight during two
+///   round trips, or 2 × in slow start.
 /// - After an idle time-out the window halves per time-out, down to the initial window. It then grows back fast (RFC
 ///   2861).
 /// - A marker unanswered for RTT + 4 · variation is a loss event, and the loop sends another marker.

@@ -10,10 +10,11 @@
 //!
 //! **Messages.** A [`Marker`] travels forward, on a packet of the loop or by itself. It contains its number, its
 //! departure time, and the packets and bytes sent so far. A [`Report`] travels back. It contains the marker, its
-//! arrival time, and the packets, bytes and CE marks received so far. The ingress derives the RTT from the echo, the
-//! change of the one-way delay from the two times, losses from the difference of the counts, and the arriving rate
-//! from two reports. The last two yield the accumulation. All counts are cumulative: a lost marker or report costs
-//! only time. A marker settles everything before it, so no state per packet is kept.
+//! arrival time, and the packets, bytes and CE marks received so far. The ingress derives the RTT from the echo, and
+//! the change of the one-way delay from the two times. It derives losses from the difference of the counts, and the
+//! arriving rate from two reports. The accumulation follows from the rate and the one-way delay. All counts are
+//! cumulative: a lost marker or report costs only time. A marker settles everything before it, so no state per packet
+//! is kept.
 //!
 //! **Time scales.** A loop sends a marker every Δ packets (window), every T ≈ RTT (accumulation), or every RTT/4
 //! (explicit rate). If lower layers report losses, a loop without a backlog sends half as many. A window changes by a

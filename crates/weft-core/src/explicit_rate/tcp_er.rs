@@ -5,9 +5,9 @@
 //! bandwidth-delay product. Loss does not lower the rate; only a lower grant does.
 //!
 //! The paper does not define when to distrust a grant. Here a grant ends if it is not renewed for four round trips
-//! (and 200 ms), or if more than 30 % of a round trip's packets are lost. The window then follows AIMD (RFC 5681's
-//! congestion avoidance) with the grant as its ceiling. AIMD ends with the next grant, or after some round trips
-//! without such a loss. Their number doubles each time the grant proves wrong again.
+//! and 200 ms. It also ends if more than 30 % of a round trip's packets are lost. The window then follows AIMD (RFC
+//! 5681's congestion avoidance) with the grant as its ceiling. AIMD ends with the next grant, or after some round
+//! trips without such a loss. Their number doubles each time the grant proves wrong again.
 
 /// Number of round trips for which a grant is valid.
 const GRANT_ROUNDS: u64 = 4;

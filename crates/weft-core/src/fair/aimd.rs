@@ -1,10 +1,10 @@
 //! Converts weights to AIMD parameters.
 //!
-//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD. A window that grows by `a` packets per round
-//! trip, and falls to (1 − b) of itself at each of p loss events per packet, carries x = √(a κ / 2p) / RTT packets
-//! per second, with **κ = (2 − b)/b**. x² is thus proportional to κ. [`target_kappa`] is the rule that derives b from
-//! weights, RTTs and loss. [`correct`] closes the loop on measured rates. It also works where the square-root law
-//! fails: time-outs, synchronised losses, and VPNs that are not always backlogged.
+//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD. A window grows by `a` packets per
+//! round trip, and falls to (1 − b) of itself at each of p loss events per packet. It carries x = √(a κ / 2p) / RTT
+//! packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ. [`target_kappa`] is the rule that
+//! derives b from weights, RTTs and loss. [`correct`] closes the loop on measured rates. It also works where the
+//! square-root law fails: time-outs, synchronised losses, and VPNs that are not always backlogged.
 
 /// Minimum of the decrease `b`. A window must back off.
 pub const LEAST_DECREASE: f64 = 1e-4;

@@ -2,7 +2,7 @@
 //!
 //! A window starts with the parameters that its weight alone requires. Once all loops have met a loss, their total
 //! rate is divided by weight, once. The rate at which slow start ends is random, and small `a` and `b` would need
-//! hundreds of round trips to correct it; the paper does not define the start. Measured loss-event rates and RTTs
+//! hundreds of round trips to correct it. The paper does not define the start. Measured loss-event rates and RTTs
 //! then enter by the rule ([`target_kappa`]). The first use is undamped, later ones are damped, because p depends on
 //! b. After 100 round trips the closed loop ([`correct`]) compares arriving rates with the weights every 20 round
 //! trips. The controller keeps no state per loop: a loop's κ follows from its parameters.

@@ -7,9 +7,9 @@
 //! **Order.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, serves the VPNs that have
 //! packets and credit. Only they are in the ring. A VPN that waits for a time is in a heap of times. A VPN that waits
 //! for a report is in no list. The cost of a packet is thus independent of the number of VPNs, except for the
-//! logarithm of the awake ones. If the paths behind the ingress are the bottleneck, no loop detects congestion, and
-//! the ingress itself keeps promised rates ([`IngressConfig::promises`]): it adds the bytes of the promised rate
-//! since the VPN's last turn to its turn. The VPN thus gets its promised rate and its share of the rest.
+//! logarithm of the awake ones. If the paths behind the ingress are the bottleneck, no loop detects congestion. The
+//! ingress itself then keeps promised rates ([`IngressConfig::promises`]). It lengthens a VPN's turn by the bytes of
+//! the promised rate since the VPN's last turn. The VPN thus gets its promised rate and its share of the rest.
 //!
 //! **Cost of an idle VPN.** The ingress creates queue, loop and ring entry with the first packet. After
 //! [`RETIRE_AFTER`] without a packet it frees the queue. The loop stays, in a few hundred bytes, because egress and

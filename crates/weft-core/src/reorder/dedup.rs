@@ -52,12 +52,12 @@ impl Dedup {
         Inserted::Delivered
     }
 
-    /// Number of flows that have state here.
+    /// Number of flows whose order is tracked.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Deletes all state, because the peer restarted.
+    /// Deletes the state of all flows, because the peer restarted.
     pub fn reset(&mut self) {
         self.flows.clear();
     }

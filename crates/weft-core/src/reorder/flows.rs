@@ -79,7 +79,7 @@ impl<S> Flows<S> {
         self.slots[place as usize].flow
     }
 
-    /// Number of flows that have a state.
+    /// Number of flows that have a state in this table.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

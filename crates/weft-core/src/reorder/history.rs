@@ -25,18 +25,18 @@ impl History {
         history
     }
 
-    /// Number after the last one passed.
+    /// Sequence number after the last one passed.
     pub fn next(&self) -> FlowSeq {
         self.next
     }
 
-    /// Advances by one number.
+    /// Advances by one sequence number.
     pub fn pass_one(&mut self, delivered: bool) {
         self.set(self.next, delivered);
         self.next = self.next.plus(1);
     }
 
-    /// Advances by `count` numbers, below 2^23.
+    /// Advances by `count` sequence numbers, below 2^23.
     pub fn pass(&mut self, count: u32, delivered: bool) {
         self.next = self.next.plus(count as i32);
         let mut left = count.min(SPAN);

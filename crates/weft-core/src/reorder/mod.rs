@@ -24,11 +24,11 @@ pub const fn route_reordering_metric(paths: u32) -> u32 {
 pub enum Inserted<T> {
     /// Delivered in order, perhaps with units that waited for it.
     Delivered,
-    /// Held until an earlier unit arrives.
+    /// The unit is held until an earlier unit arrives.
     Held,
-    /// Delivered at once, but after units that follow it.
+    /// The unit was delivered at once, but after units that follow it.
     Late,
-    /// Arrived before. The value returns the unit.
+    /// The unit is a duplicate. The value returns it to the caller.
     Duplicate(T),
 }
 

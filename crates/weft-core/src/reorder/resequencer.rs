@@ -45,14 +45,14 @@ struct Flow<T> {
     ///
     /// Unless zero, the first is missing and the last is known.
     span: u32,
-    /// Position in the heap of waiting flows.
+    /// Position of the flow in the heap of waiting flows.
     waiting_at: u32,
     /// Ring of the flow. It exists only while the flow has a hole.
     ring: Option<Box<Ring<T>>>,
 }
 
 impl<T> Flow<T> {
-    /// Returns how far `seq` is ahead of the next number.
+    /// Returns how far `seq` is ahead of the next expected number.
     fn ahead(&self, seq: FlowSeq) -> i32 {
         seq.distance_from(self.history.next())
     }
@@ -222,12 +222,12 @@ impl<T> Resequencer<T> {
         self.flows.clear();
     }
 
-    /// Number of held units.
+    /// Number of units that the resequencer holds.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Number of flows that have state here.
+    /// Number of flows whose order is tracked.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }

@@ -64,7 +64,7 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// Number of waiting units.
+    /// Number of units that wait in the ring.
     pub fn units(&self) -> u32 {
         self.units
     }

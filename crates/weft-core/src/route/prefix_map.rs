@@ -226,13 +226,13 @@ impl<T: Copy> PrefixMap<T> {
         }
     }
 
-    /// Removes all prefixes and keeps the memory.
+    /// Removes all prefixes from the map and keeps its memory.
     pub fn clear(&mut self) {
         self.nodes.clear();
         self.roots = [NIL; 2];
     }
 
-    /// Frees unused memory.
+    /// Frees the memory that the map does not use.
     pub fn shrink_to_fit(&mut self) {
         self.nodes.shrink_to_fit();
     }

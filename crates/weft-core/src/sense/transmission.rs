@@ -20,7 +20,7 @@ const LONG_BYTES: u32 = 512;
 /// Extra delay of a long packet over a short one without any queue.
 ///
 /// Each hop receives the whole packet before it forwards it (store and forward). Over one slow link this is the
-/// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show: six
+/// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show. Six
 /// hops of 20 Mbit/s take six times as long as one hop of the same rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transmission {

@@ -56,8 +56,8 @@ const CLIMB: f64 = 0.5;
 ///   is.
 /// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises the loop at once. A longer path
 ///   looks like a queue that does not drain although λ < μ. After eight flat intervals the loop resynchronises to it.
-///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back: the loop sends
-///   up to w_max less per interval until nothing is left.
+///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back. The loop then
+///   sends up to w_max less per interval until nothing is left.
 /// - *Clock drift.* The base delay rises by 200 ppm. A clock step appears in only one direction, and the loop
 ///   resynchronises. A network that is empty from time to time corrects the base at once, and the law empties it at
 ///   the end of every epoch.

@@ -24,9 +24,9 @@ impl<T> FqCodel<T> {
     /// Records that the selected unit cannot leave now. Returns true if another unit can be selected.
     ///
     /// The caller calls this when it could send a unit of a sparse flow. If the selected flow is new, it becomes old,
-    /// so that other flows do not wait behind it. If the selected flow is old and old flows have been held for a
-    /// while, thin flows become new again: those that sent less than a quantum in 100 ms. Otherwise they would have
-    /// to wait for the end of a round.
+    /// so that other flows do not wait behind it. If old flows have been held for a while, thin flows become new
+    /// again. A thin flow sent less than a quantum in 100 ms. Otherwise thin flows would have to wait for the end of
+    /// a round.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self.selected {
             Some((id, List::New)) => {

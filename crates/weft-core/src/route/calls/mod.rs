@@ -72,14 +72,14 @@ pub struct Asked {
     pub key: NodeId,
     /// Number of the application for which the call is meant.
     pub application: u16,
-    /// Content of the call.
+    /// Bytes of the call.
     pub body: Box<[u8]>,
 }
 
 /// An arrived call, or the result of an own call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A call arrived.
+    /// A call of another node arrived.
     Asked(Asked),
     /// An own call was answered.
     Answered {
@@ -87,7 +87,7 @@ pub enum Event {
         number: u32,
         /// Identifier of the answering node, as stated by the nodes on the route.
         by: NodeId,
-        /// Content of the answer.
+        /// Bytes of the answer.
         body: Box<[u8]>,
     },
     /// An own call was not answered after all attempts.
@@ -222,7 +222,7 @@ impl Calls {
         self.outgoing.pop_front()
     }
 
-    /// Returns the next event.
+    /// Returns the next event of the node's calls.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -6,17 +6,17 @@
 //!
 //! - *Suspect* from the least n ≥ 2 with Lⁿ ≤ 10⁻³: 2 on a link without loss, 7 at L = 0.36. A false suspicion costs
 //!   one or two duplicates.
-//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss (L counts as at least 1/128), 28 at L =
-//!   0.36. At one probe a second that is one false alarm in 30,000 years, or in thirty years for a thousand links.
+//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss, 28 at L = 0.36. L counts as at least
+//!   1/128. At one probe a second that is one false alarm in 30,000 years, or in thirty years for a thousand links.
 //!
 //! At the first doubt the probes become faster ([`Pace::in_doubt`]). A run then takes tens of milliseconds instead of
 //! one second per probe. A new link starts with 20 assumed probes, half of them lost. 100 answers outweigh them.
 //!
 //! - *Degraded* above 10 % loss over about the last twenty probes.
-//! - *Good again* after n answers in a row, where chance would give such a row with probability (1 − L)ⁿ ≤ 10⁻⁴ if
-//!   the loss were unchanged: 57 at 15 %, at least ten. Each further fall within ten minutes doubles n, up to
-//!   64-fold. A link that was down becomes degraded after ten answers, however often it fell. If there is no other
-//!   link, it is used.
+//! - *Good again* after n answers in a row. If the loss were unchanged, such a row would have probability (1 − L)ⁿ ≤
+//!   10⁻⁴. n is 57 at 15 % loss, and at least ten. Each further fall within ten minutes doubles n, up to 64-fold. A
+//!   link that was down becomes degraded after ten answers, however often it fell. If there is no other link, it is
+//!   used.
 
 use super::loss::{Loss, run_length};
 use crate::sense::Rtt;
@@ -64,9 +64,9 @@ const LONGEST_REST: Duration = Duration::from_secs(8);
 /// Probe intervals of a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Interval while the link works.
+    /// Probe interval while the link works.
     pub calm: Duration,
-    /// Interval while the state of the link is in doubt.
+    /// Probe interval while the state of the link is in doubt.
     pub in_doubt: Duration,
 }
 

@@ -29,7 +29,7 @@ impl Default for Loss {
 }
 
 impl Loss {
-    /// Adds the result of one probe.
+    /// Adds the result of one probe to the averages.
     pub fn on_fate(&mut self, lost: bool) {
         let fate = f64::from(u8::from(lost));
         self.recent += RECENT * (fate - self.recent);
@@ -38,12 +38,12 @@ impl Loss {
         self.prior *= KEEP;
     }
 
-    /// Fraction lost of about the last twenty probes.
+    /// Fraction of about the last twenty probes that was lost.
     pub fn recent(&self) -> f64 {
         self.recent
     }
 
-    /// Fraction lost of about the last hundred probes, at least `least`.
+    /// Fraction of about the last hundred probes that was lost, at least `least`.
     pub fn average(&self, least: f64) -> f64 {
         if self.total > 0.0 { (self.lost / self.total).max(least) } else { least }
     }

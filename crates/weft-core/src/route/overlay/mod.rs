@@ -59,9 +59,9 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 /// Intervals of probes and gossip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Pace of links that carried a packet in the last second.
+    /// Pace of probes on links that carried a packet in the last second.
     pub used: Pace,
-    /// Pace of all other links.
+    /// Pace of probes on all other links.
     pub idle: Pace,
     /// Mean interval between gossip rounds, with a random deviation of up to a third.
     ///
@@ -231,7 +231,7 @@ impl Overlay {
         &self.leaves
     }
 
-    /// Returns the numbers of known nodes.
+    /// Returns the number of known nodes by standing.
     pub fn census(&self) -> Census {
         let mut census = Census { losses: self.losses, ..Census::default() };
         for (_, neighbour) in self.table.iter() {
@@ -332,7 +332,7 @@ impl Overlay {
         self.forget(now, id);
     }
 
-    /// Performs the work that is due.
+    /// Sends the probes and the gossip that are due, and judges overdue ones.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(id) = self.timers.pop(now, |at, id| self.table.get(id).is_some_and(|n| n.timer == at)) {
             if let Some(neighbour) = self.table.get_mut(id) {

@@ -9,7 +9,7 @@ const USED_FOR: Duration = Duration::from_secs(1);
 /// Minimum time between two queries of the same kind to one neighbour.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Relation of another node to this one.
+/// Standing of another node in this node's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// Another node named it, and this node has not admitted it yet.
@@ -34,12 +34,12 @@ impl Question {
         self.answered != Some(news) && self.may_ask(now)
     }
 
-    /// True if the last query was long enough ago.
+    /// True if the last query to the neighbour was long enough ago.
     pub fn may_ask(&self, now: Instant) -> bool {
         self.asked_at.is_none_or(|at| now - at >= ASK_AGAIN)
     }
 
-    /// Records that the query is sent.
+    /// Records that the query is sent to the neighbour.
     pub fn ask(&mut self, now: Instant) {
         (self.asked_at, self.is_open) = (Some(now), true);
     }
@@ -63,7 +63,7 @@ impl Question {
         self.answered = None;
     }
 
-    /// True if there is an answer that is still valid.
+    /// True if the neighbour's answer is still valid.
     pub fn is_answered(&self) -> bool {
         self.answered.is_some()
     }

@@ -6,7 +6,7 @@
 use alloc::collections::BTreeMap;
 use weft_units::NodeId;
 
-/// The other nodes, by identifier.
+/// Table of the other nodes, ordered by identifier.
 #[derive(Clone, Debug)]
 pub struct PrefixTable<T> {
     own: NodeId,

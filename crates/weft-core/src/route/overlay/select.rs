@@ -31,9 +31,9 @@ pub enum NextHop {
 pub struct Choice {
     /// Identifier of the node.
     pub id: NodeId,
-    /// Quality of its link.
+    /// Quality of the link to the node.
     pub quality: Quality,
-    /// Loss of its link, as a fraction, 0 to 1.
+    /// Loss on the link to the node, as a fraction, 0 to 1.
     pub loss: f64,
 }
 

@@ -174,7 +174,7 @@ impl Announcer {
         }
     }
 
-    /// Performs the work that is due.
+    /// Sends the queries and claims that are due.
     pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
         if at.now >= self.round_at {
             self.begin_round(at.now);

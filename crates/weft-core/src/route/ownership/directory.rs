@@ -43,7 +43,7 @@ pub struct Directory {
     events: VecDeque<Event>,
 }
 
-/// Answer to an owner.
+/// Answer of a holder to an owner.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
     Verdict(u64, Verdict),
@@ -178,7 +178,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Performs the work that is due. Call it also when the overlay's leaf set may have changed.
+    /// Handles expired timers. Call it also when the overlay's leaf set may have changed.
     pub fn handle_timeout(&mut self, at: &Context<'_>) {
         if self.leaves.as_ref() != Some(at.overlay.leaves()) {
             self.on_leaves(at);
@@ -242,7 +242,7 @@ impl Directory {
         self.announcer.details(id).or_else(|| self.store.details(id))
     }
 
-    /// Returns the next event.
+    /// Returns the next event of the directory.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

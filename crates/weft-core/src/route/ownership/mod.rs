@@ -5,14 +5,14 @@
 //! - **Certified.** The network's root key assigns each prefix to its owner by a certificate. Every node verifies it:
 //!   holders before they store a claim, askers before they trust one.
 //! - **First hand.** An owner itself sends its contact to each of the four nodes next to the key on the ring
-//!   ([`region`]), under a session with each. No holder trusts another. X25519 keys sign nothing, so a holder cannot
-//!   prove an owner's contact to an asker. It can hide an owner, or state a wrong contact, at which the handshake
-//!   fails. The asker then asks another holder ([`lookup`]).
+//!   ([`region`]). It uses a session with each. No holder trusts another. X25519 keys sign nothing, so a holder
+//!   cannot prove an owner's contact to an asker. It can hide an owner, or state a wrong contact, at which the
+//!   handshake fails. The asker then asks another holder ([`lookup`]).
 //! - **Soft state.** An owner repeats its claim every minute and when the holders change. Only a newer claim replaces
 //!   it. A claim ends after three minutes, with its certificate, or by withdrawal or revocation.
 //!
 //! [`Directory`] is the whole protocol as a state machine beside an [`Overlay`], by which it routes. Other
-//! applications can use its calls: an application with its own number may send a few bytes to the root of any key and
+//! applications can use its calls. An application with its own number may send a few bytes to the root of any key and
 //! receive an answer ([`Directory::call`]).
 
 mod announce;
