@@ -25,8 +25,8 @@ impl<T> FqCodel<T> {
     ///
     /// The caller calls this when it could send a unit of a sparse flow. If the selected flow is new, it becomes old,
     /// so that other flows do not wait behind it. If old flows have been held for a while, thin flows become new
-    /// again. A thin flow sent less than a quantum in 100 ms. Otherwise thin flows would have to wait for the end of
-    /// a round.
+    /// again. A flow is thin if its backlog is at most one quantum and it last became new at least 100 ms ago.
+    /// Otherwise thin flows would have to wait for the end of a round.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self.selected {
             Some((id, List::New)) => {
