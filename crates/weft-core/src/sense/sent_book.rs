@@ -295,7 +295,7 @@ impl<T> SentBook<T> {
 
     /// Returns the time after sending at which an overtaken packet is lost.
     ///
-    /// The number of packets that overtook it does not matter. It is one RTT, two report intervals, and the
+    /// The number of packets that overtook it does not matter. The time is one RTT, two report intervals, and the
     /// reordering seen.
     fn patience(&self) -> Duration {
         let report_interval = (self.srtt / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));

@@ -36,12 +36,13 @@ const CLIMB: f64 = 0.5;
 /// accumulation a = μ q is the number of bytes that arrived later than in an empty network.
 ///
 /// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a <
-///   L/10. Above L/10, λ stays. (The fluid law grows only at a = 0. Growth up to L, or even L/4, keeps longer queues.
-///   It also favours the loops with the larger part of them over long routes and over loops without a promise.)
+///   L/10. Above L/10, λ stays. The fluid law grows only at a = 0. Growth up to L, or even L/4, keeps longer queues,
+///   and shares are then less fair to loops with a smaller part of the queue: loops on long routes, and loops without
+///   a promise.
 /// - *Epoch*, from a > H until a < L: λ ← min(λ, β μ), so that λ stays at the least β μ. Other services back off as
 ///   [`Service::back_off`](crate::service::Service::back_off) defines.
 /// - *Test*, after every synchronisation without a known base: λ stays until a marker arrives that is no faster than
-///   the one synchronised to.
+///   the one to which the loop synchronised.
 ///
 /// The following list names the points that the paper leaves open, and the solution here.
 ///
