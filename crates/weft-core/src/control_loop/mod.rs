@@ -17,10 +17,10 @@
 //! is kept.
 //!
 //! **Time scales.** A loop sends a marker every Δ packets (window), every T ≈ RTT (accumulation), or every RTT/4
-//! (explicit rate). If lower layers report losses, a loop without a backlog sends half as many. A window changes by a
-//! ≪ 1 packet per round trip and by b ≪ ½ at a loss event. A rate changes by α each τ ≥ RTT. A loop thus needs tens
-//! of round trips, and stays slower than TCP inside it and the paths below it. Weights become b and α;
-//! [`crate::fair`] corrects them every 20 to 100 round trips.
+//! (explicit rate). If lower layers report losses, a loop without a backlog sends half as many. A window grows by `a`
+//! ≪ 1 packet per round trip and shrinks by the fraction `b` ≪ ½ at a loss event. A rate changes by α each τ ≥ RTT. A
+//! loop thus needs tens of round trips, and stays slower than TCP inside it and the paths below it. Weights become
+//! `b` and α; [`crate::fair`] corrects them every 20 to 100 round trips.
 //!
 //! **Loops of one edge pair** share every bottleneck. Under the window law, call `on_congestion` on all of them when
 //! one reacts to a loss event ([`ControlLoop::loss_events`] changes). Then the shares do not depend on which loop's

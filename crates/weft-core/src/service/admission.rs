@@ -11,7 +11,7 @@ pub struct LeaseId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u32);
 
-/// Identifies a resource of limited capacity on the way of leased lines, such as an edge's uplink.
+/// Identifies a resource of limited capacity that leased lines cross, such as an edge's uplink.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentId(pub u32);
 

@@ -113,7 +113,7 @@ pub struct Flow {
     pub route: Vec<usize>,
     /// Delay before the first link.
     pub access: Duration,
-    /// Delay of a report on its way back.
+    /// Delay of a report from the egress to the ingress.
     pub back: Duration,
     pub packet_bytes: u32,
     /// Times during which the source has data: start and end.

@@ -323,8 +323,8 @@ impl Accumulation {
     /// Returns the factor for H and L.
     ///
     /// It contains the weight, so that all loops reach their thresholds at the same queue. For a promised rate A it
-    /// also contains μ/(μ − A), because only the excess competes. That part is at most four, so that a promise that
-    /// cannot be kept gives way.
+    /// also contains μ/(μ − A), because only the excess competes. That part is at most four, so that a loop whose
+    /// promise cannot be kept still backs off.
     fn threshold_scale(&self, arriving_bps: f64) -> f64 {
         let excess = arriving_bps - self.share.service().rate().bps() as f64;
         let promise =

@@ -61,9 +61,9 @@ impl Default for LinkConfig {
 
 /// Minimum grant to a loop of weight [`UNIT_WEIGHT`], in bytes per round trip.
 ///
-/// It is low enough for promises to give way down to a hundredth.
+/// It is low enough to reduce promised rates to a hundredth.
 pub(super) const LEAST_BYTES: u32 = 1;
-/// Grant in bytes per round trip below which promises give way in proportion.
+/// Grant in bytes per round trip below which promised rates are reduced in proportion.
 const GIVE_WAY_BYTES: f64 = 100.0;
 /// Minimum and maximum time between updates of the link.
 ///

@@ -16,7 +16,7 @@ use weft_units::{Instant, NodeId};
 const MOST_TRIED: usize = 2 * LEAVES;
 
 impl Overlay {
-    /// Searches a detour to a silent node, if it would be a leaf or was used recently.
+    /// Searches for a detour to a silent node, if the node would be a leaf or was used recently.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
         if let Some(neighbour) = self.table.get_mut(id) {
@@ -31,7 +31,7 @@ impl Overlay {
         if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_left == 0 {
             return;
         }
-        // The node next to it on the ring is the most likely to know it.
+        // The node next to the silent one on the ring is the most likely to have a link to it.
         let mut others: Vec<NodeId> =
             self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
         others.sort_by_key(|other| other.distance_to(&id));
@@ -63,7 +63,7 @@ impl Overlay {
         }
     }
 
-    /// Searches detours again for silent nodes, because a link may work again.
+    /// Searches again for detours to silent nodes, because a link may work again.
     pub(super) fn retry_detours(&mut self, now: Instant) {
         let is_without = |(_, n): &(NodeId, &Neighbour)| n.standing == Standing::Lost && n.detour.is_none();
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();

@@ -126,7 +126,7 @@ impl Overlay {
 
     /// Marks a node as silent, so that it is probed only occasionally.
     ///
-    /// Searches a detour if the node is needed.
+    /// Searches for a detour if the node is needed.
     fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Lost;

@@ -59,7 +59,7 @@ const TOLERANCE: u32 = 256;
 /// Divisor of a full packet's transmission time that gives the longest delay that can be noise.
 const LONGEST_NOISE: u32 = 4;
 
-/// What the trains reveal about a path.
+/// Measurements of a path that probe trains provide.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Estimate {
     /// Capacity of the bottleneck link.
