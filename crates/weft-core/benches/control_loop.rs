@@ -1,4 +1,4 @@
-//! What a loop adds to a packet: `cargo bench -p weft-core --bench control_loop`.
+//! Measures the cost of a loop per packet: `cargo bench -p weft-core --bench control_loop`.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -11,10 +11,12 @@ use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate};
 
 const PACKET: u32 = 1_500;
-/// 100 Mbit/s.
+/// Interval between packets of 1500 bytes at 100 Mbit/s.
 const GAP: Duration = Duration::from_micros(120);
 
-/// One packet of one of many loops in turn: credit, departure, arrival, and whatever markers and reports come of it.
+/// Measures one packet of many loops in turn, from credit to departure and arrival.
+///
+/// The measurement includes the resulting markers and reports.
 fn packet(c: &mut Criterion) {
     let rate = Rate::from_mbps(200);
     let accumulation = AccumulationConfig { initial: rate, cap: rate, ..AccumulationConfig::default() };

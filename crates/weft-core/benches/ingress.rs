@@ -1,4 +1,6 @@
-//! What the ingress costs a packet at any number of VPNs: `cargo bench -p weft-core --bench ingress`.
+//! Measures the cost of the ingress per packet, for any number of VPNs.
+//!
+//! Run it with `cargo bench -p weft-core --bench ingress`.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -13,12 +15,12 @@ use weft_core::service::Share;
 use weft_units::{Duration, FlowId, Instant, Rate, Rng};
 
 const PACKET: u32 = 1_500;
-/// 1 Gbit/s.
+/// Interval between packets of 1500 bytes at 1 Gbit/s.
 const GAP: Duration = Duration::from_micros(12);
-/// VPNs with traffic.
+/// Number of VPNs with traffic.
 const ACTIVE: usize = 100;
 
-/// A packet of one of the active VPNs in turn: into its queue, out again, counted at the egress, reported on.
+/// Measures one packet of the active VPNs in turn: enqueue, dequeue, count at the egress, and report.
 fn packet(c: &mut Criterion) {
     let rate = Rate::from_mbps(1_000);
     let accumulation = AccumulationConfig { initial: rate, cap: rate, ..AccumulationConfig::default() };

@@ -1,4 +1,4 @@
-//! What each station of a packet's way costs: `cargo bench -p weft-core`.
+//! Measures the cost of each stage of the packet path: `cargo bench -p weft-core`.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -60,7 +60,8 @@ fn queue(c: &mut Criterion) {
         ("red", QueueKind::Red, 1),
         ("fred 50 flows", QueueKind::Fred, 50),
     ] {
-        // RED and FRED between their thresholds, where they have the most to do; marks leave the queue as long as it is.
+        // RED and FRED run between their thresholds, where they do most work. They mark instead of dropping, so the
+        // queue keeps its length.
         let red = RedConfig { min_threshold: 50.0, max_threshold: 200.0, ..RedConfig::default() };
         let mut queue = FlowQueue::new(kind, QueueConfig { red, ..QueueConfig::default() });
         let (mut n, mut now) = (0u32, Instant::ZERO);

@@ -1,6 +1,8 @@
-//! Prints what the path rate controller does on a set of modelled links:
-//! `cargo run --release --example path_rate_bench [only=NAME] [duration=SECONDS] [step=SECONDS] [TRACE…]`.
-//! `only` selects scenarios by a part of their name, `duration` changes how long they run, `step` adds a time series; traces are in the Mahimahi format.
+//! Prints the behaviour of the path rate controller on a set of modelled links.
+//!
+//! Usage: `cargo run --release --example path_rate_bench [only=NAME] [duration=SECONDS] [step=SECONDS] [TRACE…]`.
+//! `only` selects scenarios by a part of their name. `duration` changes their length. `step` adds a time series.
+//! Traces are in the Mahimahi format.
 
 #[path = "../tests/path_rate/bench.rs"]
 mod bench;

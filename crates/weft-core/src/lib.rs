@@ -1,4 +1,7 @@
-//! The algorithms of weft, one file each, named by their standard name.
+//! The algorithms of weft, one per file, each named by its standard name.
+//!
+//! The engine and the simulator call them. Each takes the time and its random seed as arguments. None opens a socket,
+//! reads a clock or starts a thread.
 #![no_std]
 #![forbid(unsafe_code)]
 

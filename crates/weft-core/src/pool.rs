@@ -1,26 +1,36 @@
-//! The packet buffers: taken from here when a packet enters the node, given back when its last datagram is built.
+//! Packet buffers with reference counts.
+//!
+//! The node takes a buffer when a packet enters, and releases it when the packet's last datagram is built. The pool
+//! grows to fixed limits and then refuses; it never shrinks.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes in a small buffer: one packet of a usual MTU, with room for headers.
+/// Size of a small buffer in bytes: one packet of a usual MTU, and space for headers.
 pub const SMALL_BYTES: usize = 2_048;
-/// Bytes in a large buffer: the largest super-packet or coalesced receive, with room for headers.
+/// Size of a large buffer in bytes: the largest super-packet, and space for headers.
+///
+/// It also holds the largest coalesced receive.
 pub const LARGE_BYTES: usize = 65_536 + 256;
 
+/// Bit of a [`BufId`] that marks a large buffer.
 const LARGE_BIT: u32 = 1 << 31;
 
-/// The last eighth of each size is kept free of what waits to be sent: without a buffer nothing comes in, not even the answer to a
-/// probe, without which what waits might never leave.
+/// Fraction of each size that is reserved for reception: one eighth.
+///
+/// Unsent data must not use the reserve. Without it, unsent data could block the reception of the answers to probes,
+/// and then might never leave.
 const RESERVE_SHARE: u32 = 8;
 
-/// Names a buffer of one [`Pool`]. Copying it does not count as a reference: see [`Pool::retain`].
+/// Identifies a buffer of one [`Pool`].
+///
+/// Copying the id does not count as a reference: see [`Pool::retain`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufId(u32);
 
 impl BufId {
-    /// Whether the buffer holds [`LARGE_BYTES`] rather than [`SMALL_BYTES`].
+    /// True if the buffer holds [`LARGE_BYTES`] rather than [`SMALL_BYTES`].
     pub const fn is_large(self) -> bool {
         self.0 & LARGE_BIT != 0
     }
@@ -30,21 +40,23 @@ impl BufId {
     }
 }
 
-/// How many buffers of each size a pool may grow to.
+/// Maximum number of buffers of each size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Small buffers.
+    /// Maximum number of small buffers.
     pub small: u32,
-    /// Large buffers.
+    /// Maximum number of large buffers.
     pub large: u32,
 }
 
-/// How many buffers of one size are out, and how many there were at most.
+/// Number of buffers of one size in use, now and at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Buffers given out now.
+    /// Number of buffers in use now.
     pub in_use: u32,
-    /// The most ever given out at once; also the number allocated, since a pool never shrinks.
+    /// Largest number ever in use at once.
+    ///
+    /// It is also the number allocated, because a pool never shrinks.
     pub high_water: u32,
 }
 
@@ -86,9 +98,10 @@ impl Class {
     }
 }
 
-/// Buffers of two sizes with reference counts. Grows lazily to its limits, never shrinks, hands the last freed out first.
+/// A pool of reference-counted buffers of two sizes.
 ///
-/// One thread owns it. An id used after its last release is a bug of the caller: debug builds stop on it.
+/// It grows on demand up to its limits, never shrinks, and reuses the last freed buffer first. One thread owns it.
+/// Use of an id after its last release is a defect of the caller; debug builds panic on it.
 #[derive(Debug)]
 pub struct Pool {
     small: Class,
@@ -96,22 +109,22 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool that grows to `limits`.
+    /// Returns an empty pool that grows to `limits`.
     pub fn new(limits: Limits) -> Pool {
         Pool { small: Class::new(SMALL_BYTES, limits.small), large: Class::new(LARGE_BYTES, limits.large) }
     }
 
-    /// A buffer of [`SMALL_BYTES`] with one reference and old contents; `None` at the limit.
+    /// Returns a buffer of [`SMALL_BYTES`] with one reference and old contents; `None` at the limit.
     pub fn alloc_small(&mut self) -> Option<BufId> {
         self.small.alloc().map(BufId)
     }
 
-    /// A buffer of [`LARGE_BYTES`] with one reference and old contents; `None` at the limit.
+    /// Returns a buffer of [`LARGE_BYTES`] with one reference and old contents; `None` at the limit.
     pub fn alloc_large(&mut self) -> Option<BufId> {
         self.large.alloc().map(|index| BufId(index | LARGE_BIT))
     }
 
-    /// A buffer that holds at least `bytes`: small where that is enough; `None` at the limit or above [`LARGE_BYTES`].
+    /// Returns the smallest buffer that holds `bytes`; `None` at the limit or above [`LARGE_BYTES`].
     pub fn alloc(&mut self, bytes: usize) -> Option<BufId> {
         if bytes <= SMALL_BYTES {
             self.alloc_small()
@@ -122,20 +135,20 @@ impl Pool {
         }
     }
 
-    /// Whether so few buffers of the size of `id` are left that they are not for what waits to be sent.
+    /// True if only the reserve for reception is left of buffers of the size of `id`.
     pub fn is_scarce(&self, id: BufId) -> bool {
         let class = self.class(id);
         class.usage().in_use > class.limit - class.limit / RESERVE_SHARE
     }
 
-    /// Counts one more reference to `id`.
+    /// Adds one reference to `id`.
     pub fn retain(&mut self, id: BufId) {
         let slot = self.slot_mut(id);
         debug_assert!(slot.references > 0, "retain of a free buffer");
         slot.references += 1;
     }
 
-    /// Gives one reference back; with the last one the buffer is free.
+    /// Removes one reference. The last one frees the buffer.
     pub fn release(&mut self, id: BufId) {
         let slot = self.slot_mut(id);
         debug_assert!(slot.references > 0, "release of a free buffer");
@@ -149,38 +162,42 @@ impl Pool {
         }
     }
 
-    /// How many references `id` has.
+    /// Number of references to `id`.
     pub fn references(&self, id: BufId) -> u32 {
         self.slot(id).references
     }
 
-    /// The whole buffer; empty while it is lent by [`Pool::take`].
+    /// Returns the whole buffer. It is empty while [`Pool::take`] has lent its memory.
     pub fn bytes(&self, id: BufId) -> &[u8] {
         &self.slot(id).bytes
     }
 
-    /// The whole buffer, to write to; empty while it is lent by [`Pool::take`]. Every holder of a reference sees the change.
+    /// Returns the whole buffer for writing. It is empty while [`Pool::take`] has lent its memory.
+    ///
+    /// Every holder of a reference sees the change.
     pub fn bytes_mut(&mut self, id: BufId) -> &mut [u8] {
         &mut self.slot_mut(id).bytes
     }
 
-    /// Lends the memory of `id` out, so that several buffers can be written to at once. Bring it back with [`Pool::put`].
+    /// Lends the memory of `id`, so that the caller can write to several buffers at once.
+    ///
+    /// Return it with [`Pool::put`].
     pub fn take(&mut self, id: BufId) -> Box<[u8]> {
         core::mem::take(&mut self.slot_mut(id).bytes)
     }
 
-    /// Brings back the memory that [`Pool::take`] lent.
+    /// Returns the memory that [`Pool::take`] lent to its buffer.
     pub fn put(&mut self, id: BufId, bytes: Box<[u8]>) {
         debug_assert_eq!(bytes.len(), self.class(id).size, "the memory of a buffer of another size");
         self.slot_mut(id).bytes = bytes;
     }
 
-    /// Small buffers in use and their high-water mark.
+    /// Small buffers in use, and the largest number so far.
     pub fn small_usage(&self) -> Usage {
         self.small.usage()
     }
 
-    /// Large buffers in use and their high-water mark.
+    /// Large buffers in use, and the largest number so far.
     pub fn large_usage(&self) -> Usage {
         self.large.usage()
     }

@@ -1,4 +1,6 @@
-//! A sender, three routers and a receiver, and a network that loses, repeats, delays and forges what they say (row B1).
+//! A sender, three routers and a receiver over a network with faults (row B1).
+//!
+//! The network loses, duplicates, delays and forges their signals.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -39,7 +41,7 @@ struct Router {
     available: Rate,
 }
 
-/// A signal on its way, the node it comes to next, and the TTL of its packet.
+/// A signal in flight, the node at which it arrives next, and the TTL of its packet.
 type Flying = Reverse<(Instant, u64, usize, bool, u8, [u8; SIGNAL_LEN])>;
 
 struct Net {
@@ -50,9 +52,9 @@ struct Net {
     initiator: Initiator,
     flying: BinaryHeap<Flying>,
     serial: u64,
-    /// Routers that know nothing of signals.
+    /// Number of the router that ignores signals, if any.
     deaf: Option<usize>,
-    /// What all that take part know; without it no tag is looked at.
+    /// Key of all participants. Without a key they do not verify tags.
     key: Option<SignalKey>,
 }
 
@@ -104,7 +106,9 @@ impl Net {
         }
     }
 
-    /// Puts a signal on the way to `node`: routers are numbered from one, the receiver comes behind them, the sender is 0.
+    /// Sends a signal to `node`.
+    ///
+    /// The sender is 0, the routers are numbered from 1, and the receiver follows them.
     fn put(&mut self, node: usize, is_back: bool, ttl: u8, signal: &Signal) {
         let mut bytes = [0; SIGNAL_LEN];
         signal.emit(&mut bytes).unwrap();
@@ -126,7 +130,9 @@ impl Net {
         }
     }
 
-    /// Somebody off the path, who knows the flow but neither its nonce nor the key, and guesses a tag.
+    /// Forges a signal as an attacker off the path would.
+    ///
+    /// The attacker knows the flow but neither its nonce nor the key. The tag is a guess.
     fn forge(&mut self, node: usize, ttl: u8, signal: &Signal) {
         use Message::{Confirm, Reject, Release, Request, Response, Update};
         let message = [Request, Update, Response, Confirm, Release, Reject][self.rng.below(6) as usize];
@@ -171,14 +177,14 @@ impl Net {
         let is_forged = self.key.as_ref().is_some_and(|key| !key.is_right(&FLOW, &signal));
         let is_end = is_back || node > self.routers.len();
         if is_forged {
-            // Routers let it pass as if it were none of theirs.
+            // Routers forward the signal without taking part.
             if !is_end {
                 self.put(node + 1, false, ttl - 1, &signal);
             }
             return;
         }
         if is_back {
-            // Answers come straight back; they repeat the difference that the request arrived with in their own.
+            // Answers return directly. They repeat the TTL difference with which the request arrived.
             self.initiator.on_signal(self.now, &signal, ttl_difference(ttl, signal.qttl));
             return;
         }
@@ -205,7 +211,9 @@ impl Net {
     }
 }
 
-/// AR = 32 Mbit/s: the least of three routers; GR likewise; what the others granted beyond is free again.
+/// AR = 32 Mbit/s is the least of three routers, and likewise for GR.
+///
+/// The excess of the other routers' grants is free again.
 #[test]
 fn the_least_of_three_routers_is_granted_and_the_rest_released() {
     let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 8));
@@ -229,7 +237,9 @@ fn the_least_of_three_routers_is_granted_and_the_rest_released() {
     assert_eq!(net.booked(), [Rate::ZERO; 3]);
 }
 
-/// Who knows the flow could take its booking, with a request of another nonce, where no tags are looked at.
+/// Without tags, an attacker that knows the flow can take over its booking.
+///
+/// It sends a request with another nonce.
 #[test]
 fn only_a_tag_keeps_a_request_of_somebody_else_from_taking_the_booking() {
     for key in [Some(KEY), None] {
@@ -250,7 +260,7 @@ fn a_router_that_takes_no_part_is_found_and_the_flow_is_plain() {
     net.deaf = Some(2);
     net.run(Duration::from_millis(800));
     assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
-    // It asked again after 10 s, and will after 20.
+    // The sender repeated its request after 10 s, and will do so again after 20 s.
     net.run(Duration::from_secs(15));
     assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
     assert_eq!(net.booked(), [Rate::ZERO; 3], "tentative bookings are forgotten");
@@ -285,8 +295,10 @@ fn without_an_answer_requests_become_ever_rarer() {
 }
 
 proptest! {
-    /// Whatever is lost, repeated, late or forged: once the network is sound again, or the flow is over, grants are the least of the routers'
-    /// and bookings what was granted; nothing is booked for ever.
+    /// The state is right once the network works again or the flow ends.
+    ///
+    /// This holds under any loss, duplication, delay and forgery of signals. Grants equal the least of the routers',
+    /// and bookings equal the grants. No booking lasts forever.
     #[test]
     fn grants_are_the_least_and_state_goes(
         seed: u64,
@@ -305,7 +317,7 @@ proptest! {
         let guaranteed = reservable.min(Rate16::floor(mbps(8)).rate().unwrap());
         if !net.initiator.has_given_up() {
             prop_assert_eq!(net.initiator.rate(), Some(Rate::from_bps(available.bps() + guaranteed.bps())));
-            // An update books anew what the routers could grant, until it is confirmed.
+            // An update books again all that the routers could grant, until it is confirmed.
             let mut least = net.booked();
             for _ in 0..ROUND_TRIP.as_millis() * 2 {
                 net.run(Duration::from_millis(1));

@@ -1,5 +1,7 @@
-//! Several flows over several routers, each with a controller and bookings, which ask by messages that are lost and forged: what they come
-//! to is max-min (row B1, by the oracle of `fair::solve`).
+//! Flows that ask several routers for rates converge to max-min shares (row B1).
+//!
+//! Each router has a controller and bookings. Their signals may be lost or forged. `fair::solve` computes the
+//! expected shares.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -89,7 +91,9 @@ impl Net {
         self.senders.iter().map(|sender| sender.rate().unwrap_or_default().bps() as f64).collect()
     }
 
-    /// One interval: the fluid goes through, each sender says what is due, which passes its routers and comes back.
+    /// Plays one interval.
+    ///
+    /// The fluid flows, and each sender sends the due signal, which passes its routers and returns.
     fn step(&mut self) {
         self.now += INTERVAL;
         let rates = self.rates();
@@ -107,7 +111,7 @@ impl Net {
             router.law.on_interval(&link, through.len() as u32);
         }
         for (number, rate) in rates.into_iter().enumerate() {
-            // A confirmation, and then the update.
+            // Sends a confirmation and then the update.
             (0..2).for_each(|_| self.say(number, rate));
         }
     }
@@ -117,7 +121,7 @@ impl Net {
         let Some(signal) = self.senders[number].on_packet(self.now, 64, qttl, ROUND_TRIP) else { return };
         let mut signal = KEY.sign(&flow(number), signal);
         if self.rng.chance(self.forged) {
-            // Another flow's, or a greedy one's: who does not know the key gets the tag wrong.
+            // Forges a request of another flow or of a greedy one. Without the key, the tag is wrong.
             let forged = Signal { nonce: self.rng.next_u64() as u32, forward: TAKES_ALL, ..signal };
             let tag = KEY.tag(&flow(number), &forged) ^ (1 + self.rng.below(65_535) as u16);
             assert!(self.pass(number, &mut Signal { tag, ..forged }, rate).is_none());
@@ -130,7 +134,9 @@ impl Net {
         }
     }
 
-    /// A signal passes its route: the TTL it arrives with, unless it is lost, or nobody takes part because its tag is wrong.
+    /// Sends a signal along its route.
+    ///
+    /// Returns the TTL on arrival; `None` if it is lost, or if its tag is wrong so that no node takes part.
     fn pass(&mut self, number: usize, signal: &mut Signal, rate: f64) -> Option<u8> {
         let mut ttl = 64;
         for at in ROUTES[number] {
@@ -166,7 +172,7 @@ proptest! {
             net.step();
             mean.iter_mut().zip(net.rates()).for_each(|(mean, rate)| *mean += rate / 100.0);
         }
-        // Who was not answered three times is plain.
+        // A sender without an answer to three requests is plain TCP.
         let (routes, mean): (Vec<_>, Vec<_>) =
             (0..ROUTES.len()).filter(|at| !net.senders[*at].has_given_up()).map(|at| (ROUTES[at], mean[at])).unzip();
         let fair = max_min(&capacities, &routes, &vec![1.0; routes.len()]);

@@ -1,4 +1,4 @@
-//! In steady state no packet of any VPN costs an allocation at the ingress.
+//! In steady state the ingress allocates no memory for a packet of any VPN.
 #![allow(missing_docs)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,29 +12,29 @@ use weft_core::queue::{Arrival, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// The system's allocator; counts what is asked of it in this thread.
+/// The system allocator, with a count of this thread's allocations.
 struct Counting;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every method hands its arguments to the system's allocator as they are and gives back what that gives.
+// SAFETY: every method passes its arguments unchanged to the system allocator and returns its result.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller's guarantees are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller's guarantees are those that `System` requires.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are the ones `System` asks for.
+        // SAFETY: the caller's guarantees are those that `System` requires.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -44,7 +44,9 @@ static ALLOCATOR: Counting = Counting;
 
 const VPNS: usize = 60;
 
-/// VPNs of every law and discipline send more than a path of 100 Mbit/s with 50 packets of buffer carries.
+/// Plays VPNs of every law and discipline over a path of 100 Mbit/s with a buffer of 50 packets.
+///
+/// They send more than the path carries.
 fn run(ingress: &mut Ingress<u64>, egresses: &mut [LoopEgress], from: u64, packets: u64) {
     for n in from..from + packets {
         let now = Instant::ZERO + Duration::from_micros(100) * n as u32;

@@ -1,4 +1,6 @@
-//! What every queue discipline owes: each unit leaves once, by the front door or by a drop, and the books balance.
+//! Properties of every queue discipline.
+//!
+//! Each unit leaves once, by `pop` or by a drop, and the counters match.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -13,7 +15,7 @@ enum Step {
     Enqueue(Arrival),
     Dequeue,
     Wait(Duration),
-    /// Units older than this are dropped, the newest of a flow when they are twice as old.
+    /// Drops units older than this. The newest unit of a flow is dropped at twice this age.
     Expire(Duration),
 }
 
@@ -26,7 +28,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(steps, 1..800)
 }
 
-/// Parameters under which every discipline has reason to act within some hundred units.
+/// Generates parameters under which every discipline acts within a few hundred units.
 fn configs() -> impl Strategy<Value = QueueConfig> {
     let limits = (1_000..200_000u64, 1..60usize);
     (limits, any::<[bool; 3]>(), 1..20u32).prop_map(|((limit_bytes, limit_units), [gentle, in_bytes, two], least)| {
@@ -52,7 +54,7 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
     })
 }
 
-/// What left a queue, and how.
+/// Units that left a queue, and the way in which they left.
 #[derive(Default)]
 struct Ledger {
     waiting: BTreeSet<(usize, u32)>,

@@ -15,11 +15,15 @@ macro_rules! id {
 }
 
 id! {
-    /// A local interface a node can send on: the kernel's interface index, or the simulator's link number.
+    /// A local interface on which a node can send.
+    ///
+    /// The number is the kernel's interface index, or the simulator's link number.
     LinkId(u32)
 }
 id! {
-    /// One link here, one address there, within one secure session. Widened to 32 bits in the nonce.
+    /// A path: one link here and one address there, within one session.
+    ///
+    /// The nonce contains it widened to 32 bits.
     PathId(u8)
 }
 id! {
@@ -27,15 +31,15 @@ id! {
     PeerId(u16)
 }
 id! {
-    /// The number an ingress edge gives a flow toward one egress edge, while the flow lives.
+    /// Number that an ingress edge assigns to a flow toward one egress edge for the life of the flow.
     FlowId(u16)
 }
 id! {
-    /// A VPN, as all its members number it.
+    /// Number of a VPN. All its members use the same number.
     VpnId(u32)
 }
 
 impl VpnId {
-    /// The VPN of the peers' own prefixes, which every session has.
+    /// The default VPN of the peers' own prefixes. Every session has it.
     pub const DEFAULT: VpnId = VpnId(0);
 }

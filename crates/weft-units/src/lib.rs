@@ -1,4 +1,6 @@
-//! The words every other crate uses: time, rates, identifiers, serial numbers, seeded randomness.
+//! Basic types of all other crates: time, rates, identifiers, serial numbers and seeded randomness.
+//!
+//! Each type is a newtype with checked or saturating arithmetic. Nothing here reads a clock or draws entropy.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,14 +2,15 @@ use crate::Rng;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// A node's place on the overlay's ring of 2^160: the first 160 bits of SHA-256 of its static public key.
+/// A node's place on the overlay's ring of 2^160.
 ///
-/// Also a key that is to be routed: its root is the node nearest to it. Ordered as a number; a digit is four bits, the first one the
-/// most significant.
+/// It is the first 160 bits of the SHA-256 of the node's static public key. It also serves as a routing key. The root
+/// of a key is the node nearest to it. Identifiers are ordered as numbers. A digit has four bits, and the first digit
+/// is the most significant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeId([u8; NodeId::LEN]);
 
-/// How far apart two places on the ring are, modulo 2^160.
+/// Distance between two places on the ring, modulo 2^160.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RingDistance {
     high: u32,
@@ -17,29 +18,29 @@ pub struct RingDistance {
 }
 
 impl RingDistance {
-    /// The same as a share of the ring, in units of 2^-64, rounded down.
+    /// Returns the distance as a share of the ring, in units of 2^-64, rounded down.
     pub fn share(&self) -> u64 {
         u64::from(self.high) << 32 | (self.low >> 96) as u64
     }
 }
 
 impl NodeId {
-    /// Bytes of an identifier.
+    /// Length of an identifier in bytes.
     pub const LEN: usize = 20;
-    /// Digits of an identifier, base 16.
+    /// Number of base-16 digits of an identifier.
     pub const DIGITS: usize = 2 * NodeId::LEN;
 
-    /// The identifier with these bytes, big-endian.
+    /// Returns the identifier with these bytes, big-endian.
     pub const fn new(bytes: [u8; NodeId::LEN]) -> NodeId {
         NodeId(bytes)
     }
 
-    /// Its bytes, big-endian.
+    /// Returns the bytes of the identifier, big-endian.
     pub const fn as_bytes(&self) -> &[u8; NodeId::LEN] {
         &self.0
     }
 
-    /// A place anywhere on the ring, as even as a hash's.
+    /// Returns a random place on the ring, as evenly distributed as a hash.
     pub fn random(rng: &mut Rng) -> NodeId {
         let mut bytes = [0; NodeId::LEN];
         for chunk in bytes.chunks_mut(8) {
@@ -48,13 +49,13 @@ impl NodeId {
         NodeId(bytes)
     }
 
-    /// The digit at `place`, from the left; zero beyond the last.
+    /// Returns the digit at `place`, counted from the left; zero beyond the last.
     pub fn digit(&self, place: usize) -> u8 {
         let byte = self.0.get(place / 2).copied().unwrap_or(0);
         if place.is_multiple_of(2) { byte >> 4 } else { byte & 0xf }
     }
 
-    /// How many leading digits both have alike, up to [`NodeId::DIGITS`].
+    /// Returns the number of common leading digits, up to [`NodeId::DIGITS`].
     pub fn common_digits(&self, other: &NodeId) -> usize {
         let (a, b) = (self.parts(), other.parts());
         let bits = match (a.0 ^ b.0).leading_zeros() {
@@ -64,8 +65,10 @@ impl NodeId {
         bits as usize / 4
     }
 
-    /// All identifiers that begin with the first `row` digits of this one and then `column`; those of its last digit's row for rows
-    /// beyond.
+    /// Returns a cell of this node's prefix table as a range of identifiers.
+    ///
+    /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last counts
+    /// as the last.
     pub fn cell(&self, row: usize, column: u8) -> RangeInclusive<NodeId> {
         let row = row.min(NodeId::DIGITS - 1);
         let (mut first, mut last) = (self.0, self.0);
@@ -77,19 +80,21 @@ impl NodeId {
         NodeId(first)..=NodeId(last)
     }
 
-    /// The way from here to `other` in the direction of growing numbers.
+    /// Returns the distance from here to `other` in the direction of growing numbers.
     pub fn clockwise_to(&self, other: &NodeId) -> RingDistance {
         let ((from_high, from_low), (to_high, to_low)) = (self.parts(), other.parts());
         let (low, borrow) = to_low.overflowing_sub(from_low);
         RingDistance { high: to_high.wrapping_sub(from_high).wrapping_sub(borrow.into()), low }
     }
 
-    /// The shorter way between the two.
+    /// Returns the shorter distance between the two, in either direction.
     pub fn distance_to(&self, other: &NodeId) -> RingDistance {
         self.clockwise_to(other).min(other.clockwise_to(self))
     }
 
-    /// The place a share of the ring further, in the direction of growing numbers; `share` is in units of 2^-64.
+    /// Returns the place further along by `share` of the ring, in the direction of growing numbers.
+    ///
+    /// `share` is in units of 2^-64.
     pub fn turned_by(&self, share: u64) -> NodeId {
         let mut bytes = self.0;
         let mut leading = [0; 8];
@@ -106,7 +111,7 @@ impl NodeId {
     }
 }
 
-/// As derived, in two comparisons of numbers.
+/// Has the same order as a derived implementation, but needs only two comparisons of integers.
 impl Ord for NodeId {
     fn cmp(&self, other: &NodeId) -> core::cmp::Ordering {
         self.parts().cmp(&other.parts())
@@ -141,7 +146,7 @@ mod tests {
         (0..NodeId::DIGITS).map(|place| id.digit(place)).collect()
     }
 
-    /// An identifier that shares `common` digits with `id`, at least.
+    /// Returns an identifier that shares at least `common` digits with `id`.
     fn near(id: &NodeId, common: usize, rng: &mut Rng) -> NodeId {
         let mut other = *NodeId::random(rng).as_bytes();
         for place in 0..common {

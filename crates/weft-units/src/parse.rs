@@ -1,15 +1,15 @@
-//! Quantities as people write them: `50 Mbit/s`, `8 ms`, `0.5 %`.
+//! Parses quantities as people write them: `50 Mbit/s`, `8 ms`, `0.5 %`.
 
 use crate::Rate;
 use core::fmt;
 use core::time::Duration;
 
-/// Why a quantity could not be read. The text says what would be right.
+/// Reason why a quantity could not be parsed. The text states the accepted form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseUnitError {
-    /// There is no number at the start.
+    /// The text does not start with a number.
     NoNumber,
-    /// The unit is missing or is not one of those listed.
+    /// The unit is missing or is not one of the listed units.
     Unit(&'static str),
     /// The number is negative or too large.
     OutOfRange,
@@ -37,10 +37,11 @@ fn split(text: &str) -> Result<(f64, &str), ParseUnitError> {
     Ok((number, text[end..].trim()))
 }
 
-/// Reads a rate such as `50 Mbit/s` or `1.5Gbit/s`.
+/// Parses a rate such as `50 Mbit/s` or `1.5Gbit/s`.
 ///
 /// # Errors
-/// When there is no number, the unit is not a bit rate, or the number is out of range.
+///
+/// Fails if there is no number, the unit is not a bit rate, or the number is out of range.
 pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
     let (number, unit) = split(text)?;
     let factor = match unit {
@@ -56,10 +57,11 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
     Ok(Rate::from_bps((number * factor + 0.5) as u64))
 }
 
-/// Reads a time such as `8 ms`, `50 us`, `1.5 s`, `5 m` or `2 min`, `12 h`, `90 d`.
+/// Parses a time such as `8 ms`, `50 us`, `1.5 s`, `5 m` or `2 min`, `12 h`, `90 d`.
 ///
 /// # Errors
-/// When there is no number, the unit is not a time, or the number is out of range.
+///
+/// Fails if there is no number, the unit is not a time, or the number is out of range.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let (number, unit) = split(text)?;
     let nanos = match unit {
@@ -78,10 +80,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     Ok(Duration::from_nanos((number * nanos + 0.5) as u64))
 }
 
-/// Reads a share such as `0.5 %` or `0.005`, as a fraction of one.
+/// Parses a share such as `0.5 %` or `0.005`, and returns it as a fraction of one.
 ///
 /// # Errors
-/// When there is no number, the unit is not `%`, or the share is above one.
+///
+/// Fails if there is no number, the unit is not `%`, or the share is above one.
 pub fn parse_fraction(text: &str) -> Result<f64, ParseUnitError> {
     let (number, unit) = split(text)?;
     let fraction = match unit {

@@ -1,6 +1,6 @@
-//! Faults planted on purpose, to measure whether the swarm test finds them.
+//! Deliberate faults that measure whether the swarm test finds them.
 //!
-//! Without the feature `planted` there are none: [`is`] is a constant, and the compiler drops what hangs on it.
+//! Without the feature `planted`, [`is`] is constantly false, and the compiler removes the faulty branches.
 
 macro_rules! faults {
     ($($name:ident: $what:literal,)*) => {
@@ -11,10 +11,10 @@ macro_rules! faults {
 
         #[cfg(feature = "planted")]
         impl Fault {
-            /// All of them.
+            /// All faults that can be planted.
             pub const ALL: &[Fault] = &[$(Fault::$name,)*];
 
-            /// What it does.
+            /// Returns a description of the fault.
             pub const fn what(self) -> &'static str {
                 match self { $(Fault::$name => $what,)* }
             }
@@ -101,23 +101,24 @@ faults! {
     NobodyCallsAgain: "a peer that fell silent is not called",
 }
 
-/// Whether `fault` is planted.
+/// True if `fault` is planted.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn is(_fault: Fault) -> bool {
     false
 }
 
+/// The planted fault, or `u8::MAX` for none.
 #[cfg(feature = "planted")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
 
-/// Whether `fault` is planted.
+/// True if `fault` is planted.
 #[cfg(feature = "planted")]
 pub fn is(fault: Fault) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
-/// Plants one fault, for all threads, in place of the last.
+/// Plants one fault for all threads, in place of the previous one. `None` removes it.
 #[cfg(feature = "planted")]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.store(fault.map_or(u8::MAX, |fault| fault as u8), core::sync::atomic::Ordering::Relaxed);

@@ -1,27 +1,27 @@
 use core::fmt;
 use core::time::Duration;
 
-/// A bit rate in bits per second, counting IP bytes.
+/// A bit rate in bits per second. It counts the bytes of IP packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// No capacity at all.
+    /// The rate zero.
     pub const ZERO: Rate = Rate(0);
-    /// The largest rate that can be written down.
+    /// The largest rate that can be represented.
     pub const MAX: Rate = Rate(u64::MAX);
 
-    /// A rate of `bps` bits per second.
+    /// Returns a rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Rate {
         Rate(bps)
     }
 
-    /// A rate of `mbps` million bits per second.
+    /// Returns a rate of `mbps` million bits per second.
     pub const fn from_mbps(mbps: u64) -> Rate {
         Rate(mbps * 1_000_000)
     }
 
-    /// The rate at which `bytes` pass in `time`; zero when `time` is zero.
+    /// Returns the rate at which `bytes` pass in `time`; zero if `time` is zero.
     pub fn from_bytes_over(bytes: u64, time: Duration) -> Rate {
         let nanos = time.as_nanos();
         if nanos == 0 {
@@ -30,12 +30,12 @@ impl Rate {
         Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / nanos).unwrap_or(u64::MAX))
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// How long `bytes` take at this rate; a very long time at rate zero.
+    /// Returns the time that `bytes` take at this rate; 2^32 − 1 seconds at rate zero.
     pub const fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::from_secs(u32::MAX as u64);
@@ -43,13 +43,13 @@ impl Rate {
         Duration::from_nanos((bytes as u128 * 8_000_000_000 / self.0 as u128) as u64)
     }
 
-    /// How many whole bytes pass in `time`.
+    /// Returns the number of whole bytes that pass in `time`.
     pub const fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(self.0 as u128) / 8_000_000_000;
         if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
     }
 
-    /// This rate times `factor`; `factor` below zero counts as zero.
+    /// Returns this rate times `factor`. A negative factor counts as zero.
     pub fn scaled(self, factor: f64) -> Rate {
         Rate((self.0 as f64 * factor) as u64)
     }

@@ -1,6 +1,6 @@
 /// A seeded, splittable random stream: xoshiro256++ (Blackman and Vigna), seeded by SplitMix64.
 ///
-/// Not for keys. Same seed, same numbers, on every machine.
+/// Do not use it for keys. The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
@@ -15,20 +15,22 @@ fn split_mix(x: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// A stream that depends on `seed` alone.
+    /// Returns a stream that depends only on `seed`.
     pub fn new(seed: u64) -> Rng {
         let mut x = seed;
         Rng { state: core::array::from_fn(|_| split_mix(&mut x)) }
     }
 
-    /// A stream of its own for the part named `label`: drawing from one never disturbs another.
+    /// Returns an independent stream for the component `label`.
+    ///
+    /// Drawing from one stream never affects another.
     pub fn split(&self, label: u64) -> Rng {
         let [a, b, c, d] = self.state;
         let mut x = label;
         Rng::new(a ^ b.rotate_left(17) ^ c.rotate_left(31) ^ d.rotate_left(47) ^ split_mix(&mut x))
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -42,17 +44,19 @@ impl Rng {
         result
     }
 
-    /// A number in `0..n`, for `n` above zero; zero for `n` = 0 (Lemire's multiply-shift, bias below 2^-32 for small `n`).
+    /// Returns a number in `0..n`; zero for `n` = 0.
+    ///
+    /// It uses Lemire's multiply-shift, with a bias below 2^-32 for small `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A number in `[0, 1)`, a multiple of 2^-53.
+    /// Returns a number in `[0, 1)`, a multiple of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }

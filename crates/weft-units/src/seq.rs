@@ -1,26 +1,27 @@
-/// A 24-bit flow sequence number that wraps; compared by serial-number arithmetic (RFC 1982).
+/// A 24-bit flow sequence number that wraps. Comparison uses serial-number arithmetic (RFC 1982).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FlowSeq(u32);
 
 impl FlowSeq {
+    /// Mask of the 24 valid bits.
     const MASK: u32 = 0x00ff_ffff;
 
-    /// The low 24 bits of `value`.
+    /// Returns the sequence number with the low 24 bits of `value`.
     pub const fn new(value: u32) -> FlowSeq {
         FlowSeq(value & Self::MASK)
     }
 
-    /// The number, below 2^24.
+    /// Returns the sequence number as an integer below 2^24.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The number `n` after this one (before it, if negative).
+    /// Returns the number `n` after this one, or before it if `n` is negative.
     pub const fn plus(self, n: i32) -> FlowSeq {
         FlowSeq::new(self.0.wrapping_add(n as u32))
     }
 
-    /// Signed distance from `other` to this one, in −2^23 … 2^23 − 1.
+    /// Returns the signed distance from `other` to this one, in −2^23 … 2^23 − 1.
     pub const fn distance_from(self, other: FlowSeq) -> i32 {
         ((self.0.wrapping_sub(other.0) << 8) as i32) >> 8
     }

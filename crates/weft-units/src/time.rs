@@ -1,49 +1,50 @@
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point on a monotonic time line, in nanoseconds since an origin the caller chose.
+/// A point on a monotonic time line, in nanoseconds since an origin that the caller chose.
 ///
-/// The daemon counts from its start, the simulator from zero; nothing below the program asks which.
+/// The daemon counts from its start, the simulator from zero. The code of the lower crates does not depend on the
+/// origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The origin.
+    /// The origin of the time line.
     pub const ZERO: Instant = Instant(0);
-    /// Later than anything that happens.
+    /// A time later than any event.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// An instant `nanos` nanoseconds after the origin.
+    /// Returns the instant `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Instant {
         Instant(nanos)
     }
 
-    /// An instant `micros` microseconds after the origin.
+    /// Returns the instant `micros` microseconds after the origin.
     pub const fn from_micros(micros: u64) -> Instant {
         Instant(micros * 1_000)
     }
 
-    /// An instant `millis` milliseconds after the origin.
+    /// Returns the instant `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Instant {
         Instant(millis * 1_000_000)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds since the origin.
+    /// Returns the whole microseconds since the origin.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Time since `earlier`, zero if `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved back by `by`, not before the origin.
+    /// Returns this instant moved back by `by`, but not before the origin.
     pub const fn before(self, by: Duration) -> Instant {
         Instant(self.0.saturating_sub(nanos(by)))
     }

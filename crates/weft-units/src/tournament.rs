@@ -1,20 +1,20 @@
-//! One value for each of many players, and what all of them come to.
+//! A tournament tree: one value for each of many players, and the combination of all values.
 
 use crate::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Values of which any number come to one, in any grouping: the earliest time, a sum, the largest backlog.
+/// Values that combine associatively: the earliest time, a sum, the largest backlog.
 pub trait Join: Copy + PartialEq {
-    /// What no value at all comes to.
+    /// Neutral value, which is the combination of no values.
     const NOTHING: Self;
 
-    /// What two values come to.
+    /// Returns the combination of two values.
     #[must_use]
     fn join(self, other: Self) -> Self;
 }
 
-/// The earlier of two times. [`Instant::FAR_FUTURE`] stands for never.
+/// Combines two times to the earlier one. [`Instant::FAR_FUTURE`] stands for never.
 impl Join for Instant {
     const NOTHING: Instant = Instant::FAR_FUTURE;
 
@@ -23,10 +23,14 @@ impl Join for Instant {
     }
 }
 
-/// A complete binary tree. What all values come to is known at once. A change costs the logarithm of the number of players.
+/// A complete binary tree over the players' values.
+///
+/// The combination of all values is available at once. A change costs the logarithm of the number of players.
 #[derive(Clone, Debug)]
 pub struct Tournament<T> {
-    /// Node `n` has the children `2n` and `2n + 1`. The root is node 1. The second half of the nodes are the players.
+    /// Node `n` has the children `2n` and `2n + 1`.
+    ///
+    /// The root is node 1. The second half of the nodes holds the players.
     nodes: Vec<T>,
 }
 
@@ -41,12 +45,12 @@ impl<T: Join> Tournament<T> {
         self.nodes.len() / 2
     }
 
-    /// What all players' values come to.
+    /// Returns the combination of all players' values.
     pub fn total(&self) -> T {
         self.nodes.get(1).copied().unwrap_or(T::NOTHING)
     }
 
-    /// The value of a player, [`Join::NOTHING`] at first.
+    /// Returns the value of a player; initially [`Join::NOTHING`].
     pub fn get(&self, player: usize) -> T {
         self.nodes.get(self.players() + player).copied().unwrap_or(T::NOTHING)
     }
@@ -89,13 +93,15 @@ impl<T: Join> Tournament<T> {
         self.nodes = nodes;
     }
 
-    /// The first player from `start` on whose value meets a condition. What some values come to must meet it if one of them does.
+    /// Returns the first player from `start` on whose value meets the condition.
+    ///
+    /// If a value meets the condition, every combination that contains it must meet it too.
     pub fn next(&self, start: usize, meets: impl Fn(T) -> bool) -> Option<usize> {
         if start >= self.players() {
             return None;
         }
         let mut node = self.players() + start;
-        // Upwards to the first subtree at or after `start` that holds one.
+        // Climb to the first subtree at or after `start` that contains such a player.
         while !meets(self.child(node)) {
             while node & 1 == 1 {
                 node /= 2;

@@ -1,26 +1,35 @@
 use weft_units::{Duration, Instant};
 
-/// The queue is emptied at least this often.
+/// Maximum time between two drains.
 const EVERY: Duration = Duration::from_secs(10);
-/// A drain lasts for so many round trips: the first packet sent at the lower rate is reported after one.
+/// Length of a drain in round trips.
+///
+/// The report on the first packet sent at the lower rate arrives after one.
 const ROUND_TRIPS: u32 = 2;
-/// A capacity below this share of what it was at the last drain was learnt from a queue that may be none.
+/// Fraction of the capacity at the last drain below which a queue counts as doubtful.
+///
+/// The lower capacity may follow from a longer path.
 const FELL: f64 = 0.8;
-/// A doubtful queue is emptied after so many round trips. Each drain that empties one doubles the wait, up to the longest.
+/// First wait before a doubtful queue is drained, in round trips.
+///
+/// Each drain that empties a queue doubles the wait.
 const FIRST_WAIT: u32 = 8;
+/// Longest wait before a doubtful queue is drained, in round trips.
 const LONGEST_WAIT: u32 = 1_024;
-/// The wait is never shorter than this.
+/// Minimum wait before a doubtful queue is drained.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 
-/// Empties the queue for a moment, now and then, and says whether it went: a queue goes, a longer way stays.
+/// Drains the queue for a moment from time to time, and reports whether it emptied.
+///
+/// A queue empties; the delay of a longer path stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     started: Instant,
-    /// The queue when it began.
+    /// Queueing delay at the start of the drain.
     queue: Duration,
-    /// The least queue since.
+    /// Least queueing delay since the start of the drain.
     least: Duration,
-    /// The highest capacity since the end of the last one, in bits per second.
+    /// Highest capacity since the end of the last drain, in bits per second.
     capacity_bps: f64,
     wait: u32,
 }
@@ -28,13 +37,15 @@ pub struct Drain {
 impl Default for Drain {
     fn default() -> Drain {
         let none = Duration::ZERO;
-        // The first capacity is looked into as one that fell.
+        // With this value the first capacity counts as one that fell.
         Drain { started: Instant::ZERO, queue: none, least: none, capacity_bps: f64::MAX, wait: FIRST_WAIT }
     }
 }
 
 impl Drain {
-    /// Whether it is time for one. `is_queued` says that the capacity follows from a queue.
+    /// True if a drain is due.
+    ///
+    /// `is_queued` is true if the capacity was measured while a queue stood.
     pub fn is_due(&mut self, now: Instant, capacity_bps: f64, is_queued: bool, round_trip: Duration) -> bool {
         self.capacity_bps = self.capacity_bps.max(capacity_bps);
         let is_doubtful = is_queued && capacity_bps < FELL * self.capacity_bps;
@@ -42,12 +53,12 @@ impl Drain {
         now - self.started > wait
     }
 
-    /// Begins while the queue is so long.
+    /// Starts a drain. `queue` is the present queueing delay.
     pub fn begin(&mut self, now: Instant, queue: Duration) {
         (self.started, self.queue, self.least) = (now, queue, queue);
     }
 
-    /// Whether it goes on, now that the last packet met so much of a queue.
+    /// True if the drain continues. `queue` is the queueing delay of the last packet.
     pub fn goes_on(&mut self, now: Instant, queue: Duration, round_trip: Duration) -> bool {
         let goes_on = now - self.started < round_trip * ROUND_TRIPS;
         if goes_on {
@@ -56,7 +67,9 @@ impl Drain {
         goes_on
     }
 
-    /// Ends; true if what stood did not go. A queue of no more than `seen` is not told from none.
+    /// Ends the drain. Returns true if the delay did not fall.
+    ///
+    /// A queue of at most `seen` cannot be told from none.
     pub fn end(&mut self, capacity_bps: f64, seen: Duration) -> bool {
         let stays = self.queue > seen && self.least > self.queue / 2;
         self.capacity_bps = capacity_bps;

@@ -1,4 +1,7 @@
-//! How fast to send: each path's pacing rate, learned from [`crate::sense`].
+//! The sending rate of each path, learnt from the measurements of [`crate::sense`].
+//!
+//! [`PathRate`] takes one sample per report and returns a pacing rate and a limit of bytes in flight. It never sends
+//! and never reads a clock.
 
 mod drain;
 mod path_rate;

@@ -1,28 +1,36 @@
-//! Path rate: learns what one path can carry, and paces just below a standing queue, so that the queue stands at our edge.
+//! Path rate: learns the capacity of one path, and paces just below a standing queue.
 //!
-//! The idea is accumulation-based control (Harrison, Kalyanaraman, Ramakrishnan, "Overlay Bandwidth Services"; Xia et al.,
-//! "Accumulation-based congestion control"): keep a small, known amount of our own traffic queued at the bottleneck. What
-//! others found about that is used: FAST and Copa for the target on the queueing delay and the mode for greedy rivals, BBR for
-//! the delivery rate as a measure of capacity, LEDBAT (RFC 6817) for one-way delays. Once per report, for one path:
+//! The queue thus stands at this node's edge and not at the bottleneck.
 //!
-//! 1. **Capacity `C`.** While a queue stands and there is a backlog, the rate received is the capacity, exactly. Without a queue it
-//!    is a lower bound, and `C` is its maximum. Traffic that does not fill the path teaches nothing, unless the
-//!    bottleneck was busy all the same, as a growing queue shows. What is lost on the way anyway is added:
-//!    `C` is the rate to *send* so that the bottleneck is full. That baseline loss is counted in rounds in which the rate ebbs
-//!    a little, so that losses of our own making are not taken for the path's.
-//! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that what is sent now will meet: the queue the last reported packet met, plus what was
-//!    sent after it, minus what the bottleneck passed on since (a Smith predictor, so that the feedback delay does not
-//!    make the loop swing). `T` is half the feedback delay. `q*` follows the path: see [`PathRate::queue_target`].
-//! 3. **More.** While the queue stays empty in spite of a backlog, the rate grows faster with each round trip, by 2 % up to twice.
-//!    If that only brings losses, the rate stays at what was delivered (a *plateau*: a policer or a tiny buffer); if the losses go on there,
-//!    they are the path's own, and the rate was right. Loss by itself never lowers the rate.
-//! 4. **Drain.** Every ten seconds the queue is emptied for a moment, or the baseline of the delay would
-//!    creep up with the queue; sooner where a queue has lowered `C`, since what does not go is no queue ([`Drain`]).
-//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. Where a queue stays too long, or a drain does not
-//!    empty it, the rate is 1.5 times `C` for a moment ([`Trial`]). If all of it arrives as fast as it was sent, there is no queue.
-//!    Else what arrived bounds `C`.
-//! 6. **Compete.** We know how much of the bottleneck's service we left unused. If the queue did not shrink by that, and a trial finds the
-//!    path full, someone else filled it: then we hold a share, increased each round and reduced on excess loss, and try again after a while whether the queue goes.
+//! The method is accumulation-based control (Harrison, Kalyanaraman, Ramakrishnan, "Overlay Bandwidth Services"; Xia
+//! et al., "Accumulation-based congestion control"): keep a small, known amount of own traffic queued at the
+//! bottleneck. FAST and Copa contribute the target on the queueing delay and the mode for greedy rivals. BBR
+//! contributes the delivery rate as a measure of capacity, and LEDBAT (RFC 6817) the one-way delays. For each report
+//! on the path:
+//!
+//! 1. **Capacity `C`.** While a queue stands and there is a backlog, the received rate equals the capacity. Without a
+//!    queue it is a lower bound, and `C` is its maximum. Traffic that does not fill the path reveals nothing, unless
+//!    a growing queue shows that the bottleneck was busy. The path's own loss is added: `C` is the rate to *send* so
+//!    that the bottleneck is full. This baseline loss is measured in rounds in which the rate ebbs slightly, so that
+//!    losses caused by this sender do not count as the path's.
+//! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that packets sent now will meet. It is the queue that the
+//!    last reported packet met, plus the bytes sent after it, minus the bytes that the bottleneck forwarded since.
+//!    This is a Smith predictor, so that the feedback delay does not make the loop oscillate. `T` is half the
+//!    feedback delay. `q*` follows the path: see [`PathRate::queue_target`].
+//! 3. **Growth.** While the queue stays empty despite a backlog, the rate grows faster with each round trip, by 2 %
+//!    up to a factor of two. If growth brings only losses, the rate stays at the delivery rate (a *plateau*: a
+//!    policer or a tiny buffer). If the losses continue there, they are the path's own, and the previous rate was
+//!    right. Loss by itself never lowers the rate.
+//! 4. **Drain.** Every ten seconds the queue is emptied for a moment, because otherwise the delay baseline would rise
+//!    with the queue. It is emptied sooner if a queue has lowered `C`, because a delay that does not fall is not a
+//!    queue ([`Drain`]).
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. If a queue stays too long, or a
+//!    drain does not empty it, the rate is 1.5 times `C` for a moment ([`Trial`]). If everything arrives as fast as
+//!    it was sent, there is no queue. Otherwise the arriving rate bounds `C`.
+//! 6. **Compete.** The controller knows how much of the bottleneck's capacity it left unused. If the queue did not
+//!    shrink by that amount, and a trial finds the path full, other traffic filled it. The controller then holds a
+//!    share, which grows each round and shrinks on excess loss. After a while it tests again whether the queue
+//!    drains.
 
 use crate::control::drain::Drain;
 use crate::control::rate_meter::RateMeter;
@@ -30,14 +38,14 @@ use crate::control::trial::{self, Outcome, Trial};
 use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
 use weft_units::{Duration, Instant, Rate};
 
-/// Bounds of a path's pacing rate. None of them is the path's capacity, which nobody has to know.
+/// Limits of a path's pacing rate. None of them is the path's capacity, which need not be known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathRateConfig {
-    /// Where the search starts.
+    /// Rate at which the search starts.
     pub initial: Rate,
-    /// Never slower: measuring needs packets.
+    /// Minimum rate. Measurement needs packets.
     pub floor: Rate,
-    /// Never faster, if set.
+    /// Maximum rate, if set.
     pub cap: Option<Rate>,
 }
 
@@ -47,68 +55,87 @@ impl Default for PathRateConfig {
     }
 }
 
-/// What the controller is doing, for display.
+/// State of the controller, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Doubling the rate every round trip until a queue shows.
+    /// Doubles the rate every round trip until a queue appears.
     Startup,
-    /// Holding a small queue.
+    /// Holds a small queue.
     Steady,
-    /// No queue although there is a backlog: looking for more.
+    /// Raises the rate, because no queue appears despite a backlog.
     Probe,
-    /// Raising the rate only raised the loss: staying at what is delivered.
+    /// Stays at the delivery rate, because a higher rate brought only losses.
     Plateau,
-    /// Emptying the queue for a moment, to see the bare delay.
+    /// Empties the queue for a moment, to measure the base delay.
     Drain,
-    /// Someone else keeps the queue full: holding a share instead of a delay.
+    /// Holds a share instead of a delay, because other traffic keeps the queue full.
     Compete,
 }
 
-/// Growth while the queue stays empty, by the number of round trips it did.
+/// Growth factor of the rate, by the number of round trips for which the queue stayed empty.
 const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
-/// A share is first held for so long before it is tried again whether the queue goes; twice as long each time it does not.
+/// First time for which a share is held before the next test whether the queue drains.
+///
+/// The time doubles with each failed test.
 const FIRST_SPELL: Duration = Duration::from_millis(500);
+/// Longest time for which a share is held before the next test whether the queue drains.
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
-/// On a lossy path the rate ebbs every so many rounds.
+/// Maximum number of rounds between two ebbs of the rate on a lossy path.
 const EBB_ROUNDS: u32 = 32;
-/// How slowly the capacity seen without contention is forgotten, and the highest rate delivered.
+/// Time constant of two decaying rates.
+///
+/// They are the capacity without contention, and the highest delivery rate.
 const ALONE_MEMORY: Duration = Duration::from_secs(10);
-/// However often a plateau was found, it is tested again after so long.
+/// Maximum time after which a plateau is tested again, however often it was found.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
-/// While the rate doubles, losses that are a limit's doing are soon half of what is sent; fewer than this are the path's own.
+/// Fraction lost above which startup ends.
+///
+/// While the rate doubles, a limit soon drops half of the packets; smaller losses are the path's own.
 const STARTUP_LOSS: f64 = 0.25;
-/// The standing queue is the least of at most so long, or of a round trip.
+/// Maximum window for the minimum delay that defines the standing queue.
+///
+/// One RTT applies if it is longer.
 const LONGEST_WINDOW: Duration = Duration::from_millis(250);
-/// A window received in so much longer than it was sent left a longer queue behind.
+/// Ratio of receive to send interval above which the queue grew during the window.
 const GROWING: f64 = 1.25;
-/// Who is offered what the path carries never learns that it carries more: after so many round trips, and so long, with so much of it in
-/// use
+/// Time of use after which [`PathRate::offered`] offers more than the capacity.
+///
+/// It is a number of round trips and a minimum time. Senders that obey the offer would otherwise never find free
+/// capacity.
 const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
+/// Fraction of the capacity above which the path counts as in use.
 const IN_USE: f64 = 0.8;
-/// this much more is offered,
+/// Factor on the capacity in such an offer.
 const MORE: f64 = 1.25;
-/// and this much while no queue has shown the capacity at all.
+/// Factor on the capacity in an offer while no queue has shown the capacity yet.
 const MORE_AT_FIRST: f64 = 2.0;
-/// Silence beyond this makes the remembered capacity doubtful.
+/// Time without reports after which the remembered capacity becomes doubtful.
 const IDLE: Duration = Duration::from_secs(1);
-/// The doubt halves the rate after so long.
+/// Time after which the doubt has halved the rate.
 const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// A trial of a higher rate lasts for a round trip, but not long: half of it is the queue that it makes.
+/// Minimum length of a trial.
+///
+/// A trial lasts one RTT within these limits. It makes a queue of half its length.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
+/// Maximum length of a trial, unless reports are far apart.
 const LONGEST_TRIAL: Duration = Duration::from_millis(60);
-/// A trial lasts for so many reports at least.
+/// Minimum length of a trial in reports.
 const TRIAL_REPORTS: u32 = 3;
-/// Reports of a short path come no further apart than this while packets arrive.
+/// Longest interval between reports on a short path while packets arrive.
 const LONGEST_HELD: Duration = Duration::from_millis(20);
-/// More than this is not taken for the path's own loss, or a buffer of two packets would be flooded for what it drops. Standard: links that
-/// lose a tenth are the worst that are asked for; the rest is room for their bursts.
+/// Maximum loss that counts as the path's own.
+///
+/// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
+/// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
 const MOST_BASELINE_LOSS: f64 = 0.15;
-/// Packets a round must settle before it is judged,
+/// Number of packets whose outcome a round must know before it is judged.
 const ROUND_PACKETS: u64 = 20;
-/// unless it has lasted so long: at the lowest rates so many take seconds, and looking for more would take minutes.
+/// Time after which a round is judged with fewer packets.
+///
+/// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes.
 const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
-/// What happened in the current round: about one round trip.
+/// Events of the current round, which lasts about one RTT.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     started: Instant,
@@ -119,7 +146,7 @@ struct Round {
     capacity_bps: f64,
 }
 
-/// The rate before and the losses that led to a plateau, and what was settled on it.
+/// State of a plateau: the rate before it, the losses that led to it, and the packets settled on it.
 #[derive(Clone, Copy, Debug)]
 struct Plateau {
     since: Instant,
@@ -129,13 +156,13 @@ struct Plateau {
     lost: u64,
 }
 
-/// Whether a queue goes when we make room for it.
+/// Test whether a queue drains when the sender leaves capacity unused.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     since: Instant,
     queue_s: f64,
     capacity_bps: f64,
-    /// Seconds of the bottleneck's service we left unused since.
+    /// Time of the bottleneck's service that was left unused since the start, in seconds.
     left_s: f64,
 }
 
@@ -149,13 +176,13 @@ pub struct PathRate {
     noise: DelayNoise,
     loss: LossRate,
     baseline_loss: LossRate,
-    /// Of all rounds without a rival, whoever lost it.
+    /// Loss of all rounds without a rival, whatever its cause.
     usual_loss: LossRate,
     meter: RateMeter,
     busy_meter: RateMeter,
     phase: Phase,
     capacity_bps: f64,
-    /// The capacity is still the configured starting point.
+    /// True while the capacity is the configured starting value.
     assumed: bool,
     confirmed: bool,
     growth: usize,
@@ -164,30 +191,30 @@ pub struct PathRate {
     round: Round,
     plateau: Option<Plateau>,
     plateau_hold: Duration,
-    /// Rounds of ebb left.
+    /// Number of ebb rounds left.
     ebb: u8,
     ebb_spacing: u32,
     rounds_since_ebb: u32,
     drain: Drain,
-    /// The queue did not go when it was drained.
+    /// True if the last drain did not empty the queue.
     queue_stays: bool,
     trial: Trial,
     room: Option<Room>,
     alone_bps: f64,
-    /// The highest rate delivered in about the last [`ALONE_MEMORY`].
+    /// Highest delivery rate in about the last [`ALONE_MEMORY`], in bits per second.
     best_bps: f64,
     share_bps: f64,
     compete_since: Instant,
     compete_for: Duration,
     last_sample: Instant,
-    /// In use for so long since a queue last showed the capacity.
+    /// Time of use since a queue last showed the capacity.
     not_shown_for: Duration,
-    /// The capacity before the last outage, until traffic has filled the path since.
+    /// Capacity before the last outage, in bits per second, until traffic has filled the path again.
     before_outage_bps: Option<f64>,
 }
 
 impl PathRate {
-    /// A controller that knows nothing yet.
+    /// Returns a controller without measurements.
     pub fn new(config: PathRateConfig) -> PathRate {
         let initial = config.initial.bps() as f64;
         PathRate {
@@ -236,14 +263,16 @@ impl PathRate {
         }
     }
 
-    /// Changes the highest rate allowed; it holds from the next packet on.
+    /// Changes the maximum rate, effective from the next packet on.
     pub fn set_cap(&mut self, cap: Option<Rate>) {
         self.config.cap = cap;
         self.capacity_bps = self.bounded(self.capacity_bps);
         self.rate_bps = self.bounded(self.rate_bps);
     }
 
-    /// Goes on where `other` has got to: it led over the same link until now, and what is remembered here is older.
+    /// Takes over the capacity that `other` has learnt.
+    ///
+    /// `other` used the same link until now, so its value is newer.
     pub fn take_over(&mut self, other: &PathRate) {
         if !other.assumed {
             self.capacity_bps = self.bounded(other.capacity_bps);
@@ -251,13 +280,13 @@ impl PathRate {
         }
     }
 
-    /// Notes that the peer started anew, and its clock with it. The capacity of the path is kept.
+    /// Records that the peer restarted with a new clock. The capacity of the path is kept.
     pub fn on_new_clock(&mut self) {
         self.delay.on_new_clock();
         self.noise.on_new_clock();
     }
 
-    /// Takes in what a report taught.
+    /// Updates the controller with the sample of a report.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         let full = sample.backlogged || self.kept_busy(sample);
         self.before_outage_bps = self.before_outage_bps.filter(|_| !full);
@@ -289,7 +318,7 @@ impl PathRate {
     fn learn_noise(&mut self, now: Instant, sample: &Sample) {
         let sent_s = sample.send_interval.as_secs_f64();
         let service_s = match self.phase {
-            // What the path takes for it is not known yet, and no queue is expected.
+            // The capacity is not known yet, and startup expects no queue.
             Phase::Startup => sent_s,
             _ => sample.received_bytes as f64 * 8.0 / self.capacity_bps,
         };
@@ -297,21 +326,26 @@ impl PathRate {
         self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
     }
 
-    /// The bottleneck's own part counts as queue: at its rate the last packet is still there.
+    /// Returns the store-and-forward delay of all hops except the bottleneck.
+    ///
+    /// The bottleneck's part counts as queue, because at the bottleneck's rate the last packet is still there.
     fn taken_by_other_hops(&self, bytes: u32) -> Duration {
         let at_bottleneck = Duration::from_secs_f64(f64::from(bytes) * 8.0 / self.capacity_bps.max(1.0));
         self.transmission.time(bytes).saturating_sub(at_bottleneck)
     }
 
-    /// Whether the bottleneck had something to do throughout the window, however little was asked for: the queue its first
-    /// packet met took longer than sending the rest, and grew.
+    /// True if the bottleneck was busy throughout the window, however little was sent.
+    ///
+    /// The queue that its first packet met took longer than sending the rest, and grew.
     fn kept_busy(&self, sample: &Sample) -> bool {
         self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
             && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
     }
 
-    /// While a queue stands at both ends of a window, what was received is the capacity. Without a queue it is a lower bound.
-    /// `full` says that the window shows the path and not the traffic.
+    /// Updates the capacity from the received rate.
+    ///
+    /// While a queue stands at both ends of a window, the received rate is the capacity. Without a queue it is a
+    /// lower bound. `full` is true if the window shows the path and not the traffic.
     fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.phase {
             Phase::Startup => (self.rtt.min() / 4, 8.0),
@@ -321,7 +355,7 @@ impl PathRate {
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || self.phase == Phase::Startup {
-                // What little was asked for says nothing of the path, nor do the pauses of a young flow.
+                // A window with little traffic, or with pauses of a young flow, reveals nothing about the path.
                 return;
             }
         }
@@ -330,7 +364,8 @@ impl PathRate {
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
             self.not_shown_for += sample.interval();
         }
-        // On a plateau no more is sent than was delivered: a queue there is of our own bursts and shows nothing.
+        // On a plateau the sender does not exceed the delivery rate. A queue there comes from its own bursts and
+        // reveals nothing.
         if full && self.phase != Phase::Plateau && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
@@ -346,7 +381,7 @@ impl PathRate {
             }
         } else {
             self.busy_meter = RateMeter::default();
-            // No more than was paced can have been delivered; what looks like it was bunched on the way.
+            // Delivery cannot exceed the paced rate. A higher value comes from packets bunched together on the path.
             let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
             let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
             if measured {
@@ -361,7 +396,7 @@ impl PathRate {
         self.delay.standing_queue() > self.least_queue()
     }
 
-    /// What is told from no queue.
+    /// Returns the smallest queueing delay that can be told from none.
     fn least_queue(&self) -> Duration {
         (self.queue_target() / 4).max(self.noise())
     }
@@ -395,7 +430,7 @@ impl PathRate {
         let settled = (round.delivered + round.lost) as f64;
         let expected = match self.phase {
             Phase::Compete => self.baseline_loss.fraction(),
-            // A short path does not ebb, and its baseline is not known.
+            // A short path does not ebb, so its baseline loss is unknown.
             _ => self.baseline_loss.fraction().max(self.usual_loss.fraction()),
         };
         let expected = expected * settled;
@@ -418,8 +453,9 @@ impl PathRate {
         }
     }
 
-    /// Losses that come while we send less than the path carries are none of our doing. To see them, the rate ebbs now and
-    /// then for two rounds, of which the second is counted.
+    /// Measures the baseline loss. Losses while the sender stays below the capacity are the path's own.
+    ///
+    /// To see them, the rate ebbs from time to time for two rounds, and the second round counts.
     fn learn_baseline_loss(&mut self, now: Instant, round: Round) {
         let fraction = round.lost as f64 / (round.delivered + round.lost) as f64;
         if self.ebb == 1 || fraction < self.baseline_loss.fraction() {
@@ -435,19 +471,20 @@ impl PathRate {
         }
     }
 
-    /// Whether taking the path's losses for missing capacity would empty the queue.
+    /// True if treating the path's losses as missing capacity would empty the queue.
     fn loss_matters(&self) -> bool {
         let loss = self.loss.fraction();
         loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2
     }
 
     fn enter_plateau(&mut self, now: Instant, loss: f64) {
-        // Losses long after the last plateau are another story: an outage, say. Only one that is found again and again is held long.
+        // Losses long after the last plateau have another cause, such as an outage. Only a plateau that is found
+        // repeatedly is held long.
         if self.plateau.is_some_and(|last| now - last.since > self.plateau_hold * 3) {
             self.plateau_hold = Duration::ZERO;
         }
         self.plateau = Some(Plateau { since: now, loss, before_bps: self.capacity_bps, delivered: 0, lost: 0 });
-        // One round's losses cannot show less than what they left of the rate.
+        // One round's losses cannot prove a rate below the part that they left.
         self.capacity_bps = (self.meter.delivered_bps() * self.fill()).max(self.capacity_bps * (1.0 - loss));
         self.plateau_hold = (self.plateau_hold * 2).max(self.rtt.smoothed() * 10).min(LONGEST_PLATEAU);
         self.confirmed = true;
@@ -456,7 +493,9 @@ impl PathRate {
         self.phase = Phase::Plateau;
     }
 
-    /// If the losses go on although we send no more than was delivered, they are the path's, and the rate was right.
+    /// Ends the plateau if the losses continue at the delivery rate.
+    ///
+    /// They are then the path's own, and the previous rate was right.
     fn judge_plateau(&mut self, now: Instant, round: Round) {
         let Some(plateau) = &mut self.plateau else { return };
         if round.started < plateau.since + self.rtt.smoothed() {
@@ -475,8 +514,10 @@ impl PathRate {
         }
     }
 
-    /// Tries a higher rate where a queue stands for longer than the control takes to drain one. If all of it arrives, the delay is no
-    /// queue: a route became longer, or a radio wanders. The baseline starts anew then, and the rate grows fast.
+    /// Tries a higher rate if a queue stands for longer than the controller needs to drain one.
+    ///
+    /// If everything arrives, the delay is not a queue: the route became longer, or a radio link's delay wanders. The
+    /// baseline then restarts, and the rate grows fast.
     fn try_more(&mut self, now: Instant, sample: &Sample) {
         let is_odd = self.phase == Phase::Steady && self.delay.standing_queue() >= self.queue_target() * 2;
         let is_doubted = self.trial.doubts(now, is_odd, self.rtt.smoothed());
@@ -503,12 +544,12 @@ impl PathRate {
         }
     }
 
-    /// What has to be sent for each byte that shall arrive.
+    /// Returns the bytes to send for each byte that should arrive.
     fn fill(&self) -> f64 {
         1.0 / (1.0 - self.baseline_loss.fraction().min(MOST_BASELINE_LOSS))
     }
 
-    /// Sums up what the queue should have shrunk by, to see whether it did.
+    /// Adds up the amount by which the queue should have shrunk, to check whether it did.
     fn watch_room(&mut self, now: Instant, sample: &Sample) {
         let queue_s = self.delay.standing_queue().as_secs_f64();
         if queue_s < 2.0 * self.queue_target().as_secs_f64() {
@@ -530,7 +571,7 @@ impl PathRate {
         room.left_s += sample.send_interval.as_secs_f64() - passed_s;
     }
 
-    /// Remembers the highest rate delivered, and forgets it slowly.
+    /// Updates the highest delivery rate, which decays slowly.
     fn remember_best(&mut self, sample: &Sample) {
         let fades = (sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64()).min(1.0);
         let delivered_bps =
@@ -538,14 +579,16 @@ impl PathRate {
         self.best_bps = delivered_bps.min(self.capacity_bps).max(self.best_bps * (1.0 - fades));
     }
 
-    /// Whether the queue stayed although we left room for it to go: someone else fills it.
+    /// True if the queue stayed although the sender left capacity unused. Other traffic fills it.
     fn is_contended(&self) -> bool {
         let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.noise() * 4).as_secs_f64() + 0.02;
         self.confirmed
             && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
     }
 
-    /// Only who fills the path competes: without a backlog clocks that run apart look like a rival, too.
+    /// Selects the next phase.
+    ///
+    /// A sender competes only if it fills the path: without a backlog, clock drift would look like a rival too.
     fn choose_phase(&mut self, now: Instant, full: bool) {
         let queue = self.delay.standing_queue();
         let is_drain_due = self.drain.is_due(now, self.capacity_bps, self.is_queued(), self.rtt.smoothed());
@@ -586,7 +629,7 @@ impl PathRate {
         };
     }
 
-    /// A queue that grows as only too high a rate makes it grow, or a long one.
+    /// True if a queue grows at the pace that an excessive rate causes, or is long.
     fn startup_is_over(&self, queue: Duration) -> bool {
         let growing = self.meter.received_bps() < 0.9 * self.meter.sent_bps();
         (queue > self.queue_target() && growing) || queue > self.rtt.min() / 2 + self.queue_target()
@@ -602,8 +645,10 @@ impl PathRate {
         self.room.is_some() && !(tested && alone) && now - self.compete_since < self.compete_for
     }
 
-    /// The queue that will stand at the bottleneck when what is sent now arrives there: the queue the last reported packet
-    /// met, and what was sent after it, less what the bottleneck passed on in that time (a Smith predictor).
+    /// Returns the queue that packets sent now will meet at the bottleneck, in seconds.
+    ///
+    /// It is the queue that the last reported packet met, plus the bytes sent after it, minus the bytes that the
+    /// bottleneck forwarded in that time (a Smith predictor).
     fn predicted_queue_s(&self, now: Instant, sample: &Sample) -> f64 {
         let sent_s = sample.sent_after_bytes as f64 * 8.0 / self.capacity_bps;
         (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
@@ -619,7 +664,7 @@ impl PathRate {
             _ => self.queue_target().as_secs_f64(),
         };
         let feedback = (now - sample.largest_sent_at) / 2;
-        // The rate holds until the next sample.
+        // The rate stays in force until the next sample.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
         let horizon = feedback.max(self.noise() * 2).max(held).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
@@ -640,7 +685,9 @@ impl PathRate {
         Duration::from_secs_f64((packets * self.packet_bits / self.capacity_bps.max(1.0)).min(10.0))
     }
 
-    /// The rate at which to send now. After an idle time it is the remembered one, less a growing caution: half after a minute.
+    /// Returns the present pacing rate.
+    ///
+    /// After an idle time it falls gradually, to half after a minute.
     pub fn pacing_rate(&self, now: Instant) -> Rate {
         Rate::from_bps(self.bounded(self.rate_bps * (1.0 - self.caution(now))) as u64)
     }
@@ -650,8 +697,10 @@ impl PathRate {
         (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
     }
 
-    /// The path answers again after an outage. Its capacity is what it was, less the caution after so long a silence, until traffic shows
-    /// what it is. Outages without traffic between them do not add up.
+    /// Resumes after an outage.
+    ///
+    /// The capacity is the previous one, reduced for the length of the silence, until traffic shows the real one.
+    /// Outages without traffic between them do not add up.
     pub fn resume(&mut self, now: Instant) {
         let before = *self.before_outage_bps.get_or_insert(self.capacity_bps);
         self.capacity_bps = self.bounded(before * (1.0 - self.caution(now)));
@@ -660,7 +709,7 @@ impl PathRate {
         (self.room, self.plateau) = (None, None);
     }
 
-    /// Bytes that may be in flight: what stops the sender when reports stop.
+    /// Limit of bytes in flight. It stops the sender if reports stop.
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = if self.phase == Phase::Compete { self.delay.standing_queue() * 2 } else { self.queue_target() };
@@ -675,24 +724,29 @@ impl PathRate {
         (bits / 8.0) as u64
     }
 
-    /// The learned capacity, once a queue has shown it.
+    /// Returns the learnt capacity, once a queue has shown it.
     pub fn capacity(&self) -> Option<Rate> {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
-    /// What the path has been seen to carry: its capacity, or while no queue has shown that, the most that arrived. Zero: it has carried
-    /// nothing yet.
+    /// Returns the rate that the path is known to carry.
+    ///
+    /// It is the capacity, or the highest delivery rate until a queue shows the capacity. Zero means that the path
+    /// has carried nothing yet.
     pub fn carried(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
     }
 
-    /// What the path carried at best in about the last [`ALONE_MEMORY`], and no less than [`PathRate::carried`]. Zero as long as that is zero.
+    /// Returns the highest rate that the path carried in about the last [`ALONE_MEMORY`].
+    ///
+    /// It is at least [`PathRate::carried`], and zero while that is zero.
     pub fn carried_at_best(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { self.carried().max(Rate::from_bps(self.best_bps as u64)) }
     }
 
-    /// What to offer to senders that go as fast as they are told: [`PathRate::carried`], and now and then more, or they would never find
-    /// out that there is more.
+    /// Returns the rate to offer to senders that obey granted rates.
+    ///
+    /// It is [`PathRate::carried`], and from time to time more. Otherwise they would never find free capacity.
     pub fn offered(&self) -> Rate {
         let (round_trips, least) = LOOK_FOR_MORE_AFTER;
         let more = match self.phase {
@@ -704,12 +758,14 @@ impl PathRate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
     }
 
-    /// The rate it never exceeds, if there is one.
+    /// Maximum rate, if there is one.
     pub fn cap(&self) -> Option<Rate> {
         self.config.cap
     }
 
-    /// The standing queue aimed at: one millisecond, 2 % of the round trip, a good packet or twice the noise, whichever is most.
+    /// Returns the target of the standing queue.
+    ///
+    /// It is the largest of 1 ms, 2 % of the RTT, 1.2 packet times and twice the noise.
     pub fn queue_target(&self) -> Duration {
         Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.noise() * 2)
     }
@@ -719,22 +775,22 @@ impl PathRate {
         self.noise.mean()
     }
 
-    /// What the controller is doing.
+    /// Present phase of the controller.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Round-trip times of the path.
+    /// RTT statistics of the path.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }
 
-    /// One-way delays of the path.
+    /// One-way delay statistics of the path.
     pub fn one_way_delay(&self) -> &OneWayDelay {
         &self.delay
     }
 
-    /// The path's loss rate.
+    /// Loss rate of the path.
     pub fn loss(&self) -> &LossRate {
         &self.loss
     }
@@ -756,7 +812,7 @@ mod tests {
         assert_eq!([12_000, 30_000].map(hold_ms), [200, 200]);
     }
 
-    /// A packet of 1500 bytes in a window of its own, with nothing waiting behind it.
+    /// Returns the sample of a single packet of 1500 bytes in its own window, without a backlog.
     fn lone_packet(sent_at: Instant, before: (u64, u64), now: (u64, u64)) -> Sample {
         let [send_interval, receive_interval] = [now.0 - before.0, now.1 - before.1].map(Duration::from_millis);
         Sample {
@@ -795,7 +851,7 @@ mod tests {
         }
         let busy = control.carried();
         assert!((3_500_000..4_500_000).contains(&busy.bps()), "{busy:?}");
-        // One clock gains 0.7 ms a second on the other.
+        // One clock gains 0.7 ms per second on the other.
         for n in 1..300 {
             control.on_sample(
                 Instant::from_millis(6_000 + n * 50),
@@ -810,7 +866,7 @@ mod tests {
     fn who_never_waits_for_the_path_still_sees_that_its_queue_grows() {
         let initial = Rate::from_mbps(10);
         let mut control = PathRate::new(PathRateConfig { initial, ..PathRateConfig::default() });
-        // Ten packets 2 ms apart twice a second, as an ACK clock gives them, over 1 Mbit/s and 20 ms.
+        // Ten packets 2 ms apart, twice a second, as an ACK clock sends them, over 1 Mbit/s and 20 ms.
         let (mut before, mut free_at) = ((0, 20), 0);
         for packet in 1..60 {
             let sent = packet / 10 * 500 + packet % 10 * 2;

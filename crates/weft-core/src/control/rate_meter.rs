@@ -1,8 +1,9 @@
 use crate::sense::Sample;
 use weft_units::Duration;
 
-/// A delivery rate averaged over about the last `span`: decayed sums of bytes and of both intervals, so that short windows
-/// weigh little and long ones much.
+/// Delivery rate averaged over about the last `span`.
+///
+/// It keeps decayed sums of bytes and of both intervals, so that short windows count little and long ones much.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateMeter {
     bits: f64,
@@ -12,7 +13,7 @@ pub struct RateMeter {
 }
 
 impl RateMeter {
-    /// Takes in one sample.
+    /// Adds one sample of the path to the average.
     pub fn on_sample(&mut self, sample: &Sample, span: Duration) {
         let span = span.as_secs_f64().max(1e-6);
         let keep = span / (span + sample.interval().as_secs_f64());
@@ -22,23 +23,24 @@ impl RateMeter {
         self.send_s = self.send_s * keep + sample.send_interval.as_secs_f64();
     }
 
-    /// All bits taken in, whatever they still weigh.
+    /// Number of all bits added, without decay.
     pub fn bits_ever(&self) -> f64 {
         self.bits_ever
     }
 
-    /// Bits per second on the receiver's clock: the capacity while a queue stands.
+    /// Rate in bits per second on the receiver's clock. It is the capacity while a queue stands.
     pub fn received_bps(&self) -> f64 {
         if self.receive_s > 0.0 { self.bits / self.receive_s } else { 0.0 }
     }
 
-    /// Bits per second on the sender's clock.
+    /// Rate in bits per second on the sender's clock.
     pub fn sent_bps(&self) -> f64 {
         if self.send_s > 0.0 { self.bits / self.send_s } else { 0.0 }
     }
 
-    /// Bits per second over the longer of both intervals: never above the rate sent, so that packets bunched together on the
-    /// way do not look like capacity.
+    /// Rate in bits per second over the longer of both intervals.
+    ///
+    /// It never exceeds the rate sent, so packets bunched together on the path do not look like capacity.
     pub fn delivered_bps(&self) -> f64 {
         let interval = self.receive_s.max(self.send_s);
         if interval > 0.0 { self.bits / interval } else { 0.0 }

@@ -1,48 +1,60 @@
 use crate::sense::Sample;
 use weft_units::{Duration, Instant};
 
-/// A trial's rate, in capacities. Tuned: the step must exceed what jitter does to the interval of a round trip.
+/// Rate of a trial, as a multiple of the capacity.
+///
+/// Tuned: the step must exceed the effect of jitter on the interval of a round trip.
 pub const FASTER: f64 = 1.5;
-/// A queue that should have gone is put on trial after so many round trips: the control has had the time to drain it.
+/// Number of round trips after which a persistent queue is put on trial.
+///
+/// By then the control loop had the time to drain it.
 const ODD_ROUND_TRIPS: u32 = 8;
-/// After a trial that found the path full, the next one begins so many of its lengths later. Each further one doubles the wait, from the first
-/// number up to the second.
+/// First and last wait after a trial that found the path full, in trial lengths.
+///
+/// Each further such trial doubles the wait.
 const WAIT: [u32; 2] = [4, 64];
-/// More fits only if the packets arrive at this share of the rate at which they were sent. From a full path they come at `1 / FASTER` of it.
+/// Ratio of arriving to sent rate above which a trial may prove free capacity.
+///
+/// On a full path the ratio is `1 / FASTER`.
 const ARRIVES: f64 = 0.92;
-/// More fits only if so many capacities arrive: halfway between one, where the path drops the rest, and [`FASTER`].
+/// Multiple of the capacity that must arrive to prove free capacity.
+///
+/// Derived: halfway between one, where the path drops the excess, and [`FASTER`].
 const MORE: f64 = (1.0 + FASTER) / 2.0;
 
-/// What a trial showed.
+/// Result of a trial, in which the sender exceeds the path's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outcome {
-    /// More than the capacity arrived, as fast as it was sent: no queue stands.
+    /// More than the capacity arrived, as fast as it was sent. No queue stands.
     MoreFits,
-    /// What was too much waited or was dropped: the path is full, and carries so much, in bits per second.
+    /// The excess waited or was dropped, so the path is full.
+    ///
+    /// The value is the rate that it carried, in bits per second.
     Full(f64),
 }
 
-/// Tells a queue from a delay that only looks like one, by sending faster than the capacity for a moment.
+/// Tells a queue from a longer path by sending above the capacity for a moment.
 ///
-/// A bottleneck with a queue passes the packets on at its own rate, so they arrive over a longer time than they were sent in. A full one
-/// drops what is too much. Where no queue stands they arrive as they were sent.
+/// A bottleneck with a queue forwards the packets at its own rate, so they arrive over a longer time than they were
+/// sent in. A full bottleneck drops the excess. Without a queue the packets arrive at the rate at which they were
+/// sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
-    /// Since when a queue has stood that should have gone.
+    /// Time since which a queue stands that should have drained.
     odd_since: Option<Instant>,
     run: Option<Run>,
     due: Instant,
     wait: u32,
-    /// When the last one found the path full.
+    /// Time at which the last trial found the path full.
     full_at: Option<Instant>,
 }
 
-/// A trial whose outcome is open.
+/// A trial in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: Instant,
     until: Instant,
-    /// What is believed to arrive at most, in bits per second.
+    /// Expected upper limit of the arriving rate, in bits per second.
     capacity_bps: f64,
     bits: f64,
     send_s: f64,
@@ -50,13 +62,17 @@ struct Run {
 }
 
 impl Trial {
-    /// Notes whether a queue stands that should have gone, and whether it has for long enough to be put on trial.
+    /// Records whether a queue stands that should have drained.
+    ///
+    /// Returns true if it has stood long enough for a trial.
     pub fn doubts(&mut self, now: Instant, is_odd: bool, round_trip: Duration) -> bool {
         self.odd_since = if is_odd { self.odd_since.or(Some(now)) } else { None };
         self.odd_since.is_some_and(|since| now - since > round_trip * ODD_ROUND_TRIPS)
     }
 
-    /// Begins a trial of this length if one is due. `capacity_bps` is what is believed to arrive at most.
+    /// Starts a trial of this length if one is due.
+    ///
+    /// `capacity_bps` is the expected upper limit of the arriving rate.
     pub fn begin(&mut self, now: Instant, length: Duration, capacity_bps: f64) {
         if self.run.is_none() && now >= self.due {
             let (since, until) = (now, now + length);
@@ -64,28 +80,29 @@ impl Trial {
         }
     }
 
-    /// Whether a trial has found the path full since then.
+    /// True if the last trial found the path full after `since`.
     pub fn found_full(&self, since: Instant) -> bool {
         self.full_at.is_some_and(|at| at > since)
     }
 
-    /// There is evidence against the queue: the next trial does not wait.
+    /// Makes the next trial due at once, because there is evidence against a queue.
     pub fn hurry(&mut self) {
         self.due = Instant::ZERO;
     }
 
-    /// Whether a trial has begun whose outcome is open.
+    /// True if a trial is in progress.
     pub fn is_open(&self) -> bool {
         self.run.is_some()
     }
 
-    /// Whether what is sent now belongs to a trial.
+    /// True if packets sent now belong to a trial.
     pub fn is_sending(&self, now: Instant) -> bool {
         self.run.is_some_and(|run| now < run.until)
     }
 
-    /// Takes in a sample; the one after the last of the trial's packets brings the outcome. A trial in which the path had nothing to
-    /// send has none, and is made again.
+    /// Adds a sample. The first one after the trial's last packet yields the outcome.
+    ///
+    /// A trial during which the path ran out of data has no outcome, and is repeated.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) -> Option<Outcome> {
         let run = self.run.as_mut()?;
         if sample.largest_sent_at >= run.until {
@@ -136,21 +153,21 @@ mod tests {
 
     const LENGTH: Duration = Duration::from_millis(50);
 
-    /// A path that was believed to carry 1,500 bytes in 1.5 ms.
+    /// Assumed capacity of the path: 1,500 bytes in 1.5 ms.
     const CAPACITY_BPS: f64 = 8e6;
 
-    /// What a path does to the packets of a trial.
+    /// Effects of a path on the packets of a trial.
     struct Path {
-        /// Each takes so many times as long to arrive as it took to send.
+        /// Ratio of the arrival interval to the sending interval.
         slower: f64,
-        /// Each arrives off by up to so much.
+        /// Maximum jitter of an arrival, in microseconds.
         jitter_us: u64,
-        /// This share of them is dropped.
+        /// Fraction of the packets that the path drops.
         drops: f64,
         backlogged: bool,
     }
 
-    /// One packet a millisecond, from `from_ms` on.
+    /// Sends one packet each millisecond from `from_ms` on. Returns the trial's outcome.
     fn play(trial: &mut Trial, from_ms: u64, path: &Path, rng: &mut Rng) -> Option<Outcome> {
         let start = Instant::from_millis(from_ms);
         trial.begin(start, LENGTH, CAPACITY_BPS);
@@ -200,7 +217,10 @@ mod tests {
         }
     }
 
-    /// A queue that is always full delays all packets alike: those that get in arrive as they were sent. So does a policer's traffic.
+    /// A path that drops the excess is full, although the packets arrive as fast as they were sent.
+    ///
+    /// A queue that is always full delays all packets alike, so the accepted ones keep their spacing. A policer has
+    /// the same effect.
     #[test]
     fn a_path_that_drops_what_is_too_much_is_full() {
         let mut rng = Rng::new(2);

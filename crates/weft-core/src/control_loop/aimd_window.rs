@@ -1,4 +1,7 @@
-//! The law of paper 003: an AIMD window.
+//! The control law of paper 003: an AIMD window.
+//!
+//! Reports open the window, and losses or CE marks shrink it. The law decides only when a packet may leave its VPN
+//! queue; it neither stores nor sends packets.
 
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
@@ -8,25 +11,31 @@ use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
 use crate::service::Share;
 use weft_units::{Instant, Rate};
 
-/// Nobody needs more in flight, and 32-bit counts stay far from ambiguous.
+/// Maximum window in bytes. It exceeds every need, and keeps 32-bit byte counts far from ambiguity.
 const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 
-/// The numbers of [`AimdWindow`]; by default those of the paper's prototype (table V), and slow start besides.
+/// Parameters of [`AimdWindow`].
+///
+/// The defaults are those of the paper's prototype (table V), plus slow start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AimdConfig {
-    /// a: packets the window grows in a round trip.
+    /// a: packets by which the window grows in a round trip.
     pub increase_packets: f32,
-    /// b: the part of the window given up at a loss event; 0 < b ≤ 0.5.
+    /// b: fraction by which the window shrinks at a loss event; 0 < b ≤ 0.5.
     pub decrease: f32,
-    /// What counts as one packet, in bytes. The window is kept in bytes, so that VPNs of small packets are not wronged.
+    /// Size of one packet in bytes.
+    ///
+    /// The window is kept in bytes, so that VPNs with small packets get their share.
     pub packet_bytes: u16,
-    /// Δ: packets from marker to marker.
+    /// Δ: number of packets between markers.
     pub marker_every: u8,
-    /// Packets of the first window.
+    /// Initial window in packets.
     pub initial_packets: u8,
-    /// Whether the window doubles each round trip until the first loss event. The paper does not say how it starts.
+    /// If set, the window doubles each round trip until the first loss event.
+    ///
+    /// The paper does not define the start.
     pub slow_start: bool,
-    /// How it comes to know of losses.
+    /// How the loop learns of losses.
     pub losses: Losses,
 }
 
@@ -46,15 +55,21 @@ impl Default for AimdConfig {
 
 /// AIMD window control between edges (I2VFC, paper 003; Yang and Lam's GAIMD).
 ///
-/// Without loss W grows by a packets a round trip; on a loss event W ← (1 − b)W. Losses and CE marks within a round trip are one event: what
-/// was on its way at a decrease says nothing about it. What was lost is never sent again by the loop.
+/// Without loss the window W grows by `a` packets per round trip. On a loss event W ← (1 − `b`)W. Losses and CE marks
+/// within a round trip are one event, because packets that were in flight at a decrease reveal nothing about its
+/// effect. The loop never retransmits a lost packet.
 ///
-/// What the paper leaves open is done as TCP does it, and never below one packet: slow start; growth only of a
-/// window that is used, as far as 1.25 × the most in flight during two round trips, twice that in slow start (RFC 7661's purpose); after an idle time-out
-/// the window halves per time-out down to the initial one, and grows back fast (RFC 2861); a marker unanswered for
-/// RTT + 4 · variation is a loss event, and is followed by another.
+/// The paper leaves several points open. The loop solves them as TCP does, with a window of at least one packet.
 ///
-/// The [`Share`]'s weight is no part of this law: it comes in as a and b, through [`AimdWindow::set_parameters`], from [`crate::fair`].
+/// - It starts with slow start.
+/// - The window grows only if it is used (RFC 7661's purpose). Its limit is 1.25 × the most in flight during two
+///   round trips, or 2 × in slow start.
+/// - After an idle time-out the window halves per time-out, down to the initial window. It then grows back fast (RFC
+///   2861).
+/// - A marker unanswered for RTT + 4 · variation is a loss event, and the loop sends another marker.
+///
+/// The [`Share`]'s weight is not part of this law. [`crate::fair`] turns it into `a` and `b` and sets them with
+/// [`AimdWindow::set_parameters`].
 #[derive(Clone, Copy, Debug)]
 pub struct AimdWindow {
     ledger: Ledger,
@@ -62,20 +77,22 @@ pub struct AimdWindow {
     config: AimdConfig,
     share: Share,
     window: f64,
-    /// Slow start ends here.
+    /// Slow start ends at this window, in bytes.
     threshold: f64,
-    /// Most bytes in flight in this round and the one before.
+    /// Maximum bytes in flight in this round and in the previous one.
     peaks: [u32; 2],
-    /// The round ends when this marker is reported.
+    /// Number of the marker whose report ends the round.
     round: u32,
-    /// Losses belong to the last event until so many packets, all sent before it, are settled.
+    /// Losses belong to the last event until this number of packets, all sent before it, is settled.
     recover: u32,
     events: u32,
     backlogged: bool,
 }
 
 impl AimdWindow {
-    /// A loop at its initial window; that of a leased line has its rate from the first packet on.
+    /// Returns a loop at its initial window.
+    ///
+    /// The window of a leased line provides its rate from the first packet on.
     pub fn new(config: AimdConfig, share: Share) -> AimdWindow {
         let initial = f64::from(config.initial_packets.max(1)) * f64::from(config.packet_bytes);
         let mut this = AimdWindow {
@@ -95,15 +112,17 @@ impl AimdWindow {
         this
     }
 
-    /// Whether a packet may leave: at least half of it must fit. Were it to fit whole, half a packet of every window would never be
-    /// used, which is much of a small one.
+    /// Returns whether a packet of `bytes` may leave. At least half of it must fit into the window.
+    ///
+    /// If it had to fit whole, half a packet of every window would stay unused on average. That is much for a small
+    /// window.
     pub fn credit(&self, bytes: u32) -> Credit {
         let in_flight = self.ledger.in_flight();
         let fits = f64::from(in_flight) + f64::from(bytes) / 2.0 <= self.window;
         if in_flight == 0 || fits { Credit::Now } else { Credit::OnReport }
     }
 
-    /// Counts a packet that leaves. `more`: others wait behind it.
+    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         self.ledger.on_sent(now, bytes);
@@ -116,7 +135,7 @@ impl AimdWindow {
         (first || every || full).then(|| self.ledger.mark(now, first || full || more))
     }
 
-    /// Takes in a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
@@ -134,25 +153,30 @@ impl AimdWindow {
         self.bound();
     }
 
-    /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
+    /// Records congestion: a first transmission was lost, or its outer header arrived with a CE mark.
+    ///
+    /// The lower layers report it, although they may retransmit the packet.
     pub fn on_congestion(&mut self) {
         if self.has_recovered() {
             self.loss_event();
         }
     }
 
-    /// Packets were lost for good, as known from below.
+    /// Records packets that the lower layers declared lost for good.
     pub fn on_loss(&mut self, packets: u32) {
         self.ledger.on_lost(packets);
         self.on_congestion();
     }
 
-    /// When [`AimdWindow::on_deadline`] is due.
+    /// Returns the time at which [`AimdWindow::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.ledger.deadline(self.config.losses.patience(self.backlogged))
     }
 
-    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is a loss event, unless losses are told.
+    /// At the deadline, returns a marker to send by itself.
+    ///
+    /// If an earlier marker was not answered, the loop treats that as a loss event, unless lower layers report
+    /// losses.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         let (marker, unanswered) =
             self.ledger.on_deadline(now, self.config.losses.patience(self.backlogged), self.backlogged)?;
@@ -162,41 +186,41 @@ impl AimdWindow {
         Some(marker)
     }
 
-    /// Changes weight and service; a leased line has its rate at once.
+    /// Changes weight and service. A leased line gets its rate at once.
     pub fn set_share(&mut self, share: Share) {
         self.share = share;
         self.bound();
     }
 
-    /// Sets a (packets a round trip) and b, as [`crate::fair::aimd`] finds them.
+    /// Sets the increase `a` (packets per round trip) and the decrease `b`, as [`crate::fair::aimd`] computes them.
     pub fn set_parameters(&mut self, increase: f64, decrease: f64) {
         self.config.increase_packets = increase.max(0.0) as f32;
         self.config.decrease = decrease.clamp(LEAST_DECREASE, MOST_DECREASE) as f32;
     }
 
-    /// Begins anew with a window of `bytes`, without slow start.
+    /// Restarts with a window of `bytes`, without slow start.
     pub fn restart(&mut self, bytes: f64) {
         self.window = bytes;
         self.bound();
         self.threshold = self.window;
     }
 
-    /// Packets received or lost, ever, as far as is known, modulo 2^32.
+    /// Number of packets known to be received or lost since the start, modulo 2^32.
     pub fn settled_packets(&self) -> u32 {
         self.ledger.settled_packets()
     }
 
-    /// Loss events it answered, ever, modulo 2^32.
+    /// Number of loss events since the start, modulo 2^32.
     pub fn loss_events(&self) -> u32 {
         self.events
     }
 
-    /// a (packets a round trip) and b.
+    /// Returns the increase `a` (packets per round trip) and the decrease `b`.
     pub fn parameters(&self) -> (f64, f64) {
         (self.config.increase_packets.into(), self.config.decrease.into())
     }
 
-    /// What the loop does now.
+    /// Returns the loop's current state.
     pub fn status(&self) -> Status {
         let rtt = self.ledger.rtt.smoothed();
         Status {
@@ -213,7 +237,7 @@ impl AimdWindow {
         }
     }
 
-    /// Whether everything sent before the last event is settled, so that what is lost now is another one.
+    /// True if everything sent before the last event is settled. A later loss is then a new event.
     fn has_recovered(&self) -> bool {
         !is_after(self.recover, self.ledger.settled_packets())
     }
@@ -222,7 +246,7 @@ impl AimdWindow {
         self.events = self.events.wrapping_add(1);
         self.losses.on_event(self.ledger.settled_packets());
         self.recover = self.ledger.sent_packets();
-        // A window that doubled until it overflowed the bottleneck is twice what fits.
+        // A window that doubled until it overflowed the bottleneck is twice the size that fits.
         let doubling = self.window < self.threshold;
         let beta = if doubling { 0.5 } else { 1.0 - self.decrease() };
         self.window = self.share.service().back_off(self.window, self.window, beta, self.promised());
@@ -230,7 +254,9 @@ impl AimdWindow {
         self.threshold = self.window;
     }
 
-    /// b, but never less than what a round trip adds: or the window would rise through losses in every round trip.
+    /// Returns b, but at least the fraction that a round trip adds.
+    ///
+    /// Otherwise the window would rise despite losses in every round trip.
     fn decrease(&self) -> f64 {
         let added = f64::from(self.config.increase_packets) * f64::from(self.config.packet_bytes) / self.window;
         f64::from(self.config.decrease).max(LEAST_DECREASE).max(added).min(MOST_DECREASE)
@@ -259,7 +285,7 @@ impl AimdWindow {
         self.bound();
     }
 
-    /// The window that sends the promised rate.
+    /// Returns the window that sends the promised rate.
     fn promised(&self) -> f64 {
         self.share.service().rate().bps() as f64 * self.ledger.rtt.smoothed().as_secs_f64() / 8.0
     }
@@ -289,7 +315,9 @@ mod tests {
         this.window / f64::from(PACKET)
     }
 
-    /// A round trip of 10 ms: sends what the window lets, loses the first `lose`, answers every marker.
+    /// Plays a round trip of 10 ms and returns the number of packets sent.
+    ///
+    /// It sends all that the window allows, loses the first `lose` packets, and answers every marker.
     fn round(this: &mut AimdWindow, egress: &mut LoopEgress, at: u64, lose: u32) -> u32 {
         let (mut sent, mut reports) = (0, alloc::vec::Vec::new());
         while this.credit(PACKET) == Credit::Now && sent < 1_000 {
@@ -312,12 +340,12 @@ mod tests {
         for i in 0..10 {
             round(&mut this, &mut egress, i * 10, 0);
         }
-        // Ten times half a packet, but for rounding: a window of 8.4 packets lets 8 out.
+        // The window grows ten times by half a packet, apart from rounding: a window of 8.4 packets lets 8 leave.
         let before = packets(&this);
         assert!((8.0..9.01).contains(&before), "{before}");
         assert_eq!(round(&mut this, &mut egress, 100, 3), before.round() as u32);
         let after = packets(&this);
-        // The reports after the event let it grow again a little.
+        // Reports after the event let the window grow again a little.
         assert!((0.75..0.8).contains(&(after / before)), "three losses, one event: {before} → {after}");
         assert!(this.status().loss_event_rate.is_some_and(|p| p < 0.025));
         assert_eq!(this.status().in_flight_bytes, 0);
@@ -336,7 +364,9 @@ mod tests {
         assert!((packets(&this) / before - 0.5).abs() < 0.01);
     }
 
-    /// The last packet of a full window carries a marker. When it is lost, the next marker tells of losses before the event.
+    /// The last packet of a full window carries a marker.
+    ///
+    /// If it is lost, the next marker reports losses from before the event.
     #[test]
     fn a_loss_that_is_reported_late_belongs_to_the_event_before() {
         let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());

@@ -1,7 +1,9 @@
 use super::marker::{Marker, Report, is_after};
 use weft_units::Instant;
 
-/// The egress's half of a loop, the same under every law: it counts and answers, and decides nothing. It has no timer.
+/// The egress's half of a loop. It counts packets and answers markers.
+///
+/// It is the same under every control law, decides nothing and has no timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoopEgress {
     packets: u32,
@@ -11,21 +13,26 @@ pub struct LoopEgress {
 }
 
 impl LoopEgress {
-    /// An egress that comes to know of a loop by a marker over so many packets and bytes: all of them count as received, for nothing is
-    /// known of them.
+    /// Returns an egress that first learns of a loop by a marker over `packets` and `bytes`.
+    ///
+    /// All of them count as received, because the egress knows nothing of them.
     pub fn counted(packets: u32, bytes: u32) -> LoopEgress {
         LoopEgress { packets, bytes, ..LoopEgress::default() }
     }
 
-    /// Counts a packet that came for the first time; duplicates are the caller's to drop. `ce`: it came with a CE mark.
+    /// Counts a packet that arrived for the first time. `ce` is true if it arrived with a CE mark.
+    ///
+    /// The caller must drop duplicates.
     pub fn on_packet(&mut self, bytes: u32, ce: bool) {
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(bytes);
         self.ce_packets = self.ce_packets.wrapping_add(u32::from(ce));
     }
 
-    /// Answers a marker, after the packet that carried it was counted. None for a marker that a newer one overtook: its
-    /// news is old. What holds the report back until it leaves is added to [`Report::held_us`].
+    /// Answers a marker. Returns `None` if a newer marker arrived before.
+    ///
+    /// Call this after the packet that carried the marker was counted. The caller adds the time until the report
+    /// leaves to [`Report::held_us`].
     pub fn on_marker(&mut self, now: Instant, marker: Marker) -> Option<Report> {
         if self.newest.is_some_and(|newest| !is_after(marker.sequence, newest)) {
             return None;

@@ -3,16 +3,18 @@ use super::marker::{Marker, Report, is_after};
 use super::round_trip::RoundTrip;
 use weft_units::{Duration, Instant};
 
-/// Time-outs double up to this. A marker a second loads no path (RFC 6298 §2.4), and where half of them are lost, doubling without
-/// such a bound would wait without end in the mean.
+/// Upper limit of the time-out, which doubles with each unanswered marker.
+///
+/// One marker a second does not load a path (RFC 6298 §2.4). If half of the markers are lost, doubling without a
+/// limit would make the mean wait infinite.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// The delivered rate is an average over about four rounds.
+/// Gain of the moving average of the delivered rate. It averages over about four rounds.
 const RATE_GAIN: f64 = 0.25;
 
-/// The ingress's books of one loop: what was sent, what of it is settled, and what a report teaches.
+/// The ingress's accounts of one loop: packets sent, packets settled, and reports.
 ///
-/// Everything is cumulative, so that a report that arrives stands for all those that did not, and a marker settles everything
-/// sent before it: *sent = received + lost + in flight*, always.
+/// All counts are cumulative. A report that arrives thus replaces all lost ones, and a marker settles everything sent
+/// before it. *sent = received + lost + in flight* always holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ledger {
     pub rtt: RoundTrip,
@@ -40,50 +42,52 @@ struct Round {
     started: bool,
 }
 
-/// What one report taught.
+/// Information that the ingress derives from one report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
-    /// The marker it answers.
+    /// Number of the marker that the report answers.
     pub sequence: u32,
-    /// Bytes settled by it: received or lost.
+    /// Bytes that the report settles: received or lost.
     pub settled_bytes: u32,
-    /// Packets found lost.
+    /// Number of packets newly found lost.
     pub lost_packets: u32,
-    /// Packets newly known to have come with a CE mark.
+    /// Number of packets newly known to have arrived with a CE mark.
     pub ce_packets: u32,
-    /// From the marker's departure until now, less the egress's holding.
+    /// Time from the marker's departure until now, less the time for which the egress held the report.
     pub round_trip: Duration,
-    /// Arrival minus departure of the marker in microseconds, less what is explained, on two clocks, modulo 2^32.
+    /// Arrival minus departure of the marker in microseconds, modulo 2^32.
+    ///
+    /// The marker's explained delay is subtracted. The two clocks may have an offset.
     pub one_way_delay_us: u32,
 }
 
 impl Ledger {
-    /// Bytes sent and not settled.
+    /// Bytes in flight: sent, but not yet reported as received or lost.
     pub fn in_flight(&self) -> u32 {
         self.sent_bytes.wrapping_sub(self.settled_bytes)
     }
 
-    /// Packets sent since the last marker.
+    /// Number of packets sent since the last marker.
     pub fn unmarked_packets(&self) -> u32 {
         self.sent_packets.wrapping_sub(self.marked_packets)
     }
 
-    /// Packets found lost, ever, modulo 2^32.
+    /// Number of packets found lost since the start, modulo 2^32.
     pub fn lost_packets(&self) -> u32 {
         self.lost_packets
     }
 
-    /// Packets received or lost, ever, as far as reported, modulo 2^32.
+    /// Number of packets reported as received or lost since the start, modulo 2^32.
     pub fn settled_packets(&self) -> u32 {
         self.settled_packets
     }
 
-    /// The last marker's number.
+    /// Number of the last marker.
     pub fn sequence(&self) -> u32 {
         self.sequence
     }
 
-    /// Packets sent, ever, modulo 2^32.
+    /// Number of packets sent since the start, modulo 2^32.
     pub fn sent_packets(&self) -> u32 {
         self.sent_packets
     }
@@ -92,12 +96,12 @@ impl Ledger {
         self.marked_at
     }
 
-    /// Bits per second that arrived lately.
+    /// Recent delivery rate in bits per second.
     pub fn delivered_bps(&self) -> f64 {
         self.delivered_bps
     }
 
-    /// How long nothing was sent and nothing is in flight; zero if something is.
+    /// Time for which nothing was sent while nothing is in flight; zero if something is.
     pub fn idle(&self, now: Instant) -> Duration {
         if self.in_flight() > 0 || self.sent_packets == 0 { Duration::ZERO } else { now - self.sent_at }
     }
@@ -111,7 +115,7 @@ impl Ledger {
         self.sent_at = now;
     }
 
-    /// A marker over everything sent so far.
+    /// Returns a marker over everything sent so far.
     pub fn mark(&mut self, now: Instant, is_pressing: bool) -> Marker {
         self.sequence = self.sequence.wrapping_add(1);
         self.marked_packets = self.sent_packets;
@@ -126,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in a report; None if it is old, or answers no marker of ours.
+    /// Applies a report. Returns `None` if it is old, or answers no marker of this loop.
     pub fn on_report(&mut self, now: Instant, report: &Report, losses: Losses) -> Option<News> {
         let marker = &report.marker;
         let newer = is_after(marker.sequence, self.reported) && !is_after(marker.sequence, self.sequence);
@@ -159,14 +163,16 @@ impl Ledger {
         })
     }
 
-    /// Less is missing than was found lost: it came late, or an edge began anew.
+    /// Returns the number of newly lost packets.
+    ///
+    /// If fewer packets are missing than were found lost before, packets arrived late or an edge restarted.
     fn find_lost(&mut self, missing: u32) -> u32 {
         let lost = if is_after(missing, self.lost_packets) { missing.wrapping_sub(self.lost_packets) } else { 0 };
         self.lost_packets = missing;
         lost
     }
 
-    /// Packets were lost, as known from below.
+    /// Records packets that the lower layers declared lost.
     pub fn on_lost(&mut self, packets: u32) {
         self.lost_packets = self.lost_packets.wrapping_add(packets);
     }
@@ -184,8 +190,10 @@ impl Ledger {
         self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
-    /// When to ask with a marker by itself: something is out, and there was no news for a timeout. With `patience`, the last marker has had
-    /// its time too, and that beside.
+    /// Returns the time at which to send a marker by itself.
+    ///
+    /// That is the case if data is in flight and no report arrived for a time-out. With `patience`, the time-out
+    /// starts at the last marker if that is later, and `patience` is added.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
         let first = self.rtt.timeout();
         let timeout = (first * (1 << self.backoff)).min(LONGEST_TIMEOUT.max(first));
@@ -193,7 +201,7 @@ impl Ledger {
         (self.in_flight() > 0).then(|| since + timeout + patience)
     }
 
-    /// At the deadline: a marker to ask with, and whether an earlier one was not answered.
+    /// At the deadline, returns a marker to send, and true if an earlier one was not answered.
     pub fn on_deadline(&mut self, now: Instant, patience: Duration, is_pressing: bool) -> Option<(Marker, bool)> {
         if self.deadline(patience).is_none_or(|deadline| now < deadline) {
             return None;
@@ -216,7 +224,9 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Sends `n` packets of 1,000 bytes of which the egress gets all but `lose`, and a marker on the last.
+    /// Sends `n` packets of 1,000 bytes with a marker on the last.
+    ///
+    /// The egress receives all but `lose` of them.
     fn send(ledger: &mut Ledger, egress: &mut LoopEgress, at: Instant, n: u32, lose: u32) -> Option<Report> {
         for i in 0..n {
             ledger.on_sent(at, 1_000);

@@ -1,29 +1,30 @@
-/// TFRC's weights of the last eight loss intervals (RFC 5348 §5.4).
+/// TFRC's weights of the last eight loss intervals. Standard: RFC 5348 §5.4.
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
-/// The loss-event rate: one over the average loss interval, the packets from one loss event to the next (RFC 5348 §5).
+/// Loss-event rate: one divided by the average number of packets between loss events (RFC 5348 §5).
 ///
-/// It counts events, not packets, because the window answers losses within a round trip once. With losses that come in
-/// clusters at a full drop-tail queue the two are far apart, and the square-root law holds for events only.
+/// It counts events, not packets, because the window reacts once to all losses within a round trip. At a full
+/// drop-tail queue losses come in clusters, so the two rates differ widely. The square-root law holds only for
+/// events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossIntervals {
-    /// Closed intervals in packets, the latest first; zero where there was none yet.
+    /// Closed intervals in packets, the latest first. Zero marks an unused entry.
     closed: [u32; 8],
-    /// Count of packets sent at the last event.
+    /// Number of packets sent at the last event.
     event_at: u32,
 }
 
 impl LossIntervals {
-    /// A loss event when `packets` had been sent, ever, modulo 2^32.
+    /// Records a loss event. `packets` is the number of packets sent since the start, modulo 2^32.
     pub fn on_event(&mut self, packets: u32) {
         self.closed.rotate_right(1);
         self.closed[0] = packets.wrapping_sub(self.event_at).max(1);
         self.event_at = packets;
     }
 
-    /// Loss events a packet, after `packets` were sent; `None` before the first event.
+    /// Returns the loss events per packet after `packets` were sent; `None` before the first event.
     ///
-    /// The interval still open counts once it is long enough to lengthen the average.
+    /// The open interval counts once it is long enough to lengthen the average.
     pub fn rate(&self, packets: u32) -> Option<f64> {
         let average = |intervals: &mut dyn Iterator<Item = u32>| {
             let (mut sum, mut weights) = (0.0, 0.0);
@@ -56,10 +57,10 @@ mod tests {
         for end in [300, 400, 500, 600, 700, 800, 900] {
             intervals.on_event(end);
         }
-        // 100, 100, 100, 100, 100·.8, 100·.6, 200·.4, 100·.2 over 6: 640 / 6.
+        // Intervals 100, 100, 100, 100, 100·.8, 100·.6, 200·.4, 100·.2, divided by the sum of weights 6: 640 / 6.
         let rate = intervals.rate(900).unwrap_or_default();
         assert!((rate - 6.0 / 640.0).abs() < 1e-12, "{rate}");
-        // Open 700, then 100·(1 + 1 + 1 + .8 + .6 + .4) + 200·.2, over 6: 1220 / 6.
+        // Open interval 700, then 100·(1 + 1 + 1 + .8 + .6 + .4) + 200·.2, divided by 6: 1220 / 6.
         let rate = intervals.rate(1_600).unwrap_or_default();
         assert!((rate - 6.0 / 1_220.0).abs() < 1e-12, "{rate}");
     }

@@ -1,6 +1,6 @@
 pub use weft_wire::loop_data::{Marker, Report};
 
-/// Whether `a` comes after `b` among numbers that wrap (RFC 1982).
+/// True if `a` is after `b` in serial-number arithmetic (RFC 1982).
 pub(super) fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }

@@ -1,34 +1,43 @@
-//! Closed loops from edge to edge: how much may this VPN send toward that egress? ([`aimd_window`], paper 003; [`accumulation`],
-//! paper 004; [`explicit_rate`], what the nodes on the way grant.)
+//! Closed-loop rate control from edge to edge: how much may a VPN send toward an egress edge?
 //!
-//! **Who measures what, where.** A loop is one VPN's traffic from one ingress edge to one egress edge. The egress ([`LoopEgress`])
-//! only counts what came and answers markers; it has no timer and knows no law. Everything is decided at the ingress
-//! ([`ControlLoop`]), before the path is chosen, so that the queue stands there, where an AQM can see whose it is.
+//! Three control laws exist: [`aimd_window`] (paper 003), [`accumulation`] (paper 004) and [`explicit_rate`] (the
+//! nodes on the route grant rates).
 //!
-//! **What travels.** Forward a [`Marker`]: its number, when it was sent, packets and bytes sent so far, on a packet of the loop or
-//! by itself. Back a [`Report`]: the marker again, when it came, packets, bytes and CE marks received so far. Four measures follow: the
-//! round trip from the echo, the one-way delay's change from the two times, loss from the difference of the counts, the rate
-//! that arrived from the difference of two reports; and from the last two the accumulation. All counts are cumulative: a lost
-//! marker or report costs time and nothing else, and a marker settles everything before it, so that nothing is kept per packet.
+//! **Division of work.** A loop is one VPN's traffic from one ingress edge to one egress edge. The egress
+//! ([`LoopEgress`]) only counts arriving packets and answers markers. It has no timer and does not depend on the law.
+//! The ingress ([`ControlLoop`]) decides everything, before it chooses a path. The queue thus stands at the ingress,
+//! where an AQM sees its flows.
 //!
-//! **Time scales.** Markers: every Δ packets (window), every T ≈ RTT (accumulation), every RTT/4 (explicit rate); half as often for a loop that holds nothing back,
-//! where losses are told. The law: a window changes by a ≪ 1 packet a round trip and by b ≪ ½ at a loss event, a rate by α each τ ≥ RTT, so
-//! a loop takes tens of round trips and stays slower than TCP inside and paths below. Weights become b and α; [`crate::fair`] corrects them every 20 to 100 round trips.
+//! **Messages.** A [`Marker`] travels forward, on a packet of the loop or by itself. It contains its number, its
+//! departure time, and the packets and bytes sent so far. A [`Report`] travels back. It contains the marker, its
+//! arrival time, and the packets, bytes and CE marks received so far. The ingress derives the RTT from the echo, and
+//! the change of the one-way delay from the two times. It derives losses from the difference of the counts, and the
+//! arriving rate from two reports. The accumulation follows from the rate and the one-way delay. All counts are
+//! cumulative: a lost marker or report costs only time. A marker settles everything before it, so no state per packet
+//! is kept.
 //!
-//! **Loops of one edge pair** share every bottleneck. Under the window law tell all of them by `on_congestion` when one answers a
-//! loss event ([`ControlLoop::loss_events`] moves): then it is not chance whose packet was dropped, and shares settle within seconds
-//! ([`crate::fair::aimd::shared_event_kappa`]). Not at every loss: one that came by the same overflow as an event before, but was
-//! reported later, would make the others back off twice.
+//! **Time scales.** A loop sends a marker every Δ packets (window), every T ≈ RTT (accumulation), or every RTT/4
+//! (explicit rate). If lower layers report losses, a loop without a backlog sends half as many. A window grows by `a`
+//! ≪ 1 packet per round trip and shrinks by the fraction `b` ≪ ½ at a loss event. A rate changes by α each τ ≥ RTT. A
+//! loop thus needs tens of round trips, and stays slower than TCP inside it and the paths below it. Weights become
+//! `b` and α; [`crate::fair`] corrects them every 20 to 100 round trips.
 //!
-//! **With several paths** packets overtake one another, so that counts say nothing of losses: while a slow path is in use some are always
-//! missing. The paths know theirs, and tell ([`Losses::Told`], [`ControlLoop::on_loss`]); a marker without an answer may be the one that
-//! was overtaken, and is none then. What recovery below repeats is no loss here; the first transmission's loss still is congestion
-//! ([`ControlLoop::on_congestion`]). How much longer a marker's path is than the shortest, and how long it waited for it, is no queue of
-//! the network's: who sends the marker writes it into [`Marker::explained_us`].
+//! **Loops of one edge pair** share every bottleneck. Under the window law, call `on_congestion` on all of them when
+//! one reacts to a loss event ([`ControlLoop::loss_events`] changes). Then the shares do not depend on which loop's
+//! packet was dropped, and they settle within seconds ([`crate::fair::aimd::shared_event_kappa`]). Do not call it at
+//! every loss. A loss from the same overflow that is reported later would make the other loops back off twice.
 //!
-//! **How to drive it.** `credit` before a packet leaves its VPN queue; `on_sent` when it does, and the marker it gives goes with
-//! the packet; `on_report` for reports; `on_deadline` when `deadline` comes, and the marker it gives goes by itself, past the
-//! credit and outside all counts. Both halves are made anew with the keys of their VPN and edge pair.
+//! **Several paths.** Packets overtake each other, so some are always missing while a slow path is in use, and counts
+//! do not show losses. The paths know their losses and report them ([`Losses::Told`], [`ControlLoop::on_loss`]). An
+//! unanswered marker may then only be overtaken, so it does not count as a loss. A packet that recovery retransmits
+//! is not lost for the loop, but the loss of its first transmission is congestion ([`ControlLoop::on_congestion`]).
+//! Two parts of a marker's delay are not queueing in the network: the extra delay of its path over the shortest, and
+//! its wait for that path. The sender of the marker writes them into [`Marker::explained_us`].
+//!
+//! **Use.** Call `credit` before a packet leaves its VPN queue, and `on_sent` when it leaves; send the returned
+//! marker with the packet. Call `on_report` for reports. Call `on_deadline` when `deadline` is reached, and send the
+//! returned marker by itself, regardless of credit and outside all counts. Create both halves anew with the keys of
+//! their VPN and edge pair.
 
 pub mod accumulation;
 pub mod aimd_window;
@@ -50,91 +59,97 @@ use alloc::sync::Arc;
 use explicit_rate::{Ask, ExplicitRate, ExplicitRateConfig, Grant};
 use weft_units::{Duration, Instant, Rate};
 
-/// Whether a packet may leave.
+/// Permission for a packet to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Credit {
-    /// It may.
+    /// The packet may leave now.
     Now,
-    /// Not before then.
+    /// The packet may leave at this time.
     At(Instant),
-    /// Not before a report, or the deadline.
+    /// The packet may leave after a report or the deadline.
     OnReport,
 }
 
-/// How a loop comes to know of lost packets.
+/// How a loop learns of lost packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Losses {
-    /// By counts and by markers that have no answer: all packets take one path, in order.
+    /// By counts and unanswered markers. All packets take one path, in order.
     #[default]
     Counted,
-    /// It is told ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
+    /// The lower layers report them ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
     Told,
 }
 
 impl Losses {
-    /// Whether a loop asks as soon as it can: where losses are told, one that holds nothing back has time.
+    /// True if the loop sends markers as soon as it can.
+    ///
+    /// A loop without a backlog can wait if the lower layers report losses.
     fn hurries(self, holds_back: bool) -> bool {
         self == Losses::Counted || holds_back
     }
 
-    /// How much later than expected a report may come.
+    /// Returns how much later than expected a report may arrive.
     fn patience(self, holds_back: bool) -> Duration {
         if self.hurries(holds_back) { Duration::ZERO } else { LEISURE * 4 }
     }
 }
 
-/// How long a marker that is not pressing may wait for company before it leaves, and so its report.
+/// Maximum time for which a marker that is not pressing waits for other frames.
+///
+/// Its report may wait as long.
 pub const LEISURE: Duration = Duration::from_millis(10);
 
-/// What a loop does, for the fair-share controller and for display.
+/// State of a loop, for the fair-share controller and for display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Status {
-    /// What it may send: λ, or the window over the round trip.
+    /// Rate that the loop may send: λ, or the window divided by the RTT.
     pub rate: Rate,
-    /// Its window, or what the rate sends in a round trip.
+    /// Window of the loop, or the bytes that its rate sends in a round trip.
     pub window_bytes: u64,
-    /// What arrived lately.
+    /// Rate at which the loop's traffic recently arrived at the egress.
     pub delivered: Rate,
-    /// Smoothed round trip, egress's holding excluded.
+    /// Smoothed RTT, without the time for which the egress holds reports.
     pub rtt: Duration,
-    /// The least of the last 10 to 20 seconds.
+    /// Minimum RTT of the last 10 to 20 seconds.
     pub rtt_min: Duration,
-    /// Loss events a packet; none so far, or a law that does not go by loss.
+    /// Loss events per packet. `None` before the first, or if the law does not use losses.
     pub loss_event_rate: Option<f64>,
-    /// Packets found lost, ever, modulo 2^32.
+    /// Number of packets found lost since the start, modulo 2^32.
     pub lost_packets: u32,
-    /// Bytes sent, neither received nor lost.
+    /// Bytes sent, but neither received nor lost.
     pub in_flight_bytes: u32,
-    /// Bytes in queues on the way, of a law that measures them.
+    /// Bytes in queues on the route, if the law measures them.
     pub accumulation_bytes: u64,
-    /// Whether the last packet left others waiting.
+    /// True if the last packet left other packets waiting.
     pub backlogged: bool,
 }
 
-/// Which law a loop obeys, and its numbers.
+/// The control law of a loop, and its parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LoopConfig {
-    /// Paper 003.
+    /// The window law of paper 003.
     AimdWindow(AimdConfig),
-    /// Paper 004. Shared by its loops, so that each stays small.
+    /// The accumulation law of paper 004.
+    ///
+    /// Its loops share the parameters, so that each loop stays small.
     Accumulation(Arc<AccumulationConfig>),
-    /// What nodes grant; likewise.
+    /// The explicit-rate law. Its loops share the parameters, so that each loop stays small.
     ExplicitRate(Arc<ExplicitRateConfig>),
 }
 
 /// The ingress's half of a loop.
 #[derive(Clone, Debug)]
 pub enum ControlLoop {
-    /// Paper 003.
+    /// A loop under the window law of paper 003.
     AimdWindow(AimdWindow),
-    /// Paper 004.
+    /// A loop under the accumulation law of paper 004.
     Accumulation(Accumulation),
-    /// What nodes grant.
+    /// A loop under the explicit-rate law.
     ExplicitRate(ExplicitRate),
 }
 
 impl ControlLoop {
-    /// A loop that has sent nothing yet.
+    /// Returns a loop that has sent nothing yet.
     pub fn new(config: LoopConfig, share: Share) -> ControlLoop {
         match config {
             LoopConfig::AimdWindow(config) => ControlLoop::AimdWindow(AimdWindow::new(config, share)),
@@ -143,7 +158,7 @@ impl ControlLoop {
         }
     }
 
-    /// Whether a packet of `bytes` may leave now.
+    /// Returns whether and when a packet of `bytes` may leave.
     pub fn credit(&self, now: Instant, bytes: u32) -> Credit {
         match self {
             ControlLoop::AimdWindow(law) => law.credit(bytes),
@@ -152,7 +167,9 @@ impl ControlLoop {
         }
     }
 
-    /// Counts a packet that leaves; `more` says whether others of the VPN wait behind it. The marker goes with it.
+    /// Counts a packet that leaves. `more` is true if other packets of the VPN wait behind it.
+    ///
+    /// Returns a marker to send with the packet, if one is due.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         match self {
             ControlLoop::AimdWindow(law) => law.on_sent(now, bytes, more),
@@ -161,7 +178,7 @@ impl ControlLoop {
         }
     }
 
-    /// Takes in a report. One that is old, or answers no marker of this loop, changes nothing.
+    /// Applies a report. A report that is old, or answers no marker of this loop, changes nothing.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_report(now, report),
@@ -170,7 +187,9 @@ impl ControlLoop {
         }
     }
 
-    /// A first transmission was lost, or came with a CE mark, as known from below the loop; as often as it happens.
+    /// Records congestion: a first transmission was lost, or arrived with a CE mark.
+    ///
+    /// Call it for every such event that the lower layers detect.
     pub fn on_congestion(&mut self, now: Instant) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_congestion(),
@@ -179,7 +198,7 @@ impl ControlLoop {
         }
     }
 
-    /// Packets were lost for good, as known from below ([`Losses::Told`]).
+    /// Records packets that the lower layers declared lost for good ([`Losses::Told`]).
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_loss(packets),
@@ -188,19 +207,21 @@ impl ControlLoop {
         }
     }
 
-    /// What a loop that goes by grants tells the nodes on its way, with each marker; `None` of one that does not.
+    /// Returns the request to send to the nodes on the route with each marker.
+    ///
+    /// Returns `None` unless the loop uses the explicit-rate law.
     pub fn ask(&self) -> Option<Ask> {
         if let ControlLoop::ExplicitRate(law) = self { Some(law.ask()) } else { None }
     }
 
-    /// What the nodes on the way grant; nothing to a loop that did not ask.
+    /// Applies the grant of the nodes on the route. Other laws than explicit rate ignore it.
     pub fn on_grant(&mut self, now: Instant, grant: Grant) {
         if let ControlLoop::ExplicitRate(law) = self {
             law.on_grant(now, grant);
         }
     }
 
-    /// When to call [`ControlLoop::on_deadline`]; none while nothing is in flight.
+    /// Returns the time at which to call [`ControlLoop::on_deadline`]; `None` while nothing is in flight.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
             ControlLoop::AimdWindow(law) => law.deadline(),
@@ -209,7 +230,7 @@ impl ControlLoop {
         }
     }
 
-    /// At the deadline: a marker to send by itself. Before it: nothing.
+    /// At the deadline, returns a marker to send by itself. Before it, returns `None`.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         match self {
             ControlLoop::AimdWindow(law) => law.on_deadline(now),
@@ -218,7 +239,7 @@ impl ControlLoop {
         }
     }
 
-    /// Changes weight and service while it runs.
+    /// Changes weight and service of a running loop.
     pub fn set_share(&mut self, now: Instant, share: Share) {
         match self {
             ControlLoop::AimdWindow(law) => law.set_share(share),
@@ -227,7 +248,9 @@ impl ControlLoop {
         }
     }
 
-    /// Loss events the loop answered, ever, modulo 2^32; none of a law that does not go by loss.
+    /// Number of loss events since the start, modulo 2^32.
+    ///
+    /// Zero under a law that does not use losses.
     pub fn loss_events(&self) -> u32 {
         match self {
             ControlLoop::AimdWindow(law) => law.loss_events(),
@@ -235,7 +258,7 @@ impl ControlLoop {
         }
     }
 
-    /// What the loop does now.
+    /// Returns the loop's current state.
     pub fn status(&self) -> Status {
         match self {
             ControlLoop::AimdWindow(law) => law.status(),

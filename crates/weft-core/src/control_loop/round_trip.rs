@@ -1,22 +1,26 @@
 use weft_units::{Duration, Instant};
 
-/// The minimum is over the last one to two of these.
+/// Length of a bucket. The minimum is taken over the last one to two buckets.
 const BUCKET: Duration = Duration::from_secs(10);
+/// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
 
-/// Smoothed round-trip time and variation (RFC 6298 §2) and the minimum of the last 10 to 20 seconds, in a few bytes.
+/// Smoothed RTT and its variation (RFC 6298 §2), and the minimum of the last 10 to 20 seconds.
+///
+/// All values fit into a few bytes, because each loop has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_us: u32,
     variation_us: u32,
-    /// Zero: none.
+    /// Minimum RTT per bucket in microseconds. Zero means none.
     minima_us: [u32; 2],
     bucket_start: Instant,
 }
 
 impl RoundTrip {
-    /// Assumed before the first sample.
+    /// RTT that is assumed before the first sample.
     pub const INITIAL: Duration = Duration::from_millis(100);
+    /// Minimum of the time-out for an unanswered marker.
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
@@ -46,7 +50,7 @@ impl RoundTrip {
         least.map_or(RoundTrip::INITIAL, |us| Duration::from_micros((*us).into()))
     }
 
-    /// RTT + 4 · variation.
+    /// Returns the time-out RTT + 4 · variation, at least 20 ms.
     pub fn timeout(&self) -> Duration {
         if !self.is_known() {
             return RoundTrip::INITIAL * 3;

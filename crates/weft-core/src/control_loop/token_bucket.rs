@@ -1,10 +1,12 @@
 use weft_units::{Duration, Instant, Rate};
 
-/// A token bucket whose rate changes: at most `depth` bytes, or one packet, leave at once. While packets wait it is deeper by what
-/// the rate makes in `late`, so that who comes so late to let them go loses nothing.
+/// A token bucket with a variable rate. At most `depth` bytes, or one packet, leave at once.
+///
+/// While packets wait, the bucket is deeper by the bytes of `late` at the current rate. A caller that releases
+/// packets up to `late` too late thus loses no rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
-    /// May be negative: a packet longer than the bucket is deep leaves a debt.
+    /// Level of the bucket in bytes. A packet longer than the depth leaves a negative level.
     tokens: f32,
     depth: f32,
     late_s: f32,
@@ -24,23 +26,23 @@ impl TokenBucket {
         filled.min(f64::from(self.depth) + more)
     }
 
-    /// Brings the bucket up to date, at the rate that held until now.
+    /// Adds the tokens of the time since the last call, at the rate that held until now.
     pub fn fill(&mut self, now: Instant, rate_bps: f64) {
         self.tokens = self.level(now, rate_bps) as f32;
         self.filled_at = now;
     }
 
-    /// When `bytes` may leave at `rate_bps`: `now`, or later.
+    /// Returns the time at which `bytes` may leave at `rate_bps`: `now`, or later.
     pub fn ready_at(&self, now: Instant, bytes: u32, rate_bps: f64) -> Instant {
         let missing = f64::from(bytes).min(self.depth.into()) - self.level(now, rate_bps);
-        // A hundredth of a byte is rounding.
+        // A hundredth of a byte is a rounding error.
         if missing <= 1e-2 {
             return now;
         }
         now + Rate::from_bps(rate_bps as u64).time_for(libm::ceil(missing) as u64).max(Duration::from_nanos(1))
     }
 
-    /// Takes what leaves out of it; `more`: others wait behind it.
+    /// Removes the tokens of a packet that leaves. `more` is true if other packets wait behind it.
     pub fn take(&mut self, now: Instant, bytes: u32, rate_bps: f64, more: bool) {
         self.fill(now, rate_bps);
         self.tokens -= bytes as f32;
@@ -64,7 +66,9 @@ mod tests {
         assert_eq!(bucket.ready_at(at(9), 1_000, rate), at(12), "a debt is paid first");
     }
 
-    /// Bytes of packets of 1000 that leave in a second at 40 Mbit/s, one each 200 µs, when always let go `late_us` late.
+    /// Returns the fraction of 40 Mbit/s that leaves within a second.
+    ///
+    /// Each packet of 1000 bytes is released `late_us` late.
     fn sent_when_woken_late(late: Duration, late_us: u64) -> f64 {
         let (mut bucket, rate, mut now, mut sent) = (TokenBucket::new(1_000, late), 40e6, Instant::ZERO, 0);
         while now < Instant::from_millis(1_000) {

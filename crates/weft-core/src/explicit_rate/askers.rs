@@ -1,17 +1,19 @@
-//! The flows that ask a link for rates: what each has sent since it last asked, which is what [`erica`](super::erica) goes by, and how long
-//! they wait between two requests.
+//! Table of the flows that ask a link for rates.
+//!
+//! For each flow it stores the bytes sent at its last request. [`erica`](super::erica) needs the rate since then. The
+//! table also measures the time between requests.
 
 use crate::flow::hash::SeededState;
 use core::hash::Hash;
 use hashbrown::HashMap;
 use weft_units::{Duration, Instant, Rate};
 
-/// A flow that has not asked for so long is gone.
+/// Time without a request after which a flow counts as ended.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
-/// The weight of a new time between two requests in their mean, as a divisor.
+/// Divisor of a new time between two requests in the moving average.
 const SMOOTHING: u32 = 8;
 
-/// See the module. `K` tells flows apart.
+/// Table of the flows that ask for rates. `K` identifies a flow.
 #[derive(Clone, Debug)]
 pub struct Askers<K> {
     flows: HashMap<K, Known, SeededState>,
@@ -19,7 +21,7 @@ pub struct Askers<K> {
     between: Duration,
 }
 
-/// A flow that asked: what it had sent then, and when.
+/// State of a flow: the bytes it had sent at its last request, and the time of that request.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     sent_bytes: u64,
@@ -27,12 +29,14 @@ struct Known {
 }
 
 impl<K: Copy + Eq + Hash> Askers<K> {
-    /// Nobody has asked. So many flows are known at most; to others' requests nothing is added.
+    /// Returns an empty table for at most `most` flows. Requests of further flows are not recorded.
     pub fn new(most: usize, seed: u64) -> Askers<K> {
         Askers { flows: HashMap::with_hasher(SeededState::new(seed)), most, between: Duration::ZERO }
     }
 
-    /// A flow asks that has sent so many bytes in all: how fast it sent since it last asked; zero the first time.
+    /// Records a request of a flow that has sent `sent_bytes` in total.
+    ///
+    /// Returns its rate since its last request; zero for the first request.
     pub fn ask(&mut self, now: Instant, flow: K, sent_bytes: u64) -> Rate {
         if self.flows.len() >= self.most && !self.flows.contains_key(&flow) {
             return Rate::ZERO;
@@ -44,23 +48,24 @@ impl<K: Copy + Eq + Hash> Askers<K> {
         Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
     }
 
-    /// Forgets who has not asked for [`FORGOTTEN_AFTER`].
+    /// Deletes flows that have not asked for [`FORGOTTEN_AFTER`].
     pub fn expire(&mut self, now: Instant) {
         self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
     }
 
-    /// Whether a flow asked lately.
+    /// True if the flow asked recently.
     pub fn contains(&self, flow: &K) -> bool {
         self.flows.contains_key(flow)
     }
 
-    /// How many asked lately.
+    /// Number of flows that asked recently.
     pub fn count(&self) -> u32 {
         u32::try_from(self.flows.len()).unwrap_or(u32::MAX)
     }
 
-    /// The delay after which a grant shows, as far as requests tell: it waits for the next request, half a round trip in the mean, and then
-    /// needs a round trip. Zero before anybody asked twice.
+    /// Returns the estimated delay until a grant takes effect; zero before any flow asked twice.
+    ///
+    /// A grant waits for the flow's next request, half a round trip on average, and then needs one round trip.
     pub fn feedback_delay(&self) -> Duration {
         self.between * 3 / 2
     }

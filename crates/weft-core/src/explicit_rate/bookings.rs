@@ -1,5 +1,7 @@
-//! What a link has promised to flows, in soft state: for a while when it is asked for, firmly when that is confirmed, until it is released or
-//! nobody speaks of it any more (paper 001, Figure 2).
+//! Reservations of a link's capacity for flows, as soft state (paper 001, Figure 2).
+//!
+//! A request makes a tentative booking. A confirmation makes it firm. A release, or silence, ends it. The table never
+//! guarantees more than the reservable rate, except after that rate is lowered.
 
 use crate::flow::hash::SeededState;
 use core::hash::Hash;
@@ -7,19 +9,21 @@ use hashbrown::HashMap;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
 
-/// A grant that is not confirmed.
+/// Lifetime of a booking that is not confirmed.
 const TENTATIVE: Duration = Duration::from_secs(3);
-/// A confirmed one about which nothing is heard.
+/// Lifetime of a confirmed booking without further signals.
 const IDLE: Duration = Duration::from_secs(30);
-/// Levels of preemption.
+/// Number of pre-emption levels.
 const LEVELS: usize = 16;
 
-/// What becomes of a signal at a node.
+/// Decision of a node about a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes on, as it is now.
+    /// Forward the signal in its present form.
     Forward,
-    /// What must be met cannot be: it goes back as [`Message::Reject`], and nothing is booked.
+    /// The required rate is not available.
+    ///
+    /// The signal returns as [`Message::Reject`], and nothing is booked.
     Reject,
 }
 
@@ -31,58 +35,64 @@ struct Booking {
     expires_at: Instant,
 }
 
-/// The bookings of one link in one direction, by flow.
+/// Bookings of one link in one direction, by flow.
 #[derive(Debug)]
 pub struct Bookings<K> {
-    /// What may be guaranteed in all.
+    /// Total rate that may be guaranteed, in bit/s.
     reservable_bps: u64,
-    /// Flows with a booking at most.
+    /// Maximum number of flows with a booking.
     most: usize,
     flows: HashMap<K, Booking, SeededState>,
-    /// Guaranteed in all, by preemption.
+    /// Rate guaranteed in total, by pre-emption level, in bit/s.
     booked_bps: [u64; LEVELS],
 }
 
 impl<K: Hash + Eq> Bookings<K> {
-    /// A link of which `reservable` may be guaranteed, to `most` flows; `seed` keeps strangers from choosing where flows are kept.
+    /// Returns the bookings of a link that may guarantee `reservable` to at most `most` flows.
+    ///
+    /// `seed` keys the hash table, so that an attacker cannot choose where flows are stored.
     pub fn new(reservable: Rate, most: usize, seed: u64) -> Bookings<K> {
         let flows = HashMap::with_hasher(SeededState::new(seed));
         Bookings { reservable_bps: reservable.bps(), most, flows, booked_bps: [0; LEVELS] }
     }
 
-    /// From now on so much may be guaranteed. What was is kept until its flow asks again.
+    /// Changes the total rate that may be guaranteed.
+    ///
+    /// Existing bookings stay until their flow asks again.
     pub fn set_reservable(&mut self, reservable: Rate) {
         self.reservable_bps = reservable.bps();
     }
 
-    /// What is guaranteed to a flow.
+    /// Rate that is guaranteed to a flow.
     pub fn of(&self, flow: &K) -> Rate {
         Rate::from_bps(self.flows.get(flow).map_or(0, |booking| booking.guaranteed_bps))
     }
 
-    /// What a request for `asked` would be guaranteed.
+    /// Returns the rate that a request for `asked` would be guaranteed.
     pub fn would_guarantee(&self, flow: &K, preemption: u8, asked: Rate16) -> Rate {
         let admissible = self.admissible_bps(preemption, self.flows.get(flow));
         Rate16::floor(Rate::from_bps(admissible)).min(asked).rate().unwrap_or_default()
     }
 
-    /// Flows with a booking.
+    /// Number of flows with a booking.
     pub fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// Whether there is no booking.
+    /// True if there is no booking.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
-    /// What is guaranteed in all.
+    /// Total rate that the link guarantees to all flows.
     pub fn booked(&self) -> Rate {
         Rate::from_bps(self.booked_bps.iter().sum())
     }
 
-    /// A flow's signal passes toward the link, which it asks in `direction`; `available` is what the link grants each flow beside what it
-    /// guarantees, `node` this node's hash. What arrives here was checked: it is the flow's own.
+    /// Processes a flow's signal that passes toward the link and asks for it in `direction`.
+    ///
+    /// `available` is the rate that the link grants each flow beyond its guarantee. `node` is this node's hash. The
+    /// caller has already checked that the signal belongs to the flow.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -93,7 +103,7 @@ impl<K: Hash + Eq> Bookings<K> {
         node: u16,
     ) -> Verdict {
         match (signal.message, direction) {
-            // A response asks the links of the way back.
+            // A response asks the links in the reverse direction.
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse) => {
                 return self.on_request(now, flow, signal, direction, available, node);
             }
@@ -104,7 +114,7 @@ impl<K: Hash + Eq> Bookings<K> {
         Verdict::Forward
     }
 
-    /// Forgets what has expired. To be called every second or so; each call looks at all.
+    /// Deletes expired bookings. Call it about once a second; each call examines all of them.
     pub fn expire(&mut self, now: Instant) {
         let booked = &mut self.booked_bps;
         self.flows.retain(|_, booking| {
@@ -157,7 +167,7 @@ impl<K: Hash + Eq> Bookings<K> {
         Verdict::Forward
     }
 
-    /// The sender accepts so much, which other nodes may have lowered: the rest is free again.
+    /// Reduces a booking to the rate that the sender accepts, which other nodes may have lowered.
     fn on_confirm(&mut self, now: Instant, flow: &K, signal: &Signal, direction: Direction) {
         let Some(booking) = self.flows.get_mut(flow).filter(|booking| booking.nonce == signal.nonce) else { return };
         let accepted = match direction {
@@ -173,8 +183,10 @@ impl<K: Hash + Eq> Bookings<K> {
         }
     }
 
-    /// What may be guaranteed to a flow of this preemption: all that is not to those of the same or a higher one. Those below are lowered when
-    /// they next ask.
+    /// Returns the rate that may be guaranteed to a flow of this pre-emption level.
+    ///
+    /// It is the part not guaranteed to flows of the same or a higher level. Flows of a lower level are reduced when
+    /// they ask next.
     fn admissible_bps(&self, preemption: u8, own: Option<&Booking>) -> u64 {
         if own.is_none() && self.flows.len() >= self.most {
             return 0;
@@ -185,7 +197,7 @@ impl<K: Hash + Eq> Bookings<K> {
         self.reservable_bps.saturating_sub(taken - own)
     }
 
-    /// Whether the flow's booking is this signal's.
+    /// True if the flow's booking belongs to this signal.
     fn is_of(&self, flow: &K, signal: &Signal) -> bool {
         self.flows.get(flow).is_some_and(|booking| booking.nonce == signal.nonce)
     }
@@ -245,7 +257,9 @@ mod tests {
         link.on_signal(Instant::from_millis(at), flow, signal, Direction::Forward, MANY, 7)
     }
 
-    /// Paper 001, Figure 2: three routers grant 64, 32 and 40; the sender confirms 32, and the first and last release the rest.
+    /// Paper 001, Figure 2: three routers grant 64, 32 and 40 Mbit/s.
+    ///
+    /// The sender confirms 32, and the first and the last router release the rest.
     #[test]
     fn over_commitments_are_released_by_the_confirmation() {
         let mut links = [64, 32, 40].map(link);

@@ -1,20 +1,23 @@
-//! An explicit rate for each flow by what it uses: ERICA+ (Kalyanaraman, Jain and others, for ABR in ATM).
+//! ERICA+: an explicit rate for each flow, derived from its use.
+//!
+//! The method is by Kalyanaraman, Jain and others, for ABR in ATM. A link measures its load per interval.
+//! [`Erica::grant`] then computes each flow's rate from the flow's current rate. The caller stores the flows.
 
 use super::pi::LinkState;
 use weft_units::{Duration, Rate};
 
-/// The numbers of ERICA+.
+/// Parameters of ERICA+.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EricaConfig {
-    /// δ: overload up to 1 + δ is none.
+    /// δ: an overload factor up to 1 + δ does not count as overload.
     pub delta: f64,
-    /// a: how fast an empty queue fills.
+    /// a: determines how fast an empty queue fills.
     pub a: f64,
-    /// b: how fast a long one drains.
+    /// b: determines how fast a long queue drains.
     pub b: f64,
-    /// T0: the queueing delay aimed at.
+    /// T0: target queueing delay.
     pub delay: Duration,
-    /// QDLF: the target is never a smaller part of the capacity.
+    /// QDLF: lower limit of the target, as a fraction of the capacity.
     pub least: f64,
 }
 
@@ -25,34 +28,36 @@ impl Default for EricaConfig {
 }
 
 impl EricaConfig {
-    /// For grants that travel in band and so come late, which a queue of a millisecond would make swing. Where no queue stands the target is
-    /// the capacity, of which `utilization` is to be said, and not more.
+    /// Returns parameters for grants that travel in band.
+    ///
+    /// Such grants arrive late, and a target queue of 1 ms would make the rates oscillate. Without a queue the target
+    /// is the whole capacity. The caller must therefore pass `utilization` times the capacity.
     pub fn in_band(utilization: f64) -> EricaConfig {
         EricaConfig { a: 1.0 / utilization, delay: Duration::from_millis(10), ..EricaConfig::default() }
     }
 }
 
-/// Who sends nearly the fair share sends it: what a signal says of a rate is rounded down.
+/// Fraction of the fair share from which a flow counts as sending it. Signals round rates down.
 const NEAR: f64 = 0.95;
 
-/// A link's part of ERICA+; what it needs of a flow is what that sends at present.
+/// State of ERICA+ for one link. Of a flow it needs only the current rate.
 #[derive(Clone, Debug)]
 pub struct Erica {
     config: EricaConfig,
     target_bps: f64,
     fair_bps: f64,
     overload: f64,
-    /// The most that was granted in the interval before, and in this one.
+    /// Highest grant in the previous interval and in this one, in bit/s.
     most_bps: [f64; 2],
 }
 
 impl Erica {
-    /// A link about which nothing is known: it grants nothing before the first interval ends.
+    /// Returns a link without measurements. It grants nothing before the first interval ends.
     pub fn new(config: EricaConfig) -> Erica {
         Erica { config, target_bps: 0.0, fair_bps: 0.0, overload: 1.0, most_bps: [0.0; 2] }
     }
 
-    /// A link of this capacity that nobody uses yet.
+    /// Returns an unused link of this capacity.
     pub fn idle(config: EricaConfig, capacity: Rate) -> Erica {
         let mut law = Erica::new(config);
         let round_trip = Duration::ZERO;
@@ -60,7 +65,7 @@ impl Erica {
         law
     }
 
-    /// An interval ends in which so many flows sent.
+    /// Ends an interval in which `active` flows sent.
     pub fn on_interval(&mut self, link: &LinkState, active: u32) {
         let capacity = (link.capacity.bps() as f64).max(1.0);
         self.target_bps = capacity * self.queue_factor(link.queued_bytes as f64 * 8.0 / capacity);
@@ -69,7 +74,7 @@ impl Erica {
         self.most_bps = [self.most_bps[1].min(self.target_bps), 0.0];
     }
 
-    /// What a flow that sends `current` may send.
+    /// Returns the rate that a flow sending at `current` may use.
     pub fn grant(&mut self, current: Rate) -> Rate {
         let current = current.bps() as f64;
         let share = current / self.overload;
@@ -79,13 +84,13 @@ impl Erica {
         }
         self.most_bps[1] = self.most_bps[1].max(rate);
         if rate > self.fair_bps && current < self.fair_bps * NEAR {
-            // No sudden increase.
+            // ERICA avoids a sudden increase.
             rate = self.fair_bps;
         }
         Rate::from_bps(rate.min(self.target_bps) as u64)
     }
 
-    /// f: hyperbolic in the queueing delay, one at T0.
+    /// f: hyperbolic function of the queueing delay, one at T0.
     fn queue_factor(&self, delay_s: f64) -> f64 {
         let EricaConfig { a, b, delay, least, .. } = self.config;
         let t0 = delay.as_secs_f64();
@@ -101,7 +106,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Flows over links, each link an [`Erica`]; what they come to after `rounds`.
+    /// Returns the rates of flows over links after `rounds`. Each link runs [`Erica`].
     fn settle(capacities: &[f64], routes: &[&[usize]], limits: &[f64], rounds: u32) -> Vec<f64> {
         let mut links = vec![Erica::new(EricaConfig::default()); capacities.len()];
         let mut rates: Vec<f64> = limits.iter().map(|limit| limit.min(1e5)).collect();

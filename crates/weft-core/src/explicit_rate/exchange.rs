@@ -1,28 +1,36 @@
-//! The two ends of a flow that ask for explicit rates: REQUEST, RESPONSE, CONFIRM, then UPDATEs (paper 001, Figure 2).
+//! Sender and receiver of explicit-rate signals (paper 001, Figure 2).
 //!
-//! Neither end does more than one thing a round trip, and every message may be lost, repeated, late or forged: a request is asked again
-//! until its answer comes, after three at ever longer intervals, and until then the flow is plain TCP; a confirmation goes with every packet after the answer until the next
-//! update; an answer counts only with the request's nonce, with rates that were asked for, and, where the path is not known to take part as a
-//! whole, with the TTL difference that says that each router did.
+//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs. Neither end does more than one step per round trip.
+//! Every message may be lost, duplicated, delayed or forged.
+//!
+//! - The sender repeats a request until an answer arrives, after three attempts at ever longer intervals. Until then
+//!   the flow is plain TCP.
+//! - The first packet after the answer carries the confirmation.
+//! - An answer counts only with the request's nonce and with rates no higher than asked. Unless the whole path is
+//!   known to take part, it also needs the TTL difference that proves that every router did.
 
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, ttl_difference};
 
-/// After so many requests without an answer the flow is taken for plain.
+/// Number of requests without an answer after which the flow counts as plain TCP.
 const ATTEMPTS: u8 = 3;
-/// The time to the next request is doubled so often at most: it comes about a thousand round trips later.
+/// Maximum number of doublings of the request interval.
+///
+/// The longest interval is about a thousand round trips.
 const MOST_DOUBLINGS: u8 = 10;
 
-/// What the sender wants, and for whom.
+/// A sender's request for rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
-    /// The structure as it leaves, but for message, nonce, QTTL and tag; its forward and reverse rates are the wish.
+    /// The signal as it leaves, apart from message, nonce, QTTL and tag.
+    ///
+    /// Its forward and reverse rates are the requested rates.
     pub signal: Signal,
-    /// Every router of the path is known to take part, so that no TTL is looked at.
+    /// True if every router of the path is known to take part, so that the TTL is not checked.
     pub path_takes_part: bool,
 }
 
-/// How a sender stands.
+/// State of a sender's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Asking { until: Instant, attempts: u8 },
@@ -30,35 +38,40 @@ enum State {
     GivenUp,
 }
 
-/// The sender's end.
+/// The sender of a flow that asks for rates.
 #[derive(Clone, Debug)]
 pub struct Initiator {
     wish: Wish,
     nonce: u32,
-    /// Of the packet that asked: its TTL less the structure's.
+    /// TTL of the requesting packet minus the QTTL of its signal.
     ttl_difference: u8,
     state: State,
     granted: Rates,
-    /// Of the way back: what the nodes there left of the wish, which the confirmation tells them and the other end.
+    /// Reverse rates that the nodes left of the request.
+    ///
+    /// The confirmation reports them to those nodes and to the receiver.
     reverse: Rates,
 }
 
 impl Initiator {
-    /// A sender that has not asked yet. `nonce` is random.
+    /// Returns a sender that has not asked yet. `nonce` must be random.
     pub fn new(wish: Wish, nonce: u32) -> Initiator {
         let state = State::Asking { until: Instant::ZERO, attempts: 0 };
         let (granted, reverse) = (Rates::default(), Rates::default());
         Initiator { wish, nonce, ttl_difference: 0, state, granted, reverse }
     }
 
-    /// The signal for a packet that leaves with this TTL, if one is due. `qttl` is random; `round_trip` is measured, or a guess.
+    /// Returns the signal for a packet that leaves with this TTL, if one is due.
+    ///
+    /// `qttl` must be random. `round_trip` is the measured RTT, or an estimate.
     pub fn on_packet(&mut self, now: Instant, ttl: u8, qttl: u8, round_trip: Duration) -> Option<Signal> {
         match &mut self.state {
             State::Asking { until, attempts } => {
                 if now < *until {
                     return None;
                 }
-                // Silence may be chance, and the flow long: one that never asked again would be plain TCP for its whole life.
+                // Silence may be chance, and the flow may be long. If the sender never asked again, the flow would be
+                // plain TCP for its whole life.
                 *attempts = attempts.saturating_add(1);
                 *until = now + round_trip * (1 << (*attempts).min(MOST_DOUBLINGS));
                 self.ttl_difference = ttl_difference(ttl, qttl);
@@ -70,7 +83,7 @@ impl Initiator {
                 Some(Signal { echoed: self.granted, reverse: self.reverse, ..confirm })
             }
             State::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
-                // One that was not answered is not waited for: the next asks the same.
+                // Do not wait for an unanswered update: the next one asks for the same.
                 (*asked_at, *is_waiting) = (now, true);
                 self.ttl_difference = ttl_difference(ttl, qttl);
                 Some(self.update(qttl))
@@ -79,8 +92,10 @@ impl Initiator {
         }
     }
 
-    /// A signal from the other end came, whose tag was found right: the rates now granted, if it changes them. `arrived_difference` is the
-    /// request's at the receiver, as its answer repeats it.
+    /// Processes a signal of the receiver. Returns the granted rates if they change.
+    ///
+    /// The caller has verified the tag. `arrived_difference` is the TTL difference of the request at the receiver, as
+    /// the answer repeats it.
     pub fn on_signal(&mut self, now: Instant, signal: &Signal, arrived_difference: u8) -> Option<Rates> {
         if signal.nonce != self.nonce {
             return None;
@@ -100,7 +115,8 @@ impl Initiator {
         }
         let asked = self.wish.signal.forward;
         let exceeds = signal.echoed.available > asked.available || signal.echoed.guaranteed > asked.guaranteed;
-        // It may answer an earlier packet; if some router takes no part, all do as if, and the flow stays plain.
+        // The answer may belong to an earlier packet. If a router does not take part, every answer fails here, and
+        // the flow stays plain TCP.
         if exceeds || (!self.wish.path_takes_part && arrived_difference != self.ttl_difference) {
             return None;
         }
@@ -114,7 +130,9 @@ impl Initiator {
         Some(self.granted)
     }
 
-    /// What the flow may send in all: ER = GR + AR; `None` without a grant, or without a limit.
+    /// Returns the total rate that the flow may send: ER = GR + AR.
+    ///
+    /// Returns `None` without a grant, or without a limit.
     pub fn rate(&self) -> Option<Rate> {
         if !matches!(self.state, State::Granted { .. }) {
             return None;
@@ -122,12 +140,14 @@ impl Initiator {
         explicit_rate(self.granted)
     }
 
-    /// The request's number.
+    /// Returns the nonce of the request.
     pub fn nonce(&self) -> u32 {
         self.nonce
     }
 
-    /// Whether the flow is plain TCP: it was refused, or is over, or three requests were not answered, after which it asks now and then.
+    /// True if the flow is plain TCP: refused, ended, or without an answer to three requests.
+    ///
+    /// In the last case the sender still repeats the request at long intervals.
     pub fn has_given_up(&self) -> bool {
         match self.state {
             State::Asking { attempts, .. } => attempts > ATTEMPTS,
@@ -136,14 +156,16 @@ impl Initiator {
         }
     }
 
-    /// The flow ends: what to say, if anything was granted.
+    /// Ends the flow. Returns the release to send, if any rate was granted.
     pub fn release(&mut self, qttl: u8) -> Option<Signal> {
         let had = matches!(self.state, State::Granted { .. });
         self.state = State::GivenUp;
         had.then(|| self.say(Message::Release, qttl))
     }
 
-    /// Of the guaranteed rate it asks what it has: to book more each time only to release it would keep that from others.
+    /// Returns an update that asks only for the guaranteed rate that the flow has.
+    ///
+    /// Booking more each time, only to release it, would keep that rate from other flows.
     fn update(&self, qttl: u8) -> Signal {
         let update = self.say(Message::Update, qttl);
         let forward = Rates { guaranteed: self.granted.guaranteed.min(update.forward.guaranteed), ..update.forward };
@@ -155,13 +177,15 @@ impl Initiator {
     }
 }
 
-/// ER = GR + AR; `None` without a limit.
+/// Returns ER = GR + AR; `None` without a limit.
 pub fn explicit_rate(granted: Rates) -> Option<Rate> {
     let Rates { available, guaranteed } = granted;
     Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))
 }
 
-/// The receiver's answer to a request or an update; `takes` is what it can take. Its own wish for the way back is in the request.
+/// Returns the receiver's answer to a request or an update.
+///
+/// `takes` are the rates that the receiver accepts. The request already contains the wish for the reverse direction.
 pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {
     let mut arrived = *request;
     if !matches!(request.message, Message::Request | Message::Update) {
@@ -178,5 +202,5 @@ pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {
     })
 }
 
-/// No limit of its own.
+/// Rates of a receiver without a limit of its own.
 pub const TAKES_ALL: Rates = Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::UNLIMITED };

@@ -1,8 +1,12 @@
-//! How fast may each flow go over this link? Explicit rates (paper 001): by one rate for all, without a state per flow ([`pi`]), or for
-//! each flow by what it uses ([`erica`], with [`askers`]); what a node has promised to whom, and for how long ([`bookings`]); and how a sender goes that was
-//! granted a rate ([`tcp_er`]), which it has asked for ([`exchange`]). [`quick_start`] is the IETF's simpler way: only to begin with.
+//! Explicit rates (paper 001): how fast each flow may send over a link.
 //!
-//! `max_min` of [`crate::fair`] is what they must come to.
+//! - [`pi`] computes one rate for all flows, without state per flow.
+//! - [`erica`], with [`askers`], computes a rate for each flow from its use.
+//! - [`bookings`] stores the rates that a node has guaranteed, and for how long.
+//! - [`exchange`] asks for a rate, and [`tcp_er`] sends at a granted rate.
+//! - [`quick_start`] is the IETF's simpler method, only for the start of a flow.
+//!
+//! All algorithms must converge to the `max_min` solution of [`crate::fair`].
 
 pub mod askers;
 pub mod bookings;

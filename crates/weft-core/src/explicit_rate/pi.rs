@@ -1,19 +1,26 @@
-//! One explicit rate for all flows of a link: a PI controller of its queue, which with N taken for C/R is RCP (Dukkipati).
+//! One explicit rate for all flows of a link: a PI controller of the link's queue.
+//!
+//! With N estimated as C/R it equals RCP (Dukkipati).
 
 use weft_units::{Duration, Instant, Rate};
 
-/// The gains. By default the fluid loop over N flows with feedback delay τ crosses over at 1/(2τ) with 47° of phase left.
+/// Gains and targets of the controller.
+///
+/// With the default gains, the fluid loop over N flows with feedback delay τ has its crossover at 1/(2τ) and a phase
+/// margin of 47°.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PiConfig {
-    /// α, of the rate that is left.
+    /// α: gain of the unused rate.
     pub alpha: f64,
-    /// β, of the queue.
+    /// β: gain of the queue.
     pub beta: f64,
-    /// η: the part of the capacity aimed at.
+    /// η: target utilisation, as a fraction of the capacity.
     pub utilization: f64,
-    /// q* over Cτ: the queue aimed at.
+    /// q*/(Cτ): target queue, as a fraction of the bandwidth-delay product.
     pub queue: f64,
-    /// A packet and its headers, in bytes: nobody gets less than one a round trip.
+    /// Size of a packet with its headers, in bytes.
+    ///
+    /// Each flow gets at least one packet per round trip.
     pub packet_bytes: u32,
 }
 
@@ -23,27 +30,27 @@ impl Default for PiConfig {
     }
 }
 
-/// Far from where it should be, both gains are doubled: the queue by this part of Cτ,
+/// Deviation of the queue from its target above which both gains double, as a fraction of Cτ.
 const FAR_QUEUE: f64 = 0.5;
-/// or the arriving rate by this part of C;
+/// Deviation of the arriving rate from the capacity above which both gains double, as a fraction of C.
 const FAR_RATE: f64 = 0.2;
-/// and for so many τ.
+/// Time for which the gains stay doubled, in units of τ.
 const FAR_FOR: u32 = 2;
 
-/// What a link was like since the last look.
+/// State of a link since the last update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkState {
-    /// C.
+    /// C: capacity of the link.
     pub capacity: Rate,
-    /// y: what arrived for it.
+    /// y: rate that arrived for the link.
     pub arriving: Rate,
-    /// q, in bytes.
+    /// q: queue in bytes.
     pub queued_bytes: u64,
-    /// τ: the mean round trip of its flows.
+    /// τ: mean RTT of the link's flows.
     pub round_trip: Duration,
 }
 
-/// See the module.
+/// The PI controller of one link. See the module.
 #[derive(Clone, Debug)]
 pub struct PiRate {
     config: PiConfig,
@@ -53,18 +60,20 @@ pub struct PiRate {
 }
 
 impl PiRate {
-    /// A link that grants `initial` to each flow.
+    /// Returns a link that grants `initial` to each flow.
     pub fn new(config: PiConfig, initial: Rate, now: Instant) -> PiRate {
         PiRate { config, rate_bps: initial.bps() as f64, updated_at: now, far_until: now }
     }
 
-    /// What each flow may send.
+    /// Rate that the link grants to each flow.
     pub fn rate(&self) -> Rate {
         Rate::from_bps(self.rate_bps as u64)
     }
 
-    /// A flow more begins, beside those that send `arriving`, N = y/R of them: at once each may send N/(N + 1) of what it could, instead
-    /// of after a round trip that is too much.
+    /// Records a new flow beside N = y/R flows that send `arriving` in total. Returns the new rate.
+    ///
+    /// Each flow may at once send N/(N + 1) of its previous rate. Otherwise the link would be overloaded for one
+    /// round trip.
     pub fn on_new_flow(&mut self, arriving: Rate) -> Rate {
         let arriving = arriving.bps() as f64;
         if arriving > 0.0 {
@@ -73,12 +82,14 @@ impl PiRate {
         self.rate()
     }
 
-    /// Holds the rate within bounds: nobody could use more, or wants less. It goes on from there.
+    /// Clamps the rate, because no flow could use more or wants less.
+    ///
+    /// The controller continues from there.
     pub fn bound(&mut self, least: Rate, most: Rate) {
         self.rate_bps = self.rate_bps.max(least.bps() as f64).min(most.bps() as f64);
     }
 
-    /// Takes a look at the link, at least once each τ; gives the new rate.
+    /// Updates the rate from the state of the link and returns it. Call it at least once each τ.
     pub fn update(&mut self, now: Instant, link: &LinkState) -> Rate {
         let PiConfig { alpha, beta, utilization, queue, packet_bytes } = self.config;
         let tau = link.round_trip.as_secs_f64().max(1e-6);
@@ -109,7 +120,7 @@ mod tests {
     const TAU: Duration = Duration::from_millis(50);
     const STEP: Duration = Duration::from_millis(1);
 
-    /// A fluid link: flows send what was granted a round trip ago.
+    /// A fluid model of a link. Flows send at the rate that was granted one round trip ago.
     struct Fluid {
         now: Instant,
         law: PiRate,
@@ -134,7 +145,7 @@ mod tests {
             }
         }
 
-        /// Runs; gives the mean utilisation and the longest queue in units of Cτ.
+        /// Runs the model. Returns the mean utilisation and the longest queue in units of Cτ.
         fn run(&mut self, seconds: f64) -> (f64, f64) {
             let (mut served, mut longest) = (0.0, 0.0f64);
             let capacity = self.capacity.bps() as f64;

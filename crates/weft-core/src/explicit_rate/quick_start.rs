@@ -1,31 +1,31 @@
-//! Quick-Start (RFC 4782): a router's algorithm (appendix D), and when a sender takes an answer for a grant.
+//! Quick-Start (RFC 4782): a router's algorithm (appendix D), and the sender's check of an answer.
 
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::quick_start::{QuickRate, QuickStart, Response, nonces_agree};
 
-/// S: how long a sample of the utilisation is, and how approvals are counted.
+/// S: length of a utilisation sample, and of a slot in which approvals are counted.
 const SLOT: Duration = Duration::from_millis(150);
-/// N: of so many samples the greatest counts (3 to 20).
+/// N: number of samples of which the greatest counts. Standard: 3 to 20 (RFC 4782).
 const SAMPLES: usize = 10;
-/// qs_thresh: approved rates may fill the link so far.
+/// qs_thresh: fraction of the capacity up to which the router approves rates.
 const THRESHOLD: f64 = 0.9;
-/// What was granted is to be used within this, or a round trip, whichever is less.
+/// Maximum time in which a grant must be used. One RTT applies if it is shorter.
 const MOST_WAIT: Duration = Duration::from_secs(3);
 
-/// A link's part: who asks when it is little used gets what is left.
+/// State of one link. It grants the free capacity of an underused link.
 #[derive(Clone, Debug)]
 pub struct QuickStartLink {
     slot_began: Instant,
     sent_bytes: u64,
-    /// Rates lately, the newest last.
+    /// Recent rates in bit/s, the newest last.
     samples_bps: VecDeque<u64>,
-    /// Approved in this slot and in the one before.
+    /// Rate approved in this slot and in the previous one, in bit/s.
     approved_bps: [u64; 2],
 }
 
 impl QuickStartLink {
-    /// A link that has sent so many bytes; it approves nothing before the first slot ends.
+    /// Returns a link that has sent `sent_bytes` in total. It approves nothing before the first slot ends.
     pub fn new(now: Instant, sent_bytes: u64) -> QuickStartLink {
         QuickStartLink {
             slot_began: now,
@@ -35,7 +35,9 @@ impl QuickStartLink {
         }
     }
 
-    /// Takes a sample, if it is time: the link has sent so many bytes in all. A late look is one long sample.
+    /// Takes a sample if one is due. `sent_bytes` is the total that the link has sent.
+    ///
+    /// A late call makes one long sample.
     pub fn look(&mut self, now: Instant, sent_bytes: u64) {
         let elapsed = now - self.slot_began;
         if elapsed < SLOT {
@@ -53,7 +55,7 @@ impl QuickStartLink {
         (self.slot_began, self.sent_bytes) = (now, sent_bytes);
     }
 
-    /// What a request is granted on a link of this capacity.
+    /// Returns the rate that a request is granted on a link of this capacity.
     pub fn approve(&mut self, capacity: Rate, asked: QuickRate) -> QuickRate {
         let Some(used) = self.samples_bps.iter().max() else { return QuickRate::ZERO };
         let taken = self.approved_bps.iter().fold(*used, |sum, bps| sum.saturating_add(*bps));
@@ -64,27 +66,29 @@ impl QuickStartLink {
     }
 }
 
-/// A request on its way, as its sender remembers it.
+/// A request in progress, as its sender stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// When.
+    /// Time of the request.
     pub at: Instant,
-    /// The rate asked for.
+    /// Rate that the sender requested.
     pub rate: QuickRate,
-    /// The packet's TTL less the option's.
+    /// TTL of the packet minus the TTL of the option.
     pub ttl_difference: u8,
-    /// The option's nonce.
+    /// Nonce of the request's option.
     pub nonce: u32,
 }
 
 impl Asked {
-    /// A request that leaves now in a packet of this TTL.
+    /// Records a request that leaves now in a packet with this TTL.
     pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> Asked {
         let QuickStart { rate, nonce, .. } = *option;
         Asked { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
     }
 
-    /// The rate granted, if every router approved and nobody raised it (§4.4); `round_trip` is what the answer took.
+    /// Returns the granted rate, if every router approved and none raised it (§4.4).
+    ///
+    /// `round_trip` is the RTT of the exchange.
     pub fn accept(&self, now: Instant, response: &Response, round_trip: Duration) -> Option<Rate> {
         let is_sound = response.ttl_difference == self.ttl_difference
             && response.rate <= self.rate
@@ -94,7 +98,9 @@ impl Asked {
     }
 }
 
-/// QS-cwnd, in segments: what a granted rate sends in a round trip, each segment with `header` bytes more (§4.4).
+/// Returns QS-cwnd in segments: the granted rate times the RTT (§4.4).
+///
+/// Each segment counts with `header` additional bytes.
 pub fn window(granted: Rate, round_trip: Duration, mss: u32, header: u32) -> u64 {
     granted.bytes_in(round_trip) / u64::from((mss + header).max(1))
 }
@@ -115,7 +121,7 @@ mod tests {
     fn a_link_approves_what_is_left_and_counts_it_for_two_slots() {
         let mut link = QuickStartLink::new(Instant::ZERO, 0);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), QuickRate::ZERO, "nothing is known yet");
-        // 20 Mbit/s are in use: 70 are left, of which 40.96 and then 20.48 can be said.
+        // 20 Mbit/s are in use and 70 Mbit/s are free. The encoding can express 40.96 and then 20.48 Mbit/s of that.
         link.look(Instant::from_millis(150), 375_000);
         let granted: [u64; 4] =
             core::array::from_fn(|_| link.approve(Rate::from_mbps(100), QuickRate::MOST).rate().bps() / MBPS);
@@ -139,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// §4.4: a rate that is accepted was granted by all, and is no more than what was asked.
+        /// §4.4: every router granted an accepted rate, and it does not exceed the requested rate.
         #[test]
         fn only_what_every_router_approved_is_accepted(
             asked in 1..16u8,
@@ -157,7 +163,8 @@ mod tests {
                         option.ttl = option.ttl.wrapping_sub(1);
                         option.lower(QuickRate::new(to), random);
                     }
-                    // It cannot know the bits that lowering drew anew, but may be lucky.
+                    // The raising router cannot know the bits that an earlier lowering randomised, but it may guess
+                    // them.
                     "raises" => {
                         option.ttl = option.ttl.wrapping_sub(1);
                         is_sound &= option.rate.get() >= to;

@@ -1,70 +1,77 @@
-//! TCP-ER's law: a sender that was granted a rate (paper 001 §IV-A). In integers throughout, so that the kernel's half can be compared with it
-//! bit by bit.
+//! TCP-ER's control law: a TCP sender with a granted rate (paper 001 §IV-A).
 //!
-//! There is no slow start where there is a grant: it is the pace from the first packet on, and the window what it sends in a round trip. Loss does not lower
-//! it, only a lower grant does. What the paper leaves out is when to stop believing: a grant that was not renewed for four round trips (and 200 ms), or
-//! more than 30 % lost in one, is no grant; then the window goes by AIMD (RFC 5681's congestion avoidance), under the grant as a
-//! ceiling, until another comes, or for some round trips without such a loss: more of them each time it turns out wrong again.
+//! All arithmetic uses integers, so that tests can compare it bit by bit with the kernel's implementation. With a
+//! grant there is no slow start. The grant is the pacing rate from the first packet on, and the window is its
+//! bandwidth-delay product. Loss does not lower the rate; only a lower grant does.
+//!
+//! The paper does not define when to distrust a grant. Here a grant ends if it is not renewed for four round trips
+//! and 200 ms. It also ends if more than 30 % of a round trip's packets are lost. The window then follows AIMD (RFC
+//! 5681's congestion avoidance) with the grant as its ceiling. AIMD ends with the next grant, or after some round
+//! trips without such a loss. Their number doubles each time the grant proves wrong again.
 
-/// Round trips for which a grant holds.
+/// Number of round trips for which a grant is valid.
 const GRANT_ROUNDS: u64 = 4;
-/// It is not renewed more often than that.
+/// Minimum validity of a grant in microseconds, because grants are not renewed more often.
 const LEAST_GRANT_US: u64 = 200_000;
-/// More lost than this, in percent of a round trip's packets, and the grant is wrong.
+/// Loss in percent of a round trip's packets above which a grant counts as wrong.
 const MOST_LOST_PERCENT: u64 = 30;
-/// Round trips without such a loss until it is believed again, at first,
+/// Initial number of round trips without such a loss until a grant is trusted again.
 const FIRST_DOUBT_ROUNDS: u32 = 4;
-/// and at most.
+/// Maximum number of round trips without such a loss until a grant is trusted again.
 const MOST_DOUBT_ROUNDS: u32 = 256;
-/// Fewer packets than this say nothing of a share.
+/// Minimum number of packets in a round trip for a meaningful loss percentage.
 const LEAST_ROUND_PACKETS: u64 = 8;
-/// A round trip is never taken for less.
+/// Lower limit of the RTT in calculations, in microseconds.
 const LEAST_RTT_US: u64 = 100;
-/// What acknowledgements may be held up by, beside a quarter of a round trip: reordering, repeats below TCP.
+/// Time by which acknowledgements may be delayed in addition to a quarter of an RTT, in microseconds.
+///
+/// The causes are reordering and retransmissions below TCP.
 const ALLOWANCE_US: u64 = 10_000;
-/// Nobody has less in flight.
+/// Minimum window in packets.
 const LEAST_WINDOW: u32 = 4;
-/// Nor more.
+/// Maximum window in packets.
 const MOST_WINDOW: u64 = 1 << 24;
 
-/// How a sender goes.
+/// Source of a sender's rate: the grant, or AIMD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// At the granted rate.
+    /// The sender uses the granted rate.
     Granted,
-    /// By AIMD: there is no grant, or none to be believed.
+    /// The sender uses AIMD: there is no grant, or none that is trusted.
     Aimd,
 }
 
-/// See the module.
+/// State of one TCP-ER sender. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpEr {
     segment_bytes: u32,
     mode: Mode,
-    /// Bytes a second, IP headers included.
+    /// Granted rate in bytes per second, IP headers included.
     granted: u64,
     granted_at_us: u64,
-    /// So much was lost that no grant is believed for a while.
+    /// True if too much was lost, so that no grant is trusted for a while.
     is_distrusted: bool,
-    /// Round trips without such a loss until one is.
+    /// Number of round trips without heavy loss that are needed until a grant is trusted.
     doubt_rounds: u32,
-    /// Such round trips so far.
+    /// Number of round trips without heavy loss so far.
     good_rounds: u32,
     srtt_us: u64,
-    /// Of AIMD, in packets.
+    /// Window of AIMD in packets.
     window: u32,
-    /// Below it the window grows by what arrives (slow start), which only a sender does that was never granted anything.
+    /// Window below which it grows by the packets acknowledged (slow start).
+    ///
+    /// Only a sender that never had a grant does so.
     threshold: u32,
-    /// Packets acknowledged toward the next one of AIMD's growth.
+    /// Packets acknowledged toward AIMD's next growth by one packet.
     grown: u32,
-    /// The window has given way to what is still being reported lost.
+    /// True if the window has already shrunk for the losses that are still being reported.
     has_given_way: bool,
     round: Round,
-    /// Packets that arrived in the round trip before.
+    /// Number of packets that arrived in the previous round trip.
     delivered_before: u64,
 }
 
-/// What a round trip has shown so far.
+/// Packets delivered and lost in the current round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Round {
     began_us: u64,
@@ -73,7 +80,9 @@ struct Round {
 }
 
 impl TcpEr {
-    /// A sender of segments of so many bytes that knows of no grant, with the window that plain TCP starts with (RFC 6928).
+    /// Returns a sender without a grant, with plain TCP's initial window (RFC 6928).
+    ///
+    /// `segment_bytes` is the size of its segments.
     pub fn new(segment_bytes: u32) -> TcpEr {
         TcpEr {
             segment_bytes: segment_bytes.max(1),
@@ -93,12 +102,12 @@ impl TcpEr {
         }
     }
 
-    /// The path takes other segments now.
+    /// Changes the size of the sender's segments.
     pub fn set_segment_bytes(&mut self, bytes: u32) {
         self.segment_bytes = bytes.max(1);
     }
 
-    /// So many bytes a second were granted; zero takes the grant back.
+    /// Sets the granted rate in bytes per second. Zero revokes the grant.
     pub fn on_grant(&mut self, now_us: u64, bytes_per_s: u64) {
         (self.granted, self.granted_at_us) = (bytes_per_s, now_us);
         if bytes_per_s == 0 {
@@ -108,7 +117,10 @@ impl TcpEr {
         }
     }
 
-    /// An acknowledgement: packets newly delivered, packets newly taken for lost, and the smoothed round trip.
+    /// Processes an acknowledgement.
+    ///
+    /// `delivered` packets are newly delivered, `lost` packets are newly declared lost, and `srtt_us` is the smoothed
+    /// RTT.
     pub fn on_ack(&mut self, now_us: u64, delivered: u32, lost: u32, srtt_us: u64) {
         self.srtt_us = srtt_us.max(LEAST_RTT_US);
         self.round.delivered = self.round.delivered.saturating_add(delivered.into());
@@ -129,12 +141,14 @@ impl TcpEr {
         }
     }
 
-    /// How it goes.
+    /// Current mode of the sender.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The pace, in bytes a second; zero: none (before the first round trip is known, and without a grant).
+    /// Pacing rate in bytes per second.
+    ///
+    /// Zero means no pacing: no RTT is known yet, and there is no grant.
     pub fn pacing_rate(&self) -> u64 {
         match self.mode {
             Mode::Granted => self.granted,
@@ -147,8 +161,10 @@ impl TcpEr {
         }
     }
 
-    /// The window in packets: what the rate sends in a round trip and a quarter, for what comes out of order (RFC 8985's reordering
-    /// window), and 10 ms, and a few.
+    /// Window in packets.
+    ///
+    /// In granted mode it holds the data of one and a quarter RTT plus 10 ms at the granted rate, and a few packets.
+    /// The quarter is for reordering (RFC 8985's reordering window).
     pub fn window(&self) -> u32 {
         match self.mode {
             Mode::Granted => (self.in_flight_at_grant() as u32).max(LEAST_WINDOW),
@@ -171,7 +187,9 @@ impl TcpEr {
         all >= LEAST_ROUND_PACKETS && lost.saturating_mul(100) > all.saturating_mul(MOST_LOST_PERCENT)
     }
 
-    /// The first time, or again: then for longer.
+    /// Distrusts the grant.
+    ///
+    /// If the grant has only recently become trusted again, the distrust lasts longer.
     fn distrust(&mut self) {
         if !self.is_distrusted && self.good_rounds < self.doubt_rounds {
             self.doubt_rounds = (self.doubt_rounds.saturating_mul(2)).min(MOST_DOUBT_ROUNDS);
@@ -197,7 +215,9 @@ impl TcpEr {
         self.round = Round { began_us: now_us, ..Round::default() };
     }
 
-    /// AIMD begins with what arrived in a round trip, which the network can carry.
+    /// Enters AIMD.
+    ///
+    /// The window starts at the packets that arrived in one round trip, which the network can carry.
     fn leave_grant(&mut self) {
         if self.mode == Mode::Granted {
             self.mode = Mode::Aimd;
@@ -209,7 +229,7 @@ impl TcpEr {
         }
     }
 
-    /// A packet more for each window that arrived.
+    /// Grows the window by one packet per acknowledged window.
     fn aimd(&mut self, delivered: u32) {
         if self.window < self.threshold {
             self.window = self.window.saturating_add(delivered).min(self.threshold).min(MOST_WINDOW as u32);
@@ -229,11 +249,13 @@ mod tests {
     use super::*;
 
     const SEGMENT: u32 = 1_500;
-    /// 100 Mbit/s.
+    /// 100 Mbit/s in bytes per second.
     const GRANT: u64 = 12_500_000;
     const RTT_US: u64 = 100_000;
 
-    /// Round trips of `packets` each, acknowledged in tenths; a share of them is lost. The grant is renewed if `renews`.
+    /// Plays round trips of `packets` each, acknowledged in tenths, of which `lost` are lost.
+    ///
+    /// Renews the grant if `renews` is set.
     fn rounds(this: &mut TcpEr, from_us: u64, rounds: u64, packets: u32, lost: u32, renews: bool) -> u64 {
         let mut now = from_us;
         for _ in 0..rounds * 10 {

@@ -1,59 +1,62 @@
-//! From weights to AIMD parameters (paper 003, part 1's rule as re-derived from Yang and Lam's GAIMD).
+//! Converts weights to AIMD parameters.
 //!
-//! A window that rises by a a round trip and falls to (1 − b) of itself at each of p loss events a packet carries
-//! x = √(a κ / 2p) / RTT packets a second, with **κ = (2 − b)/b**. So κ is the knob: x² goes with it. The rule of b from weights, round
-//! trips and loss is [`target_kappa`]. [`correct`] closes the loop on measured rates, and works where the square-root
-//! law does not: time-outs, synchronised losses, VPNs that are not always backlogged.
+//! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD. A window grows by `a` packets per
+//! round trip, and falls to (1 − b) of itself at each of p loss events per packet. It carries x = √(a κ / 2p) / RTT
+//! packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ. [`target_kappa`] is the rule that
+//! derives b from weights, RTTs and loss. [`correct`] closes the loop on measured rates. It also works where the
+//! square-root law fails: time-outs, synchronised losses, and VPNs that are not always backlogged.
 
-/// b is never below: a window must give way.
+/// Minimum of the decrease `b`. A window must back off.
 pub const LEAST_DECREASE: f64 = 1e-4;
-/// b is never above (paper 003: b < 0.5), so κ never below 3.
+/// Maximum of the decrease `b` (paper 003: b < 0.5). κ is thus at least 3.
 pub const MOST_DECREASE: f64 = 0.5;
-/// Under [`Knob::Increase`], a is at least this part of the nominal one.
+/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal `a`.
 pub const LEAST_INCREASE: f64 = 1e-3;
-/// Gain of the damped formula, g, each 100 round trips.
+/// Gain g of the damped formula, applied every 100 round trips.
 pub const FORMULA_GAIN: f64 = 0.3;
-/// Gain of the closed loop, g, each 20 round trips.
+/// Gain g of the closed loop, applied every 20 round trips.
 pub const CLOSED_LOOP_GAIN: f64 = 0.1;
-/// Round trips between two uses of the formula (DCPC's scale).
+/// Number of round trips between two uses of the formula (DCPC's scale).
 pub const FORMULA_ROUND_TRIPS: u32 = 100;
-/// Round trips between two corrections.
+/// Number of round trips between two corrections of the closed loop.
 pub const CLOSED_LOOP_ROUND_TRIPS: u32 = 20;
 
-/// κ of b.
+/// Returns κ = (2 − b)/b for a given decrease b.
 pub fn kappa_of(decrease: f64) -> f64 {
     let b = decrease.clamp(LEAST_DECREASE, MOST_DECREASE);
     (2.0 - b) / b
 }
 
-/// b of κ, within its bounds.
+/// Returns the decrease b for a given κ, within its bounds.
 pub fn decrease_of(kappa: f64) -> f64 {
     (2.0 / (1.0 + kappa)).clamp(LEAST_DECREASE, MOST_DECREASE)
 }
 
-/// Packets a second of an AIMD window: `increase` a, `kappa` κ, round trip in seconds, loss events a packet.
+/// Returns the rate of an AIMD window in packets per second.
+///
+/// `increase` is a, `kappa` is κ, `rtt_s` is the RTT in seconds, and `loss_event_rate` is in loss events per packet.
 pub fn rate_pps(increase: f64, kappa: f64, rtt_s: f64, loss_event_rate: f64) -> f64 {
     libm::sqrt(increase * kappa / (2.0 * loss_event_rate)) / rtt_s
 }
 
-/// What the rule compares of two loops.
+/// Properties of a loop that the rule compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conditions {
-    /// r.
+    /// Weight r of the loop.
     pub weight: f64,
-    /// a, packets a round trip.
+    /// Increase `a`, in packets per round trip.
     pub increase: f64,
-    /// Smoothed round trip, seconds.
+    /// Smoothed RTT in seconds.
     pub rtt_s: f64,
-    /// p, loss events a packet.
+    /// Loss-event rate p, in loss events per packet.
     pub loss_event_rate: f64,
 }
 
-/// κ with which a loop carries weight / nominal weight times what the nominal loop of `nominal_kappa` does:
-/// κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a). May be below 3; see [`nominal_kappa`].
+/// Returns the κ with which a loop carries weight / nominal weight times the rate of the nominal loop.
 ///
-/// Loops of one ingress take one of them as nominal. Where the loops of a bottleneck come from several edges, the nominal loop is a
-/// virtual one whose numbers all edges know (DCPC).
+/// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
+/// below 3; see [`nominal_kappa`]. Loops of one ingress use one of them as nominal. If the loops of a bottleneck come
+/// from several edges, the nominal loop is a virtual one whose parameters all edges know (DCPC).
 pub fn target_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa
@@ -63,28 +66,34 @@ pub fn target_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions)
         * (nominal.increase / this.increase)
 }
 
-/// κ where all loops of a bottleneck answer every loss event, and so x = a t / (b RTT²) with one time t between events for all: κ₁ (r/r₁)(RTT/RTT₁)²(a₁/a). Loops of one edge pair can: the ingress tells all of them when one has an event. Then nothing is
-/// left to the chance whose packet is dropped, and p need not be known.
+/// Returns κ for the case that all loops of a bottleneck react to every loss event.
+///
+/// Then x = a t / (b RTT²) with the same time t between events for all, and κ = κ₁ (r/r₁)(RTT/RTT₁)²(a₁/a). Loops of
+/// one edge pair can do this: the ingress informs all of them when one has an event. The shares then do not depend on
+/// which loop's packet is dropped, and p need not be known.
 pub fn shared_event_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions) -> f64 {
     let rtt = this.rtt_s / nominal.rtt_s;
     nominal_kappa * (this.weight / nominal.weight) * rtt * rtt * (nominal.increase / this.increase)
 }
 
-/// The nominal loop's κ: the one wished for, or as much more as lets every loop of `all` have b ≤ 0.5.
+/// Returns the nominal loop's κ: the wished value, or the least that gives every loop b ≤ 0.5.
 pub fn nominal_kappa(wished: f64, nominal: &Conditions, all: &[Conditions]) -> f64 {
     let least = kappa_of(MOST_DECREASE);
     let tightest = all.iter().map(|this| target_kappa(1.0, nominal, this)).fold(1.0, f64::min);
     wished.max(least / tightest)
 }
 
-/// One damped step toward a target, since p depends on b: log κ ← log κ + g (log κ* − log κ).
+/// Returns κ after one damped step toward a target: log κ ← log κ + g (log κ* − log κ).
+///
+/// The step is damped because p depends on b.
 pub fn damped(kappa: f64, target: f64, gain: f64) -> f64 {
     bounded(kappa * libm::pow(target / kappa, gain))
 }
 
-/// What one step of the closed loop multiplies κ with: log κ ← log κ + 2 g log(r s / x), for the share s = Σx / Σr of backlogged
-/// loops. One for a loop that sent nothing; at most two and at least a half, so that a loop just waking up is not taken for a
-/// starved one.
+/// Returns the factor for κ in one step of the closed loop: log κ ← log κ + 2 g log(r s / x).
+///
+/// s = Σx / Σr is the share of backlogged loops. The factor is one for a loop that sent nothing. It is at most two
+/// and at least a half, so that a loop that has just become active does not count as starved.
 pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f64 {
     if !(rate > 0.0 && share_per_weight > 0.0) {
         return 1.0;
@@ -95,29 +104,34 @@ pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f
 /// A loop as the closed loop sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Member {
-    /// r.
+    /// Weight r of the loop.
     pub weight: f64,
-    /// What arrives of it, in any unit common to all.
+    /// Arriving rate of the loop, in any unit common to all loops.
     pub rate: f64,
-    /// Whether it had more to send; only then does its rate say anything.
+    /// True if the loop had a backlog. Only then does its rate say anything about its share.
     pub backlogged: bool,
-    /// κ, corrected in place; relative to the nominal κ where [`Knob::Increase`] realises it.
+    /// κ, corrected in place. Under [`Knob::Increase`] it is relative to the nominal κ.
     pub kappa: f64,
 }
 
-/// Which parameter realises κ. A window cannot exceed a/b for long: it loses a packet each round trip there. So with small b the
-/// windows of all that share a bottleneck must be small, or packets are lost for nothing; a has no such limit.
+/// Parameter that carries the weights.
+///
+/// A window cannot exceed a/b for long, because it loses a packet each round trip there. With small b, the windows of
+/// all loops of a bottleneck must be small, or packets are lost needlessly. a has no such limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Knob {
-    /// The paper's: a is common, and the nominal loop's κ is the smallest, its b the largest.
+    /// The paper's choice: a is common to all.
+    ///
+    /// The nominal loop has the smallest κ and the largest b.
     Decrease,
-    /// b is common, and a κ/κ₁ of the nominal a; the nominal a is the largest. Shares stay when capacity drops, since all give up
-    /// the same part.
+    /// b is common to all, and a is κ/κ₁ times the nominal a. The nominal a is the largest.
+    ///
+    /// The shares stay the same when capacity drops, because all loops back off by the same fraction.
     Increase,
 }
 
 impl Knob {
-    /// (a, b) of a loop, given those of the nominal loop and this one's κ.
+    /// Returns (`a`, `b`) of a loop, given `a` and `b` of the nominal loop and this loop's κ.
     pub fn parameters(self, nominal_increase: f64, nominal_decrease: f64, kappa: f64) -> (f64, f64) {
         match self {
             Knob::Decrease => (nominal_increase, decrease_of(kappa)),
@@ -128,8 +142,8 @@ impl Knob {
 
 /// Corrects all loops that share a bottleneck by one step of the closed loop.
 ///
-/// If the corrections drift together (all κ up, or all down) fairness stays and only the oscillation changes, so the least κ of the
-/// backlogged is drawn back to `nominal_kappa` (under [`Knob::Increase`] the largest).
+/// If all κ drift up or down together, fairness stays and only the oscillation changes. The least κ of the backlogged
+/// loops is therefore scaled back to `nominal_kappa`; under [`Knob::Increase`] it is the largest.
 pub fn correct(members: &mut [Member], knob: Knob, nominal_kappa: f64, gain: f64) {
     let backlogged = || members.iter().filter(|m| m.backlogged && m.rate > 0.0);
     let share = backlogged().map(|m| m.rate).sum::<f64>() / backlogged().map(|m| m.weight).sum::<f64>();
@@ -170,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_square_root_law() {
-        // Reno: √(3/2p) / RTT; p = 1.5 % gives ten packets a round trip.
+        // Reno has the rate √(3/2p) / RTT. p = 1.5 % gives ten packets per round trip.
         close(rate_pps(1.0, kappa_of(0.5), 0.1, 0.015), 100.0, 1e-9);
         close(decrease_of(kappa_of(0.25)), 0.25, 1e-12);
     }
@@ -213,10 +227,10 @@ mod tests {
 
     #[test]
     fn steps_are_damped_and_bounded() {
-        // A tenth of the way on the logarithm: 10 · 100^0.5 = 100.
+        // Half of the distance on the logarithm: 10 · 100^0.5 = 100.
         close(damped(10.0, 1_000.0, 0.5), 100.0, 1e-9);
         close(damped(10.0, 1e-9, 1.0), 3.0, 1e-9);
-        // x = half of its share: κ · 2^0.2.
+        // x is half of its share, so the factor is 2^0.2.
         close(correction(2.0, 1.0, 1.0, 0.1), libm::pow(2.0, 0.2), 1e-9);
         close(correction(2.0, 1.0, 0.0, 0.1), 1.0, 0.0);
         close(correction(1.0, 1.0, 1e-12, 0.1), 2.0, 1e-9);

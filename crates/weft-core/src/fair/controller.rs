@@ -1,13 +1,14 @@
-//! Who turns weights into the parameters of windows while they run (paper 003; automatic as in DCPC).
+//! Turns weights into the parameters of running windows (paper 003; automatic as in DCPC).
 //!
-//! A window begins with the parameters that its weight alone asks for. As soon as all have met a loss, what they have is divided
-//! by weight, once (what slow start ends at is chance, and small a and b forget it only over hundreds of round trips; the
-//! paper does not say how windows start), and measured loss-event rates and round trips come in by the rule ([`target_kappa`]): at once, then
-//! damped, since p depends on b. From 100 round trips on the closed loop ([`correct`]) compares what arrives with what the
-//! weights say, every 20 round trips. Nothing is kept for a loop: its κ is what its parameters are.
+//! A window starts with the parameters that its weight alone requires. Once all loops have met a loss, their total
+//! rate is divided by weight, once. The rate at which slow start ends is random, and small `a` and `b` would need
+//! hundreds of round trips to correct it. The paper does not define the start. Measured loss-event rates and RTTs
+//! then enter by the rule ([`target_kappa`]). The first use is undamped, later ones are damped, because p depends on
+//! b. After 100 round trips the closed loop ([`correct`]) compares arriving rates with the weights every 20 round
+//! trips. The controller keeps no state per loop: a loop's κ follows from its parameters.
 //!
-//! Where loops hear of each other's losses the rule has nothing to say, and the closed loop begins at once: shares follow the
-//! parameters by themselves, but for VPNs whose traffic does not always keep up with its share.
+//! If loops learn of each other's losses, the rule is not needed and the closed loop starts at once. The shares then
+//! follow from the parameters, except for VPNs whose traffic does not always use its share.
 
 use super::aimd::{
     CLOSED_LOOP_GAIN, CLOSED_LOOP_ROUND_TRIPS, Conditions, FORMULA_GAIN, FORMULA_ROUND_TRIPS, Knob, Member, correct,
@@ -17,58 +18,65 @@ use crate::control_loop::aimd_window::AimdWindow;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Between two corrections at least, whatever the round trips.
+/// Minimum time between two corrections, whatever the RTTs.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Turns after the first loss of any loop; then all that have not met one are thought to be just about to.
+/// Number of turns after the first loss for which the controller waits for the other loops' losses.
 const MOST_WAITING_TURNS: u32 = 10;
 
-/// What corrects the parameters.
+/// Method that corrects the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Steering {
-    /// Nothing: they stay what the weight asks for.
+    /// No correction: the parameters stay as the weight requires.
     Off,
-    /// The paper's rule from measured loss and round trips, damped, every 100 round trips.
+    /// The paper's rule from measured loss and RTTs, damped, every 100 round trips.
     Rule,
     /// The rule for 100 round trips, then the closed loop.
     #[default]
     ClosedLoop,
 }
 
-/// What a [`Controller`] needs to know.
+/// Parameters of a [`Controller`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerConfig {
-    /// What corrects.
+    /// Method that corrects the parameters.
     pub steering: Steering,
-    /// Which parameter carries the weights.
+    /// Parameter that carries the weights.
     pub knob: Knob,
-    /// a of the nominal loop: the largest under [`Knob::Increase`], that of all under [`Knob::Decrease`].
+    /// Increase `a` of the nominal loop.
+    ///
+    /// It is the largest under [`Knob::Increase`], and common to all under [`Knob::Decrease`].
     pub increase: f64,
-    /// b of the nominal loop: the largest under [`Knob::Decrease`], that of all under [`Knob::Increase`].
+    /// Decrease `b` of the nominal loop.
+    ///
+    /// It is the largest under [`Knob::Decrease`], and common to all under [`Knob::Increase`].
     pub decrease: f64,
-    /// Whether the loops hear of each other's losses, so that rates go with κ and not with its root.
+    /// True if the loops learn of each other's losses.
+    ///
+    /// Rates are then proportional to κ and not to its square root.
     pub shared_events: bool,
 }
 
-/// Corrects the windows that share a bottleneck, at its times.
+/// Corrects the windows that share a bottleneck at regular times.
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: ControllerConfig,
     due: Instant,
-    /// Turns since one had met a loss.
+    /// Number of turns since the first loop met a loss.
     waited: u32,
-    /// Times the rule was applied.
+    /// Number of times the rule was applied.
     ruled: u32,
     members: Vec<Member>,
 }
 
 impl Controller {
-    /// A controller whose first turn comes soon.
+    /// Returns a controller. Its first turn is due after 100 ms.
     pub fn new(config: ControllerConfig, now: Instant) -> Controller {
         Controller { config, due: now + LEAST_INTERVAL, waited: 0, ruled: 0, members: Vec::new() }
     }
 
-    /// a and b of a loop that begins; `nominal_weight` is the heaviest of all under [`Knob::Increase`], the lightest under
-    /// [`Knob::Decrease`].
+    /// Returns the increase `a` and the decrease `b` of a loop that starts.
+    ///
+    /// `nominal_weight` is the largest weight under [`Knob::Increase`], and the smallest under [`Knob::Decrease`].
     pub fn initial(&self, weight: f64, nominal_weight: f64) -> (f64, f64) {
         let ControllerConfig { knob, increase, decrease, shared_events, .. } = self.config;
         let ratio = weight / nominal_weight;
@@ -76,13 +84,14 @@ impl Controller {
         knob.parameters(increase, decrease, kappa)
     }
 
-    /// When [`Controller::turn`] is due; never without steering.
+    /// Returns the time at which [`Controller::turn`] is due; `None` without steering.
     pub fn deadline(&self) -> Option<Instant> {
         (self.config.steering != Steering::Off).then_some(self.due)
     }
 
-    /// Corrects the parameters of windows of the given weights, all that share a bottleneck. Under [`Knob::Decrease`] the first is the
-    /// nominal one, as in the paper.
+    /// Corrects the parameters of all windows that share a bottleneck. Each comes with its weight.
+    ///
+    /// Under [`Knob::Decrease`] the first loop is the nominal one, as in the paper.
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
         let ControllerConfig { steering, knob, increase, decrease, shared_events } = self.config;
         self.due = now + self.interval(loops);
@@ -103,13 +112,13 @@ impl Controller {
         }
     }
 
-    /// Whether it is the rule's time: from the first loss of all on for 100 round trips.
+    /// True while the rule applies: for 100 round trips after all loops have met a loss.
     fn is_opening(&self) -> bool {
         let rule_turns = FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS;
         !self.config.shared_events && self.ruled < rule_turns
     }
 
-    /// So many round trips of those that have packets, on average.
+    /// Returns the time until the next turn: 20 mean RTTs of the backlogged loops.
     fn interval(&self, loops: &[(f64, &mut AimdWindow)]) -> Duration {
         if self.is_opening() && self.ruled == 0 {
             return LEAST_INTERVAL;
@@ -119,8 +128,10 @@ impl Controller {
         (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
     }
 
-    /// Draws the first loop's κ back to the nominal one. Were the least κ drawn there, a loop that needs more than the others for its
-    /// long round trip would push all b toward nothing.
+    /// Scales all κ so that the first loop has the nominal κ.
+    ///
+    /// If the least κ were scaled there instead, a loop that needs a larger κ for its long RTT would push all b
+    /// toward zero.
     fn anchor(&mut self) {
         let nominal = kappa_of(self.config.decrease);
         let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };
@@ -130,7 +141,9 @@ impl Controller {
         }
     }
 
-    /// The rule, relative to the first loop; nothing until all have met a loss, or have been waited for.
+    /// Applies the rule relative to the first loop.
+    ///
+    /// It does nothing until all loops have met a loss, or the wait for them is over.
     fn apply_rule(&mut self, loops: &mut [(f64, &mut AimdWindow)]) {
         let lossless = loops.iter().filter(|(_, law)| law.status().loss_event_rate.is_none()).count();
         self.waited += u32::from(lossless < loops.len());
@@ -151,7 +164,7 @@ impl Controller {
             let target = target_kappa(nominal, &first, this);
             member.kappa = match self.config.knob {
                 Knob::Decrease => damped(member.kappa, target, gain),
-                // a has no bounds as b has.
+                // Unlike b, a has no bounds.
                 Knob::Increase => member.kappa * libm::pow(target / member.kappa, gain),
             };
         }
@@ -164,7 +177,7 @@ impl Controller {
     }
 }
 
-/// Divides what all have by weight: a window for each that sends its share in its round trip.
+/// Divides the total rate of the loops by weight. Each window then sends its share in its RTT.
 fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
     let (bps, weights) = loops.iter().fold((0.0, 0.0), |(bps, weights), (weight, law)| {
         (bps + law.status().delivered.bps() as f64, weights + weight)
@@ -174,7 +187,7 @@ fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
     }
 }
 
-/// A window as the closed loop sees it.
+/// Returns a window as the closed loop sees it.
 fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> Member {
     let (status, (a, b)) = (law.status(), law.parameters());
     let kappa = match config.knob {
@@ -215,8 +228,9 @@ mod tests {
         assert_eq!(still.deadline(), None);
     }
 
-    /// Sends a packet over each window every millisecond until it is full; all reports come back after `rtts`, none is lost but
-    /// packet 500 of the first.
+    /// Sends a packet over each window every millisecond until it is full. All reports return after `rtts`.
+    ///
+    /// Only packet 500 of the first loop is lost.
     fn drive(controller: &mut Controller, laws: &mut [AimdWindow; 2], rtts: [u64; 2], weights: [f64; 2], until: u64) {
         let mut egresses = [LoopEgress::default(); 2];
         let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::Report)> = Default::default();
@@ -262,7 +276,7 @@ mod tests {
         assert!(heavy > 0.79 && light < 0.4 * heavy, "a = {light} and {heavy}");
     }
 
-    /// What the two had is divided by weight a second after the first loss, whatever they had.
+    /// One second after the first loss, the rate of the two loops is divided by weight.
     #[test]
     fn windows_are_divided_by_weight_once() {
         let config = ControllerConfig { steering: Steering::Rule, ..CONFIG };

@@ -1,8 +1,9 @@
-//! Who gets how much: fairness criteria as weights, their exact solutions, and AIMD parameters that realise them (paper 003).
+//! Fair shares (paper 003): criteria, their exact solutions, and parameters that realise them.
 //!
-//! A criterion becomes a weight r for each loop; [`aimd`] turns weights into b, or [`Share`](crate::service::Share) carries them to
-//! α. *Equal* is r = 1, *weighted* the configured weights. *Max-min* and *proportional* depend on who shares which
-//! bottleneck: [`solve`] finds the rates from capacities and routes, and the rates are the weights (the paper's table III).
+//! A criterion yields a weight r for each loop. [`aimd`] converts weights to b, or [`Share`](crate::service::Share)
+//! applies them to α. *Equal* means r = 1. *Weighted* uses the configured weights. *Max-min* and *proportional*
+//! depend on which loops share which bottleneck. For them [`solve`] computes the rates from capacities and routes,
+//! and the rates are the weights (the paper's table III).
 
 pub mod aimd;
 pub mod controller;
@@ -10,23 +11,25 @@ pub mod solve;
 
 use alloc::vec::Vec;
 
-/// What is fair.
+/// A fairness criterion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Criterion {
-    /// Everybody the same.
+    /// All loops get the same rate.
     Equal,
-    /// By configured weight.
+    /// Loops get rates in proportion to their configured weights.
     #[default]
     Weighted,
-    /// Nobody can have more unless somebody who has less, for his weight, loses.
+    /// No loop can get more without a loss for a loop that has less in proportion to its weight.
     MaxMin,
-    /// The sum of weight × log rate is largest: who passes many bottlenecks gets less.
+    /// The sum of weight × log rate is maximal. A loop over many bottlenecks gets less.
     Proportional,
 }
 
 impl Criterion {
-    /// The weight r of each loop, relative to the others. `capacities` are those of the bottlenecks, `routes` says which of them
-    /// each loop passes; both are needed by max-min and proportional only.
+    /// Returns the weight r of each loop, relative to the others.
+    ///
+    /// `capacities` are those of the bottlenecks. `routes` lists the bottlenecks of each loop. Only max-min and
+    /// proportional need them.
     pub fn weights(self, weights: &[f64], capacities: &[f64], routes: &[&[usize]]) -> Vec<f64> {
         match self {
             Criterion::Equal => weights.iter().map(|_| 1.0).collect(),
@@ -37,8 +40,10 @@ impl Criterion {
     }
 }
 
-/// The weighted fairness index F = (Σ x/r)² / (N Σ (x/r)²): one if all get what they should, 1/N if one gets everything.
-/// One also for nobody, and for nothing at all.
+/// Returns the weighted fairness index F = (Σ x/r)² / (N Σ (x/r)²).
+///
+/// It is one if all loops get their share, and 1/N if one loop gets everything. It is also one without loops, and if
+/// all rates are zero.
 pub fn index(rates: &[f64], weights: &[f64]) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for (rate, weight) in rates.iter().zip(weights) {
@@ -59,7 +64,7 @@ mod tests {
     fn the_index() {
         assert!((index(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]) - 1.0).abs() < 1e-12);
         assert!((index(&[4.0, 0.0, 0.0, 0.0], &[1.0; 4]) - 0.25).abs() < 1e-12);
-        // x/r = 1, 2: 9 / (2 · 5).
+        // x/r = 1 and 2, so the index is 9 / (2 · 5).
         assert!((index(&[1.0, 4.0], &[1.0, 2.0]) - 0.9).abs() < 1e-12);
     }
 

@@ -1,14 +1,21 @@
-//! Exact allocations, from capacities and routes. For tens of links and thousands of loops, now and then; not for each packet.
+//! Exact allocations, computed from capacities and routes.
+//!
+//! The solvers suit tens of links and thousands of loops, at long intervals. Do not call them per packet.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Maximum number of passes over all links in [`proportional`].
 const ROUNDS: usize = 400;
+/// Number of bisection steps for a link's price.
 const BISECTIONS: usize = 60;
+/// Relative change of a price below which [`proportional`] stops.
 const TOLERANCE: f64 = 1e-9;
 
-/// Weighted max-min rates by water-filling: fill all loops in proportion to their weights until a link is full, fix the loops that
-/// pass it, go on with the rest. A loop that passes no link gets infinity; links that do not exist are not there.
+/// Returns weighted max-min rates, computed by water-filling.
+///
+/// All loops grow in proportion to their weights until a link is full. The rates of the loops on that link are then
+/// fixed, and the rest continues. A loop without links gets infinity. Links that do not exist are ignored.
 pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut rates = vec![f64::INFINITY; loops];
@@ -35,8 +42,10 @@ pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<
     rates
 }
 
-/// Weighted proportionally fair rates: each link has a price at which it is just full or free of charge, and a loop's rate is its
-/// weight over the prices on its way (Kelly). Prices are found link by link, by bisection, until none moves.
+/// Returns weighted proportionally fair rates.
+///
+/// Each link has a price at which it is just full, or zero if it is not. A loop's rate is its weight divided by the
+/// sum of the prices on its route (Kelly). Bisection finds the prices link by link until none changes.
 pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut prices = vec![0.0; capacities.len()];
@@ -59,7 +68,9 @@ pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) ->
     (0..loops).map(|i| weights[i] / price_of(&prices, i)).collect()
 }
 
-/// The price at which loops of the given weights and other prices fill `capacity`; zero if they do not even without one.
+/// Returns the price at which loops with the given weights and other prices fill `capacity`.
+///
+/// It is zero if they do not fill it even without a price.
 fn clearing_price(capacity: f64, users: &[(f64, f64)]) -> f64 {
     let demand = |price: f64| users.iter().map(|(weight, other)| weight / (price + other)).sum::<f64>();
     let weight: f64 = users.iter().map(|(weight, _)| weight).sum();
@@ -87,7 +98,7 @@ mod tests {
 
     #[test]
     fn paper_003_table_iii() {
-        // VPN 1 passes all three links, 2, 3 and 4 one each; B3 = 10, 20, 30 (SPECS D4).
+        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each; B3 = 10, 20, 30 (SPECS D4).
         let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
         for (b3, last) in [(10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
             close(&max_min(&[20.0, 10.0, b3], &routes, &[1.0; 4]), &[5.0, 15.0, 5.0, last]);
@@ -103,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_long_flow_of_paper_004_figure_6() {
-        // M bottlenecks of 100, four cross flows each: C / (1 + K M).
+        // M bottlenecks of capacity 100 with four cross flows each: the long flow gets C / (1 + K M).
         for (m, long) in [(1, 20.0), (2, 11.111), (3, 7.692), (4, 5.882), (5, 4.762), (6, 4.0)] {
             let links: Vec<usize> = (0..m).collect();
             let mut routes: Vec<&[usize]> = vec![&links];

@@ -1,42 +1,45 @@
-//! The ACK conditioner: paper 000's modified delayed ACK, applied at the egress edge to the duplicate ACKs of an unmodified host.
+//! The ACK conditioner: paper 000's modified delayed ACK.
 //!
-//! The paper's receiver acknowledges every second segment, or after 200 ms, whatever the order, so that packets overtaken on
-//! another path do not look lost to the sender. An edge cannot change its hosts, but it can let only one in two duplicate
-//! ACKs pass. What carries news always passes: a new acknowledgment, window or SACK block, ECN echoes, data, SYN, FIN, RST.
+//! The egress edge applies it to the duplicate ACKs of an unmodified host. The paper's receiver acknowledges every
+//! second segment, or after 200 ms, whatever the order. Thus packets that were overtaken on another path do not look
+//! lost to the sender. An edge cannot change its hosts, but it can suppress every second duplicate ACK. An ACK with
+//! new information always passes: a new acknowledgment, window or SACK block, ECN echo, data, SYN, FIN or RST.
 
 use weft_units::{Duration, Instant};
 
-/// A duplicate passes at the latest this long after the last one (the paper's delayed-ACK timer).
+/// Maximum time between two duplicate ACKs that pass. Standard: the paper's delayed-ACK timer.
 pub const DELAYED_ACK: Duration = Duration::from_millis(200);
 
+/// The ACK bit of the TCP flags byte.
 const ACK_FLAG: u8 = 0x10;
+/// Maximum number of SACK blocks in a segment. Standard: RFC 2018.
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// The fields of a TCP segment that decide.
+/// The fields of a TCP segment on which the decision depends.
 #[derive(Clone, Copy, Debug)]
 pub struct AckView<'a> {
     /// Acknowledgment number.
     pub ack: u32,
-    /// The window field as it stands in the header.
+    /// Window field as in the header.
     pub window: u16,
-    /// The flags byte: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from the high bit down.
+    /// Flags byte: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from the high bit down.
     pub flags: u8,
-    /// Bytes of data.
+    /// Length of the data in bytes.
     pub payload_len: u32,
     /// SACK blocks in their order: left edge, right edge (RFC 2018).
     pub sack: &'a [(u32, u32)],
 }
 
-/// What becomes of the segment.
+/// Decision about a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes on.
+    /// Forward the segment.
     Pass,
-    /// It is dropped: another ACK said all it says.
+    /// Drop the segment, because an earlier ACK carried the same information.
     Suppress,
 }
 
-/// The state of one direction of one flow.
+/// State of the ACK conditioner for one direction of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckConditioner {
     passed_at: Instant,
@@ -76,7 +79,9 @@ impl AckConditioner {
     }
 }
 
-/// Whether the first block is a D-SACK (RFC 2883): below the acknowledgment, or inside the second block. Each one is news.
+/// True if the first block is a D-SACK (RFC 2883): below the acknowledgment, or inside the second block.
+///
+/// Each D-SACK is new information.
 fn reports_duplicate(ack: u32, sack: &[(u32, u32)]) -> bool {
     let below = |a: u32, b: u32| (a.wrapping_sub(b) as i32) <= 0;
     match sack {

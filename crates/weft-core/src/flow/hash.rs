@@ -1,10 +1,12 @@
 //! The seeded hash of flow keys: folded multiplication, one 64×64→128-bit product per eight bytes.
 //!
-//! The same seed gives the same hash on every machine; without the seed collisions cannot be made at will.
+//! The same seed gives the same hash on every machine. An attacker without the seed cannot produce collisions at
+//! will.
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use weft_units::Rng;
 
+/// Multiplier of the final fold: 2^64 divided by the golden ratio.
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn folded_product(a: u64, b: u64) -> u64 {
@@ -20,13 +22,13 @@ pub struct SeededState {
 }
 
 impl SeededState {
-    /// Hashers that depend on `seed` alone.
+    /// Returns a builder whose hashers depend only on `seed`.
     pub fn new(seed: u64) -> SeededState {
         let mut rng = Rng::new(seed);
         SeededState { start: rng.next_u64(), fold: rng.next_u64() | 1 }
     }
 
-    /// All 64 bits of the hash of `key`.
+    /// Returns all 64 bits of the hash of `key`.
     pub fn hash64(&self, key: &impl Hash) -> u64 {
         self.hash_one(key)
     }
@@ -40,7 +42,7 @@ impl BuildHasher for SeededState {
     }
 }
 
-/// A hash under way.
+/// A hash computation in progress.
 #[derive(Clone, Debug)]
 pub struct SeededHasher {
     state: u64,

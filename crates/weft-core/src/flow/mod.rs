@@ -1,4 +1,4 @@
-//! What an edge remembers about a flow.
+//! State that an edge keeps per flow.
 
 pub mod ack_condition;
 pub mod hash;

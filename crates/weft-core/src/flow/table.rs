@@ -1,4 +1,7 @@
-//! The ingress edge's flows: a number for each, its sequence, its counters.
+//! The ingress edge's table of flows: each flow's number, sequence and counters.
+//!
+//! A packet's key is looked up here to find its flow number. The table assigns numbers and takes them back from idle
+//! flows. It never holds more than 65,536 flows.
 
 use super::hash::SeededState;
 use alloc::vec::Vec;
@@ -6,35 +9,37 @@ use core::hash::Hash;
 use hashbrown::HashTable;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
-/// A flow that was silent for this long gives its number to the next new one.
+/// Time without packets after which a flow loses its number to the next new flow.
 pub const IDLE: Duration = Duration::from_secs(60);
 
-/// The most flows a table can number.
+/// Maximum number of flows in a table. Derived: flow numbers have 16 bits.
 pub const MAX_FLOWS: usize = 1 << 16;
 
+/// Index that stands for no entry.
 const NIL: u32 = u32::MAX;
 
-/// What is known of one flow.
+/// State of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowEntry<K> {
-    /// What the packets have in common.
+    /// Fields that all packets of the flow share.
     pub key: K,
-    /// The last time a packet came.
+    /// Time of the flow's last packet.
     pub last_used: Instant,
-    /// Packets since the flow got its number.
+    /// Number of packets since the flow received its number.
     pub packets: u64,
-    /// IP bytes since the flow got its number.
+    /// Number of IP bytes since the flow received its number.
     pub bytes: u64,
-    /// The seeded hash of the key, for flow-hash scheduling.
+    /// Seeded hash of the key, for flow-hash scheduling.
     pub hash: u32,
     next_seq: FlowSeq,
     newer: u32,
     older: u32,
 }
 
-/// Numbers flows. A number goes to another flow after [`IDLE`], or, when all are taken, from the least recently used.
+/// Assigns numbers to flows.
 ///
-/// The sequence goes on when a number changes hands, so the far end needs no notice of it.
+/// A number passes to another flow after [`IDLE`]. If all numbers are in use, it passes from the least recently used
+/// flow. The sequence continues when a number changes its owner, so the receiver needs no notice of the change.
 #[derive(Debug)]
 pub struct FlowTable<K> {
     state: SeededState,
@@ -46,7 +51,9 @@ pub struct FlowTable<K> {
 }
 
 impl<K: Hash + Eq + Copy> FlowTable<K> {
-    /// An empty table for `max_flows` flows, between 1 and [`MAX_FLOWS`], that hashes with `seed`.
+    /// Returns an empty table for `max_flows` flows, between 1 and [`MAX_FLOWS`].
+    ///
+    /// `seed` keys the hash of the flow keys.
     pub fn new(seed: u64, max_flows: usize) -> FlowTable<K> {
         FlowTable {
             state: SeededState::new(seed),
@@ -58,7 +65,9 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
         }
     }
 
-    /// The number of the flow of `key`, a new one if it has none, and marks it as used `now`.
+    /// Returns the number of the flow of `key` and marks the flow as used `now`.
+    ///
+    /// A new flow gets a number.
     pub fn lookup(&mut self, now: Instant, key: &K) -> FlowId {
         let hash = self.state.hash64(key);
         let entries = &self.entries;
@@ -71,12 +80,16 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
         FlowId(id as u16)
     }
 
-    /// The seeded hash of `key`: the same for the life of the table, whichever number the flow has.
+    /// Returns the seeded hash of `key`.
+    ///
+    /// It stays the same for the life of the table, whichever number the flow has.
     pub fn hash(&self, key: &K) -> u32 {
         high_half(self.state.hash64(key))
     }
 
-    /// The sequence number of the next unit of the flow; numbers start at zero. Zero for a number never given out.
+    /// Returns the sequence number of the flow's next unit, starting at zero.
+    ///
+    /// Returns zero for an unassigned flow number.
     pub fn next_seq(&mut self, id: FlowId) -> FlowSeq {
         let Some(entry) = self.entries.get_mut(usize::from(id.0)) else {
             return FlowSeq::default();
@@ -94,12 +107,12 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
         }
     }
 
-    /// What is known of the flow that has the number `id`.
+    /// Returns the state of the flow with the number `id`.
     pub fn get(&self, id: FlowId) -> Option<&FlowEntry<K>> {
         self.entries.get(usize::from(id.0))
     }
 
-    /// All flows that have a number, the last used first.
+    /// Iterates over all flows that have a number, the most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &FlowEntry<K>)> {
         let mut at = self.newest;
         core::iter::from_fn(move || {
@@ -110,12 +123,12 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
         })
     }
 
-    /// How many flows have a number.
+    /// Number of flows that have a number.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no flow was ever seen.
+    /// True if the table has never seen a flow.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What changes an ingress as a whole while it runs: VPNs that go or become others, and loops that begin anew.
+//! Changes to a running ingress: removes VPNs, replaces their profiles, and restarts loops.
 
 use super::vpn::{self, Delays, Place};
 use super::{Ingress, Profile, VpnNo};
@@ -11,8 +11,10 @@ use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
 impl<T> Ingress<T> {
-    /// Takes a VPN out that is in; its packets are handed to `taken`, those that an AQM condemns meanwhile without their arrival. Its
-    /// number is another's from the next [`Ingress::add`] on.
+    /// Removes a VPN and passes its packets to `taken`.
+    ///
+    /// A packet that the AQM drops meanwhile comes without its `Arrival`. A later [`Ingress::add`] may reuse the
+    /// VPN's number.
     pub fn remove(&mut self, now: Instant, vpn: VpnNo, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         self.empty_queue(now, slot, taken);
@@ -23,8 +25,10 @@ impl<T> Ingress<T> {
         self.vacant.push(vpn.0);
     }
 
-    /// Gives a VPN another share and profile. With another profile its loop begins anew, and what waits moves into the new queue;
-    /// what that does not take is handed to `dropped`. Whether the loop began anew.
+    /// Gives a VPN another share and profile. Returns true if its loop restarted.
+    ///
+    /// With a different profile the loop restarts, and the waiting packets move into the new queue. Packets that the
+    /// new queue does not accept go to `dropped`.
     pub fn change(
         &mut self,
         now: Instant,
@@ -55,7 +59,7 @@ impl<T> Ingress<T> {
         differs
     }
 
-    /// All loops begin anew: the far edge did, or does.
+    /// Restarts all loops, because the egress edge restarts them too.
     pub fn restart_loops(&mut self) {
         for this in &mut self.awake {
             let Some(entry) = self.vpns.get(this.vpn.0 as usize) else { continue };
@@ -73,7 +77,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Sets the times of CoDel in all queues that have it, in place of what their profiles say (RFC 8289 §4.3).
+    /// Sets CoDel's target and interval in all queues, in place of the profiles' values (RFC 8289 §4.3).
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         let delays = Delays { target, interval };
         self.delays = Some(delays);
@@ -84,7 +88,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Takes every packet out of a queue, whatever its loop says.
+    /// Removes every packet from a queue, regardless of its loop.
     fn empty_queue(&mut self, now: Instant, slot: u32, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
         while let Some(unit) = this.queue.dequeue(now, &mut |item| taken(None, item)) {
@@ -92,7 +96,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Gives back what a VPN has while it is awake, wherever it stands.
+    /// Frees the queue and the other resources of an awake VPN, in whatever state it is.
     fn put_to_sleep(&mut self, slot: u32) {
         if slot == vpn::NONE {
             return;
@@ -125,7 +129,9 @@ mod tests {
         })
     }
 
-    /// Two VPNs with a window of two packets and ten packets each, two of which have left.
+    /// Returns two VPNs with a window of two packets.
+    ///
+    /// Each had ten packets, and two of them have left.
     fn two() -> (Ingress<u32>, [VpnNo; 2]) {
         let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
         let vpns = [(); 2].map(|()| ingress.add(Share::default(), profile(100, Some(2))));

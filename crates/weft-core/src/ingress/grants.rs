@@ -1,4 +1,4 @@
-//! Loops that go by what the nodes on their way grant.
+//! Loops of the ingress that obey the grants of the nodes on their route.
 
 use super::vpn::Place;
 use super::{Ingress, VpnNo};
@@ -7,29 +7,29 @@ use crate::service::Share;
 use weft_units::Instant;
 
 impl<T> Ingress<T> {
-    /// What a VPN's loop tells the nodes on its way, if it goes by what they grant.
+    /// Returns the request of a VPN's loop to the nodes on its route, if the loop obeys grants.
     pub fn ask(&self, vpn: VpnNo) -> Option<Ask> {
         let slot = self.vpns.get(vpn.0 as usize)?.slot;
         self.awake.get(slot as usize)?.control.as_ref()?.ask()
     }
 
-    /// What the nodes on the way grant a VPN's loop.
+    /// Passes the grant of the nodes on the route to a VPN's loop.
     pub fn on_grant(&mut self, now: Instant, vpn: VpnNo, grant: Grant) {
         self.with_loop(now, vpn, |control| control.on_grant(now, grant));
     }
 
-    /// What those VPNs ask that go by grants and have a queue at present.
+    /// Returns the requests of all awake VPNs whose loops obey grants.
     pub fn asks(&self) -> impl Iterator<Item = Ask> {
         self.awake.iter().filter_map(|this| this.control.as_ref()?.ask())
     }
 
-    /// The shares of the VPNs that have packets, by a loop or not.
+    /// Returns the shares of the VPNs that have packets, with or without a loop.
     pub fn waiting(&self) -> impl Iterator<Item = Share> {
         let waiting = self.awake.iter().filter(|this| this.place != Place::Empty);
         waiting.filter_map(|this| Some(self.vpns.get(this.vpn.0 as usize)?.share))
     }
 
-    /// Grants all loops that ask the same.
+    /// Passes the same grant to all loops that obey grants.
     pub fn grant_all(&mut self, now: Instant, grant: Grant) {
         for slot in 0..self.awake.len() {
             if let Some(this) = self.awake.get(slot)

@@ -1,21 +1,24 @@
-//! The way into the tunnel toward one egress edge: a queue and a loop for each VPN, and whose turn it is.
+//! The ingress toward one egress edge: a queue and a loop for each VPN, and their order.
 //!
-//! Packets go in by [`Ingress::enqueue`], under the discipline of their VPN; [`Ingress::head`] selects the next that its loop lets
-//! go, and [`Ingress::pop`] takes it, with the marker that travels with it. Reports come back by [`Ingress::on_report`]. A VPN
-//! without a loop leaves as fast as it is asked to.
+//! [`Ingress::enqueue`] adds a packet to the queue of its VPN. [`Ingress::head`] selects the next packet that its
+//! loop permits. [`Ingress::pop`] removes it, with the marker that travels with it. Reports return through
+//! [`Ingress::on_report`]. A VPN without a loop sends whenever the caller asks for a packet.
 //!
-//! **Whose turn.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, among the VPNs that have both packets and
-//! credit; only they are in the ring. One that must wait for a time is in a heap of times, one that waits for a report nowhere. So a
-//! packet costs the same at any number of VPNs, but for the logarithm of those that are awake. Where the way on is what is short, no
-//! loop sees congestion, and promises are kept here ([`IngressConfig::promises`]): a VPN's turn is longer by what its promised rate
-//! makes since the last one, so that it has its rate and its share of the rest.
+//! **Order.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, serves the VPNs that have
+//! packets and credit. Only they are in the ring. A VPN that waits for a time is in a heap of times. A VPN that waits
+//! for a report is in no list. The cost of a packet is thus independent of the number of VPNs, except for the
+//! logarithm of the awake ones. If the paths behind the ingress are the bottleneck, no loop detects congestion. The
+//! ingress itself then keeps promised rates ([`IngressConfig::promises`]). It lengthens a VPN's turn by the bytes of
+//! the promised rate since the VPN's last turn. The VPN thus gets its promised rate and its share of the rest.
 //!
-//! **What an idle VPN costs.** Queue, loop and place in the ring are made at its first packet. After [`RETIRE_AFTER`] without one
-//! the queue is given back; the loop stays, in a few hundred bytes, since egress and ingress count together from its first packet on.
+//! **Cost of an idle VPN.** The ingress creates queue, loop and ring entry with the first packet. After
+//! [`RETIRE_AFTER`] without a packet it frees the queue. The loop stays, in a few hundred bytes, because egress and
+//! ingress count together from its first packet on.
 //!
-//! **Shared congestion events.** Loops of one edge pair share every bottleneck. With [`IngressConfig::shared_events`] a loss event
-//! of one is one for all of them ([`crate::fair::aimd::shared_event_kappa`]); each hears of it when it is next looked
-//! at, so that this costs nothing a packet either.
+//! **Shared congestion events.** Loops of one edge pair share every bottleneck. With
+//! [`IngressConfig::shared_events`], a loss event of one loop applies to all of them
+//! ([`crate::fair::aimd::shared_event_kappa`]). Each loop applies it when the ingress next uses the loop, so this
+//! adds no cost per packet.
 
 mod change;
 mod grants;
@@ -35,18 +38,22 @@ use timers::Timers;
 use vpn::{Awake, Delays, Place, Vpn};
 use weft_units::{Instant, Rng};
 
-/// A VPN of an ingress, numbered from 0 in the order in which they were added.
+/// Number of a VPN within an ingress, from 0, in the order in which they were added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VpnNo(pub u32);
 
-/// What holds for all VPNs of an ingress.
+/// Parameters of an ingress that apply to all its VPNs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressConfig {
-    /// Bytes a VPN of weight one may send in a round.
+    /// Bytes that a VPN of weight one may send in a round.
     pub quantum_bytes: u32,
-    /// Whether all loops hear of what one of them lost. For the window law, where all take the same way.
+    /// If set, all loops react to a loss event of one of them.
+    ///
+    /// Use it with the window law, if all loops take the same route.
     pub shared_events: bool,
-    /// Whether turns keep promised rates. For an ingress before paths that take what they can carry and no more.
+    /// If set, the ingress keeps promised rates.
+    ///
+    /// Use it before paths that carry no more than their capacity.
     pub promises: bool,
 }
 
@@ -59,47 +66,47 @@ impl Default for IngressConfig {
 /// The packet that leaves next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IngressHead {
-    /// Whose it is.
+    /// VPN of the packet.
     pub vpn: VpnNo,
-    /// What its queue says of it.
+    /// Properties of the packet according to its queue.
     pub view: HeadView,
 }
 
 /// A packet that leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Departure<T> {
-    /// Whose it is.
+    /// VPN of the packet.
     pub vpn: VpnNo,
-    /// The packet, as it came out of its queue.
+    /// The packet, as it left its queue.
     pub unit: Dequeued<T>,
-    /// What travels with it.
+    /// Marker that travels with the packet, if one is due.
     pub marker: Option<Marker>,
 }
 
-/// See the module.
+/// The ingress toward one egress edge. See the module.
 #[derive(Debug)]
 pub struct Ingress<T> {
     config: IngressConfig,
     vpns: Vec<Vpn>,
     awake: Vec<Awake<T>>,
-    /// Places in `awake` that are free.
+    /// Free places in `awake`.
     free: Vec<u32>,
-    /// Those with packets and, as far as is known, credit.
+    /// Places of the VPNs with packets and, as far as known, credit.
     ring: VecDeque<u32>,
-    /// Those whose loop wants to send a marker by itself.
+    /// Places of the VPNs whose loop must send a marker by itself.
     asking: VecDeque<u32>,
     timers: Timers,
     selected: Option<u32>,
-    /// Numbers of VPNs that were removed.
+    /// Numbers of removed VPNs.
     vacant: Vec<u32>,
     delays: Option<Delays>,
-    /// Congestion events so far, modulo 2^32.
+    /// Number of congestion events so far, modulo 2^32.
     events: u32,
     rng: Rng,
 }
 
 impl<T> Ingress<T> {
-    /// An ingress without VPNs. What queues drop by chance depends on `rng` alone.
+    /// Returns an ingress without VPNs. Random drops in its queues depend only on `rng`.
     pub fn new(config: IngressConfig, rng: Rng) -> Ingress<T> {
         Ingress {
             config,
@@ -117,7 +124,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Adds a VPN. Until its first packet it costs its entry.
+    /// Adds a VPN. Until its first packet it occupies only its entry in the table.
     pub fn add(&mut self, share: Share, profile: Arc<Profile>) -> VpnNo {
         let vpn = Vpn::new(share, profile);
         match self.vacant.pop() {
@@ -132,7 +139,10 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Takes a packet in. Every packet that must go, perhaps this one, is handed to `dropped`; so is one of no VPN.
+    /// Adds a packet to the queue of its VPN.
+    ///
+    /// Passes every packet that must be dropped, perhaps this one, to `dropped`. A packet of an unknown VPN is
+    /// dropped too.
     pub fn enqueue(&mut self, now: Instant, vpn: VpnNo, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let Some(slot) = self.wake(now, vpn) else { return dropped(item) };
         let this = &mut self.awake[slot as usize];
@@ -144,10 +154,11 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Puts a packet in the place of the last of its flow and VPN, see [`crate::queue::FlowQueue::replace_last`].
+    /// Replaces the last packet of the same flow and VPN, see [`crate::queue::FlowQueue::replace_last`].
     ///
     /// # Errors
-    /// `item` itself, if it replaced nothing.
+    ///
+    /// Returns `item` itself if it replaced nothing.
     pub fn replace_last(
         &mut self,
         now: Instant,
@@ -163,8 +174,9 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Selects the packet that leaves next, dropping what an AQM condemns before it. It stays until [`Ingress::pop`]; none if
-    /// nobody has both packets and credit.
+    /// Selects the packet that leaves next, and drops the packets before it that an AQM rejects.
+    ///
+    /// The selection stays valid until [`Ingress::pop`]. Returns `None` if no VPN has both packets and credit.
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<IngressHead> {
         self.advance(now);
         self.selected = None;
@@ -201,12 +213,14 @@ impl<T> Ingress<T> {
         None
     }
 
-    /// The packet that the last [`Ingress::head`] selected.
+    /// Returns the packet that the last [`Ingress::head`] selected.
     pub fn head_item(&self) -> Option<&T> {
         self.awake.get(self.selected? as usize)?.queue.head_item()
     }
 
-    /// Takes the packet that the last [`Ingress::head`] selected; `None` if there is none or it was dropped since.
+    /// Removes and returns the packet that the last [`Ingress::head`] selected.
+    ///
+    /// Returns `None` if no packet is selected or the selected one was dropped since.
     pub fn pop(&mut self, now: Instant) -> Option<Departure<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
@@ -229,7 +243,9 @@ impl<T> Ingress<T> {
         Some(Departure { vpn, unit, marker })
     }
 
-    /// Takes the packet that the last [`Ingress::head`] selected, which does not leave: no loop counts it.
+    /// Removes the packet that the last [`Ingress::head`] selected without sending it.
+    ///
+    /// No loop counts it.
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
@@ -242,14 +258,15 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
-    /// The packet that the last [`Ingress::head`] selected cannot leave now, though a sparse flow's could. Whether another of its VPN is to be
-    /// selected instead.
+    /// Records that the selected packet cannot leave now, although one of a sparse flow could.
+    ///
+    /// Returns true if another packet of the same VPN can be selected instead.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         let this = self.selected.and_then(|slot| self.awake.get_mut(slot as usize));
         this.is_some_and(|this| this.queue.on_hold(now))
     }
 
-    /// Drops a batch of the VPN for which most packets wait, because somebody else is short of room.
+    /// Drops a batch of the VPN with the most packets, to free memory for another queue.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;
         if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.len()) {
@@ -257,7 +274,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Drops the packets that have become too old, of all VPNs.
+    /// Drops the packets of all VPNs that have become too old.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.selected = None;
         for this in &mut self.awake {
@@ -265,22 +282,24 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// A report on one of a VPN's markers came back.
+    /// Applies a report on one of a VPN's markers.
     pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
     }
 
-    /// A first transmission of a VPN was lost or came with a CE mark, as known from below the loop.
+    /// Records that a first transmission of a VPN was lost or arrived with a CE mark.
+    ///
+    /// The lower layers detect this.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnNo) {
         self.with_loop(now, vpn, |control| control.on_congestion(now));
     }
 
-    /// Packets of a VPN were lost for good, as known from below the loop.
+    /// Records packets of a VPN that the lower layers declared lost for good.
     pub fn on_loss(&mut self, now: Instant, vpn: VpnNo, packets: u32) {
         self.with_loop(now, vpn, |control| control.on_loss(now, packets));
     }
 
-    /// Changes a VPN's weight and service while it runs.
+    /// Changes the weight and service of a running VPN.
     pub fn set_share(&mut self, now: Instant, vpn: VpnNo, share: Share) {
         let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
         entry.share = share;
@@ -294,7 +313,9 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.set_share(now, share));
     }
 
-    /// Sets a (packets a round trip) and b of a VPN's window, whether it is in use, asleep, or yet to begin; of no other law.
+    /// Sets the increase `a` (packets per round trip) and the decrease `b` of a VPN's window.
+    ///
+    /// The window may be in use, parked, or not started yet. The call has no effect under other laws.
     pub fn set_window(&mut self, vpn: VpnNo, increase: f64, decrease: f64) {
         let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
         entry.set_window(increase, decrease);
@@ -304,13 +325,15 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// When to call [`Ingress::next_marker`] and [`Ingress::head`] again, if nothing comes in before.
+    /// Returns the time at which to call [`Ingress::next_marker`] and [`Ingress::head`] again.
+    ///
+    /// A packet or a report that arrives may make an earlier call necessary.
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.timers.first().map(|(at, _)| at).filter(|at| *at != Instant::FAR_FUTURE);
         if self.asking.is_empty() { first } else { Some(Instant::ZERO) }
     }
 
-    /// A marker that must go by itself, because a loop heard nothing for too long; one a call.
+    /// Returns one marker that must be sent by itself, because a loop received no report for too long.
     pub fn next_marker(&mut self, now: Instant) -> Option<(VpnNo, Marker)> {
         self.advance(now);
         while let Some(slot) = self.asking.pop_front() {
@@ -325,7 +348,7 @@ impl<T> Ingress<T> {
         None
     }
 
-    /// How a VPN stands.
+    /// Returns the state of a VPN.
     pub fn status(&self, vpn: VpnNo) -> Option<VpnStatus> {
         let entry = self.vpns.get(vpn.0 as usize)?;
         let this = self.awake.get(entry.slot as usize);
@@ -345,7 +368,9 @@ impl<T> Ingress<T> {
         })
     }
 
-    /// The loops of all VPNs that are awake, for who steers them ([`crate::fair::controller`]).
+    /// Returns the loops of all awake VPNs.
+    ///
+    /// The controller that corrects them uses this ([`crate::fair::controller`]).
     pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnNo, Share, &mut ControlLoop)> {
         let vpns = &self.vpns;
         self.awake.iter_mut().filter_map(|this| {
@@ -354,33 +379,33 @@ impl<T> Ingress<T> {
         })
     }
 
-    /// VPNs that have a queue at present.
+    /// Number of VPNs that have a queue now.
     pub fn awake(&self) -> usize {
         self.awake.len() - self.free.len()
     }
 
-    /// Packets that wait in all queues.
+    /// Number of packets in all queues.
     pub fn backlog_packets(&self) -> usize {
         self.awake.iter().map(|this| this.queue.len()).sum()
     }
 
-    /// Bytes that wait in all queues.
+    /// Backlog of all queues in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.awake.iter().map(|this| this.queue.backlog_bytes()).sum()
     }
 
-    /// Whether a VPN that is awake has a window.
+    /// True if the VPN is awake and has a window.
     pub fn has_window(&self, vpn: VpnNo) -> bool {
         let this = self.vpns.get(vpn.0 as usize).and_then(|entry| self.awake.get(entry.slot as usize));
         matches!(this.and_then(|this| this.control.as_deref()), Some(ControlLoop::AimdWindow(_)))
     }
 
-    /// Whether, as far as is known, some VPN has both packets and credit.
+    /// True if, as far as known, some VPN has both packets and credit.
     pub fn is_ready(&self) -> bool {
         !self.ring.is_empty()
     }
 
-    /// The place of a VPN that has, or now gets, a queue.
+    /// Returns the place of a VPN's queue. Creates the queue if there is none.
     fn wake(&mut self, now: Instant, vpn: VpnNo) -> Option<u32> {
         let entry = self.vpns.get_mut(vpn.0 as usize)?;
         if entry.slot != vpn::NONE {
@@ -405,7 +430,7 @@ impl<T> Ingress<T> {
         Some(entry.slot)
     }
 
-    /// Does something to a VPN's loop, after which it may have credit, or have found a loss.
+    /// Applies `work` to a VPN's loop, which may then have credit or may have detected a loss.
     fn with_loop(&mut self, now: Instant, vpn: VpnNo, work: impl FnOnce(&mut ControlLoop)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
@@ -424,7 +449,7 @@ impl<T> Ingress<T> {
         self.timers.pull(slot, this.next_time());
     }
 
-    /// Lets everything happen whose time has come.
+    /// Processes all timers that have expired.
     fn advance(&mut self, now: Instant) {
         while let Some((_, slot)) = self.timers.first().filter(|(at, _)| *at <= now) {
             let Some(this) = self.awake.get_mut(slot as usize) else { return };
@@ -444,10 +469,10 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Gives the queue of a VPN back that has long been idle.
+    /// Frees the queue of a VPN that has been idle for long.
     fn retire(&mut self, slot: u32) {
         self.timers.clear(slot);
-        // A place that were free twice would be given to two VPNs.
+        // If a place were freed twice, two VPNs would receive it.
         let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.is_free()) else { return };
         if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
             add(&mut entry.counters, this.queue.counters());
@@ -467,7 +492,7 @@ fn add(sum: &mut QueueCounters, more: QueueCounters) {
     sum.marked += more.marked;
 }
 
-/// A loop as it is kept: moved about by its pointer.
+/// A loop as it is stored. Moving it copies only a pointer.
 type Kept = Option<Box<ControlLoop>>;
 
 #[cfg(test)]

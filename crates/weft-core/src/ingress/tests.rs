@@ -31,7 +31,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-/// Takes what may leave, with a limit.
+/// Removes the packets that may leave, at most `most`.
 fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<Departure<u32>> {
     let mut gone = Vec::new();
     while gone.len() < most && ingress.head(now, &mut |_| ()).is_some() {
@@ -84,7 +84,7 @@ fn turns_go_by_weight_in_bytes() {
 fn where_the_way_on_is_short_a_promised_rate_is_kept_and_the_rest_shared() {
     let config = IngressConfig { promises: true, ..IngressConfig::default() };
     let assured = |mbps| Service::Assured { rate: Rate::from_mbps(mbps), gamma: 0.98 };
-    // 12 Mbit/s: a packet each millisecond. What each is promised, and what it gets.
+    // 12 Mbit/s: one packet each millisecond. The values are each VPN's promised and received rate in Mbit/s.
     for (promises, expected) in [([6, 0, 0, 0], [7.5, 1.5, 1.5, 1.5]), ([20, 10, 0, 0], [8.0, 4.0, 0.05, 0.05])] {
         let mut ingress = Ingress::new(config, Rng::new(1));
         let vpns = promises.map(|mbps| {
@@ -226,7 +226,7 @@ fn an_idle_vpn_is_small_and_a_busy_one_too() {
     assert!(size_of::<Awake<u64>>() + size_of::<ControlLoop>() < 2_048);
 }
 
-/// What is done to an ingress.
+/// An operation on an ingress.
 #[derive(Clone, Debug)]
 enum Deed {
     Enqueue { vpn: usize, bytes: u32 },
@@ -251,8 +251,10 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 proptest! {
-    /// Against loops of the same configuration that are told the same: nothing leaves without credit, nobody with packets and
-    /// credit is left waiting, each VPN's packets come in order, and none is forgotten.
+    /// Compares the ingress with separate loops of the same configuration that receive the same events.
+    ///
+    /// No packet leaves without credit. No VPN with packets and credit waits. Each VPN's packets leave in order, and
+    /// none is forgotten.
     #[test]
     fn nothing_leaves_without_credit_and_nobody_with_it_waits(deeds in deeds()) {
         let accumulation = AccumulationConfig { initial: Rate::from_mbps(2), ..AccumulationConfig::default() };
@@ -293,7 +295,8 @@ proptest! {
                     for (vpn, law) in model.iter().enumerate().filter(|_| sent < most) {
                         if let Some((_, bytes)) = waiting[vpn].front() {
                             let credit = law.as_ref().map_or(Credit::Now, |law| law.credit(now, *bytes));
-                            // Times are rounded up to whole bytes, half a millisecond each at the rate law's floor.
+                            // Times are rounded up to whole bytes. One byte lasts half a millisecond at the minimum
+                            // rate of the rate law.
                             let soon = ingress.deadline().is_some_and(|at| at <= now + Duration::from_micros(500));
                             prop_assert!(credit != Credit::Now || soon, "VPN {vpn} could send");
                         }

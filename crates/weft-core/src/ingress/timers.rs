@@ -1,25 +1,28 @@
-//! One time for each of many slots, the earliest at hand.
+//! One timer for each of many slots, with the earliest at hand.
 
 use alloc::vec::Vec;
 use weft_units::Instant;
 
+/// Place of a slot without a timer.
 const NOWHERE: u32 = u32::MAX;
 
-/// A binary heap that knows where each slot stands, so that a change costs the logarithm of the slots that have a time.
+/// A binary heap that stores the place of each slot.
+///
+/// A change costs the logarithm of the number of slots with a timer.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<(Instant, u32)>,
-    /// By slot.
+    /// Place of each slot in the heap.
     places: Vec<u32>,
 }
 
 impl Timers {
-    /// The earliest time and its slot.
+    /// Returns the earliest timer and its slot.
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
     }
 
-    /// Sets a slot's time.
+    /// Sets the timer of a slot.
     pub fn set(&mut self, slot: u32, at: Instant) {
         if self.places.len() <= slot as usize {
             self.places.resize(slot as usize + 1, NOWHERE);
@@ -38,7 +41,7 @@ impl Timers {
         self.sink(place);
     }
 
-    /// Sets a slot's time if it has none, or a later one.
+    /// Sets the time of a slot if it has none or a later one.
     pub fn pull(&mut self, slot: u32, at: Instant) {
         let set = self.places.get(slot as usize).and_then(|place| self.heap.get(*place as usize));
         if set.is_none_or(|(set, _)| at < *set) {
@@ -46,7 +49,7 @@ impl Timers {
         }
     }
 
-    /// Takes a slot's time away.
+    /// Removes the timer of a slot.
     pub fn clear(&mut self, slot: u32) {
         let Some(place) = self.places.get(slot as usize).copied().filter(|place| *place != NOWHERE) else { return };
         self.places[slot as usize] = NOWHERE;

@@ -1,4 +1,4 @@
-//! What an ingress keeps of a VPN: a little always, the rest while it is awake.
+//! State of a VPN in an ingress: a small part always, the rest only while the VPN is awake.
 
 use super::{Kept, VpnNo};
 use crate::control_loop::aimd_window::AimdConfig;
@@ -10,60 +10,67 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// A VPN that sent nothing for so long gives its queue back.
+/// Time without packets after which a VPN's queue is freed.
 pub const RETIRE_AFTER: Duration = Duration::from_secs(10);
-/// A time that has passed is not looked at again before.
+/// Minimum delay before an expired timer fires again.
 pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
+/// Number that stands for no place and for no VPN.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What a promise makes in a longer time is forgone: where promises exceed what there is, they are kept in proportion.
+/// Longest time since the last turn for which a promised rate counts.
+///
+/// If the promises exceed the capacity, this keeps them in proportion.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// Weights beyond these share as if they were these, so that a turn comes after few rounds and ends after few packets.
+/// Minimum and maximum weight for a VPN's turns.
+///
+/// A turn thus comes after few rounds and ends after few packets.
 const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
 
-/// What many VPNs have in common.
+/// Properties that many VPNs share.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// The discipline of the VPN's queue.
+    /// Discipline of the VPN's queue.
     pub queue: QueueKind,
-    /// Its sizes and times.
+    /// Sizes and times of the VPN's queue.
     pub sizes: QueueConfig,
-    /// The law of its loop; without one it leaves as fast as it is asked to.
+    /// Control law of the VPN's loop.
+    ///
+    /// Without a law the VPN sends whenever the caller asks for a packet.
     pub control: Option<LoopConfig>,
 }
 
-/// How a VPN stands.
+/// State of a VPN.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VpnStatus {
-    /// Its share.
+    /// Share of the VPN.
     pub share: Share,
-    /// Packets that wait.
+    /// Number of packets in the VPN's queue.
     pub queued_packets: usize,
-    /// Bytes that wait.
+    /// Backlog of the VPN's queue in bytes.
     pub queued_bytes: u64,
-    /// Packets that left, ever.
+    /// Total number of packets that the VPN sent.
     pub sent_packets: u64,
-    /// Bytes that left, ever.
+    /// Total number of bytes that the VPN sent.
     pub sent_bytes: u64,
-    /// What its queue dropped and marked, ever.
+    /// Total counts of packets that its queue dropped and marked.
     pub counters: QueueCounters,
-    /// What its loop does, if it has one and ever sent.
+    /// State of the VPN's loop, if it has one that ever sent.
     pub control: Option<Status>,
 }
 
-/// A VPN's entry.
+/// A VPN's permanent entry.
 #[derive(Debug)]
 pub(super) struct Vpn {
     pub share: Share,
     profile: Arc<Profile>,
-    /// Its place among those awake.
+    /// Place of the VPN in the list of awake VPNs.
     pub slot: u32,
-    /// Its loop while it sleeps.
+    /// The VPN's loop while the VPN is not awake.
     pub parked: Kept,
     pub sent_packets: u64,
     pub sent_bytes: u64,
-    /// Those of queues given back.
+    /// Counters of the VPN's queues that were freed.
     pub counters: QueueCounters,
 }
 
@@ -77,14 +84,14 @@ impl Vpn {
         &self.profile
     }
 
-    /// Takes another profile; gives back whether it differs.
+    /// Replaces the profile. Returns true if it differs from the previous one.
     pub fn set_profile(&mut self, profile: Arc<Profile>) -> bool {
         let differs = !Arc::ptr_eq(&self.profile, &profile) && self.profile != profile;
         self.profile = profile;
         differs
     }
 
-    /// A window that begins from now on has this a and b.
+    /// Sets the increase `a` and the decrease `b` of windows that start from now on.
     pub fn set_window(&mut self, increase: f64, decrease: f64) {
         let Some(LoopConfig::AimdWindow(law)) = self.profile.control else { return };
         let (increase_packets, decrease) = (increase as f32, decrease as f32);
@@ -93,7 +100,7 @@ impl Vpn {
     }
 }
 
-/// CoDel's times, in place of those of the profiles.
+/// CoDel's target and interval, in place of those of the profiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
     pub target: Duration,
@@ -106,20 +113,20 @@ impl Delays {
     }
 }
 
-/// Where a VPN stands.
+/// State of an awake VPN with respect to its next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// It has no packets.
+    /// The VPN has no packets.
     Empty,
-    /// It has its turn when it comes.
+    /// The VPN is in the ring and gets its turn in order.
     Ring,
-    /// Its loop lets nothing go before.
+    /// The VPN's loop permits no packet before this time.
     UntilTime(Instant),
-    /// Its loop lets nothing go before a report.
+    /// The VPN's loop permits no packet before the next report.
     UntilReport,
 }
 
-/// What a VPN has while it is awake.
+/// State of an awake VPN.
 #[derive(Debug)]
 pub(super) struct Awake<T> {
     pub vpn: VpnNo,
@@ -128,14 +135,14 @@ pub(super) struct Awake<T> {
     pub quantum: i64,
     pub deficit: i64,
     pub promised: Rate,
-    /// When its last turn began, or it came to have packets.
+    /// Time when its last turn started, or when it received packets after it had none.
     pub turn_at: Instant,
     pub place: Place,
-    /// Whether it is among those who ask.
+    /// True if its loop is in the list of those that must send a marker by itself.
     pub asks: bool,
-    /// The congestion events it has heard of.
+    /// Number of the congestion events that its loop has applied.
     pub heard: u32,
-    /// When it last had a packet come or go.
+    /// Time when a packet last arrived or left.
     pub used_at: Instant,
 }
 
@@ -158,20 +165,20 @@ impl<T> Awake<T> {
         }
     }
 
-    /// What the promised rate makes since the last turn.
+    /// Returns the bytes of the promised rate since the last turn.
     pub fn promised_bytes(&mut self, now: Instant) -> i64 {
         let since = (now - self.turn_at).min(LONGEST_TURN);
         self.turn_at = now;
         self.promised.bytes_in(since) as i64
     }
 
-    /// Out of packets: a turn not used is lost.
+    /// Records that no packets are left. An unused turn is lost.
     pub fn rest(&mut self) {
         self.place = Place::Empty;
         self.deficit = self.deficit.min(0);
     }
 
-    /// Heeds the congestion events that other loops of the pair met since it was last looked at.
+    /// Applies the congestion events of other loops of the edge pair since the last call.
     pub fn hear(&mut self, now: Instant, events: u32) {
         if self.heard != events {
             self.heard = events;
@@ -181,12 +188,12 @@ impl<T> Awake<T> {
         }
     }
 
-    /// Whether the place is nobody's: its VPN sleeps or was removed.
+    /// True if the place is unused, because its VPN went to sleep or was removed.
     pub fn is_free(&self) -> bool {
         self.vpn.0 == NONE
     }
 
-    /// When it must be looked at next.
+    /// Returns the time at which the VPN must be examined next.
     pub fn next_time(&self) -> Instant {
         if self.is_free() {
             return Instant::FAR_FUTURE;
@@ -197,19 +204,19 @@ impl<T> Awake<T> {
         [asks, waits, retires].into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Whether it has long been idle and nothing of it is on its way.
+    /// True if the VPN has been idle for long and none of its data is in flight.
     pub fn may_retire(&self, now: Instant) -> bool {
         let on_its_way = self.control.as_ref().is_some_and(|control| control.deadline().is_some());
         !self.is_free() && self.place == Place::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
     }
 
-    /// Nobody's any more.
+    /// Marks the place as unused.
     pub fn empty(&mut self) {
         (self.vpn, self.queue) = (VpnNo(NONE), FlowQueue::DropTail(DropTail::new(0, 0)));
     }
 }
 
-/// Bytes a VPN may send in a round.
+/// Returns the bytes that a VPN may send in a round.
 pub(super) fn quantum(quantum_bytes: u32, share: Share) -> i64 {
     ((f64::from(quantum_bytes) * share.weight().clamp(WEIGHTS.0, WEIGHTS.1)) as i64).max(1)
 }

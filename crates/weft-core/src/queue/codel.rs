@@ -1,8 +1,11 @@
-//! CoDel (RFC 8289): drops or marks at the head while the delay stands above the target for longer than an interval.
+//! CoDel (RFC 8289): drops or marks units at the head of a queue.
+//!
+//! CoDel acts once the queueing delay has stayed above the target for one interval. The caller passes each new head
+//! to [`Codel::condemns`] and drops or marks it as told. CoDel never changes the queue itself.
 
 use weft_units::{Duration, Instant};
 
-/// The control loop of one queue.
+/// CoDel's state for one queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Codel {
     first_above: Option<Instant>,
@@ -12,25 +15,26 @@ pub struct Codel {
     dropping: bool,
 }
 
-/// CoDel's two times and the packet size below which a backlog is never too long.
+/// CoDel's target and interval, and the backlog at or below which CoDel never acts.
 #[derive(Clone, Copy, Debug)]
 pub struct CodelParams {
-    /// Acceptable standing delay.
+    /// Acceptable standing queueing delay.
     pub target: Duration,
-    /// How long the delay must stand above the target.
+    /// Time for which the delay must stay above the target before CoDel acts.
     pub interval: Duration,
-    /// A queue that holds no more than this is left alone.
+    /// CoDel never drops while the queue holds this number of bytes or fewer.
     pub mtu_bytes: u32,
 }
 
 impl Codel {
-    /// A queue that was never long.
+    /// State of a queue whose delay has never been above the target.
     pub const NEW: Codel =
         Codel { first_above: None, drop_next: Instant::ZERO, count: 0, last_count: 0, dropping: false };
 
-    /// Whether the unit at the head must be dropped or marked, given how long it waited and what its queue holds with it.
+    /// True if the unit at the head must be dropped or marked.
     ///
-    /// Call it for each new head; after a drop for the next one too. An empty queue is [`Codel::idle`].
+    /// The decision depends on its waiting time and on the bytes of its queue. `queue_bytes` includes the head. Call
+    /// this for each new head, and after a drop for the next head too. Call [`Codel::idle`] when the queue is empty.
     pub fn condemns(&mut self, now: Instant, sojourn: Duration, queue_bytes: u64, params: &CodelParams) -> bool {
         let standing = self.stands_above(now, sojourn, queue_bytes, params);
         if !standing {
@@ -49,7 +53,7 @@ impl Codel {
         true
     }
 
-    /// The queue ran empty.
+    /// Records that the queue ran empty.
     pub fn idle(&mut self) {
         self.first_above = None;
         self.dropping = false;
@@ -64,7 +68,10 @@ impl Codel {
         now >= act_at
     }
 
-    /// Starts dropping; where the last spell ended a short while ago, near the rate that held the queue then (RFC 8289 §5.4).
+    /// Enters the dropping state.
+    ///
+    /// If the last dropping state ended less than 16 intervals ago, CoDel starts near the drop rate that controlled
+    /// the queue then (RFC 8289 §5.4).
     fn enter(&mut self, now: Instant, interval: Duration) {
         let since_last = self.count.saturating_sub(self.last_count);
         let recent = now.since(self.drop_next) < interval * 16;
@@ -75,7 +82,7 @@ impl Codel {
     }
 }
 
-/// `from + interval / √count`, the square root in 16.16 fixed point.
+/// Returns `from + interval / √count`. The square root is in 16.16 fixed point.
 fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
     let root = (u64::from(count.max(1)) << 32).isqrt();
     let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX >> 16).min(u64::MAX >> 16);

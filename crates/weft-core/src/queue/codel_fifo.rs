@@ -1,11 +1,13 @@
-//! CoDel (RFC 8289) as the only queue of a link: one FIFO, judged at its head.
+//! CoDel (RFC 8289) as the only queue of a link.
+//!
+//! All flows share one FIFO. CoDel decides at its head which units to drop or mark.
 
 use super::codel::{Codel, CodelParams};
 use super::fifo::Fifo;
 use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use weft_units::Instant;
 
-/// One FIFO for all flows that drops or marks at the head while the delay stands above the target.
+/// One FIFO for all flows, controlled by CoDel at its head.
 #[derive(Debug)]
 pub struct CodelFifo<T> {
     fifo: Fifo<T>,
@@ -15,7 +17,7 @@ pub struct CodelFifo<T> {
 }
 
 impl<T> CodelFifo<T> {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(config: QueueConfig) -> CodelFifo<T> {
         CodelFifo {
             fifo: Fifo::new(config.limit_bytes, config.limit_units),
@@ -25,13 +27,13 @@ impl<T> CodelFifo<T> {
         }
     }
 
-    /// Changes limits and times; what waits already stays.
+    /// Changes limits and times. Units that already wait stay, even above a smaller limit.
     pub fn configure(&mut self, config: QueueConfig) {
         self.fifo.set_limits(config.limit_bytes, config.limit_units);
         self.params = params(&config);
     }
 
-    /// Takes `item` in, or hands it to `dropped` when it does not fit.
+    /// Appends `item`, or passes it to `dropped` if a limit is reached.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         if !self.fifo.has_room(arrival.bytes) {
             self.counters.dropped_full += 1;
@@ -40,7 +42,9 @@ impl<T> CodelFifo<T> {
         self.fifo.push(now, arrival, false, item);
     }
 
-    /// Selects the unit that leaves next, dropping what CoDel condemns before it (RFC 8289 §5.5).
+    /// Selects the unit that leaves next.
+    ///
+    /// Passes the units that CoDel drops before it to `dropped` (RFC 8289 §5.5).
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<HeadView> {
         loop {
             let backlog_bytes = self.fifo.backlog_bytes();
@@ -64,37 +68,37 @@ impl<T> CodelFifo<T> {
         self.fifo.head()
     }
 
-    /// The item that the last [`CodelFifo::head`] selected.
+    /// Returns the item that the last [`CodelFifo::head`] selected.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
 
-    /// Takes the unit that the last [`CodelFifo::head`] selected.
+    /// Removes and returns the unit that the last [`CodelFifo::head`] selected.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         self.fifo.pop(now)
     }
 
-    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
+    /// Drops each unit whose [`Expiry`] has passed, and passes it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }
 
-    /// What was dropped and marked so far.
+    /// Returns the counts of units dropped and marked so far.
     pub fn counters(&self) -> QueueCounters {
         self.counters
     }
@@ -114,7 +118,9 @@ mod tests {
         Instant::from_millis(n)
     }
 
-    /// A queue that never empties: 1000 units at once, then one a millisecond, one out a millisecond. When each drop or mark came.
+    /// Returns the time in milliseconds of each drop or mark, in a queue that never empties.
+    ///
+    /// The queue starts with 1000 units. Each millisecond one unit arrives and one leaves.
     fn acted_at(ecn_capable: bool, until_ms: u64) -> (Vec<u64>, QueueCounters) {
         let mut q = CodelFifo::new(QueueConfig::default());
         let arrival = Arrival { flow: FlowId(0), bytes: 1_500, ecn_capable };
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn acts_after_an_interval_above_the_target_then_at_the_square_root_spacing() {
-        // The delay reaches 5 ms at 5 ms and has stood above it for an interval at 105 ms.
+        // The delay reaches 5 ms at 5 ms. At 105 ms it has stayed above 5 ms for one interval.
         let expected = [105, 205, 276, 334, 384];
         let (dropped, counters) = acted_at(false, 400);
         assert_eq!((dropped.as_slice(), counters.dropped_aqm, counters.marked), (&expected[..], 5, 0));

@@ -1,4 +1,4 @@
-//! The plain FIFO: what does not fit is dropped at the tail.
+//! Drop-tail FIFO: drops an arriving unit if a limit is reached.
 
 use super::fifo::Fifo;
 use super::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
@@ -13,17 +13,17 @@ pub struct DropTail<T> {
 }
 
 impl<T> DropTail<T> {
-    /// An empty queue that holds at most `limit_bytes` and `limit_units`.
+    /// Returns an empty queue that holds at most `limit_bytes` and `limit_units`.
     pub fn new(limit_bytes: u64, limit_units: usize) -> DropTail<T> {
         DropTail { fifo: Fifo::new(limit_bytes, limit_units), dropped: 0, stale: 0 }
     }
 
-    /// Changes the limits; what waits already stays.
+    /// Changes the limits. Units that already wait stay, even above a smaller limit.
     pub fn set_limits(&mut self, limit_bytes: u64, limit_units: usize) {
         self.fifo.set_limits(limit_bytes, limit_units);
     }
 
-    /// Takes `item` in, or hands it to `dropped` when it does not fit.
+    /// Appends `item`, or passes it to `dropped` if a limit is reached.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         if !self.fifo.has_room(arrival.bytes) {
             self.dropped += 1;
@@ -32,42 +32,42 @@ impl<T> DropTail<T> {
         self.fifo.push(now, arrival, false, item);
     }
 
-    /// The unit that leaves next.
+    /// Returns the size and flow of the unit that leaves next.
     pub fn head(&self) -> Option<HeadView> {
         self.fifo.head()
     }
 
-    /// The item that leaves next.
+    /// Returns the item at the head of the queue.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
 
-    /// Takes the next unit.
+    /// Removes and returns the unit at the head of the queue.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         self.fifo.pop(now)
     }
 
-    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
+    /// Drops each unit whose [`Expiry`] has passed, and passes it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }
 
-    /// What was dropped so far.
+    /// Returns the counts of units dropped so far.
     pub fn counters(&self) -> QueueCounters {
         QueueCounters { dropped_full: self.dropped, dropped_stale: self.stale, ..QueueCounters::default() }
     }

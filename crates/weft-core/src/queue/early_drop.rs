@@ -1,42 +1,56 @@
-//! RED's law (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993): the average queue, and the probability of an early drop or mark.
+//! RED's law: the average queue length and the probability of an early drop or mark.
 //!
-//! Where the two papers say "mark", a unit that is not ECN-capable is dropped.
+//! The law is by Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993. RED and FRED call this law for each arrival. Where
+//! their two papers say "mark", this code drops a unit that is not ECN-capable. The law never touches the queue
+//! itself.
 
 use weft_units::{Duration, Instant, Rng};
 
-/// What the average queue and its thresholds count.
+/// Unit in which the average queue and its thresholds are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Units, whatever their size.
+    /// Counts units, whatever their size.
     Units,
-    /// Bytes; large units are then dropped more often than small ones (Floyd and Jacobson, §4).
+    /// Counts bytes.
+    ///
+    /// RED then drops large units more often than small ones (Floyd and Jacobson, §4).
     Bytes,
 }
 
-/// RED's parameters. FRED shares them, without the gentle slope.
+/// RED's parameters. FRED shares them, but never uses the gentle slope.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RedConfig {
-    /// What the thresholds count.
+    /// Quantity that the thresholds count: units or bytes.
     pub measure: Measure,
-    /// Below this average nothing is dropped early.
+    /// RED drops nothing early while the average is below this threshold.
     pub min_threshold: f64,
-    /// From this average on everything is dropped, unless `gentle`. Above the other threshold.
+    /// From this average on RED drops everything, unless `gentle` is set.
+    ///
+    /// Greater than `min_threshold`.
     pub max_threshold: f64,
-    /// The probability of an early drop as the average reaches `max_threshold`, 0 to 1.
+    /// Probability of an early drop as the average reaches `max_threshold`, 0 to 1.
     pub max_p: f64,
-    /// The share of each new sample in the average, above 0 and below 1.
+    /// Share of each new sample in the average queue, above 0 and below 1.
     pub weight: f64,
-    /// Lets the probability rise from `max_p` to 1 while the average rises from `max_threshold` to twice that.
+    /// If set, the drop probability rises gradually above the maximum threshold.
+    ///
+    /// It rises from `max_p` to 1 while the average rises from `max_threshold` to twice that.
     pub gentle: bool,
-    /// A usual unit: where bytes are measured, one this long is dropped with the plain probability (as in ns-2; the paper takes
-    /// the longest), and FRED counts its units in it.
+    /// Size of a typical unit, in bytes.
+    ///
+    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same; the
+    /// paper uses the largest size. FRED also uses this size for its limits in units.
     pub mean_unit_bytes: u32,
-    /// How long the link takes to transmit a usual unit: how fast the average falls while the queue is empty.
+    /// Time that the link takes to transmit a typical unit.
+    ///
+    /// It sets how fast the average falls while the queue is empty.
     pub mean_transmission: Duration,
 }
 
 impl Default for RedConfig {
-    /// Floyd's later advice (1997: thresholds 5 and 15 units, 0.1 and 0.002; 2000: gentle), for a link of 12 Mbit/s.
+    /// Returns Floyd's later recommendations for a link of 12 Mbit/s.
+    ///
+    /// From 1997: thresholds of 5 and 15 units, `max_p` 0.1 and weight 0.002. From 2000: gentle.
     fn default() -> RedConfig {
         RedConfig {
             measure: Measure::Units,
@@ -52,7 +66,7 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// So many units or bytes, in this measure.
+    /// Returns whichever of `units` and `bytes` the configured measure counts.
     pub(super) fn amount(&self, units: usize, bytes: u64) -> f64 {
         match self.measure {
             Measure::Units => units as f64,
@@ -60,30 +74,34 @@ impl RedConfig {
         }
     }
 
-    /// One usual unit, in this measure.
+    /// Returns the size of one typical unit in the configured measure.
     pub(super) fn usual_unit(&self) -> f64 {
         self.amount(1, self.mean_unit_bytes.into())
     }
 }
 
-/// Where the average stands.
+/// Position of the average queue relative to the two thresholds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Zone {
-    /// Below the minimum threshold.
+    /// The average is below the minimum threshold.
     Calm,
-    /// Between: an early drop has this probability if the last one was long ago enough for nothing to be counted, `p_b`.
+    /// The average is between the thresholds.
+    ///
+    /// The value is `p_b`: the drop probability before the correction for units since the last drop.
     Early(f64),
-    /// Above: no room for chance.
+    /// The average is above the maximum threshold, so that every arrival is dropped.
     Full,
 }
 
-/// The state of the law.
+/// RED's state for one queue.
 #[derive(Clone, Debug)]
 pub(super) struct EarlyDrop {
     rng: Rng,
     average: f64,
     idle_since: Instant,
-    /// Arrivals since the last drop or mark while the average was between the thresholds; −1 below.
+    /// Number of arrivals since the last drop or mark; −1 below the thresholds.
+    ///
+    /// It counts only while the average is between the thresholds.
     count: i64,
 }
 
@@ -96,8 +114,9 @@ impl EarlyDrop {
         self.average
     }
 
-    /// Takes the queue that a new unit meets into the average, and counts the unit. An empty queue counts as if small units had
-    /// kept passing through it while it was empty.
+    /// Updates the average with the queue that a new unit finds, and counts the unit.
+    ///
+    /// If the queue is empty, the average falls as if typical units had passed through it during the idle time.
     pub(super) fn arrival(&mut self, now: Instant, queued: f64, config: &RedConfig) -> Zone {
         if queued > 0.0 {
             self.sample(queued, config);
@@ -113,12 +132,12 @@ impl EarlyDrop {
         zone
     }
 
-    /// Takes the queue into the average.
+    /// Adds one sample of the queue length to the average.
     pub(super) fn sample(&mut self, queued: f64, config: &RedConfig) {
         self.average += config.weight * (queued - self.average);
     }
 
-    /// The queue ran empty.
+    /// Records that the queue ran empty.
     pub(super) fn idle(&mut self, now: Instant) {
         self.idle_since = now;
     }
@@ -130,7 +149,7 @@ impl EarlyDrop {
         self.idle_since = now;
     }
 
-    /// Whether chance hits the unit that [`EarlyDrop::arrival`] counted.
+    /// True if the random draw selects the unit that [`EarlyDrop::arrival`] counted.
     pub(super) fn hits(&mut self, p_b: f64, bytes: u32, config: &RedConfig) -> bool {
         let p_b = match config.measure {
             Measure::Units => p_b,
@@ -139,7 +158,7 @@ impl EarlyDrop {
         self.rng.chance(uniform(p_b, self.count))
     }
 
-    /// A unit was dropped or marked.
+    /// Records that a unit was dropped or marked.
     pub(super) fn acted(&mut self) {
         self.count = 0;
     }
@@ -158,7 +177,9 @@ fn zone(average: f64, config: &RedConfig) -> Zone {
     }
 }
 
-/// `p_a = p_b / (1 − count · p_b)`: spreads drops evenly instead of geometrically (Floyd and Jacobson, §7).
+/// Returns `p_a = p_b / (1 − count · p_b)`.
+///
+/// It spaces drops uniformly instead of geometrically (Floyd and Jacobson, §7).
 fn uniform(p_b: f64, count: i64) -> f64 {
     let left = 1.0 - count as f64 * p_b;
     if left > p_b { p_b / left } else { 1.0 }
@@ -184,7 +205,7 @@ mod tests {
         EarlyDrop { average, ..EarlyDrop::new(Rng::new(7)) }
     }
 
-    /// Gaps between the units hit while the queue stays as long as the average.
+    /// Returns the gaps between selected units while the queue stays as long as its average.
     fn gaps(average: f64, bytes: u32, config: &RedConfig, arrivals: u32) -> Vec<u32> {
         let mut law = settled(average);
         let (mut gaps, mut since) = (Vec::new(), 0);
@@ -212,7 +233,8 @@ mod tests {
 
     #[test]
     fn gaps_between_hits_are_uniform() {
-        // p_b = 0.05. The unit after a hit has count 1, so the gap is uniform over 1 … 1/p_b − 1, with mean 1/(2 p_b).
+        // p_b = 0.05. The unit after a selected one has count 1. The gap is thus uniform over 1 … 1/p_b − 1, with
+        // mean 1/(2 p_b).
         let gaps = gaps(20.0, 1_000, &CONFIG, 200_000);
         let mut seen = [0u32; 21];
         gaps.iter().for_each(|&gap| seen[gap as usize] += 1);
@@ -228,7 +250,8 @@ mod tests {
     fn the_share_that_is_hit_follows_the_average() {
         for (average, p_b) in [(12.0, 0.01), (16.0, 0.03), (24.0, 0.07), (29.0, 0.095)] {
             let share = gaps(average, 1_000, &CONFIG, 200_000).len() as f64 / 200_000.0;
-            // The mean of the uniform gap; 1/p_b need not be whole, which moves it by less than half a unit.
+            // Compares with the mean of the uniform gap. If 1/p_b is not whole, the mean differs by less than half a
+            // unit.
             assert!((1.0 / share - 0.5 / p_b).abs() < 0.5 + 0.02 / p_b, "{share} for p_b {p_b}");
         }
     }
@@ -255,7 +278,7 @@ mod tests {
         law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
         let expected = 20.0 * 0.998_f64.powi(250);
         assert!((law.average() - expected).abs() < 1e-9, "{} {expected}", law.average());
-        // A second unit at the same moment adds nothing: the idle time was used.
+        // A second unit at the same moment changes nothing, because the first one already consumed the idle time.
         law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
         assert!((law.average() - expected).abs() < 1e-9);
         let no_time = RedConfig { mean_transmission: Duration::ZERO, ..CONFIG };

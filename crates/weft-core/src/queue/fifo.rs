@@ -1,11 +1,11 @@
-//! First in, first out, with limits: what every discipline with a single queue is built on.
+//! A FIFO with limits in bytes and units. Every discipline with a single queue is built on it.
 
 use super::{Arrival, Dequeued, Expiry, HeadView};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
-/// A unit that waits.
+/// A unit that waits in the FIFO.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     item: T,
@@ -13,11 +13,11 @@ pub(super) struct Waiting<T> {
     pub(super) bytes: u32,
     pub(super) flow: FlowId,
     pub(super) ecn_capable: bool,
-    /// Whether CE will be set on it.
+    /// True if CE will be set on the unit when it leaves.
     pub(super) marked: bool,
 }
 
-/// One queue for all flows.
+/// One FIFO queue for all flows.
 #[derive(Debug)]
 pub(super) struct Fifo<T> {
     units: VecDeque<Waiting<T>>,
@@ -31,17 +31,17 @@ impl<T> Fifo<T> {
         Fifo { units: VecDeque::new(), backlog_bytes: 0, limit_bytes, limit_units }
     }
 
-    /// Changes the limits; what waits already stays.
+    /// Changes the limits. Units that already wait stay, even above a smaller limit.
     pub(super) fn set_limits(&mut self, limit_bytes: u64, limit_units: usize) {
         (self.limit_bytes, self.limit_units) = (limit_bytes, limit_units);
     }
 
-    /// Whether a unit of `bytes` may still come in.
+    /// True if a unit of `bytes` fits within both limits.
     pub(super) fn has_room(&self, bytes: u32) -> bool {
         self.backlog_bytes + u64::from(bytes) <= self.limit_bytes && self.units.len() < self.limit_units
     }
 
-    /// Appends a unit whatever the limits say.
+    /// Appends a unit without checking the limits.
     pub(super) fn push(&mut self, now: Instant, arrival: Arrival, marked: bool, item: T) {
         let Arrival { flow, bytes, ecn_capable } = arrival;
         self.backlog_bytes += u64::from(bytes);
@@ -66,8 +66,10 @@ impl<T> Fifo<T> {
         Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
     }
 
-    /// Removes each unit whose [`Expiry`] has passed, wherever it stands, and hands it to `gone`. Returns how many units it removed. It
-    /// rebuilds the queue, so it belongs to outages and not to each packet.
+    /// Removes each unit whose [`Expiry`] has passed. Returns the number of units removed.
+    ///
+    /// It passes each removed unit to `gone`. It looks at every position and rebuilds the queue. Call it during
+    /// outages, not for each packet.
     pub(super) fn expire(
         &mut self,
         now: Instant,

@@ -1,7 +1,8 @@
-//! FQ-CoDel (RFC 8290): a queue per flow, served by deficit round robin with new flows first, CoDel (RFC 8289) in each.
+//! FQ-CoDel (RFC 8290): one queue per flow, and CoDel (RFC 8289) in each queue.
 //!
-//! Flows are known by number, so nothing is hashed and no two share a queue. Units of all flows live in one slab; in steady
-//! state nothing is allocated.
+//! Deficit round robin serves the queues, new flows first. The flow number is the index of the queue. Nothing is
+//! hashed, so two flows never share a queue. Units of all flows live in one slab. In steady state the queue allocates
+//! no memory.
 
 mod held;
 mod replace;
@@ -11,15 +12,20 @@ use super::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
+/// Index that stands for no unit and for no queue.
 const NIL: u32 = u32::MAX;
 
-/// At the limit one unit is dropped per this many flows with a backlog (at most [`MAX_DROP_BATCH`]), so that the search for
-/// the fattest queue costs the same per unit however many there are.
+/// Number of backlogged flows per unit that is dropped when the total limit is reached.
+///
+/// Derived: the search for the longest queue takes time proportional to the flows, so the cost per dropped unit stays
+/// constant. The batch is at most [`MAX_DROP_BATCH`] units.
 const FLOWS_PER_DROP: u32 = 16;
-/// As RFC 8290 §4.1 drops at once.
+/// Maximum number of units dropped at once when the total limit is reached.
+///
+/// Standard: RFC 8290 §4.1.
 pub(super) const MAX_DROP_BATCH: u32 = 64;
 
-/// Keeps the number of rounds until a large unit may leave small.
+/// Least quantum in bytes. It bounds the number of rounds until a large unit may leave.
 const MIN_QUANTUM: u32 = 256;
 
 #[derive(Debug)]
@@ -46,15 +52,16 @@ struct Queue {
     bytes: u64,
     deficit: i64,
     list: List,
-    /// Has not used up its first quantum since it was last in no list.
+    /// True while the flow has not used up the quantum that it received when it last became new.
     is_within_quantum: bool,
-    /// When it last became new.
+    /// Time when the flow last became new.
     new_since: Instant,
     next: u32,
     before: u32,
     codel: Codel,
 }
 
+/// A queue without units, in no list.
 const EMPTY: Queue = Queue {
     head: NIL,
     tail: NIL,
@@ -68,7 +75,7 @@ const EMPTY: Queue = Queue {
     codel: Codel::NEW,
 };
 
-/// A list of queues, linked through [`Queue::next`] and [`Queue::before`].
+/// A doubly linked list of queues, linked through [`Queue::next`] and [`Queue::before`].
 #[derive(Clone, Copy, Debug)]
 struct Round {
     first: u32,
@@ -100,7 +107,9 @@ impl Round {
     }
 }
 
-/// See the module. Units go in by [`FqCodel::enqueue`]; [`FqCodel::head`] selects, [`FqCodel::pop`] takes.
+/// An FQ-CoDel queue.
+///
+/// [`FqCodel::enqueue`] adds units, [`FqCodel::head`] selects the next one, [`FqCodel::pop`] removes it.
 #[derive(Debug)]
 pub struct FqCodel<T> {
     config: QueueConfig,
@@ -110,7 +119,7 @@ pub struct FqCodel<T> {
     new: Round,
     old: Round,
     selected: Option<(u32, List)>,
-    /// When an old flow's unit last left.
+    /// Time when a unit of an old flow last left.
     old_left_at: Instant,
     renew_at: Instant,
     backlog_bytes: u64,
@@ -120,7 +129,7 @@ pub struct FqCodel<T> {
 }
 
 impl<T> FqCodel<T> {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(config: QueueConfig) -> FqCodel<T> {
         FqCodel {
             config,
@@ -139,13 +148,15 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Changes sizes and times while units wait; a smaller limit acts on the next arrival.
+    /// Changes sizes and times while units wait. A smaller limit takes effect at the next arrival.
     pub fn configure(&mut self, config: QueueConfig) {
         self.config = config;
     }
 
-    /// Takes `item` in. Over a limit the oldest units go to `dropped`: over the flow's limit its own, over the limit of all
-    /// those of the flow with the most bytes.
+    /// Appends `item` to its flow's queue, and drops the oldest units while a limit is exceeded.
+    ///
+    /// Over the flow's limit the queue drops units of that flow. Over the total limit it drops units of the flow with
+    /// the most bytes. It passes dropped units to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let id = u32::from(arrival.flow.0);
         if self.queues.len() <= id as usize {
@@ -161,7 +172,9 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Selects the unit that leaves next, dropping what CoDel condemns before it. It stays until [`FqCodel::pop`].
+    /// Selects the unit that leaves next, and drops the units before it that CoDel rejects.
+    ///
+    /// The selection stays valid until [`FqCodel::pop`].
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<HeadView> {
         self.selected = None;
         loop {
@@ -176,13 +189,15 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// The item that the last [`FqCodel::head`] selected.
+    /// Returns the item that the last [`FqCodel::head`] selected.
     pub fn head_item(&self) -> Option<&T> {
         let (id, _) = self.selected?;
         self.units.get(self.queues[id as usize].head as usize)?.item.as_ref()
     }
 
-    /// Takes the unit that the last [`FqCodel::head`] selected; `None` if there is none or it was dropped since.
+    /// Removes and returns the unit that the last [`FqCodel::head`] selected.
+    ///
+    /// Returns `None` if no unit is selected or the selected one was dropped since.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let (id, list) = self.selected.take()?;
         let unit = self.remove_head(id)?;
@@ -200,21 +215,24 @@ impl<T> FqCodel<T> {
         })
     }
 
-    /// The flow of the unit that the last [`FqCodel::head`] selected goes behind all others, and keeps what it may still send. False if
-    /// there is no other.
+    /// Moves the flow of the selected unit behind all other flows.
+    ///
+    /// The flow keeps its remaining deficit. Returns false if no unit is selected or no other flow has a backlog.
     pub fn pass_over(&mut self) -> bool {
         let Some((id, _)) = self.selected.take().filter(|_| self.backlogged > 1) else { return false };
         self.enter(id, List::Old);
         true
     }
 
-    /// Selects and takes the next unit.
+    /// Selects the unit that leaves next, and removes it from the queue.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
         self.pop(now)
     }
 
-    /// Drops `units` from the fattest flow, and where it holds fewer, from the next ones in turn that are as fat.
+    /// Drops `units` units from the flow with the most bytes.
+    ///
+    /// If that flow holds fewer units, the rest comes from the next flows in the list that hold as many bytes.
     pub fn shed(&mut self, units: u32, dropped: &mut impl FnMut(T)) {
         let (mut id, mut left) = (self.fattest(), units);
         let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);
@@ -230,32 +248,32 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of all flows in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }
 
-    /// Bytes of one flow that wait.
+    /// Backlog of one flow in bytes.
     pub fn flow_bytes(&self, flow: FlowId) -> u64 {
         self.queues.get(usize::from(flow.0)).map_or(0, |q| q.bytes)
     }
 
-    /// What was dropped and marked so far.
+    /// Returns the counts of units dropped and marked so far.
     pub fn counters(&self) -> QueueCounters {
         self.counters
     }
 
-    /// Deficit round robin: the first queue of the new flows, then of the old ones, that may still send in this round.
+    /// Deficit round robin: returns the first queue with a positive deficit, new flows before old ones.
     fn next_with_deficit(&mut self) -> Option<(u32, List)> {
         loop {
             let (id, list) = match (self.new.first, self.old.first) {
@@ -302,13 +320,15 @@ impl<T> FqCodel<T> {
         queue.bytes > u64::from(self.config.flow_limit_bytes) && queue.head != queue.tail
     }
 
-    /// The queue with the most bytes. Only queues with a backlog, or that just lost theirs, are in a list.
+    /// Returns the queue with the most bytes.
+    ///
+    /// It searches only the two lists. A queue outside them has no backlog.
     fn fattest(&self) -> u32 {
         let (mut fattest, mut most) = (self.new.first.min(self.old.first), (false, 0));
         for first in [self.new.first, self.old.first] {
             let mut id = first;
             while let Some(queue) = self.queues.get(id as usize) {
-                // Units without bytes count too: there is always one to drop.
+                // Prefers a queue of zero-byte units over an empty one, so that there is always a unit to drop.
                 let holds = (queue.head != NIL, queue.bytes);
                 if holds > most {
                     (fattest, most) = (id, holds);
@@ -372,7 +392,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Takes the head out of its queue and frees its place in the slab.
+    /// Removes the head of a queue and frees its place in the slab.
     fn remove_head(&mut self, id: u32) -> Option<Unit<T>> {
         let queue = &mut self.queues[id as usize];
         let at = queue.head;
@@ -391,9 +411,11 @@ impl<T> FqCodel<T> {
         Some(unit)
     }
 
-    /// A queue that got its first unit enters the list of the new flows: if it was in no list, or if it has not used up the
-    /// quantum it had then. Without the second a flow that sends little, but more than once a round, would now and then wait
-    /// its turn behind the others, for as long as they wait.
+    /// Puts a queue that received its first unit into the list of new flows.
+    ///
+    /// It does so if the queue was in no list, or if its flow has not used up the quantum of its last renewal.
+    /// Without the second rule, a flow that sends little but more than once a round would sometimes wait behind all
+    /// old flows.
     fn activate(&mut self, now: Instant, id: u32) {
         let queue = &mut self.queues[id as usize];
         match queue.list {
@@ -412,7 +434,9 @@ impl<T> FqCodel<T> {
         self.enter(id, List::New);
     }
 
-    /// A new flow that ran empty is old for a round, so that it cannot be new again at once (RFC 8290 §4.2).
+    /// Moves a new flow that ran empty to the old flows for one round (RFC 8290 §4.2).
+    ///
+    /// Otherwise it would be new again at once.
     fn leave_empty(&mut self, id: u32, list: List) {
         let has_others = self.old.first != NIL;
         self.enter(id, if list == List::New && has_others { List::Old } else { List::None });
@@ -449,7 +473,9 @@ mod tests {
         Arrival { flow: FlowId(flow), bytes, ecn_capable: false }
     }
 
-    /// A queue with `count` units of `bytes` of each flow; the item is the flow's number × 1,000 + its place.
+    /// Returns a queue with `count` units of `bytes` for each flow.
+    ///
+    /// Each item is the flow's number × 1,000 + its position.
     fn filled(config: QueueConfig, flows: &[(u16, u32, u32)]) -> FqCodel<u32> {
         let mut q = FqCodel::new(config);
         for &(flow, bytes, count) in flows {
@@ -469,7 +495,7 @@ mod tests {
         let mut q = filled(QueueConfig::default(), &[(1, 1_000, 50), (2, 1_000, 50), (3, 1_000, 50)]);
         let mut served = [0u32; 4];
         for turn in 0..90 {
-            // Flow 1 cannot go on for a while.
+            // Flow 1 cannot send during the first turns.
             while q.head(ms(1), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1) && turn < 30) {
                 assert!(q.pass_over());
             }
@@ -530,7 +556,7 @@ mod tests {
         next(&mut q, 1);
         let mut first = 0;
         for n in 0..40 {
-            // The round stands still: bulk is looked at, and not taken.
+            // The round does not advance: the test looks at the bulk unit and does not remove it.
             assert!(q.head(ms(2), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1)));
             q.enqueue(ms(2), unit(9, 100), n, &mut |_| ());
             let Some(head) = q.head(ms(2), &mut |_| ()) else { panic!("two flows wait") };
@@ -619,7 +645,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Every unit leaves once, by the front door or by a drop, in its flow's order; the books balance after each step.
+        /// Every unit leaves exactly once, by `pop` or by a drop, in its flow's order.
+        ///
+        /// The backlog counters match after each step.
         #[test]
         fn nothing_is_lost_or_made_up(steps in prop::collection::vec((0..6u16, 40..9_000u32, 0..3u8, 0..20u64), 1..400)) {
             let config = QueueConfig { limit_bytes: 60_000, flow_limit_bytes: 30_000, ..QueueConfig::default() };

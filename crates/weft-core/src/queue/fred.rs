@@ -1,8 +1,8 @@
-//! FRED, Fair Random Early Drop (Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997): RED that looks at how much
-//! of the queue each flow holds.
+//! FRED, Fair Random Early Drop: RED with per-flow accounting.
 //!
-//! A flow that holds little (fragile) is never dropped early; one that keeps holding more than its share (non-adaptive) is kept
-//! at its share; the rest (robust) meet RED. Only flows with units in the queue have state.
+//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. FRED never drops a flow early
+//! that holds little (fragile). It limits a flow that keeps exceeding its share to that share (non-adaptive). It
+//! applies RED to the rest (robust). Only flows with units in the queue have state.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
@@ -11,44 +11,50 @@ use crate::flow::hash::SeededState;
 use hashbrown::HashMap;
 use weft_units::{FlowId, Instant, Rng};
 
-/// Above the upper threshold, with two-packet buffers, what each flow may hold.
+/// Units that each flow may hold above the upper threshold, if two-packet buffers are enabled.
+///
+/// Standard: the paper's two-packet mode.
 const TWO_PACKETS: f64 = 2.0;
 
-/// What FRED has besides RED's parameters.
+/// FRED's parameters beyond RED's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FredConfig {
-    /// A flow that holds fewer units is never dropped by chance: 2 to 4.
+    /// FRED never drops a flow at random while it holds fewer units than this.
+    ///
+    /// The paper uses 2 to 4.
     pub min_queued_units: u32,
-    /// Above the upper threshold, whether each flow may still hold two units instead of nothing coming in: for many flows.
+    /// If set, each flow may hold two units above the upper threshold.
+    ///
+    /// If not, every arrival is dropped there. Meant for many flows.
     pub two_packet_buffers: bool,
 }
 
 impl Default for FredConfig {
-    /// Two units; nothing above the upper threshold.
+    /// Returns 2 units, without two-packet buffers.
     fn default() -> FredConfig {
         FredConfig { min_queued_units: 2, two_packet_buffers: false }
     }
 }
 
-/// What one flow has in the queue.
+/// One flow's part of the queue.
 #[derive(Clone, Copy, Default, Debug)]
 struct Flow {
     units: usize,
     bytes: u64,
-    /// How often it wanted more than it may hold.
+    /// Number of times the flow tried to exceed its limit.
     strikes: u32,
 }
 
-/// What becomes of an arrival, if there is room.
+/// Decision about an arrival that fits into the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Accept,
-    /// Chance hit it: mark it, or drop it if it cannot be marked.
+    /// The random draw selected the unit. Mark it, or drop it if it is not ECN-capable.
     Signal,
     Drop,
 }
 
-/// One FIFO for all flows under FRED.
+/// One FIFO for all flows, controlled by FRED.
 #[derive(Debug)]
 pub struct Fred<T> {
     fifo: Fifo<T>,
@@ -60,7 +66,7 @@ pub struct Fred<T> {
 }
 
 impl<T> Fred<T> {
-    /// An empty queue whose drops by chance depend on `rng` alone.
+    /// Returns an empty queue. Its random drops depend only on `rng`.
     pub fn new(config: QueueConfig, rng: Rng) -> Fred<T> {
         Fred {
             fifo: Fifo::new(config.limit_bytes, config.limit_units),
@@ -72,14 +78,14 @@ impl<T> Fred<T> {
         }
     }
 
-    /// Changes limits and parameters; what waits already stays.
+    /// Changes limits and parameters. Units that already wait stay, even above a smaller limit.
     pub fn configure(&mut self, config: QueueConfig) {
         self.fifo.set_limits(config.limit_bytes, config.limit_units);
         self.red = RedConfig { gentle: false, ..config.red };
         self.config = config.fred;
     }
 
-    /// Takes `item` in, perhaps marked, or hands it to `dropped`.
+    /// Appends `item`, perhaps with a CE mark, or passes it to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let verdict = self.judge(now, &arrival);
         let room = self.fifo.has_room(arrival.bytes);
@@ -131,22 +137,25 @@ impl<T> Fred<T> {
         self.red.amount(self.fifo.len(), self.fifo.backlog_bytes())
     }
 
-    /// The average queue of a flow with units in it, at least one unit.
+    /// Returns the average queue per active flow, at least one unit.
     fn share(&self) -> f64 {
         (self.law.average() / self.flows.len().max(1) as f64).max(self.red.usual_unit())
     }
 
-    /// The unit that leaves next.
+    /// Returns the size and flow of the unit that leaves next.
     pub fn head(&self) -> Option<HeadView> {
         self.fifo.head()
     }
 
-    /// The item that leaves next.
+    /// Returns the item at the head of the queue.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
 
-    /// Takes the next unit. Departures count in the average as arrivals do, so that it does not stand still under one-sided loss.
+    /// Removes and returns the unit at the head of the queue.
+    ///
+    /// A departure updates the average as an arrival does. Otherwise the average would not change while arrivals are
+    /// dropped.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let unit = self.fifo.pop(now)?;
         forget_unit(&mut self.flows, unit.flow, unit.bytes);
@@ -162,7 +171,7 @@ impl<T> Fred<T> {
         }
     }
 
-    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
+    /// Drops each unit whose [`Expiry`] has passed, and passes it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         let flows = &mut self.flows;
         let expired = self.fifo.expire(now, expiry, &mut |flow, bytes, item| {
@@ -175,38 +184,38 @@ impl<T> Fred<T> {
         }
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }
 
-    /// The average queue that drops depend on, in the configured measure.
+    /// Returns the average queue that drops depend on, in the configured measure.
     pub fn average(&self) -> f64 {
         self.law.average()
     }
 
-    /// Flows with units in the queue.
+    /// Number of flows with units in the queue.
     pub fn active_flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// What was dropped and marked so far.
+    /// Returns the counts of units dropped and marked so far.
     pub fn counters(&self) -> QueueCounters {
         self.counters
     }
 }
 
-/// One unit of a flow has left the queue.
+/// Removes one departed unit from its flow's counters.
 fn forget_unit(flows: &mut HashMap<FlowId, Flow, SeededState>, id: FlowId, bytes: u32) {
     let Some(flow) = flows.get_mut(&id) else { return };
     flow.units -= 1;
@@ -242,7 +251,9 @@ mod tests {
         Arrival { flow: FlowId(flow), bytes: 1_000, ecn_capable: false }
     }
 
-    /// One unit leaves each millisecond; each flow sends its share of a unit per millisecond. Units that left, by flow.
+    /// Returns the number of units that left, by flow.
+    ///
+    /// One unit leaves each millisecond. Each flow sends its rate in units per millisecond.
     fn share_link(q: &mut Fred<u16>, rates: &[f64], millis: u64) -> Vec<u32> {
         let (mut due, mut left) = (alloc::vec![0.0; rates.len()], alloc::vec![0; rates.len()]);
         for ms in 0..millis {
@@ -273,7 +284,7 @@ mod tests {
     #[test]
     fn a_flood_gets_little_more_than_its_share() {
         let mut q = Fred::new(config(RED), Rng::new(1));
-        // Four that together could use 80 % of the link, and one that sends three times what it carries.
+        // Four flows together could use 80 % of the link. A fifth sends three times the link's rate.
         let left = share_link(&mut q, &[0.2, 0.2, 0.2, 0.2, 3.0], 50_000);
         for polite in &left[..4] {
             assert!(*polite > 9_000, "{left:?}");
@@ -286,13 +297,13 @@ mod tests {
         let mut q = Fred::new(config(RED), Rng::new(1));
         (0..40).for_each(|_| q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ()));
         assert_eq!((q.len(), q.counters().dropped_aqm), (12, 28));
-        // Two strikes: from now on it is kept at its share of the average, here the one unit there always is.
+        // After two strikes FRED keeps the flow at its share of the average, which is at least one unit.
         while q.len() > 1 {
             q.pop(Instant::ZERO);
         }
         q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ());
         assert_eq!(q.len(), 1);
-        // Its state goes with its last unit.
+        // FRED deletes a flow's state with its last unit.
         q.pop(Instant::ZERO);
         assert_eq!(q.active_flows(), 0);
         (0..5).for_each(|_| q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ()));
@@ -301,7 +312,7 @@ mod tests {
 
     #[test]
     fn robust_flows_meet_reds_probability() {
-        // Two flows take turns at 18 units in all: both hold their share, 9, and p_b = 0.02 · 6/13.
+        // Two flows take turns at 18 units in total. Both hold their share of 9 units, and p_b = 0.02 · 6/13.
         let mut q = Fred::new(config(RED), Rng::new(5));
         let mut dropped = 0u32;
         for n in 0..200_000u32 {
@@ -312,12 +323,13 @@ mod tests {
         }
         let p_b = 0.02 * (q.average() - 12.0) / 13.0;
         let share = f64::from(dropped) / 190_000.0;
-        // Between half of RED's share 2 p_b, when only one of the two holds enough at a time, and all of it.
+        // The lower bound is half of RED's share 2 p_b, when only one flow at a time holds enough. The upper bound is
+        // all of it.
         assert!((0.9..2.1).contains(&(share / p_b)), "{share} dropped, p_b {p_b}");
         assert!(q.counters().dropped_full == 0 && q.active_flows() == 2);
     }
 
-    /// A queue of many flows with one unit each whose average is above the upper threshold.
+    /// Returns a queue of many flows with one unit each, whose average is above the upper threshold.
     fn crowded(two_packet_buffers: bool) -> Fred<u16> {
         let fred = FredConfig { two_packet_buffers, ..FredConfig::default() };
         let mut q = Fred::new(QueueConfig { fred, ..config(RED) }, Rng::new(1));

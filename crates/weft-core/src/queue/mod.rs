@@ -1,4 +1,8 @@
-//! Flow queues: where units wait for a path.
+//! Flow queues, in which units wait for a path.
+//!
+//! [`FlowQueue`] gives all disciplines one interface. A caller enqueues units, asks for the head, and removes it once
+//! a path takes it. Every unit leaves either by `pop` or through the `dropped` callback. Queues never send and never
+//! read a clock.
 
 pub mod codel;
 pub mod codel_fifo;
@@ -21,68 +25,72 @@ use fred::Fred;
 use red::Red;
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// A unit on its way into a queue.
+/// Properties of a unit that arrives at a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The flow it belongs to.
+    /// Flow of the unit.
     pub flow: FlowId,
-    /// Its IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// Whether congestion may be marked on it instead of dropping it (RFC 3168).
+    /// True if a router may mark congestion on it instead of dropping it (RFC 3168).
     pub ecn_capable: bool,
 }
 
-/// The unit that leaves next.
+/// Properties of the unit that leaves next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadView {
-    /// The flow it belongs to.
+    /// Flow of the unit.
     pub flow: FlowId,
-    /// Its IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// Whether its flow is sparse: served from the list of new flows (RFC 8290 §4.2).
+    /// True if its flow is sparse: FQ-CoDel serves it from the list of new flows (RFC 8290 §4.2).
     pub sparse: bool,
 }
 
 /// A unit that left its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dequeued<T> {
-    /// What was queued.
+    /// The queued item.
     pub item: T,
-    /// The flow it belongs to.
+    /// Flow of the unit.
     pub flow: FlowId,
-    /// Its IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// Whether its flow is sparse: served from the list of new flows (RFC 8290 §4.2).
+    /// True if its flow is sparse: FQ-CoDel serves it from the list of new flows (RFC 8290 §4.2).
     pub sparse: bool,
-    /// Whether the AQM wants CE set on it.
+    /// True if the AQM requires CE to be set on the unit.
     pub mark_ce: bool,
-    /// How long it waited.
+    /// Time that the unit waited in the queue.
     pub sojourn: Duration,
 }
 
-/// The sizes and times of a flow queue. Each discipline takes what concerns it.
+/// Sizes and times of a flow queue. Each discipline uses the fields that concern it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueConfig {
-    /// Bytes a flow may send per round (RFC 8290 §5.2.4); a queue that holds no more is never too long for CoDel.
+    /// Bytes that a flow may send per round (RFC 8290 §5.2.4).
+    ///
+    /// CoDel never acts on a queue that holds no more than this.
     pub quantum_bytes: u32,
-    /// Acceptable standing delay (RFC 8289 §4.3).
+    /// Acceptable standing queueing delay (RFC 8289 §4.3).
     pub target: Duration,
-    /// How long the delay must stand above the target before CoDel acts (RFC 8289 §4.3).
+    /// Time for which the delay must stay above the target before CoDel acts (RFC 8289 §4.3).
     pub interval: Duration,
-    /// Bytes one flow may hold under FQ-CoDel.
+    /// Maximum backlog of one flow under FQ-CoDel, in bytes.
     pub flow_limit_bytes: u32,
-    /// Bytes all flows may hold.
+    /// Maximum backlog of all flows, in bytes.
     pub limit_bytes: u64,
-    /// Units all flows may hold.
+    /// Maximum backlog of all flows, in units.
     pub limit_units: usize,
-    /// RED's thresholds and probability, for RED and FRED.
+    /// RED's parameters, for RED and FRED.
     pub red: RedConfig,
-    /// What FRED has besides.
+    /// FRED's additional parameters.
     pub fred: FredConfig,
 }
 
 impl Default for QueueConfig {
-    /// RFC 8290's values, with its limit of packets (§5.2.3) and 15 MB in all, which is 10,000 full ones. RED as Floyd advised.
+    /// Returns RFC 8290's values and RED's parameters as Floyd recommended them.
+    ///
+    /// The limit in packets is that of RFC 8290 §5.2.3. The limit in bytes is 15 MB, or 10,000 full packets.
     fn default() -> QueueConfig {
         QueueConfig {
             quantum_bytes: 1_514,
@@ -97,33 +105,33 @@ impl Default for QueueConfig {
     }
 }
 
-/// What a queue did since it was made.
+/// Counters of a queue since its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounters {
-    /// Units dropped because a limit was reached.
+    /// Number of units dropped because a limit was reached.
     pub dropped_full: u64,
-    /// Units dropped by the AQM.
+    /// Number of units dropped by the AQM.
     pub dropped_aqm: u64,
-    /// Units marked by the AQM.
+    /// Number of units marked by the AQM.
     pub marked: u64,
-    /// Counts units that [`FlowQueue::expire`] dropped, because they had waited too long.
+    /// Number of units that [`FlowQueue::expire`] dropped because they had waited too long.
     pub dropped_stale: u64,
-    /// Units that [`FlowQueue::replace_last`] replaced by newer ones.
+    /// Number of units that [`FlowQueue::replace_last`] replaced with newer ones.
     pub replaced: u64,
 }
 
-/// The disciplines.
+/// The queue disciplines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueKind {
-    /// A queue per flow, deficit round robin, CoDel in each.
+    /// One queue per flow, deficit round robin, CoDel in each queue.
     FqCodel,
-    /// One FIFO for all.
+    /// One drop-tail FIFO for all flows.
     DropTail,
-    /// One FIFO for all under CoDel.
+    /// One FIFO for all flows, controlled by CoDel.
     Codel,
-    /// One FIFO for all under RED.
+    /// One FIFO for all flows, controlled by RED.
     Red,
-    /// One FIFO for all under FRED.
+    /// One FIFO for all flows, controlled by FRED.
     Fred,
 }
 
@@ -155,13 +163,15 @@ macro_rules! each {
 }
 
 impl<T> FlowQueue<T> {
-    /// An empty queue of that kind. RED and FRED then all draw the same numbers: where there are several, give each an
+    /// Returns an empty queue of the given kind.
+    ///
+    /// All RED and FRED queues from this function draw the same random numbers. If there are several, give each an
     /// [`Rng`] of its own with [`FlowQueue::with_rng`].
     pub fn new(kind: QueueKind, config: QueueConfig) -> FlowQueue<T> {
         FlowQueue::with_rng(kind, config, Rng::new(0))
     }
 
-    /// An empty queue of that kind; what it drops by chance, if it does, depends on `rng`.
+    /// Returns an empty queue of the given kind. Its random drops, if any, depend only on `rng`.
     pub fn with_rng(kind: QueueKind, config: QueueConfig, rng: Rng) -> FlowQueue<T> {
         match kind {
             QueueKind::FqCodel => FlowQueue::FqCodel(FqCodel::new(config)),
@@ -172,7 +182,7 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// Changes sizes and times while units wait.
+    /// Changes the sizes and times of the queue while units wait in it.
     pub fn configure(&mut self, config: QueueConfig) {
         match self {
             FlowQueue::FqCodel(q) => q.configure(config),
@@ -183,15 +193,18 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// Takes `item` in. Every item that must go, perhaps this one, is handed to `dropped`.
+    /// Appends `item`. Passes every item that must be dropped, perhaps this one, to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         each!(self, q => q.enqueue(now, arrival, item, dropped));
     }
 
-    /// Where flows have queues of their own: `item` takes the place of the last unit of its flow, see [`FqCodel::replace_last`].
+    /// Replaces the last unit of the arrival's flow with `item`, see [`FqCodel::replace_last`].
+    ///
+    /// Only disciplines with one queue per flow can do this.
     ///
     /// # Errors
-    /// `item` itself, if it replaced nothing.
+    ///
+    /// Returns `item` itself if it replaced nothing.
     pub fn replace_last(
         &mut self,
         now: Instant,
@@ -202,7 +215,9 @@ impl<T> FlowQueue<T> {
         if let FlowQueue::FqCodel(q) = self { q.replace_last(now, arrival, item, is_superfluous) } else { Err(item) }
     }
 
-    /// Selects the unit that leaves next, dropping what the AQM condemns before it. It stays until [`FlowQueue::pop`].
+    /// Selects the unit that leaves next, and drops the units before it that the AQM rejects.
+    ///
+    /// The selection stays valid until [`FlowQueue::pop`].
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<HeadView> {
         match self {
             FlowQueue::FqCodel(q) => q.head(now, dropped),
@@ -213,17 +228,22 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// The item that the last [`FlowQueue::head`] selected.
+    /// Returns the item that the last [`FlowQueue::head`] selected.
     pub fn head_item(&self) -> Option<&T> {
         each!(self, q => q.head_item())
     }
 
-    /// Takes the unit that the last [`FlowQueue::head`] selected; `None` if there is none or it was dropped since.
+    /// Removes and returns the unit that the last [`FlowQueue::head`] selected.
+    ///
+    /// Returns `None` if no unit is selected or the selected one was dropped since.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         each!(self, q => q.pop(now))
     }
 
-    /// Drops a batch because somebody else is short of room: of the fattest flow, or where flows are not told apart, the oldest.
+    /// Drops a batch of units to free memory for another queue.
+    ///
+    /// A discipline with one queue per flow drops from the flow with the most bytes. The others drop the oldest
+    /// units.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         if let FlowQueue::FqCodel(q) = self {
             return q.shed(fq_codel::MAX_DROP_BATCH, dropped);
@@ -239,38 +259,42 @@ impl<T> FlowQueue<T> {
         each!(self, q => q.expire(now, expiry, dropped));
     }
 
-    /// Where flows have queues of their own: that of the selected unit lets the others go first, see [`FqCodel::pass_over`].
+    /// Moves the flow of the selected unit behind all other flows, see [`FqCodel::pass_over`].
+    ///
+    /// Only disciplines with one queue per flow can do this; the others return false.
     pub fn pass_over(&mut self) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
     }
 
-    /// Where flows have queues of their own: the selected unit cannot leave now, see [`FqCodel::on_hold`].
+    /// Records that the selected unit cannot leave now, see [`FqCodel::on_hold`].
+    ///
+    /// Only disciplines with one queue per flow can do this; the others return false.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
     }
 
-    /// Selects and takes the next unit.
+    /// Selects the unit that leaves next, and removes it from the queue.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
         self.pop(now)
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         each!(self, q => q.len())
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         each!(self, q => q.backlog_bytes())
     }
 
-    /// What was dropped and marked so far.
+    /// Returns the counts of units dropped, marked and replaced so far.
     pub fn counters(&self) -> QueueCounters {
         each!(self, q => q.counters())
     }

@@ -1,14 +1,15 @@
-//! RED, Random Early Detection (Floyd and Jacobson 1993): one FIFO that drops or marks arrivals by chance, the more the longer the
-//! queue was of late.
+//! RED, Random Early Detection (Floyd and Jacobson 1993).
+//!
+//! One FIFO drops or marks arrivals at random. The probability grows with the recent average queue length.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
 use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use weft_units::{Instant, Rng};
 
-/// One FIFO for all flows under RED.
+/// One FIFO for all flows, controlled by RED.
 ///
-/// Above the upper end ECN-capable units are dropped too: marks alone did not help (RFC 7567 §4.2.1).
+/// Above the upper end RED drops ECN-capable units too, because marks alone did not help (RFC 7567 §4.2.1).
 #[derive(Debug)]
 pub struct Red<T> {
     fifo: Fifo<T>,
@@ -18,7 +19,7 @@ pub struct Red<T> {
 }
 
 impl<T> Red<T> {
-    /// An empty queue whose drops by chance depend on `rng` alone.
+    /// Returns an empty queue. Its random drops depend only on `rng`.
     pub fn new(config: QueueConfig, rng: Rng) -> Red<T> {
         Red {
             fifo: Fifo::new(config.limit_bytes, config.limit_units),
@@ -28,13 +29,13 @@ impl<T> Red<T> {
         }
     }
 
-    /// Changes limits and parameters; what waits already stays.
+    /// Changes limits and parameters. Units that already wait stay, even above a smaller limit.
     pub fn configure(&mut self, config: QueueConfig) {
         self.fifo.set_limits(config.limit_bytes, config.limit_units);
         self.config = config.red;
     }
 
-    /// Takes `item` in, perhaps marked, or hands it to `dropped`.
+    /// Appends `item`, perhaps with a CE mark, or passes it to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let queued = self.config.amount(self.fifo.len(), self.fifo.backlog_bytes());
         let (hit, full) = match self.law.arrival(now, queued, &self.config) {
@@ -63,17 +64,17 @@ impl<T> Red<T> {
         }
     }
 
-    /// The unit that leaves next.
+    /// Returns the size and flow of the unit that leaves next.
     pub fn head(&self) -> Option<HeadView> {
         self.fifo.head()
     }
 
-    /// The item that leaves next.
+    /// Returns the item at the head of the queue.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
 
-    /// Takes the next unit.
+    /// Removes and returns the unit at the head of the queue.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let unit = self.fifo.pop(now)?;
         if self.fifo.len() == 0 {
@@ -82,7 +83,7 @@ impl<T> Red<T> {
         Some(unit)
     }
 
-    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
+    /// Drops each unit whose [`Expiry`] has passed, and passes it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.counters.dropped_stale += self.fifo.expire(now, expiry, &mut |_, _, item| dropped(item));
         if self.fifo.len() == 0 {
@@ -90,27 +91,27 @@ impl<T> Red<T> {
         }
     }
 
-    /// Units that wait.
+    /// Number of units in the queue.
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
 
-    /// Whether nothing waits.
+    /// True if the queue holds no unit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that wait.
+    /// Backlog of the queue in bytes.
     pub fn backlog_bytes(&self) -> u64 {
         self.fifo.backlog_bytes()
     }
 
-    /// The average queue that drops depend on, in the configured measure.
+    /// Returns the average queue that drops depend on, in the configured measure.
     pub fn average(&self) -> f64 {
         self.law.average()
     }
 
-    /// What was dropped and marked so far.
+    /// Returns the counts of units dropped and marked so far.
     pub fn counters(&self) -> QueueCounters {
         self.counters
     }
@@ -142,7 +143,9 @@ mod tests {
         Arrival { flow: FlowId(0), bytes: 1_000, ecn_capable }
     }
 
-    /// Offers `arrivals` units to a queue that is kept at `level` units. How many were dropped, and how many came out marked.
+    /// Offers `arrivals` units to a queue that is kept at `level` units.
+    ///
+    /// Returns the numbers dropped and marked, and the queue.
     fn at_level(level: usize, ecn_capable: bool, config: QueueConfig, arrivals: u32) -> (u32, u32, Red<u32>) {
         let mut q = Red::new(config, Rng::new(3));
         let (mut dropped, mut marked) = (0, 0);
@@ -157,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_standing_queue_is_dropped_from_at_the_papers_rate() {
-        // Level 20 gives p_b = 0.05 and a mean gap of 1/(2 p_b) = 10; the first few thousand arrivals fill the average.
+        // Level 20 gives p_b = 0.05 and a mean gap of 1/(2 p_b) = 10. The first few thousand arrivals fill the
+        // average.
         let (dropped, _, q) = at_level(20, false, config(RED), 100_000);
         assert!((q.average() - 20.0).abs() < 0.2, "{}", q.average());
         assert!((9_300..10_300).contains(&dropped), "{dropped}");

@@ -1,4 +1,4 @@
-//! `reorder = "off"`: units are delivered as they come; only what came twice is dropped.
+//! Duplicate removal for `reorder = "off"`: delivers units in order of arrival and drops duplicates.
 
 use super::Inserted;
 use super::flows::Flows;
@@ -6,7 +6,7 @@ use super::history::History;
 use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, Instant};
 
-/// Remembers the last 1,024 numbers of each flow.
+/// Remembers the last 1,024 sequence numbers of each flow.
 #[derive(Debug)]
 pub struct Dedup {
     flows: Flows<History>,
@@ -19,12 +19,12 @@ impl Default for Dedup {
 }
 
 impl Dedup {
-    /// Knows no flow yet.
+    /// Returns a filter without flows.
     pub fn new() -> Dedup {
         Dedup { flows: Flows::new() }
     }
 
-    /// Delivers `item` to `out` unless it came before.
+    /// Delivers `item` to `out`, unless it is a duplicate.
     pub fn insert<T>(
         &mut self,
         now: Instant,
@@ -52,12 +52,12 @@ impl Dedup {
         Inserted::Delivered
     }
 
-    /// How many flows have state here.
+    /// Number of flows whose order is tracked.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Forgets everything: the peer started anew.
+    /// Deletes the state of all flows, because the peer restarted.
     pub fn reset(&mut self) {
         self.flows.clear();
     }

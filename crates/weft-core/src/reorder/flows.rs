@@ -1,12 +1,15 @@
 use alloc::vec::Vec;
 use weft_units::{Duration, FlowId, Instant};
 
-/// A flow that was silent for this long gives its state back.
+/// Time without units after which a flow's state may be reused.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// States looked at per new flow, to find idle ones: more than one, so that they are found faster than flows come.
+/// Number of states examined per new flow to find idle ones.
+///
+/// It is above one, so that idle states are found faster than flows arrive.
 const SWEEP: usize = 4;
 
+/// Index that stands for no slot.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -17,7 +20,7 @@ struct Slot<S> {
     taken: bool,
 }
 
-/// One state per flow, found by number; states of idle flows are used again.
+/// One state per flow, indexed by flow number. States of idle flows are reused.
 #[derive(Debug)]
 pub struct Flows<S> {
     index: Vec<u32>,
@@ -27,7 +30,7 @@ pub struct Flows<S> {
 }
 
 impl<S> Flows<S> {
-    /// What a flow costs, its place in the index included.
+    /// Memory per flow in bytes, including its place in the index.
     #[cfg(test)]
     pub const fn bytes_per_flow() -> usize {
         size_of::<Slot<S>>() + size_of::<u32>()
@@ -37,14 +40,16 @@ impl<S> Flows<S> {
         Flows { index: Vec::new(), slots: Vec::new(), free: Vec::new(), sweep_at: 0 }
     }
 
-    /// The place of the flow's state, if it has one, marked as used `now`.
+    /// Returns the place of the flow's state, if it has one, and marks it as used `now`.
     pub fn find(&mut self, now: Instant, flow: FlowId) -> Option<u32> {
         let place = *self.index.get(usize::from(flow.0))?;
         self.slots.get_mut(place as usize)?.last_used = now;
         Some(place)
     }
 
-    /// Gives `flow`, which has none, a state. Idle flows for which `may_go` holds lose theirs.
+    /// Creates the state of `flow`, which must have none.
+    ///
+    /// Deletes idle states for which `may_go` returns true.
     pub fn insert(&mut self, now: Instant, flow: FlowId, state: S, may_go: impl Fn(&S) -> bool) -> u32 {
         self.sweep(now, may_go);
         let slot = Slot { state, last_used: now, flow, taken: true };
@@ -74,7 +79,7 @@ impl<S> Flows<S> {
         self.slots[place as usize].flow
     }
 
-    /// How many flows have a state.
+    /// Number of flows that have a state in this table.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

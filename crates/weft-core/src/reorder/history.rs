@@ -1,40 +1,42 @@
 use weft_units::FlowSeq;
 use weft_units::planted::{self, Fault};
 
-/// How many numbers before the next one are remembered.
+/// Number of sequence numbers before the next one whose delivery is remembered.
 pub const SPAN: u32 = 1_024;
 
-/// Numbers this far below the first one seen are still news.
+/// Numbers up to this far below the first one seen still count as new.
 const GRACE: u32 = 64;
 
-/// Which of the last [`SPAN`] numbers of a flow were delivered.
+/// Records which of the last [`SPAN`] sequence numbers of a flow were delivered.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// One bit per number, at its position modulo [`SPAN`]; set: delivered, or too old to tell.
+    /// One bit per number, at its position modulo [`SPAN`].
+    ///
+    /// A set bit means delivered, or too old to decide.
     bits: [u64; (SPAN / 64) as usize],
     next: FlowSeq,
 }
 
 impl History {
-    /// A flow of which `first` is the first number to come.
+    /// Returns the history of a flow whose first expected number is `first`.
     pub fn starting_at(first: FlowSeq) -> History {
         let mut history = History { bits: [u64::MAX; (SPAN / 64) as usize], next: first.plus(-(GRACE as i32)) };
         history.pass(GRACE, false);
         history
     }
 
-    /// The number after the last one passed.
+    /// Sequence number after the last one passed.
     pub fn next(&self) -> FlowSeq {
         self.next
     }
 
-    /// Moves on by one number.
+    /// Advances by one sequence number.
     pub fn pass_one(&mut self, delivered: bool) {
         self.set(self.next, delivered);
         self.next = self.next.plus(1);
     }
 
-    /// Moves on by `count` numbers, below 2^23.
+    /// Advances by `count` sequence numbers, below 2^23.
     pub fn pass(&mut self, count: u32, delivered: bool) {
         self.next = self.next.plus(count as i32);
         let mut left = count.min(SPAN);
@@ -47,7 +49,9 @@ impl History {
         }
     }
 
-    /// Marks a number that was passed as delivered; false if it was before, or is too old to tell.
+    /// Marks a passed number as delivered.
+    ///
+    /// Returns false if it was delivered before, or is too old to decide.
     pub fn deliver_late(&mut self, seq: FlowSeq) -> bool {
         let age = self.next.distance_from(seq);
         let news = (1..=SPAN as i32).contains(&age) && !self.get(seq);
@@ -69,7 +73,9 @@ impl History {
     }
 }
 
-/// Returns the word of a row of bits that holds bit `at`, the mask of up to `count` bits of that word from `at` on, and how many they are.
+/// Locates up to `count` bits from bit `at` on in an array of words.
+///
+/// Returns the index of the word with bit `at`, the mask of the bits in that word, and their number.
 pub fn word_of(at: u32, count: u32) -> (usize, u64, u32) {
     let taken = count.min(64 - at % 64);
     ((at / 64) as usize, u64::MAX >> (64 - taken) << (at % 64), taken)

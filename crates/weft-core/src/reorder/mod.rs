@@ -1,4 +1,7 @@
-//! The egress edge's order: resequencing, or only dropping what came twice.
+//! Order of delivery at the egress edge: resequences units, or only drops duplicates.
+//!
+//! [`resequencer`] delivers the units of each flow in order of their sequence numbers. [`dedup`] delivers them as
+//! they arrive. Neither delivers a unit twice.
 
 pub mod dedup;
 mod flows;
@@ -6,7 +9,9 @@ mod history;
 pub mod resequencer;
 mod ring;
 
-/// The `reordering` metric for a route over `paths` paths: paper 000's duplicate-ACK threshold T = 3(1 + ⌊log₂ N⌋) (Eq. 1).
+/// Returns the `reordering` metric of a route over `paths` paths.
+///
+/// It is paper 000's duplicate-ACK threshold T = 3(1 + ⌊log₂ N⌋) (Eq. 1).
 pub const fn route_reordering_metric(paths: u32) -> u32 {
     match paths.checked_ilog2() {
         Some(log) => 3 * (1 + log),
@@ -14,16 +19,16 @@ pub const fn route_reordering_metric(paths: u32) -> u32 {
     }
 }
 
-/// What became of a unit. Units that came too late to tell whether they came before count as duplicates.
+/// Result of inserting a unit. A unit that is too old to decide counts as a duplicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted<T> {
-    /// Delivered in its turn, perhaps with units that waited for it.
+    /// Delivered in order, perhaps with units that waited for it.
     Delivered,
-    /// It waits for one before it.
+    /// The unit is held until an earlier unit arrives.
     Held,
-    /// Delivered at once, but after units that follow it.
+    /// The unit was delivered at once, but after units that follow it.
     Late,
-    /// It came before; here it is back.
+    /// The unit is a duplicate. The value returns it to the caller.
     Duplicate(T),
 }
 

@@ -1,7 +1,8 @@
-//! Resequencing: each flow is released in order, and a hole is waited for at most the time the sender announced (HOLD).
+//! Resequencing: delivers the units of each flow in order.
 //!
-//! Flows do not wait for each other. A hole is as old as the first unit that came from behind it. Once it was waited for long
-//! enough, the flow goes on up to its next hole; what still comes is delivered at once, and nothing is delivered twice.
+//! It waits for a missing unit at most for the time that the sender announced in a HOLD frame. Flows do not wait for
+//! each other. The age of a hole starts when the first unit behind it arrives. After the hold time the flow continues
+//! to its next hole. A unit that arrives later is delivered at once. No unit is delivered twice.
 
 use super::Inserted;
 use super::flows::Flows;
@@ -12,22 +13,26 @@ use alloc::vec::Vec;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
+/// Size of the smallest ring.
 const LEAST_RING: u32 = PAGE;
-/// Sizes of rings: 16, 32 … 2³¹ entries.
+/// Number of ring sizes: 16, 32 … 2³¹ entries.
 const RING_SIZES: usize = 28;
+/// Index that stands for no place in the heap.
 const NIL: u32 = u32::MAX;
 
-/// How many numbers may be waited on, holes included. When a limit is reached the flow in question goes on early.
+/// Maximum number of sequence numbers that may wait, holes included.
+///
+/// At a limit the resequencer gives up the hole early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResequencerLimits {
-    /// From the first hole of one flow to its last unit.
+    /// Limit for one flow, counted from its first hole to its last unit.
     pub per_flow: u32,
-    /// In all flows, counted in powers of two per flow.
+    /// Limit for all flows, counted in powers of two per flow.
     pub total: u32,
 }
 
 impl Default for ResequencerLimits {
-    /// 16,384 of one flow (190 ms of full packets at 1 Gbit/s), 262,144 in all.
+    /// Returns 16,384 for one flow (190 ms of full packets at 1 Gbit/s) and 262,144 in total.
     fn default() -> ResequencerLimits {
         ResequencerLimits { per_flow: 16_384, total: 262_144 }
     }
@@ -36,44 +41,46 @@ impl Default for ResequencerLimits {
 #[derive(Debug)]
 struct Flow<T> {
     history: History,
-    /// Numbers from the next one on of which something is known. Unless zero, the first is a hole and the last is not.
+    /// Number of sequence numbers from the next one to the last known one.
+    ///
+    /// Unless zero, the first is missing and the last is known.
     span: u32,
-    /// Position in the list of waiting flows.
+    /// Position of the flow in the heap of waiting flows.
     waiting_at: u32,
-    /// Where there is a hole.
+    /// Ring of the flow. It exists only while the flow has a hole.
     ring: Option<Box<Ring<T>>>,
 }
 
 impl<T> Flow<T> {
-    /// How far `seq` is ahead of the next number.
+    /// Returns how far `seq` is ahead of the next expected number.
     fn ahead(&self, seq: FlowSeq) -> i32 {
         seq.distance_from(self.history.next())
     }
 
-    /// Numbers that the ring has room for.
+    /// Number of sequence numbers that the ring can hold.
     fn capacity(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| ring.capacity())
     }
 
-    /// How many numbers are missing at the front.
+    /// Number of missing units at the front.
     fn missing(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| ring.run(self.history.next(), self.span, false))
     }
 
-    /// When the hole at the front was found.
+    /// Returns the time at which the hole at the front was found.
     fn hole_since(&self) -> Option<Instant> {
         let ring = self.ring.as_ref()?;
         let is_hole = self.span > 0 && ring.run(self.history.next(), 1, false) == 1;
         if is_hole { ring.missing_since() } else { None }
     }
 
-    /// Goes on past `count` numbers without a unit.
+    /// Advances past `count` numbers without a unit.
     fn pass(&mut self, count: u32) {
         self.history.pass(count, false);
         self.note_passed(count);
     }
 
-    /// Goes on past one number whose unit is delivered.
+    /// Advances past one number whose unit is delivered.
     fn pass_delivered(&mut self) {
         self.history.pass_one(true);
         self.note_passed(1);
@@ -87,26 +94,28 @@ impl<T> Flow<T> {
     }
 }
 
-/// Puts the units of each flow in order. `T` is what stands for a unit: a buffer's name, not its bytes.
+/// Puts the units of each flow in order. `T` stands for a unit: a buffer id, not its bytes.
 #[derive(Debug)]
 pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<Flow<T>>,
-    /// Flows that have a hole at the front, and since when: a heap with the oldest hole first.
+    /// Heap of the flows with a hole at the front, oldest hole first.
     waiting: Vec<(Instant, u32)>,
-    /// Rings not in use, by size, so that in steady state none is allocated and a flow with a short hole takes no long ring.
-    // Boxes, so that a ring goes to a flow and comes back as it is.
+    /// Unused rings by size.
+    ///
+    /// In steady state none is allocated, and a flow with a short hole takes no long ring.
+    // A box, so that a ring moves to a flow and back without a copy.
     #[expect(clippy::vec_box)]
     spare: Vec<Vec<Box<Ring<T>>>>,
     pages: Pages<T>,
-    /// Capacity of all rings, the spare ones included.
+    /// Total capacity of all rings, including unused ones, in entries.
     ring_entries: u32,
     held: usize,
 }
 
 impl<T> Resequencer<T> {
-    /// Knows no flow yet; a hole is waited for at most `hold`.
+    /// Returns a resequencer without flows. It waits for a hole at most `hold`.
     pub fn new(hold: Duration, limits: ResequencerLimits) -> Resequencer<T> {
         Resequencer {
             limits,
@@ -120,12 +129,12 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Changes how long a hole is waited for, those already found included.
+    /// Changes the hold time, also for holes already found.
     pub fn set_hold(&mut self, hold: Duration) {
         self.hold = hold;
     }
 
-    /// Takes a unit in. It, and what waited for it, goes to `out` in order.
+    /// Inserts a unit. Passes it, and the units that waited for it, to `out` in order.
     pub fn insert(
         &mut self,
         now: Instant,
@@ -154,12 +163,16 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Whether [`Resequencer::insert`] would keep this unit for now. The caller may want to move it first.
+    /// True if [`Resequencer::insert`] would hold this unit.
+    ///
+    /// The caller may want to move the unit first.
     pub fn would_hold(&mut self, now: Instant, flow: FlowId, seq: FlowSeq) -> bool {
         self.flows.find(now, flow).is_some_and(|place| self.flows.state(place).ahead(seq) > 0)
     }
 
-    /// The sender gave up `count` units of `flow` from `seq` on: they are not waited for.
+    /// Records that the sender gave up `count` units of `flow` from `seq` on.
+    ///
+    /// Nothing waits for them any more.
     pub fn skip(
         &mut self,
         now: Instant,
@@ -177,7 +190,7 @@ impl<T> Resequencer<T> {
         self.release_due(now, place, out);
     }
 
-    /// Releases what waited long enough.
+    /// Delivers the units whose hole has exceeded the hold time.
     pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         while let Some(&(since, place)) = self.waiting.first()
             && since + self.hold <= now
@@ -186,7 +199,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Gives up the oldest holes until `count` units that waited are released, or none waits.
+    /// Gives up the oldest holes until `count` held units are delivered, or none is held.
     pub fn give_up(&mut self, count: usize, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let enough = self.held.saturating_sub(count);
         while self.held > enough
@@ -196,12 +209,12 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// When [`Resequencer::expire`] has something to do.
+    /// Returns the time at which [`Resequencer::expire`] next has work.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.waiting.first().map(|(since, _)| *since + self.hold)
     }
 
-    /// Forgets everything: the peer started anew. What was held goes to `dropped`.
+    /// Deletes all state, because the peer restarted. Passes held units to `dropped`.
     pub fn reset(&mut self, dropped: &mut impl FnMut(T)) {
         while let Some(&(_, place)) = self.waiting.last() {
             self.give_up_hole(place, &mut |_, _, item| dropped(item));
@@ -209,12 +222,12 @@ impl<T> Resequencer<T> {
         self.flows.clear();
     }
 
-    /// Units that wait.
+    /// Number of units that the resequencer holds.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// How many flows have state here.
+    /// Number of flows whose order is tracked.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
@@ -268,7 +281,7 @@ impl<T> Resequencer<T> {
             if reach <= self.limits.per_flow as i32 {
                 break;
             }
-            // The flow would go on early before the last of them, whatever the ring has room for.
+            // The per-flow limit would make the flow continue before the last of them, whatever the ring can hold.
             if state.span == 0 {
                 return state.pass(reach as u32);
             }
@@ -280,7 +293,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Skips as many of `count` numbers from `seq` on as one step can, and gives how many.
+    /// Skips as many of `count` numbers from `seq` on as one step can. Returns the number skipped.
     fn skip_some(
         &mut self,
         now: Instant,
@@ -310,7 +323,9 @@ impl<T> Resequencer<T> {
         fits
     }
 
-    /// Makes the ring reach to `seq`, which is not passed yet; where it cannot, the flow goes on early.
+    /// Grows the ring until it reaches `seq`, which is not passed yet.
+    ///
+    /// If a limit prevents that, gives up holes early.
     fn make_room(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         loop {
             let state = self.flows.state(place);
@@ -345,7 +360,9 @@ impl<T> Resequencer<T> {
         self.spare.get_mut(size_class(capacity))?.pop()
     }
 
-    /// A ring within the limit of all; the longest spare ones go where there is no room left.
+    /// Returns a new ring within the total limit.
+    ///
+    /// If the limit is reached, frees the longest unused rings first.
     fn new_ring(&mut self, capacity: u32) -> Option<Box<Ring<T>>> {
         while capacity > self.limits.total.saturating_sub(self.ring_entries) {
             let spare = self.spare.iter_mut().rev().find_map(Vec::pop)?;
@@ -367,7 +384,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Goes on past the hole at the front, up to the next one.
+    /// Advances past the hole at the front, up to the next hole.
     fn give_up_hole(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let state = self.flows.state(place);
         state.pass(state.missing());
@@ -375,7 +392,7 @@ impl<T> Resequencer<T> {
         self.settle(place);
     }
 
-    /// Delivers from the front up to the first hole.
+    /// Delivers units from the front up to the first hole.
     fn release_run(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);
@@ -403,7 +420,9 @@ impl<T> Resequencer<T> {
         state.note_passed(count);
     }
 
-    /// Books whether the flow waits: a flow in order needs no ring.
+    /// Updates the flow's entry in the heap of waiting flows.
+    ///
+    /// A flow without a hole returns its ring.
     fn settle(&mut self, place: u32) {
         let state = self.flows.state(place);
         let at = state.waiting_at as usize;
@@ -431,7 +450,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Moves what is at `at` of the heap of waiting flows to its place.
+    /// Moves the entry at `at` of the heap of waiting flows to its place.
     fn place_waiting(&mut self, mut at: usize) {
         let Some(&this) = self.waiting.get(at) else { return };
         while at > 0 && this < self.waiting[(at - 1) / 2] {
@@ -460,7 +479,9 @@ fn size_class(capacity: u32) -> usize {
     (capacity / LEAST_RING).ilog2() as usize
 }
 
-/// Numbers before `seq` of which nothing was known are missing from `now` on; `count` from `seq` on are about to be known.
+/// Records that the unknown numbers before `seq` are missing since `now`.
+///
+/// The caller then adds `count` numbers from `seq` on.
 fn open_holes<T>(state: &mut Flow<T>, now: Instant, seq: FlowSeq, count: u32) {
     let ahead = state.ahead(seq) as u32;
     if ahead > state.span

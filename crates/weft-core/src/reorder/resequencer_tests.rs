@@ -10,7 +10,7 @@ fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-/// A resequencer and what it delivered, as plain numbers.
+/// A resequencer and the units that it delivered, as plain numbers.
 struct Bench {
     inner: Resequencer<u32>,
     out: Vec<(u16, u32)>,
@@ -195,7 +195,7 @@ fn state_of_a_flow_is_small() {
     assert!(bytes <= 192, "{bytes} bytes per flow");
 }
 
-/// The same rules, written down without a thought for cost.
+/// A model of the same rules, written without regard to cost.
 #[derive(Default)]
 struct Naive {
     first: Option<i64>,
@@ -226,7 +226,7 @@ impl Naive {
         self.run(at, out);
     }
 
-    /// Something is known of a number that is not passed yet.
+    /// Records that a number is known that is not passed yet.
     fn note(&mut self, at: u64, seq: i64) {
         for missing in self.top.max(self.next)..seq {
             self.missing_since.insert(missing, at);
@@ -263,7 +263,9 @@ impl Naive {
     }
 }
 
-/// Arrivals: up to two copies of each unit of each flow, each late by some time; some units have none.
+/// Generates arrivals: up to two copies of each unit of each flow, each with its own delay.
+///
+/// Some units never arrive.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     let copies = prop::collection::vec(prop_oneof![4 => 0..5u64, 2 => 0..60u64, 1 => 0..200u64], 0..3);
     let flow = prop::collection::vec(copies, 0..150);
@@ -279,10 +281,12 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     })
 }
 
-/// What happens to a flow: when, which, from which number on, and how many are given up; zero for a unit that arrives.
+/// An event of a flow: time, flow, first number, and number of units given up.
+///
+/// The last number is zero for an arriving unit.
 type Happening = (u64, u16, u32, u32);
 
-/// Arrivals, and ranges of numbers that are given up, long ones and short ones.
+/// Generates arrivals, and long and short ranges of numbers that the sender gives up.
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let count = prop_oneof![4 => 1..4u32, 2 => 1..40u32, 1 => 1..3_000u32];
     let skips = prop::collection::vec((0..350u64, 0..3u16, 0..250u32, count), 0..30);
@@ -297,7 +301,9 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// With units given up in ranges, before, among and after those that came: still what the naive model does number by number.
+    /// Skipping ranges has the same effect as in the naive model, which skips number by number.
+    ///
+    /// The ranges lie before, among and after the arrivals.
     #[test]
     fn skips_ranges_as_the_naive_model_does(all in happenings(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
         let mut bench = Bench::new();
@@ -329,7 +335,7 @@ proptest! {
         }
     }
 
-    /// With hardly any room a range is skipped as its numbers are one by one.
+    /// Under tight limits, skipping a range equals skipping its numbers one by one.
     #[test]
     fn limits_treat_a_range_as_its_numbers(all in happenings(), per_flow in prop_oneof![Just(16), Just(32), Just(64)]) {
         let limits = ResequencerLimits { per_flow, total: 1 << 20 };
@@ -351,8 +357,9 @@ proptest! {
         prop_assert_eq!(ranges.is_some(), numbers.is_some());
     }
 
-    /// Unit for unit what the naive model does, each flow by itself: so none waits for another, none is delivered twice,
-    /// and out of order only after the deadline.
+    /// Each flow delivers the same units as its own naive model.
+    ///
+    /// So no flow waits for another, no unit is delivered twice, and units are out of order only after the deadline.
     #[test]
     fn does_what_the_naive_model_does(arrivals in arrivals(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
         let mut bench = Bench::new();
@@ -380,7 +387,7 @@ proptest! {
         }
     }
 
-    /// With hardly any room: still every unit exactly once, and the bounds hold.
+    /// Under tight limits, every unit is still delivered exactly once, and the limits hold.
     #[test]
     fn limits_cost_order_and_nothing_else(arrivals in arrivals()) {
         let mut bench = Bench::with(ResequencerLimits { per_flow: 16, total: 32 });

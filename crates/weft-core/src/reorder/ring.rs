@@ -1,8 +1,8 @@
-//! What is known of the numbers of one flow that are not passed yet.
+//! Storage for the sequence numbers of one flow that are not passed yet.
 //!
-//! A bit says of each number whether something is known of it: its unit came, or the sender gave it up. Units lie in pages, which exist only
-//! where units wait. The times at which holes opened are kept once for each range of numbers. So a range costs a step for every 64 of its
-//! numbers and one for each unit in it, never one for each number.
+//! One bit per number states whether the number is known: its unit arrived, or the sender gave it up. Units lie in
+//! pages, which exist only where units wait. Each range of missing numbers stores once when it opened. An operation
+//! on a range thus costs one step per 64 numbers and one per unit in it, never one per number.
 
 use super::history::word_of;
 use alloc::boxed::Box;
@@ -11,10 +11,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use weft_units::{FlowSeq, Instant};
 
-/// Numbers of a page, and of the shortest ring.
+/// Number of sequence numbers in a page, and in the smallest ring.
 pub const PAGE: u32 = 16;
 
-/// The units of [`PAGE`] consecutive places of a ring.
+/// Units of [`PAGE`] consecutive places of a ring.
 #[derive(Debug)]
 pub struct Page<T> {
     units: [Option<T>; PAGE as usize],
@@ -24,7 +24,7 @@ pub struct Page<T> {
 /// Pages that no ring uses.
 #[derive(Debug)]
 pub struct Pages<T> {
-    // Boxes, so that a page goes to a ring and comes back as it is.
+    // A box, so that a page moves to a ring and back without a copy.
     spare: Vec<Box<Page<T>>>,
 }
 
@@ -38,21 +38,23 @@ impl<T> Pages<T> {
     }
 }
 
-/// Room for a power of two of consecutive numbers. Each has a place by its number.
+/// Ring for a power of two of consecutive numbers. The number determines the place.
 #[derive(Debug)]
 pub struct Ring<T> {
     capacity: u32,
-    /// One bit for each place. It is set where something is known.
+    /// One bit for each place. A set bit means that the number is known.
     known: Vec<u64>,
-    /// None before the first unit.
+    /// Pages by position. Empty before the first unit.
     pages: Vec<Option<Box<Page<T>>>>,
     units: u32,
-    /// Ranges of numbers of which nothing was known when a later number came: the number after the range, and that time. Oldest first.
+    /// Ranges of numbers that were unknown when a later number arrived, oldest first.
+    ///
+    /// Each entry holds the number after the range, and the time of that arrival.
     opened: VecDeque<(FlowSeq, Instant)>,
 }
 
 impl<T> Ring<T> {
-    /// Room for `capacity` numbers, a power of two and at least [`PAGE`].
+    /// Returns a ring for `capacity` numbers, a power of two and at least [`PAGE`].
     pub fn with_capacity(capacity: u32) -> Ring<T> {
         let known = vec![0; capacity.div_ceil(64) as usize];
         Ring { capacity, known, pages: Vec::new(), units: 0, opened: VecDeque::new() }
@@ -62,12 +64,12 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// Returns the number of waiting units.
+    /// Number of units that wait in the ring.
     pub fn units(&self) -> u32 {
         self.units
     }
 
-    /// Keeps the unit of a number. It comes back if there is one already.
+    /// Stores the unit of a number. Returns the unit if the number has one already.
     pub fn insert(&mut self, pages: &mut Pages<T>, seq: FlowSeq, unit: T) -> Result<(), T> {
         let (page, at) = self.place(seq);
         if self.pages.is_empty() {
@@ -85,7 +87,7 @@ impl<T> Ring<T> {
         Ok(())
     }
 
-    /// Takes the unit of a number out, if it has come.
+    /// Removes and returns the unit of a number, if it has arrived.
     pub fn take(&mut self, pages: &mut Pages<T>, seq: FlowSeq) -> Option<T> {
         let (at_page, at) = self.place(seq);
         let place = self.pages.get_mut(at_page)?;
@@ -99,7 +101,9 @@ impl<T> Ring<T> {
         Some(unit)
     }
 
-    /// How many numbers from `seq` on, at most `most`, lie in places without a page, so that none of them has a unit.
+    /// Number of sequence numbers from `seq` on, at most `most`, whose places have no page.
+    ///
+    /// None of them has a unit.
     pub fn without_page(&self, seq: FlowSeq, most: u32) -> u32 {
         let mut count = 0;
         while count < most {
@@ -112,7 +116,7 @@ impl<T> Ring<T> {
         count.min(most)
     }
 
-    /// Notes that `count` numbers from `seq` on are known, or forgets them. They are at most the capacity.
+    /// Marks `count` numbers from `seq` on as known or unknown. `count` is at most the capacity.
     pub fn mark(&mut self, seq: FlowSeq, count: u32, is_known: bool) {
         let at = self.at(seq);
         let straight = count.min(self.capacity - at);
@@ -120,7 +124,9 @@ impl<T> Ring<T> {
         mark_bits(&mut self.known, 0, count - straight, is_known);
     }
 
-    /// How many numbers from `seq` on, at most `most`, are all known or all unknown, as `is_known` says.
+    /// Length of the run of known numbers from `seq` on, at most `most`.
+    ///
+    /// If `is_known` is false, it is the run of unknown numbers.
     pub fn run(&self, seq: FlowSeq, most: u32, is_known: bool) -> u32 {
         let (at, most) = (self.at(seq), most.min(self.capacity));
         let straight = most.min(self.capacity - at);
@@ -130,7 +136,9 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Records that the unknown numbers before `end` went missing at `now`. Numbers before the end of an earlier record keep its time.
+    /// Records that the unknown numbers before `end` are missing since `now`.
+    ///
+    /// Numbers before the end of an earlier record keep its time.
     pub fn open(&mut self, end: FlowSeq, now: Instant) {
         match self.opened.back_mut().filter(|(_, since)| *since == now) {
             Some(last) => last.0 = end,
@@ -138,17 +146,17 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Returns since when the first number that is not passed is missing.
+    /// Returns the time since which the first number that is not passed is missing.
     pub fn missing_since(&self) -> Option<Instant> {
         self.opened.front().map(|(_, since)| *since)
     }
 
-    /// Forgets when numbers before `next` went missing.
+    /// Deletes the records of numbers before `next`.
     pub fn pass(&mut self, next: FlowSeq) {
         while self.opened.pop_front_if(|(end, _)| end.distance_from(next) <= 0).is_some() {}
     }
 
-    /// Takes over what a smaller ring knows of `count` numbers from `from` on.
+    /// Copies the known numbers and units of a smaller ring for `count` numbers from `from` on.
     pub fn take_over(&mut self, pages: &mut Pages<T>, old: &mut Ring<T>, from: FlowSeq, count: u32) {
         let mut done = 0;
         while done < count {
@@ -161,7 +169,7 @@ impl<T> Ring<T> {
             while at < done {
                 let seq = from.plus(at as i32);
                 if let Some(unit) = old.take(pages, seq) {
-                    // The place is free: the ring was empty.
+                    // The place is free, because the ring was empty.
                     let _ = self.insert(pages, seq, unit);
                 }
                 at += 1 + old.without_page(seq.plus(1), done - at - 1);
@@ -202,7 +210,7 @@ fn mark_bits(words: &mut [u64], at: u32, count: u32, value: bool) {
     }
 }
 
-/// How many of `count` bits from bit `at` on are `value` before the first that is not.
+/// Returns how many of `count` bits from bit `at` on are `value` before the first that is not.
 fn run_of_bits(words: &[u64], at: u32, count: u32, value: bool) -> u32 {
     let flip = if value { u64::MAX } else { 0 };
     let words = words.get((at / 64) as usize..(at + count).div_ceil(64) as usize).unwrap_or_default();

@@ -1,4 +1,7 @@
-//! Which way a packet goes: by its destination's address, or by a key in the overlay.
+//! Route selection: by the destination's address, or by a key in the overlay.
+//!
+//! [`prefix_map`] is the longest-prefix match of addresses. [`overlay`] routes to the node nearest to a key,
+//! [`calls`] sends messages to such nodes, and [`ownership`] stores there which node owns a prefix.
 
 pub mod calls;
 pub mod overlay;

@@ -1,14 +1,15 @@
-//! Longest-prefix match: a path-compressed binary trie (D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968).
+//! Longest-prefix match: a path-compressed binary trie.
 //!
-//! A look-up takes at most as many steps as the longest prefix has bits, whatever the number of prefixes; each prefix costs two
-//! nodes at most.
+//! The source is D. R. Morrison, "PATRICIA", J. ACM 15(4), 1968. A lookup takes at most as many steps as the longest
+//! prefix has bits, whatever the number of prefixes. Each prefix needs at most two nodes.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+/// Index that stands for no node.
 const NIL: u32 = u32::MAX;
 
-/// Bits from the left, and how many of them count; the others are zero.
+/// An address prefix: bits from the left, and the number of valid bits. The others are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bits {
     bits: u128,
@@ -35,13 +36,13 @@ impl Bits {
         self.len <= other.len && self.in_common(other) == self.len
     }
 
-    /// How many leading bits both have, and have alike.
+    /// Returns the number of leading bits that two prefixes have in common.
     fn in_common(self, other: Bits) -> u8 {
         let alike = (self.bits ^ other.bits).leading_zeros() as u8;
         alike.min(self.len).min(other.len)
     }
 
-    /// The bit after the first `len`, as a child's place.
+    /// Returns the bit after the first `len`, as the index of a child.
     fn branch(self, len: u8) -> usize {
         (self.bits.checked_shl(len.into()).unwrap_or(0) >> 127) as usize
     }
@@ -50,19 +51,19 @@ impl Bits {
 #[derive(Clone, Debug)]
 struct Node<T> {
     prefix: Bits,
-    /// None where two longer prefixes part.
+    /// Value of the prefix. `None` in a node where two longer prefixes diverge.
     value: Option<T>,
     children: [u32; 2],
 }
 
-/// Where a node hangs.
+/// Place in the trie to which a node is attached.
 #[derive(Clone, Copy)]
 enum Link {
     Root(usize),
     Child(u32, usize),
 }
 
-/// Values by address prefix, IPv4 and IPv6 apart.
+/// Values by address prefix, with separate tries for IPv4 and IPv6.
 #[derive(Clone, Debug)]
 pub struct PrefixMap<T> {
     nodes: Vec<Node<T>>,
@@ -84,7 +85,7 @@ impl<T: Copy> PrefixMap<T> {
         self.nodes.get(at as usize)
     }
 
-    /// The value of the longest prefix that contains `address`.
+    /// Returns the value of the longest prefix that contains `address`.
     pub fn longest_match(&self, address: IpAddr) -> Option<T> {
         let whole = Bits::of(address, u8::MAX);
         let (mut at, mut found) = (self.roots[family(address)], None);
@@ -95,7 +96,9 @@ impl<T: Copy> PrefixMap<T> {
         found
     }
 
-    /// Every prefix that contains `address`, by its length, and its value; the longest comes last.
+    /// Iterates over the prefixes that contain `address`, from the shortest to the longest.
+    ///
+    /// Each item is a length and a value.
     pub fn matches(&self, address: IpAddr) -> impl Iterator<Item = (u8, T)> {
         let whole = Bits::of(address, u8::MAX);
         let mut at = self.roots[family(address)];
@@ -107,7 +110,9 @@ impl<T: Copy> PrefixMap<T> {
         nodes.filter_map(|node| node.value.map(|value| (node.prefix.len, value)))
     }
 
-    /// Every prefix and its value: IPv4 before IPv6, in order of their addresses, a prefix before those within it.
+    /// Returns all prefixes and values, IPv4 before IPv6.
+    ///
+    /// They are ordered by address, with a prefix before those within it.
     pub fn entries(&self) -> Vec<(IpAddr, u8, T)> {
         let mut entries = Vec::new();
         for (family, root) in self.roots.into_iter().enumerate() {
@@ -121,10 +126,11 @@ impl<T: Copy> PrefixMap<T> {
         entries
     }
 
-    /// Gives the first `length` bits of `address` a value, unless they have one: then that is given back.
+    /// Assigns a value to the first `length` bits of `address`, unless they have one.
     ///
     /// # Errors
-    /// The value they have.
+    ///
+    /// Returns the present value if there is one.
     pub fn insert(&mut self, address: IpAddr, length: u8, value: T) -> Result<(), T> {
         let prefix = Bits::of(address, length);
         let mut link = Link::Root(family(address));
@@ -186,8 +192,9 @@ impl<T: Copy> PrefixMap<T> {
         }
     }
 
-    /// The value of a prefix that contains `address/length` or lies within it. Prefixes of no bits, the default routes, overlap with
-    /// themselves only.
+    /// Returns the value of a prefix that contains `address/length` or lies within it.
+    ///
+    /// Default routes (length 0) overlap only with themselves.
     pub fn overlap(&self, address: IpAddr, length: u8) -> Option<T> {
         let prefix = Bits::of(address, length);
         let mut at = self.roots[family(address)];
@@ -206,7 +213,9 @@ impl<T: Copy> PrefixMap<T> {
         None
     }
 
-    /// A node without a value has two children, so following either finds one.
+    /// Returns a value at or below a node.
+    ///
+    /// A node without a value has two children, so either of them leads to one.
     fn any_below(&self, mut at: u32) -> Option<T> {
         loop {
             let node = self.node(at)?;
@@ -217,13 +226,13 @@ impl<T: Copy> PrefixMap<T> {
         }
     }
 
-    /// Takes all out, and keeps the memory.
+    /// Removes all prefixes from the map and keeps its memory.
     pub fn clear(&mut self) {
         self.nodes.clear();
         self.roots = [NIL; 2];
     }
 
-    /// Gives unused memory back.
+    /// Frees the memory that the map does not use.
     pub fn shrink_to_fit(&mut self) {
         self.nodes.shrink_to_fit();
     }
@@ -235,7 +244,7 @@ mod tests {
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
 
-    /// Few bits, so that prefixes meet: in the upper half of an IPv4 or IPv6 address.
+    /// Generates addresses that vary in few bits of the upper half, so that prefixes overlap.
     fn address() -> impl Strategy<Value = IpAddr> {
         (any::<u16>(), any::<bool>()).prop_map(|(bits, is_v6)| {
             let few = u32::from(bits & 0xc3c1) << 16 | u32::from(bits) << 3 & 8;
@@ -263,7 +272,7 @@ mod tests {
             addresses in prop::collection::vec(address(), 1..40),
         ) {
             let mut map = PrefixMap::default();
-            // Places are the values; those refused are empty.
+            // The values are indices. An entry is empty if its insertion was refused.
             let mut all: Vec<Option<(IpAddr, u8)>> = Vec::new();
             for (at, &(address, length)) in prefixes.iter().enumerate() {
                 let known = |other: &&Option<(IpAddr, u8)>| other.is_some_and(|o| o.1 == length && contains(o, address));

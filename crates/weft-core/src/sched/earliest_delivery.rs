@@ -1,41 +1,49 @@
-//! Earliest delivery path first, with everything each path already holds counted in.
+//! Earliest-delivery-path-first scheduling that counts the backlog that each path already holds.
 //!
-//! A unit arrives on path i at max(now, readyᵢ) + backlogᵢ + bytes/rateᵢ + delayᵢ, and takes the path where that is least. Bulk
-//! is committed only if it arrives no later than the slowest path in use would deliver it; what is not committed waits in the
-//! flow queue, where the AQM sees it and a faster path may still take it (BLEST and ECF wait for the same reason).
+//! A unit arrives on path i at max(now, readyᵢ) + backlogᵢ + bytes/rateᵢ + delayᵢ. The scheduler picks the path where
+//! this is least. It commits a bulk unit only if the unit arrives no later than the slowest path in use would deliver
+//! it. Other bulk waits in the flow queue, where the AQM sees it and a faster path may still take it. BLEST and ECF
+//! wait for the same reason.
 //!
-//! A path much slower than the others would make every flow wait for its units at the far end. It joins the **bulk set** only
-//! if what it adds is worth that: rate ≥ [`EarliestDeliveryConfig::worth_per_s`] × extra delay × the rates already in the set.
-//! Units that overtake bulk may use it all the same.
+//! A path much slower than the others would make every flow wait for its units at the receiver. Such a path joins the
+//! **bulk set** only if it adds enough rate: rate ≥ [`EarliestDeliveryConfig::worth_per_s`] × extra delay × the rates
+//! already in the set. Urgent units may use it in any case.
 
 use super::{Choice, Eligible, PathView, UnitView};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// How often the bulk set is looked at again, if no path comes or goes.
+/// Interval between reviews of the bulk set while the set of eligible paths does not change.
 const REVIEW_EVERY: Duration = Duration::from_millis(1);
 
-/// A path joins the bulk set at this multiple of what keeps it in.
+/// Factor by which a path must exceed the stay threshold to join the bulk set.
+///
+/// It is hysteresis against flapping.
 const JOIN_MARGIN: f64 = 1.25;
 
-/// The slack that covers timer grain.
+/// Minimum slack in nanoseconds before bulk is held. It covers the timer granularity.
 const LEAST_SLACK_NS: i64 = 2_000_000;
 
-/// What a path's own delay is judged with: a slow path's is also the time it takes to send a packet.
+/// Packet size in bytes for comparing paths.
+///
+/// On a slow path, the transmission time of a packet is part of its delay.
 const FULL_PACKET_BYTES: u32 = 1_500;
+/// Upper limit of a packet's transmission time, in nanoseconds.
 const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 
-/// What can be tuned.
+/// Parameters of the earliest-delivery scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EarliestDeliveryConfig {
-    /// How much later than the slowest path in use bulk may arrive and still be committed.
+    /// Bulk is committed if it arrives no later than this after the arrival on the slowest path in use.
     pub commit_horizon: Duration,
-    /// Share of the faster paths' rate that a slower path must add per second of extra delay, to be used for bulk.
+    /// Share of rate per second of extra delay that a slower path must add to carry bulk.
+    ///
+    /// The share is relative to the rate of the faster paths.
     pub worth_per_s: f64,
 }
 
 impl Default for EarliestDeliveryConfig {
-    /// 4 ms, and 0.5 per second.
+    /// Returns a commit horizon of 4 ms and a worth of 0.5 per second.
     fn default() -> EarliestDeliveryConfig {
         EarliestDeliveryConfig { commit_horizon: Duration::from_millis(4), worth_per_s: 0.5 }
     }
@@ -44,18 +52,18 @@ impl Default for EarliestDeliveryConfig {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     delay_us: i64,
-    /// Of a full packet, if it left at once.
+    /// Arrival time of a full packet that leaves at once, relative to now.
     arrival_us: i64,
     position: u32,
     goodput_bps: f64,
 }
 
-/// See the module.
+/// The earliest-delivery scheduler. See the module.
 #[derive(Clone, Debug)]
 pub struct EarliestDelivery {
     config: EarliestDeliveryConfig,
     in_bulk_set: Vec<bool>,
-    /// Which paths were eligible at the last review.
+    /// For each path, true if it was eligible at the last review.
     reviewed: Vec<bool>,
     by_delay: Vec<Member>,
     review_at: Instant,
@@ -63,7 +71,7 @@ pub struct EarliestDelivery {
 }
 
 impl EarliestDelivery {
-    /// An empty bulk set.
+    /// Returns a scheduler with an empty bulk set.
     pub fn new(config: EarliestDeliveryConfig) -> EarliestDelivery {
         EarliestDelivery {
             config,
@@ -75,12 +83,12 @@ impl EarliestDelivery {
         }
     }
 
-    /// Whether bulk goes to the path at `position`.
+    /// True if the path at `position` carries bulk.
     pub fn carries_bulk(&self, position: usize) -> bool {
         self.in_bulk_set.get(position).copied().unwrap_or(false)
     }
 
-    /// The path on which `unit` arrives first.
+    /// Picks the path on which `unit` arrives first.
     pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> Choice {
         let eligible = Eligible::among(paths);
         if unit.urgent {
@@ -93,11 +101,11 @@ impl EarliestDelivery {
             self.review(now, paths, eligible);
         }
         let in_bulk_set = &self.in_bulk_set;
-        // A full path is no reason to wait: it is full because it is slower now than it was thought to be.
+        // Skip a full path instead of waiting for it: a full path is slower now than its estimate.
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
             return if in_bulk_set.contains(&true) { Choice::Hold } else { Choice::NoPath };
         };
-        // A longer packet takes its time on any path: it is no reason to wait for another.
+        // A packet longer than a full one takes longer on any path, so its extra time is no reason to hold it.
         let longer_ns = paths.get(first.position).map_or(0, |path| {
             own_time_ns(unit.bytes, path).saturating_sub(own_time_ns(FULL_PACKET_BYTES, path)).max(0)
         });
@@ -114,7 +122,7 @@ impl EarliestDelivery {
             || paths.iter().zip(&self.reviewed).any(|(path, was)| eligible.includes(path) != *was)
     }
 
-    /// Admits eligible paths to the bulk set, the fastest first.
+    /// Admits eligible paths to the bulk set, in order of delay.
     fn review(&mut self, now: Instant, paths: &[PathView], eligible: Eligible) {
         self.review_at = now + REVIEW_EVERY;
         self.in_bulk_set.resize(paths.len(), false);
@@ -151,7 +159,7 @@ impl EarliestDelivery {
 
 struct FirstArrival {
     position: usize,
-    /// Relative to now.
+    /// Arrival time of the unit relative to now, in nanoseconds.
     arrival_ns: i64,
 }
 
@@ -174,7 +182,9 @@ fn first_arrival(
     first
 }
 
-/// In floating point, since a 64-bit integer division costs several times as much.
+/// Returns the transmission time of `bytes` on `path` in nanoseconds, at most 1 s.
+///
+/// It uses floating point because a 64-bit integer division costs several times as much.
 fn own_time_ns(bytes: u32, path: &PathView) -> i64 {
     let nanobits = f64::from(bytes) * 8e9;
     ((nanobits / path.rate.bps() as f64) as i64).min(LONGEST_PACKET_NS)
@@ -289,7 +299,7 @@ mod tests {
         );
     }
 
-    /// What a source that never runs dry gets through in order within `seconds`, and the worst overtaking.
+    /// Returns the in-order goodput of a greedy source over `seconds`, and the worst reordering delay.
     fn run(paths: &mut [PathView], seconds: u64) -> (f64, Duration) {
         const TICK: Duration = Duration::from_micros(100);
         let mut s = scheduler();

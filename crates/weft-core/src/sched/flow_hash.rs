@@ -1,23 +1,24 @@
-//! Flow hashing (paper 000's flow-level forwarding): ranges of the hash space, as wide as the weights.
+//! Flow-hash scheduling (paper 000's flow-level forwarding).
 //!
-//! No state per flow. When a path goes away, only its own flows are hashed again, among the paths that are left; when it
-//! comes back they return.
+//! Each path owns a range of the hash space in proportion to its weight. The scheduler keeps no state per flow. When
+//! a path fails, only its own flows are hashed again, among the remaining paths. When the path returns, so do its
+//! flows.
 
 use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
 
-/// A flow keeps to one path, so nothing is reordered.
+/// Keeps each flow on one path, so that nothing is reordered.
 #[derive(Clone, Debug, Default)]
 pub struct FlowHash {
     weights: Weights,
 }
 
 impl FlowHash {
-    /// Sets the shares by position, in place of the views' own.
+    /// Sets the shares by position. They replace the weights in the path views.
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
     }
 
-    /// The path into whose range the flow falls.
+    /// Picks the path whose range contains the flow's hash.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
         let eligible = Eligible::among(paths);
         let home = self.range(paths, unit.flow_hash, |_| true).filter(|&at| eligible.includes(&paths[at]));
@@ -35,7 +36,9 @@ impl FlowHash {
     }
 }
 
-/// Flows of one range must spread over all that are left: a mix that leaves no trace of the order (MurmurHash3's finaliser).
+/// Mixes the hash again (MurmurHash3's finaliser).
+///
+/// The flows of one range then spread over all remaining paths.
 fn rehash(hash: u32) -> u32 {
     let mut h = hash;
     h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);

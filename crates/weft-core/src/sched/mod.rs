@@ -1,4 +1,7 @@
-//! Schedulers: which path a unit takes.
+//! Schedulers: each picks the path on which a unit travels.
+//!
+//! The engine describes its paths as [`PathView`]s and the next unit as a [`UnitView`]. [`Scheduler::pick`] answers
+//! with a path, or leaves the unit in its flow queue. A scheduler never sends and never reads a clock.
 
 pub mod earliest_delivery;
 pub mod flow_hash;
@@ -15,69 +18,77 @@ use round_robin::RoundRobin;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weighted_round_robin::{Order, WeightedRoundRobin};
 
-/// A path as a scheduler sees it. A path is known by its position in the slice, which must not change while it lives.
+/// A path as a scheduler sees it.
+///
+/// The position in the slice identifies a path. It must not change while the path exists.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathView {
-    /// It may carry traffic.
+    /// True if the path may carry traffic.
     pub usable: bool,
-    /// It may have failed: taken only where no other is usable.
+    /// True if the path may have failed. Schedulers use it only if no other path is usable.
     pub suspect: bool,
-    /// It may take another bulk unit. For earliest-delivery, room must reach as far as the bulk set's largest skew.
+    /// True if the path queue accepts another bulk unit.
+    ///
+    /// For earliest delivery, the path queue must be as long as the largest delay difference within the bulk set.
     pub room: bool,
-    /// When a unit that overtakes all bulk could leave (the pacer).
+    /// Time at which the pacer would send a unit that overtakes all bulk.
     pub ready_at: Instant,
-    /// The time that the bulk committed to it takes.
+    /// Time that the path needs to send the bulk already committed to it.
     pub backlog: Duration,
-    /// What it can carry now.
+    /// Rate that the path can carry now.
     pub rate: Rate,
     /// One-way delay in microseconds, relative to an origin common to all paths.
     pub delay_us: i64,
-    /// How much later an urgent unit is taken to arrive, in microseconds: on a path that loses much, as if it had to be repeated.
+    /// Extra delay assumed for an urgent unit, in microseconds.
+    ///
+    /// On a path with high loss it is the delay of a retransmission.
     pub late_us: i64,
-    /// Its share, where none was set by [`Scheduler::set_weights`].
+    /// Share of the path, unless [`Scheduler::set_weights`] sets another.
     pub weight: u32,
-    /// The share of packets it loses, 0 to 1.
+    /// Fraction of packets that the path loses, 0 to 1.
     pub loss: f32,
 }
 
 /// A unit as a scheduler sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitView {
-    /// IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// The hash of its flow.
+    /// Hash of the unit's flow.
     pub flow_hash: u32,
-    /// It overtakes bulk in the path queue, and is never held: a unit of a sparse flow, a repair.
+    /// True if the unit overtakes bulk in the path queue and is never held.
+    ///
+    /// It is a unit of a sparse flow, or a retransmission.
     pub urgent: bool,
 }
 
-/// Where a unit goes.
+/// Decision of a scheduler about a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// To the path at this position.
+    /// Send on the path at this position.
     Path(usize),
-    /// A copy to every usable path (a bulk unit: that has room).
+    /// Send a copy on every usable path. A bulk unit skips paths that are full.
     All,
-    /// Nowhere yet: it stays in its flow queue.
+    /// Keep the unit in its flow queue for now.
     Hold,
     /// No path is usable.
     NoPath,
 }
 
-/// The strategies.
+/// The scheduling strategies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
-    /// The path on which the unit arrives first.
+    /// Picks the path on which the unit arrives first.
     EarliestDelivery,
-    /// Each path in turn.
+    /// Picks each path in turn.
     RoundRobin,
-    /// In proportion to weights, strictly.
+    /// Serves paths strictly in proportion to weights.
     WeightedRoundRobin(Order),
-    /// A path at random, by weight.
+    /// Picks a path at random, by weight.
     Random,
-    /// By the flow's hash, in weighted ranges.
+    /// Picks by the flow's hash, in weighted ranges.
     FlowHash,
-    /// A copy on every path.
+    /// Sends a copy on every path.
     Redundant,
 }
 
@@ -99,7 +110,7 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler of that kind; `rng` is for those that draw lots.
+    /// Returns a scheduler of the given kind. Strategies that choose at random draw from `rng`.
     pub fn new(kind: SchedulerKind, rng: Rng) -> Scheduler {
         match kind {
             SchedulerKind::EarliestDelivery => {
@@ -113,7 +124,9 @@ impl Scheduler {
         }
     }
 
-    /// Where `unit` goes now. Call it again for a unit that was held; for any other answer the unit is taken to be sent.
+    /// Returns where `unit` goes now.
+    ///
+    /// Call it again for a unit that was held. After any other answer the scheduler assumes that the unit is sent.
     pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> Choice {
         match self {
             Scheduler::EarliestDelivery(s) => s.pick(now, paths, unit),
@@ -125,8 +138,10 @@ impl Scheduler {
         }
     }
 
-    /// Sets the shares by position, in place of the views' own; an empty slice goes back to those. Counters start anew.
-    /// Earliest-delivery, round-robin and redundant know no shares.
+    /// Sets the shares by position. They replace the weights in the path views.
+    ///
+    /// An empty slice restores the weights in the views. All counters restart. Earliest delivery, round robin and
+    /// redundant ignore shares.
     pub fn set_weights(&mut self, weights: &[u32]) {
         match self {
             Scheduler::WeightedRoundRobin(s) => s.set_weights(weights),
@@ -136,7 +151,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether bulk goes to the path at `position`.
+    /// True if the path at `position` carries bulk.
     pub fn carries_bulk(&self, position: usize) -> bool {
         match self {
             Scheduler::EarliestDelivery(s) => s.carries_bulk(position),
@@ -145,7 +160,7 @@ impl Scheduler {
     }
 }
 
-/// Which paths come into question: the usable ones, and of those the suspect ones only where there is no other.
+/// Selects the paths that may carry a unit: usable ones, and suspect ones only if no other is usable.
 #[derive(Clone, Copy)]
 struct Eligible {
     suspects_too: bool,
@@ -161,7 +176,9 @@ impl Eligible {
     }
 }
 
-/// The shares of the paths: those that were set, else the views' own; all equal where they are all zero.
+/// Shares of the paths: those set by the caller, otherwise the views' weights.
+///
+/// If all are zero, all are equal.
 #[derive(Clone, Debug, Default)]
 struct Weights {
     set: alloc::vec::Vec<u32>,
@@ -177,7 +194,9 @@ impl Weights {
         if self.set.is_empty() { path.weight } else { self.set.get(position).copied().unwrap_or(0) }
     }
 
-    /// The share of each path for which `counts` holds (zero for others), by position, and their sum.
+    /// Returns the share of each path by position, and their sum.
+    ///
+    /// Paths for which `counts` is false have share zero.
     fn shares<'a>(
         &'a self,
         paths: &'a [PathView],
@@ -192,7 +211,7 @@ impl Weights {
     }
 }
 
-/// The position at which the running sum of `shares` passes `ticket`.
+/// Returns the position at which the running sum of `shares` exceeds `ticket`.
 fn draw(shares: impl Iterator<Item = u64>, mut ticket: u64) -> Option<usize> {
     for (position, share) in shares.enumerate() {
         if ticket < share {
@@ -207,7 +226,7 @@ fn draw(shares: impl Iterator<Item = u64>, mut ticket: u64) -> Option<usize> {
 pub(crate) mod testing {
     use super::*;
 
-    /// A good, idle path.
+    /// Returns a good, idle path.
     pub fn path(rate_mbps: u64, delay_ms: i64) -> PathView {
         PathView {
             usable: true,
@@ -223,7 +242,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// A full packet of bulk.
+    /// A full bulk packet.
     pub const BULK: UnitView = UnitView { bytes: 1_500, flow_hash: 0, urgent: false };
     /// A full packet that overtakes bulk.
     pub const URGENT: UnitView = UnitView { urgent: true, ..BULK };

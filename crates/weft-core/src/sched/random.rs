@@ -1,9 +1,9 @@
-//! Random spraying: each unit draws its path, in proportion to the weights.
+//! Random spraying: picks a path at random for each unit, in proportion to the weights.
 
 use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
 use weft_units::Rng;
 
-/// A lottery among the paths that are usable and, for bulk, have room.
+/// Picks at random among the usable paths. Bulk skips paths that are full.
 #[derive(Clone, Debug)]
 pub struct Random {
     rng: Rng,
@@ -11,17 +11,17 @@ pub struct Random {
 }
 
 impl Random {
-    /// A lottery that draws from `rng`.
+    /// Returns a scheduler that draws from `rng`.
     pub fn new(rng: Rng) -> Random {
         Random { rng, weights: Weights::default() }
     }
 
-    /// Sets the shares by position, in place of the views' own.
+    /// Sets the shares by position. They replace the weights in the path views.
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
     }
 
-    /// Draws a path.
+    /// Picks a path at random.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
         let eligible = Eligible::among(paths);
         let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p) && (p.room || unit.urgent));

@@ -1,13 +1,15 @@
-//! Redundant: a copy on every usable path, of bulk on those that have room; the far end keeps what comes first.
+//! Redundant scheduling: sends a copy on every usable path, of bulk only on paths that are not full.
+//!
+//! The receiver keeps the copy that arrives first.
 
 use super::{Choice, Eligible, PathView, UnitView};
 
-/// See the module.
+/// The redundant scheduler. See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Redundant;
 
 impl Redundant {
-    /// Everywhere, unless no good path has room for bulk.
+    /// Returns [`Choice::All`], or [`Choice::Hold`] if the unit is bulk and every eligible path is full.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
         let eligible = Eligible::among(paths);
         let mut candidates = paths.iter().filter(|path| eligible.includes(path)).peekable();

@@ -1,15 +1,17 @@
-//! Round robin, packet by packet (paper 000's packet-level forwarding). Like TEQL it passes over a path that is full.
+//! Packet-by-packet round robin (paper 000's packet-level forwarding).
+//!
+//! Like TEQL it skips a full path.
 
 use super::{Choice, Eligible, PathView, UnitView};
 
-/// One unit to each path in turn.
+/// Sends one unit on each path in turn.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
     next: usize,
 }
 
 impl RoundRobin {
-    /// The next path in the ring that is usable and, for bulk, has room.
+    /// Picks the next usable path in the ring. Bulk skips paths that are full.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
         let eligible = Eligible::among(paths);
         let mut blocked = Choice::NoPath;

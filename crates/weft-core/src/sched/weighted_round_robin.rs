@@ -1,19 +1,27 @@
-//! Weighted round robin as NATALIE does it (paper 002): strict, so that a full path blocks the others.
+//! Weighted round robin as in NATALIE (paper 002).
+//!
+//! It is strict, so that a full path blocks the others.
 
 use super::{Choice, Eligible, PathView, UnitView, Weights};
 use alloc::vec::Vec;
 
-/// The order inside a round, which the paper does not state.
+/// Order of paths within a round. The paper does not state it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// Spread as evenly as can be: every counter grows by its weight, the largest is served and pays the sum.
+    /// Spreads each path's turns as evenly as possible.
+    ///
+    /// Every counter grows by its weight. The scheduler serves the path with the largest counter and subtracts the
+    /// sum of weights from it.
     #[default]
     Smooth,
     /// Each path serves its whole weight in one block.
     Block,
 }
 
-/// Of every Σw units, wᵢ go to path i. Throughput is min Cᵢ·Σw/wᵢ: right weights matter.
+/// Strict weighted round robin: of every Σw units, path i carries wᵢ.
+///
+/// The throughput is min Cᵢ·Σw/wᵢ, where Cᵢ is the capacity of path i. Weights that do not match the capacities waste
+/// throughput.
 #[derive(Clone, Debug)]
 pub struct WeightedRoundRobin {
     order: Order,
@@ -22,18 +30,20 @@ pub struct WeightedRoundRobin {
 }
 
 impl WeightedRoundRobin {
-    /// Counters at zero and the views' own weights.
+    /// Returns a scheduler with counters at zero. It uses the views' weights.
     pub fn new(order: Order) -> WeightedRoundRobin {
         WeightedRoundRobin { order, weights: Weights::default(), counters: Vec::new() }
     }
 
-    /// New shares by position; counters start anew (NATALIE's `weights` parameter).
+    /// Sets the shares by position and restarts the counters (NATALIE's `weights` parameter).
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
         self.counters.fill(0);
     }
 
-    /// The path whose turn it is; [`Choice::Hold`], and the turn stays, while that path has no room for bulk.
+    /// Picks the path whose turn it is.
+    ///
+    /// While that path is full, a bulk unit gets [`Choice::Hold`] and the turn stays with the path.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
         self.counters.resize(paths.len(), 0);
         let eligible = Eligible::among(paths);
@@ -72,7 +82,10 @@ impl WeightedRoundRobin {
         self.counters[served] -= sum as i64;
     }
 
-    /// Counters run down from the weights; when those of all eligible paths are at zero, the next round starts.
+    /// Returns the path whose turn it is in block order.
+    ///
+    /// Counters run down from the weights. When the counters of all eligible paths are at zero, the next round
+    /// starts.
     fn block_turn(&mut self, paths: &[PathView], eligible: Eligible) -> Option<usize> {
         let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p));
         if sum == 0 {
@@ -135,8 +148,10 @@ mod tests {
         assert_eq!(turns(&mut s, &paths), [0, 1, 1, 0]);
     }
 
-    /// Paper 002, Table I: three links of 100 Mbit/s (94 of goodput), strict round robin with blocking.
-    /// `queue` units fit into each path; time is counted in the time one link takes for one unit.
+    /// Returns the throughput of paper 002, Table I.
+    ///
+    /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput). Each path queues up
+    /// to `queue` units. The clock ticks once per unit time of one link.
     fn throughput_mbps(order: Order, weights: [u32; 3], queue: u64) -> f64 {
         const LINK_MBPS: f64 = 94.0;
         let mut s = WeightedRoundRobin::new(order);

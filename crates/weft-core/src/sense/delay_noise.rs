@@ -1,25 +1,27 @@
 use weft_units::{Duration, Instant};
 
-/// Shortest span over which the delay's change is compared with the queue's: the schedulers of LTE, 5G and Wi-Fi links make
-/// their jitter within it.
+/// Shortest span over which the changes of delay and queue are compared.
+///
+/// The schedulers of LTE, 5G and Wi-Fi links produce their jitter within it.
 const LEAST_SPAN: Duration = Duration::from_millis(50);
-/// The means are taken over so many spans. Standard: SRTT has a gain of 1/8 (RFC 6298).
+/// Number of spans over which means are taken. Standard: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// A single deviation counts as at most so many times the mean, plus [`LEAST_SURPRISE_S`].
+/// Largest weight of a single deviation, as a multiple of the mean. [`LEAST_SURPRISE_S`] is added.
 const SURPRISE: f64 = 4.0;
-/// Seconds that a single deviation may count as where the mean is zero.
+/// Largest weight of a single deviation while the mean is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
-/// How much of a path's one-way delay its own queue does not explain: jitter, grants of a radio, a rate that varies.
+/// The part of a path's one-way delay that its own queue does not explain.
 ///
-/// What was sent and what the bottleneck passed on say how the queue must have changed over a span. The rest of the delay's change
-/// is unexplained. A capacity that is estimated too high or too low makes a steady rest; the mean deviation from that is the noise.
+/// Its causes are jitter, radio grants and a varying rate. The sent bytes and the bottleneck's rate determine how the
+/// queue must have changed over a span. The rest of the delay's change is unexplained. A wrong capacity estimate
+/// makes this rest steady. The mean deviation from the steady rest is the noise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DelayNoise {
     started: Option<Instant>,
     delay_s: f64,
-    /// Queue at the start of the span, and as it must be now.
+    /// Predicted queueing delay at the start of the span and now, in seconds.
     queue_s: [f64; 2],
     spans: f64,
     rest_s: f64,
@@ -27,8 +29,10 @@ pub struct DelayNoise {
 }
 
 impl DelayNoise {
-    /// Takes in what one packet met. `delay_s` is its delay above the baseline. `standing_s` is the part of that which stands.
-    /// `growth_s` is how much the queue must have grown since the packet before. A span lasts for `round_trip` at least.
+    /// Adds the delay of one packet.
+    ///
+    /// `delay_s` is its delay above the baseline. `standing_s` is the part of it that is a standing queue. `growth_s`
+    /// is the growth of the queue since the previous packet. A span lasts at least `round_trip`.
     pub fn on_sample(&mut self, now: Instant, delay_s: f64, standing_s: f64, growth_s: f64, round_trip: Duration) {
         let [before_s, queue_s] = &mut self.queue_s;
         *queue_s = (*queue_s + growth_s).max(0.0);
@@ -44,19 +48,22 @@ impl DelayNoise {
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
-    /// Ends the current span. The delays before and after a change of the clock cannot be compared.
+    /// Ends the current span. Delays before and after a change of the clock cannot be compared.
     pub fn on_new_clock(&mut self) {
         self.started = None;
     }
 
-    /// Takes in one deviation. Once the mean is known, a deviation far above it counts in part, because a step of the capacity is no noise.
+    /// Adds one deviation to the mean.
+    ///
+    /// Once the mean is known, a deviation far above it counts only in part, because a step of the capacity is not
+    /// noise.
     fn learn(&mut self, deviation_s: f64) {
         let most_s = if self.spans < SPANS { f64::MAX } else { self.deviation_s * SURPRISE + LEAST_SURPRISE_S };
         self.spans = (self.spans + 1.0).min(SPANS);
         self.deviation_s += (deviation_s.min(most_s) - self.deviation_s) / self.spans;
     }
 
-    /// Mean absolute error of a predicted change of the delay over a round trip.
+    /// Mean absolute error of the predicted change of the delay over a round trip.
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.deviation_s)
     }
@@ -69,7 +76,9 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(60);
 
-    /// The noise after `spans` spans in which the queue is `queue_s(n)` and `extra_s(n)` of delay comes on top.
+    /// Returns the noise after `spans` spans.
+    ///
+    /// The queue is `queue_s(n)`, and `extra_s(n)` is added to the delay.
     fn noise_s(spans: u64, mut queue_s: impl FnMut(u64) -> f64, mut extra_s: impl FnMut(u64) -> f64) -> f64 {
         let (mut noise, mut now, mut before_s) = (DelayNoise::default(), Instant::ZERO, 0.0);
         for n in 0..spans {
@@ -98,7 +107,7 @@ mod tests {
             let mut other = rng.clone();
             let most_s = jitter_us as f64 * 1e-6;
             let of_both = noise_s(400, |_| rng.below(queue_us) as f64 * 1e-6, |_| other.below(jitter_us) as f64 * 1e-6);
-            // Two values drawn evenly from a range differ by a third of it in the mean.
+            // Two values drawn uniformly from a range differ by a third of the range on average.
             assert!((0.1..0.7).contains(&(of_both / most_s)), "{queue_us}, {jitter_us} us: {of_both}");
         }
     }
@@ -109,7 +118,7 @@ mod tests {
         for _ in 0..50 {
             let (at, after, step_s) = (20 + rng.below(300), 1 + rng.below(4), (50 + rng.below(150)) as f64 * 1e-3);
             let left = noise_s(at + after, |_| 0.0, |n| if n >= at { step_s } else { 0.0 });
-            // Counted in full, it would leave an eighth.
+            // A step counted in full would leave an eighth of itself.
             assert!(left <= step_s / 20.0, "{step_s} s: {left}");
         }
     }

@@ -1,29 +1,38 @@
-//! How long a path may stay silent before it is suspect.
+//! Time and number of unanswered probes after which a silent path becomes suspect.
 
 use crate::sense::Rtt;
 use weft_units::Duration;
 
-/// Nothing is suspected sooner: below this, a busy peer is silent for longer than a dead one.
+/// Minimum time before a path becomes suspect.
+///
+/// Below it, a busy peer can be silent for longer than a dead one.
 const FLOOR: Duration = Duration::from_millis(30);
-/// Nothing is trusted longer: a clock that jumped, or a peer that stood still, leaves absurd samples in SRTT and RTTVAR.
+/// Maximum time before a path becomes suspect.
+///
+/// A clock step or a stalled peer leaves absurd samples in SRTT and RTTVAR.
 pub const CEILING: Duration = Duration::from_secs(1);
 
-/// By chance alone so many questions in a row stay unanswered so often at most,
+/// Maximum acceptable probability that loss alone leaves all probes of a row unanswered.
 const BY_CHANCE: f64 = 1e-6;
-/// and so many, at least and at most, are asked.
+/// Minimum number of unanswered probes in a row before a path becomes suspect.
 const LEAST_MISSES: f64 = 3.0;
+/// Maximum number of unanswered probes in a row before a path becomes suspect.
 const MOST_MISSES: f64 = 24.0;
 
-/// How long after sending an eliciting packet the path is suspect if no report has come: SRTT + 4·RTTVAR (RFC 6298), the time the
-/// peer may hold a report, and twice the jitter, at least 30 ms, at most 1 s.
+/// Returns the time without a report after which a path becomes suspect.
+///
+/// The time counts from the departure of an eliciting packet. It is SRTT + 4·RTTVAR (RFC 6298), plus the time for
+/// which the peer may hold a report, plus twice the jitter. It is at least 30 ms and at most 1 s.
 pub fn suspect_after(rtt: &Rtt, report_interval: Duration, jitter: Duration) -> Duration {
     (rtt.smoothed() + rtt.variation() * 4 + report_interval + jitter * 2).clamp(FLOOR, CEILING)
 }
 
-/// How many questions in a row must stay unanswered before their silence means anything: three, or so many more that by loss alone
-/// it would happen less than once in a million, and at most 24. A question and its answer are lost with 1 − (1 − `loss`)²: four at 1 %,
-/// 14 at 20 %. At a hundred questions a second that is less than one false alarm in two hours; a second round of as many confirms
-/// before a path is called down.
+/// Returns the number of probes in a row that must stay unanswered before the path becomes suspect.
+///
+/// It is at least 3 and at most 24. Within these bounds, loss alone causes such a row with a probability below one in
+/// a million. Either the probe or its answer is lost with probability 1 − (1 − `loss`)². The result is 4 at 1 % loss
+/// and 14 at 20 %. At 100 probes a second this gives less than one false alarm in two hours. A second row of the same
+/// length confirms the failure before a path is declared down.
 pub fn misses_that_matter(loss: f64) -> u32 {
     let passed = 1.0 - loss.clamp(0.0, 0.9);
     let missed = 1.0 - passed * passed;

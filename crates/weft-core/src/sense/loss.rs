@@ -1,11 +1,13 @@
 use weft_units::{Duration, Instant};
 
-/// Packets after which an observation has lost most of its weight.
+/// Number of packets after which an observation has lost most of its weight.
 const WINDOW_PACKETS: f64 = 200.0;
+/// Time after which an observation has lost all of its weight.
 const WINDOW_TIME: Duration = Duration::from_secs(10);
 
-/// The share of a path's packets that are lost: an average over a number of packets, and at most about ten seconds, or however long they
-/// take.
+/// Fraction of a path's packets that are lost, as a moving average.
+///
+/// The average covers a number of packets and, unless configured otherwise, at most about ten seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     window_packets: f64,
@@ -22,22 +24,22 @@ impl Default for LossRate {
 }
 
 impl LossRate {
-    /// An average over about the last `window_packets`.
+    /// Returns an average over about the last `window_packets` packets.
     pub fn over_packets(window_packets: f64) -> LossRate {
         LossRate::over(window_packets, WINDOW_TIME)
     }
 
-    /// An average over about the last `window_packets`, and at most `window_time`.
+    /// Returns an average over about the last `window_packets` packets, but at most `window_time`.
     pub fn over(window_packets: f64, window_time: Duration) -> LossRate {
         LossRate { window_packets, window_time, packets: 0.0, lost: 0.0, last: Instant::ZERO }
     }
 
-    /// An average over the last packets, be they hours apart.
+    /// Returns an average over the last packets, without a limit in time.
     pub fn of_all_times() -> LossRate {
         LossRate { window_time: Duration::MAX, ..LossRate::default() }
     }
 
-    /// Takes in packets whose fate was settled by `now`.
+    /// Adds packets that were delivered or declared lost by `now`.
     pub fn on_fates(&mut self, now: Instant, delivered: u64, lost: u64) {
         let settled = (delivered + lost) as f64;
         let by_packets = self.window_packets / (self.window_packets + settled);
@@ -48,7 +50,7 @@ impl LossRate {
         self.last = now;
     }
 
-    /// Lost packets as a fraction of one.
+    /// Lost packets as a fraction of all packets, 0 to 1.
     pub fn fraction(&self) -> f64 {
         if self.packets > 0.0 { self.lost / self.packets } else { 0.0 }
     }

@@ -1,8 +1,9 @@
-//! What a path does to packets: learned from the packet numbers sent and the reports that come back.
+//! Measures what a path does to packets, from the packet numbers sent and the reports received.
 //!
-//! The receiver keeps a [`ReceiveLog`] per path and turns it into a [`Report`] and ranges of packet numbers; the sender keeps
-//! a [`SentBook`] per path, settles every packet's fate with each report and gets a [`Sample`]: delivery rate, round-trip
-//! time, one-way delay, loss. [`Rtt`], [`OneWayDelay`] and [`LossRate`] smooth those.
+//! The receiver keeps a [`ReceiveLog`] per path and turns it into a [`Report`] and ranges of packet numbers. The
+//! sender keeps a [`SentBook`] per path. For each report it determines which packets were delivered or lost and
+//! obtains a [`Sample`] of delivery rate, RTT, one-way delay and loss. [`Rtt`], [`OneWayDelay`] and [`LossRate`]
+//! smooth the samples. Nothing here sends or reads a clock.
 
 pub mod active;
 mod delay_noise;

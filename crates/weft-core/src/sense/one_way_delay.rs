@@ -1,23 +1,26 @@
 use weft_units::{Duration, Instant};
 
-/// The baseline is the minimum over the last two to three buckets.
+/// Length of a bucket. The baseline is the minimum over the last two to three buckets.
 const BUCKET: Duration = Duration::from_secs(5);
-/// A queue longer than the excess of the round-trip time by more than this is a step of a clock.
+/// Margin of the detection of clock steps, in microseconds.
+///
+/// A clock was stepped if the queueing delay exceeds the RTT's excess over its minimum by more than this.
 const STEP_MARGIN_US: i64 = 5_000;
-/// So many samples in a row must say so.
+/// Number of consecutive samples that must indicate a clock step.
 const STEP_SAMPLES: u8 = 3;
 
-/// One-way delay of a path: its baseline, what stands above it as a queue, and its jitter.
+/// One-way delay of a path: its baseline, the queueing delay above it, and its jitter.
 ///
-/// The two clocks have an unknown offset, so a delay alone means nothing; differences do (LEDBAT, RFC 6817 §2). The queueing
-/// delay is a sample minus the smallest of the last 10 to 15 seconds. A queue toward the peer also lengthens the round
-/// trip: where the one-way delay rises and the round trip does not, a clock was stepped, and the baseline restarts.
+/// The two clocks have an unknown offset, so only differences of delays have a meaning (LEDBAT, RFC 6817 §2). The
+/// queueing delay is a sample minus the smallest of the last 10 to 15 seconds. A queue toward the peer also lengthens
+/// the round trip. If the one-way delay rises and the round trip does not, a clock was stepped. The baseline then
+/// restarts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneWayDelay {
-    /// All delays are kept relative to the first sample, so that the 32-bit clock may wrap.
+    /// First sample. All delays are stored relative to it, so that the 32-bit clock may wrap.
     origin_us: Option<u32>,
     latest_us: i64,
-    /// What of that is no queue, but the hops taking in so long a packet.
+    /// Part of the latest delay that is the store-and-forward time of a long packet.
     latest_taken_us: i64,
     minima: [Option<i64>; 3],
     bucket_start: Instant,
@@ -28,9 +31,10 @@ pub struct OneWayDelay {
 }
 
 impl OneWayDelay {
-    /// Takes in one delay (arrival minus departure, microseconds modulo 2^32). `taken` of it is due to the packet's length and to be taken for no queue;
-    /// `rtt_excess` is how far the same packet's round trip was above its minimum; `window` the span the standing queue is taken over, about one
-    /// round trip.
+    /// Adds one delay: arrival minus departure, in microseconds modulo 2^32.
+    ///
+    /// `taken` is the part of it that is due to the packet's length and does not count as a queue. `rtt_excess` is
+    /// the same packet's RTT above its minimum. `window` is the span for the standing queue, about one round trip.
     pub fn on_sample(
         &mut self,
         now: Instant,
@@ -83,12 +87,16 @@ impl OneWayDelay {
         };
     }
 
-    /// What stands is no queue: the baseline is what there was last.
+    /// Restarts the baseline at the latest delay.
+    ///
+    /// Use it if the delay above the old baseline is not a queue.
     pub fn rebase(&mut self, now: Instant) {
         self.restart(now, self.latest_us());
     }
 
-    /// Notes that the peer's clock is another one. Delays from before cannot be compared with those to come. The jitter is kept: it is the path's.
+    /// Records that the peer's clock has changed.
+    ///
+    /// Earlier delays cannot be compared with later ones. The jitter is kept, because it belongs to the path.
     pub fn on_new_clock(&mut self) {
         *self = OneWayDelay { jitter_us: self.jitter_us, ..OneWayDelay::default() };
     }
@@ -101,19 +109,19 @@ impl OneWayDelay {
         (delay - self.baseline()).max(0)
     }
 
-    /// The queueing delay of the last sample.
+    /// Queueing delay of the last sample.
     pub fn queue(&self) -> Duration {
         Duration::from_micros(self.above_baseline(self.latest_us - self.latest_taken_us) as u64)
     }
 
-    /// How far a delay is above the baseline, whatever the reason.
+    /// Returns how far a delay is above the baseline, whatever the reason.
     pub fn above(&self, one_way_delay_us: u32) -> Duration {
         let above =
             self.origin_us.map_or(0, |origin| self.above_baseline(one_way_delay_us.wrapping_sub(origin) as i32 as i64));
         Duration::from_micros(above as u64)
     }
 
-    /// The smallest queueing delay of about the last window: what stands, not what passes (Copa's RTT-standing).
+    /// Smallest queueing delay of about the last window: the standing queue (Copa's RTT-standing).
     pub fn standing_queue(&self) -> Duration {
         let delay = self.standing.iter().flatten().min().copied().unwrap_or(0);
         Duration::from_micros(self.above_baseline(delay) as u64)
@@ -124,13 +132,14 @@ impl OneWayDelay {
         Duration::from_micros(self.jitter_us as u64)
     }
 
-    /// The last delay: arrival minus departure, microseconds modulo 2^32. Two paths between the same two nodes share both
-    /// clocks, so the difference of theirs is exact.
+    /// Last delay: arrival minus departure, in microseconds modulo 2^32.
+    ///
+    /// Two paths between the same two nodes share both clocks, so the difference of their delays is exact.
     pub fn latest_us(&self) -> u32 {
         self.origin_us.unwrap_or(0).wrapping_add(self.latest_us as u32)
     }
 
-    /// The baseline delay, microseconds modulo 2^32; `None` before the first sample.
+    /// Baseline delay, in microseconds modulo 2^32; `None` before the first sample.
     pub fn baseline_us(&self) -> Option<u32> {
         self.origin_us.map(|origin| origin.wrapping_add(self.baseline() as u32))
     }

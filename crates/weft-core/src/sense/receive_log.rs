@@ -4,29 +4,31 @@ use core::ops::RangeInclusive;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Ranges kept, newest first to go into a report.
+/// Maximum number of ranges stored. A report carries them newest first.
 pub const MAX_RANGES: usize = 64;
-/// A packet number is in at least so many reports, so that as many less one may be lost.
+/// Minimum number of reports that carry each packet number. All but one of them may be lost.
 const CARRIED_BY: usize = 4;
-/// Reports about one path are never closer than this.
+/// Minimum interval between reports about one path.
 const MIN_SPACING: Duration = Duration::from_millis(1);
-/// So many eliciting packets make a report due before its interval is over.
+/// Number of eliciting packets that make a report due before its interval ends.
 const PACKETS_PER_REPORT: u32 = 32;
 
-/// What arrived on one path: the receiver's side of the measurement, and the policy of when to report it.
+/// Record of the packets that arrived on one path, and the policy when to report them.
 ///
-/// Ranges of packet numbers are kept as in QUIC (RFC 9000 §13.2.3); they are dropped once four reports have carried them.
+/// It is the receiver's side of the measurement. It keeps ranges of packet numbers as in QUIC (RFC 9000 §13.2.3). It
+/// drops a range once four reports have carried it.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveLog {
-    /// Ascending, disjoint, with a hole between neighbours; at most [`MAX_RANGES`].
+    /// Ascending, disjoint ranges with a hole between neighbours; at most [`MAX_RANGES`].
     ranges: VecDeque<(u64, u64)>,
     packets: u64,
     bytes: u64,
     ce: u64,
     /// Counters and clock at the arrival of the largest packet number.
     at_largest: Option<(Report, Instant)>,
-    /// The lowest number received since the last report, and before each of the reports before that.
+    /// Lowest number received since the last report.
     lowest_new: Option<u64>,
+    /// Lowest number received before each of the previous reports.
     lowest_before: [Option<u64>; CARRIED_BY - 1],
     unreported_eliciting: u32,
     first_unreported_eliciting: Option<Instant>,
@@ -36,13 +38,15 @@ pub struct ReceiveLog {
 }
 
 impl ReceiveLog {
-    /// An empty log.
+    /// Returns an empty log.
     pub fn new() -> ReceiveLog {
         ReceiveLog { ranges: VecDeque::with_capacity(MAX_RANGES + 1), ..ReceiveLog::default() }
     }
 
-    /// Notes an authenticated datagram of `bytes` bytes. `ce` is its ECN mark; `eliciting` says that it asks for a report
-    /// (data and pings do, reports do not). A number noted before is ignored.
+    /// Records an authenticated datagram of `bytes` bytes. A repeated packet number is ignored.
+    ///
+    /// `ce` is true if the datagram carries an ECN CE mark. `eliciting` is true if it asks for a report. Data and
+    /// pings do, reports do not.
     pub fn on_datagram(&mut self, now: Instant, packet_number: u64, bytes: u32, ce: bool, eliciting: bool) {
         let gap_before = self.ranges.back().is_some_and(|&(_, last)| packet_number > last + 1);
         if !self.insert(packet_number) {
@@ -70,9 +74,12 @@ impl ReceiveLog {
         }
     }
 
-    /// When the next report is due; `interval` is the longest an eliciting packet may wait; the sender judges
-    /// silence by the same. A gap or 32 packets make it due at once. Reports are `spacing` apart, a millisecond at least. Packets that ask
-    /// for no report never cause one, or two idle ends would report each other's reports for ever.
+    /// Returns the time at which the next report is due.
+    ///
+    /// `interval` is the longest time that an eliciting packet may wait for its report. The sender uses the same
+    /// value to detect silence. A gap or 32 eliciting packets make the report due at once. Reports are at least
+    /// `spacing` and at least 1 ms apart. A packet that is not eliciting never causes a report. Otherwise two idle
+    /// nodes would report each other's reports forever.
     pub fn report_due(&self, interval: Duration, spacing: Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;
         let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;
@@ -80,25 +87,29 @@ impl ReceiveLog {
         Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
     }
 
-    /// Half to all of `interval`, evenly spread by how much was received: reports in step with a link's own rhythm would always
-    /// see the same phase of it.
+    /// Returns a time between half of `interval` and all of it.
+    ///
+    /// The number of packets received determines the time, so that it is spread evenly. Reports in step with a link's
+    /// own rhythm would always sample the same phase of it.
     fn dithered(&self, interval: Duration) -> Duration {
         let spread = (self.packets_reported as u32).wrapping_mul(0x9e37_79b9) >> 16;
         interval / 2 + interval * spread / 0x2_0000
     }
 
-    /// The fixed part of a report written now; `None` before the first packet. See [`ReceiveLog::ranges`] for the rest.
+    /// Returns the fixed part of a report written now; `None` before the first packet.
+    ///
+    /// [`ReceiveLog::ranges`] returns the rest.
     pub fn report(&self, now: Instant) -> Option<Report> {
         self.at_largest.map(|(report, arrived)| Report { held: now - arrived, ..report })
     }
 
-    /// The ranges a report carries, largest first.
+    /// Returns the ranges that a report carries, largest first.
     pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
         let early = u64::from(planted::is(Fault::ReportRangeEdge));
         self.ranges.iter().rev().map(move |&(first, last)| first.saturating_sub(early)..=last)
     }
 
-    /// Notes that what [`ReceiveLog::report`] and [`ReceiveLog::ranges`] gave was sent.
+    /// Records that the output of [`ReceiveLog::report`] and [`ReceiveLog::ranges`] was sent.
     pub fn on_report_sent(&mut self, now: Instant) {
         let carried = self.lowest_before.iter().copied().chain([self.lowest_new]).flatten().min();
         if let Some(floor) = carried.or(self.at_largest.map(|(r, _)| r.largest)) {
@@ -125,9 +136,9 @@ impl ReceiveLog {
         }
     }
 
-    /// Adds `n` to the ranges; false if it was there.
+    /// Adds `n` to the ranges. Returns false if it was already there.
     fn insert(&mut self, n: u64) -> bool {
-        // The first range from the back that starts at or below `n`; nearly always the last.
+        // Search from the back, because nearly every number belongs to the last range.
         let below = self.ranges.iter().rposition(|&(first, _)| first <= n);
         let at = below.map_or(0, |i| i + 1);
         let extends_below = match below.and_then(|i| self.ranges.get(i)) {

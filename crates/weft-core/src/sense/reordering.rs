@@ -1,15 +1,23 @@
-//! How far packets of one path overtake each other: the loss detector waits that long before it calls a hole a loss.
+//! Extent of reordering on one path.
+//!
+//! The loss detector waits that long before it declares a missing packet lost.
 
 use weft_units::{Duration, Instant};
 
-/// Packets that must have overtaken a hole before it counts as lost, on a path that never reordered (RFC 9002 §6.1.1).
+/// Number of later arrivals after which a missing packet is lost, without reordering seen.
+///
+/// Standard: RFC 9002 §6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
-/// However much a path reorders, so many packets later a hole is a loss.
+/// Upper limit of the threshold.
+///
+/// A packet overtaken by this many packets is lost, however much the path reorders.
 const MAX_PACKET_THRESHOLD: u64 = 512;
-/// After so long without reordering of that extent, the window shrinks again.
+/// Time without reordering of the current extent after which the window shrinks.
 const MEMORY: Duration = Duration::from_secs(10);
 
-/// The reordering window of one path, in packets and in sending time, adapted to what is seen (RACK-TLP, RFC 8985 §7.2).
+/// Reordering window of one path, in packets and in sending time.
+///
+/// It adapts to the reordering seen (RACK-TLP, RFC 8985 §7.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Reordering {
     packets: u64,
@@ -24,7 +32,9 @@ impl Default for Reordering {
 }
 
 impl Reordering {
-    /// Notes a packet that was overtaken by `packets` packets, the last of which was sent `time` after it.
+    /// Records a packet that `packets` later packets overtook.
+    ///
+    /// The last of them was sent `time` after it.
     pub fn on_overtaken(&mut self, now: Instant, packets: u64, time: Duration) {
         if packets < self.packets {
             return;
@@ -34,7 +44,7 @@ impl Reordering {
         self.seen_at = now;
     }
 
-    /// Halves the window when its extent has not been seen for long.
+    /// Halves the window if reordering of its extent has not been seen for 10 s.
     pub fn on_time(&mut self, now: Instant) {
         if self.packets > PACKET_THRESHOLD && now - self.seen_at > MEMORY {
             self.packets = (self.packets / 2).max(PACKET_THRESHOLD);
@@ -43,12 +53,14 @@ impl Reordering {
         }
     }
 
-    /// The window in sending time; zero on a path that never reordered.
+    /// Window in sending time. Zero on a path that never reordered.
     pub fn time(&self) -> Duration {
         self.time
     }
 
-    /// Whether a hole that `packets` later packets overtook, the last sent `time` after it, is a loss.
+    /// True if a missing packet is lost.
+    ///
+    /// `packets` later ones overtook it, the last sent `time` after it.
     pub fn is_lost(&self, packets: u64, time: Duration, srtt: Duration) -> bool {
         packets >= MAX_PACKET_THRESHOLD || (packets >= self.packets && time >= self.time.min(srtt))
     }

@@ -1,8 +1,9 @@
 use weft_units::{Duration, Instant};
 
+/// Length of a bucket. The minimum is taken over the last two to three buckets.
 const BUCKET: Duration = Duration::from_secs(5);
 
-/// Smoothed round-trip time and its variation (RFC 6298 §2), and the minimum over the last 10 to 15 seconds.
+/// Smoothed RTT and its variation (RFC 6298 §2), and the minimum RTT of the last 10 to 15 seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rtt {
     smoothed: Option<Duration>,
@@ -13,10 +14,10 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// What is assumed before the first sample.
+    /// RTT that is assumed before the first sample.
     pub const INITIAL: Duration = Duration::from_millis(100);
 
-    /// Takes in one round-trip time.
+    /// Adds one RTT sample.
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
         self.latest = rtt;
         match self.smoothed {
@@ -38,38 +39,38 @@ impl Rtt {
         self.minima[0] = Some(self.minima[0].map_or(rtt, |m| m.min(rtt)));
     }
 
-    /// Forgets everything: the path is another one now.
+    /// Deletes all samples, because the path is now a different one.
     pub fn restart(&mut self) {
         *self = Rtt::default();
     }
 
-    /// The path became longer: the minimum is what there was last.
+    /// Restarts the minimum at the last sample, because the path became longer.
     pub fn rebase(&mut self, now: Instant) {
         self.minima = [Some(self.latest), None, None];
         self.bucket_start = now;
     }
 
-    /// Whether there was a sample yet.
+    /// True if there was an RTT sample.
     pub fn is_known(&self) -> bool {
         self.smoothed.is_some()
     }
 
-    /// SRTT, or [`Rtt::INITIAL`].
+    /// Returns SRTT, or [`Rtt::INITIAL`] before the first sample.
     pub fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or(Rtt::INITIAL)
     }
 
-    /// RTTVAR.
+    /// Returns the RTT variation RTTVAR.
     pub fn variation(&self) -> Duration {
         self.variation
     }
 
-    /// The last sample.
+    /// Returns the last RTT sample.
     pub fn latest(&self) -> Duration {
         self.latest
     }
 
-    /// The smallest sample of the last 10 to 15 seconds, or [`Rtt::INITIAL`].
+    /// Returns the smallest sample of the last 10 to 15 seconds, or [`Rtt::INITIAL`] before the first.
     pub fn min(&self) -> Duration {
         self.minima.iter().flatten().min().copied().unwrap_or(Rtt::INITIAL)
     }

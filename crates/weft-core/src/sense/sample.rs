@@ -1,37 +1,43 @@
 use weft_units::{Duration, Instant, Rate};
 
-/// The fixed part of a report about one path, as the receiver of the packets wrote it. The ranges travel beside it.
+/// Fixed part of a report about one path, as the receiver of the packets wrote it.
 ///
-/// The counters are those at the arrival of `largest`, so that two reports delimit an exact interval of the receiver's clock.
+/// The ranges of packet numbers travel beside it. The counters are those at the arrival of `largest`, so that two
+/// reports delimit an exact interval of the receiver's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The largest packet number received.
+    /// Largest packet number received.
     pub largest: u64,
-    /// When it arrived: the receiver's clock in microseconds, modulo 2^32.
+    /// Arrival time of the largest number: the receiver's clock in microseconds, modulo 2^32.
     pub received_at_us: u32,
-    /// How long the receiver held it before it wrote the report.
+    /// Time for which the receiver held the largest number before it wrote the report.
     pub held: Duration,
-    /// Packets received on the path, ever.
+    /// Total number of packets received on the path.
     pub packets_received: u64,
-    /// Bytes of those packets.
+    /// Total bytes of the packets received.
     pub bytes_received: u64,
-    /// Those of them that carried a CE mark (RFC 3168).
+    /// Total number of packets received with a CE mark (RFC 3168).
     pub ce_received: u64,
 }
 
-/// What one report taught the sender about a path.
+/// Measurements of a path that the sender derives from one report.
 ///
-/// The *window* is the span from the last reported largest packet to this one. Its rate follows
-/// draft-cheng-iccrg-delivery-rate-estimation: bytes received, over the longer of the send and the receive interval.
+/// The *window* is the span from the previously reported largest packet to this one. Its delivery rate follows
+/// draft-cheng-iccrg-delivery-rate-estimation: bytes received, divided by the longer of the send and the receive
+/// interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// From sending the largest packet to the arrival of its report, less the time the receiver held it.
+    /// RTT of the largest packet.
+    ///
+    /// It is the time from its departure to the arrival of the report, less the time for which the receiver held it.
     pub rtt: Duration,
-    /// Arrival minus departure of the largest packet in microseconds, modulo 2^32: two clocks, so only differences mean something.
+    /// Arrival minus departure of the largest packet, in microseconds modulo 2^32.
+    ///
+    /// The two clocks differ, so only differences have a meaning.
     pub one_way_delay_us: u32,
-    /// When the largest packet was sent.
+    /// Time at which the largest packet was sent.
     pub largest_sent_at: Instant,
-    /// Bytes of the largest packet.
+    /// Size of the largest packet in bytes.
     pub largest_bytes: u32,
     /// Bytes received in the window.
     pub received_bytes: u64,
@@ -39,31 +45,33 @@ pub struct Sample {
     pub receive_interval: Duration,
     /// Length of the window on the sender's clock.
     pub send_interval: Duration,
-    /// Whether more was waiting for the path throughout the window, so that the window shows the path and not the traffic.
+    /// True if the path had a backlog throughout the window.
+    ///
+    /// The window then shows the path's rate and not the traffic's.
     pub backlogged: bool,
-    /// Packets of the window that carried a CE mark.
+    /// Number of packets of the window with a CE mark.
     pub ce_packets: u64,
-    /// Packets this report newly named as received.
+    /// Number of packets that this report is the first to acknowledge.
     pub delivered_packets: u64,
-    /// Bytes of those packets.
+    /// Bytes of the packets that this report is the first to acknowledge.
     pub delivered_bytes: u64,
-    /// Packets declared lost since the last sample.
+    /// Number of packets declared lost since the last sample.
     pub lost_packets: u64,
-    /// Bytes of those packets.
+    /// Bytes of the packets declared lost since the last sample.
     pub lost_bytes: u64,
-    /// Bytes sent after the largest packet: what may still be added to the queue it saw.
+    /// Bytes sent after the largest packet. They may still add to the queue that it met.
     pub sent_after_bytes: u64,
-    /// Bytes sent, neither reported nor declared lost.
+    /// Bytes in flight: sent, but neither reported nor declared lost.
     pub in_flight_bytes: u64,
 }
 
 impl Sample {
-    /// The longer of the two intervals.
+    /// Returns the longer of the receive and the send interval.
     pub fn interval(&self) -> Duration {
         self.receive_interval.max(self.send_interval)
     }
 
-    /// The delivery rate over the window; `None` if the window has no length.
+    /// Returns the delivery rate over the window; `None` if the window has no length.
     pub fn delivery_rate(&self) -> Option<Rate> {
         (!self.interval().is_zero()).then(|| Rate::from_bytes_over(self.received_bytes, self.interval()))
     }

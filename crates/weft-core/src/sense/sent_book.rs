@@ -4,28 +4,30 @@ use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant};
 
-/// How long a packet declared lost is remembered, in case it was only late: at least this, or one round trip.
+/// Minimum time for which a packet declared lost is remembered, in case it was only late.
+///
+/// The actual time is at least one RTT too.
 const LATE_MEMORY: Duration = Duration::from_millis(50);
-/// No receiver holds a report for longer on purpose.
+/// Longest time for which a receiver holds a report on purpose.
 const LONGEST_HOLD: Duration = Duration::from_millis(15);
 
-/// What became of a packet.
+/// Outcome of a sent packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// A report names it as received.
+    /// Delivered: a report lists the packet as received.
     Delivered,
-    /// So much sent after it arrived that it will not, or the path died.
+    /// Declared lost: enough later packets were acknowledged, or the path failed.
     Lost,
 }
 
-/// One packet sent, until its fate is known and forgotten.
+/// One sent packet. The entry is deleted some time after its outcome is known.
 #[derive(Clone, Debug)]
 struct Entry<T> {
     sent_at: Instant,
     bytes: u32,
-    /// Bytes sent on the path up to and with this packet.
+    /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
-    /// The last number, up to this one, sent while nothing else was waiting.
+    /// Last packet number, up to this one, that left no backlog behind.
     idle_number: Option<u64>,
     state: State<T>,
 }
@@ -34,11 +36,11 @@ struct Entry<T> {
 enum State<T> {
     Outstanding(T),
     Lost,
-    /// This packet and all after it up to that number, exclusive, were delivered.
+    /// This packet and all later ones below that number were delivered.
     Delivered(u64),
 }
 
-/// What the last report that moved the largest number said: the start of the next window.
+/// Report that last moved the largest number. The next window starts at it.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     report: Report,
@@ -53,24 +55,27 @@ struct Settled {
     lost_bytes: u64,
 }
 
-/// Everything sent on one path whose fate is open: the sender's side of the measurement.
+/// Record of the packets sent on one path whose outcome is open: the sender's side of the measurement.
 ///
-/// Packet numbers of a path are contiguous, so the book is a ring. A packet is lost when enough packets sent after it arrived
-/// (RFC 9002 §6.1), where "enough" follows the reordering seen on the path (RFC 8985 §6.2); what is still missing then is
-/// found by [`SentBook::detect_lost`] at [`SentBook::next_loss_timeout`]. `T` is what the caller wants back with the fate.
+/// Packet numbers of a path are contiguous, so the record is a ring. A packet is lost when enough later packets have
+/// arrived (RFC 9002 §6.1). That number adapts to the reordering seen on the path (RFC 8985 §6.2).
+/// [`SentBook::detect_lost`] finds the remaining losses by time, at [`SentBook::next_loss_timeout`]. `T` is the item
+/// that the caller gets back with the outcome.
 #[derive(Clone, Debug)]
 pub struct SentBook<T> {
     ring: VecDeque<Entry<T>>,
-    /// The number of the ring's first entry.
+    /// Packet number of the ring's first entry.
     first: u64,
     sent_bytes: u64,
     idle_number: Option<u64>,
     in_flight_bytes: u64,
     in_flight_packets: u64,
     mark: Option<Mark>,
-    /// Where the search for losses starts: nothing below is outstanding.
+    /// Number from which the search for losses starts. No lower number is outstanding.
     settled_below: u64,
-    /// Losses of lower packet numbers do not count. They were sent to an address that the peer has left.
+    /// Packet number below which losses do not count.
+    ///
+    /// Those packets went to an address that the peer has left.
     excused_below: u64,
     reordering: Reordering,
     srtt: Duration,
@@ -85,7 +90,7 @@ impl<T> Default for SentBook<T> {
 }
 
 impl<T> SentBook<T> {
-    /// An empty book.
+    /// Returns a record without packets.
     pub fn new() -> SentBook<T> {
         SentBook {
             ring: VecDeque::new(),
@@ -104,8 +109,10 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// Notes a packet. Numbers are contiguous; the first call sets where they start, and a number that breaks the row is
-    /// not noted (false). `backlogged` says that more was waiting for this path behind it.
+    /// Records a sent packet. Returns false, and records nothing, if the number is not the next one.
+    ///
+    /// The first call sets the first number. `backlogged` is true if more data waited for this path behind the
+    /// packet.
     pub fn on_sent(&mut self, number: u64, now: Instant, bytes: u32, backlogged: bool, item: T) -> bool {
         if self.ring.is_empty() && self.sent_bytes == 0 {
             self.first = number;
@@ -130,10 +137,10 @@ impl<T> SentBook<T> {
         true
     }
 
-    /// Settles what a report says; `ranges` are the numbers received, largest first. `fate` gets each packet whose fate
-    /// became known, and when it was sent. A sample comes back if the report moved the largest number.
+    /// Applies a report to the packets sent. `ranges` are the received numbers, largest first.
     ///
-    /// A report that names a number never sent is ignored.
+    /// `fate` receives each packet whose outcome became known, and the time when it was sent. Returns a sample if the
+    /// report moved the largest number. A report that names a number never sent is ignored.
     pub fn on_report(
         &mut self,
         now: Instant,
@@ -168,7 +175,7 @@ impl<T> SentBook<T> {
         let to = (*range.end()).min(self.next_number().saturating_sub(1));
         let mark = self.mark;
         let mut next = from;
-        // Reports repeat each other, so ranges known as delivered are leapt over (path compression, Tarjan 1975).
+        // Reports overlap, so the loop skips ranges already known as delivered (path compression, Tarjan 1975).
         while next <= to {
             let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
@@ -194,7 +201,7 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// Moves the mark to the report's largest number and measures the window between.
+    /// Moves the mark to the report's largest number and measures the window since the previous mark.
     fn advance(&mut self, now: Instant, report: &Report) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
         let &Entry { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
@@ -225,7 +232,8 @@ impl<T> SentBook<T> {
         };
         if let Some(before) = previous {
             sample.received_bytes = report.bytes_received.saturating_sub(before.report.bytes_received);
-            // Where reordering makes the clock seem to step back, the interval is zero and the send interval counts.
+            // Reordering can make the receiver's clock seem to step back. The interval is then zero, and the send
+            // interval counts.
             let elapsed_us = report.received_at_us.wrapping_sub(before.report.received_at_us) as i32;
             sample.receive_interval = Duration::from_micros(u64::try_from(elapsed_us).unwrap_or(0));
             sample.send_interval = sent_at - before.sent_at;
@@ -235,8 +243,10 @@ impl<T> SentBook<T> {
         Some(sample)
     }
 
-    /// What the receiver says it held the report for is taken off, unless no receiver holds one for so long: its clock was stepped then, or
-    /// it stood still, and there is no telling. Such a report shows no shorter round trip than there was before (RFC 9002 §5.3).
+    /// Returns the RTT: the elapsed time minus the time for which the receiver held the report.
+    ///
+    /// No receiver holds a report for longer than [`LONGEST_HOLD`] on purpose. A longer time means that its clock was
+    /// stepped or that it stalled. Such a report yields no RTT below the current SRTT (RFC 9002 §5.3).
     fn round_trip(&self, elapsed: Duration, held: Duration) -> Duration {
         match elapsed.checked_sub(held) {
             Some(rtt) if held <= LONGEST_HOLD => rtt,
@@ -245,13 +255,15 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// Notes that the peer is at another address. Losses among the packets in flight do not count, and a new window begins.
+    /// Records that the peer has a new address.
+    ///
+    /// Losses among the packets in flight do not count, and a new window begins.
     pub fn on_moved(&mut self) {
         self.excused_below = self.next_number();
         self.mark = None;
     }
 
-    /// Declares lost what enough later packets overtook, or what is overdue by the time threshold (RFC 9002 §6.1.2).
+    /// Declares packets lost by the packet threshold or by the time threshold (RFC 9002 §6.1.2).
     pub fn detect_lost(&mut self, now: Instant, fate: &mut impl FnMut(T, Fate, Instant)) {
         self.reordering.on_time(now);
         let Some(mark) = self.mark else { return };
@@ -272,7 +284,7 @@ impl<T> SentBook<T> {
                         fate(item, Fate::Lost, entry.sent_at);
                     }
                 } else {
-                    // Those after it were sent later and overtaken by fewer.
+                    // Later packets were overtaken by fewer packets, so none of them is lost.
                     break;
                 }
             }
@@ -281,8 +293,10 @@ impl<T> SentBook<T> {
         self.forget(now);
     }
 
-    /// How long after sending an overtaken packet is lost, however few packets overtook it: a round trip, two reports
-    /// more, and the reordering seen.
+    /// Returns the time after sending at which an overtaken packet is lost.
+    ///
+    /// The number of packets that overtook it does not matter. The time is one RTT, two report intervals, and the
+    /// reordering seen.
     fn patience(&self) -> Duration {
         let report_interval = (self.srtt / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         self.srtt + report_interval * 2 + self.reordering.time().min(self.srtt)
@@ -301,7 +315,7 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// Everything sent whose fate is open, oldest first.
+    /// Calls `visit` for each packet whose outcome is open, oldest first.
     pub fn for_each_outstanding(&self, mut visit: impl FnMut(&T)) {
         for entry in &self.ring {
             if let State::Outstanding(item) = &entry.state {
@@ -310,7 +324,7 @@ impl<T> SentBook<T> {
         }
     }
 
-    /// When [`SentBook::detect_lost`] may find something without a further report.
+    /// Returns the time at which [`SentBook::detect_lost`] may find a loss without a further report.
     pub fn next_loss_timeout(&self) -> Option<Instant> {
         let largest = self.mark?.report.largest;
         let oldest = self.oldest_outstanding().filter(|&(number, _)| number < largest)?;
@@ -328,13 +342,15 @@ impl<T> SentBook<T> {
             .map(|(i, e)| (self.first + i as u64, e.sent_at))
     }
 
-    /// When the first packet after the largest reported one was sent: since then the path is silent.
+    /// Returns the time at which the first packet after the largest reported one was sent.
+    ///
+    /// The path has been silent since then.
     pub fn oldest_unreported_sent_at(&self) -> Option<Instant> {
         let from = self.mark.map_or(self.first, |m| m.report.largest + 1);
         self.entry(from.max(self.first)).map(|e| e.sent_at)
     }
 
-    /// Gives up everything outstanding: the path died.
+    /// Declares everything outstanding lost, because the path failed.
     pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Instant)) {
         for entry in self.ring.drain(..) {
             if let State::Outstanding(item) = entry.state {
@@ -354,22 +370,22 @@ impl<T> SentBook<T> {
         self.ring.get(usize::try_from(index).ok()?)
     }
 
-    /// The number the next packet must have.
+    /// Packet number that the next packet must have.
     pub fn next_number(&self) -> u64 {
         self.first + self.ring.len() as u64
     }
 
-    /// Bytes sent, neither reported nor declared lost.
+    /// Bytes in flight: sent, but neither reported nor declared lost.
     pub fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
     }
 
-    /// Packets sent, neither reported nor declared lost.
+    /// Packets in flight: sent, but neither reported nor declared lost.
     pub fn in_flight_packets(&self) -> u64 {
         self.in_flight_packets
     }
 
-    /// Packets declared lost that arrived after all.
+    /// Number of packets that were declared lost and arrived later.
     pub fn spurious_losses(&self) -> u64 {
         self.spurious
     }
@@ -387,7 +403,7 @@ mod tests {
         Instant::from_millis(n)
     }
 
-    /// A book with packets 0..n, one a millisecond, 1000 bytes each.
+    /// Returns a record of packets 0..n of 1000 bytes, sent 1 ms apart.
     fn book_of(n: u64) -> SentBook<u64> {
         let mut book = SentBook::new();
         for i in 0..n {
@@ -396,7 +412,7 @@ mod tests {
         book
     }
 
-    /// A report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
+    /// Returns a report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
     fn report(largest: u64, packets: u64) -> Report {
         Report {
             largest,

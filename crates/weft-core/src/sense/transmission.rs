@@ -1,19 +1,27 @@
 use weft_units::{Duration, Instant};
 
-/// The time is the minimum over the last three to four buckets in which long packets were seen: longer than the baseline of delays lasts, or a long packet
-/// that made it would be forgotten before.
+/// Length of a bucket.
+///
+/// The estimate is the minimum over the last three to four buckets in which long packets were seen. That is longer
+/// than the baseline of one-way delays lasts. Otherwise the estimate would forget a long packet before the baseline
+/// that the packet set.
 const BUCKET: Duration = Duration::from_secs(5);
+/// Number of buckets over which the minimum is taken.
 const BUCKETS: usize = 4;
-/// Nothing is believed of a path before a whole bucket and so many long packets: the first ones may all have met a queue.
+/// Number of long packets, besides one whole bucket, before the estimate is used.
+///
+/// The first packets may all have met a queue.
 const ENOUGH: u32 = 50;
-/// Shorter packets say little, and may have made the baseline themselves.
+/// Minimum length of a packet that counts, in bytes.
+///
+/// Shorter packets reveal little, and may have set the baseline themselves.
 const LONG_BYTES: u32 = 512;
 
-/// How much longer a long packet is under way than a short one with no queue anywhere: each hop has to have all of it before it sends it on
-/// (store and forward).
+/// Extra delay of a long packet over a short one without any queue.
 ///
-/// Over one slow link that is the packet's own time on it. Over many it is the sum of theirs, which a path's rate does not tell: six hops
-/// of 20 Mbit/s take six times as long as one, at the same rate.
+/// Each hop receives the whole packet before it forwards it (store and forward). Over one slow link this is the
+/// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show. Six
+/// hops of 20 Mbit/s take six times as long as one hop of the same rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transmission {
     least_us_per_byte: [Option<f64>; BUCKETS],
@@ -22,7 +30,7 @@ pub struct Transmission {
 }
 
 impl Transmission {
-    /// Takes in that a packet of `bytes` bytes arrived `above` later than the quickest of any length.
+    /// Adds a packet of `bytes` bytes that arrived `above` later than the fastest packet of any length.
     pub fn on_sample(&mut self, now: Instant, bytes: u32, above: Duration) {
         if bytes < LONG_BYTES {
             return;
@@ -41,7 +49,7 @@ impl Transmission {
         *least = Some(least.map_or(us_per_byte, |us| us.min(us_per_byte)));
     }
 
-    /// What all hops together take for `bytes` bytes; zero while that is not known.
+    /// Returns the store-and-forward delay of all hops for `bytes` bytes. Zero while it is unknown.
     pub fn time(&self, bytes: u32) -> Duration {
         if self.seen < ENOUGH || self.least_us_per_byte[1].is_none() {
             return Duration::ZERO;

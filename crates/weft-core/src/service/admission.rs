@@ -3,37 +3,37 @@ use alloc::vec::Vec;
 use core::fmt;
 use weft_units::Rate;
 
-/// A granted leased line.
+/// Identifies a granted leased line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeaseId(pub u32);
 
-/// A member edge of a VPN.
+/// Identifies a member edge of a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u32);
 
-/// Something of limited capacity that leased lines pass, such as an edge's uplink.
+/// Identifies a resource of limited capacity that leased lines cross, such as an edge's uplink.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentId(pub u32);
 
-/// Why a leased line was refused. Nothing changed.
+/// Reason why a leased line was refused. A refusal changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// A segment has not enough left.
+    /// A segment has too little capacity left.
     Capacity {
-        /// The segment that has least left.
+        /// Segment with the least free capacity.
         segment: SegmentId,
-        /// What was asked for.
+        /// Rate that the refused line requested.
         asked: Rate,
-        /// What is left of what may be leased.
+        /// Rate that may still be leased on the segment.
         free: Rate,
-        /// What may be leased there in all.
+        /// Total rate that may be leased on the segment.
         leasable: Rate,
     },
-    /// Nobody knows the segment's capacity.
+    /// The capacity of the segment is not configured.
     UnknownSegment(SegmentId),
-    /// The number is taken.
+    /// A lease with this id exists already.
     AlreadyLeased(LeaseId),
-    /// A line of rate zero, or one that passes no segment.
+    /// The line has rate zero, or passes no segment.
     Empty,
 }
 
@@ -60,10 +60,12 @@ struct Lease {
     order: u64,
 }
 
-/// Admission control of quasi-leased lines (paper 004 §7.4): over-subscribed, their law is unstable, so that is refused.
+/// Admission control of quasi-leased lines (paper 004 §7.4).
 ///
-/// Of each segment only a fraction is leased: best effort keeps the rest, and the queue a new line makes while best effort backs
-/// off, about Cτ·b/(1 − b) for a leased fraction b, stays bounded.
+/// The control law is unstable if lines are over-subscribed, so admission refuses that. Only a fraction of each
+/// segment is leased, and best effort keeps the rest. A new line makes a queue while best effort backs off. For a
+/// leased fraction b this queue stays bounded at about Cτ·b/(1 − b), where C is the capacity and τ the feedback
+/// delay.
 #[derive(Clone, Debug)]
 pub struct Admission {
     leasable_fraction: f64,
@@ -73,13 +75,15 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Leases at most `leasable_fraction` (0 to 1) of each segment.
+    /// Returns a control that leases at most `leasable_fraction` (0 to 1) of each segment.
     pub fn new(leasable_fraction: f64) -> Admission {
         let leasable_fraction = leasable_fraction.clamp(0.0, 1.0);
         Admission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
     }
 
-    /// Says what a segment can carry. Where that is less than is leased, the newest lines are revoked and returned.
+    /// Sets the capacity of a segment.
+    ///
+    /// If more than that is leased, revokes and returns the newest lines.
     pub fn set_capacity(&mut self, segment: SegmentId, capacity: Rate) -> Vec<LeaseId> {
         self.segments.insert(segment, capacity.scaled(self.leasable_fraction));
         let mut revoked = Vec::new();
@@ -95,7 +99,8 @@ impl Admission {
     /// Leases `rate` between two members over `segments`.
     ///
     /// # Errors
-    /// The reason it cannot be; nothing has changed then.
+    ///
+    /// Returns the reason for a refusal. Nothing has changed then.
     pub fn admit(
         &mut self,
         id: LeaseId,
@@ -123,12 +128,12 @@ impl Admission {
         Ok(())
     }
 
-    /// Gives one line back; whether it existed.
+    /// Ends one lease. Returns true if it existed.
     pub fn release(&mut self, id: LeaseId) -> bool {
         self.leases.remove(&id).is_some()
     }
 
-    /// A member is gone: gives back, and returns, every line that ends at it.
+    /// Ends and returns every lease of a member that has left.
     pub fn release_member(&mut self, member: MemberId) -> Vec<LeaseId> {
         let gone: Vec<LeaseId> =
             self.leases.iter().filter(|(_, lease)| lease.members.contains(&member)).map(|(id, _)| *id).collect();
@@ -138,13 +143,13 @@ impl Admission {
         gone
     }
 
-    /// What is leased of a segment.
+    /// Rate that is leased of a segment.
     pub fn leased(&self, segment: SegmentId) -> Rate {
         let passing = self.leases.values().filter(|lease| lease.segments.contains(&segment));
         Rate::from_bps(passing.fold(0u64, |sum, lease| sum.saturating_add(lease.rate.bps())))
     }
 
-    /// What may still be leased of a segment.
+    /// Rate that may still be leased of a segment.
     pub fn free(&self, segment: SegmentId) -> Rate {
         Rate::from_bps(self.leasable(segment).bps().saturating_sub(self.leased(segment).bps()))
     }

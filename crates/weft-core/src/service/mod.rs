@@ -1,13 +1,13 @@
-//! What a VPN is promised by its loops: how it backs off (paper 004 §7.4), and which promises may be made.
+//! Service classes of VPNs: back-off and promises (paper 004 §7.4).
 //!
 //! | service | backs off to | over-subscribed |
 //! |---|---|---|
 //! | best effort, weighted | min(λ, β μ) | shares by weight |
-//! | assured rate A | min(A + β(μ − A), γ μ, λ), β < γ < 1 | relative priority: still gives way, but slower than others |
+//! | assured rate A | min(A + β(μ − A), γ μ, λ), β < γ < 1 | relative priority: still backs off, but less than others |
 //! | leased line of rate A | max(A, A + β(μ − A)) | unstable, so [`Admission`] refuses it |
 //!
-//! λ is what the loop may send, μ what arrives at the egress. Both control laws back off this way, the window in bytes instead of
-//! bits per second, so both have all services.
+//! λ is the rate that the loop may send, μ the rate that arrives at the egress. Both control laws back off this way,
+//! so both offer all services. The window law uses bytes instead of bits per second.
 
 mod admission;
 
@@ -16,31 +16,31 @@ pub use admission::{Admission, LeaseId, MemberId, Refusal, SegmentId};
 use core::fmt;
 use weft_units::Rate;
 
-/// γ where the configuration gives none.
+/// γ of an assured service whose configuration gives none.
 pub const DEFAULT_GAMMA: f32 = 0.98;
 
 /// How a loop backs off.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Service {
-    /// A share by weight, nothing else.
+    /// A share by weight, without a promise.
     #[default]
     BestEffort,
-    /// Backs off only what exceeds the rate, as long as that arrives.
+    /// Backs off only the part above the promised rate, as long as the promised rate arrives.
     Assured {
-        /// A.
+        /// The promised rate A.
         rate: Rate,
-        /// γ: of what arrives, so much is kept when not even A does.
+        /// γ: fraction of the arriving rate that is kept if less than A arrives.
         gamma: f32,
     },
-    /// Never below the rate. Only what [`Admission`] granted may be used so.
+    /// Never backs off below the rate. Use it only for a line that [`Admission`] granted.
     LeasedLine {
-        /// A.
+        /// The promised rate A.
         rate: Rate,
     },
 }
 
 impl Service {
-    /// The rate promised, zero for best effort.
+    /// Rate that the service promises. Zero for best effort.
     pub fn rate(&self) -> Rate {
         match *self {
             Service::BestEffort => Rate::ZERO,
@@ -48,13 +48,15 @@ impl Service {
         }
     }
 
-    /// The rate never gone below, whatever happens.
+    /// Rate below which the loop never backs off.
     pub fn floor(&self) -> Rate {
         if let Service::LeasedLine { rate } = *self { rate } else { Rate::ZERO }
     }
 
-    /// Where a loop goes that may send `current` (λ), of which `arriving` (μ) arrives, at congestion; `beta` is the fraction best effort
-    /// keeps. `promised` is A in the same unit as the two.
+    /// Returns the rate to which a loop backs off at congestion.
+    ///
+    /// The loop may send `current` (λ), of which `arriving` (μ) arrives. `beta` is the fraction that best effort
+    /// keeps. `promised` is A, in the unit of `current` and `arriving`.
     pub fn back_off(&self, current: f64, arriving: f64, beta: f64, promised: f64) -> f64 {
         let above_promise = promised + beta * (arriving - promised);
         match *self {
@@ -68,21 +70,21 @@ impl Service {
     }
 }
 
-/// A VPN's share of what its loops compete for.
+/// A VPN's share of the capacity for which its loops compete.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
     weight: f64,
     service: Service,
 }
 
-/// Why a share makes no sense.
+/// Reason why a share is invalid.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ShareError {
-    /// The weight is not a number above zero.
+    /// The weight is not a finite number above zero.
     Weight(f64),
     /// γ is not between zero and one.
     Gamma(f32),
-    /// A promise of nothing.
+    /// The promised rate is zero.
     ZeroRate,
 }
 
@@ -107,10 +109,11 @@ impl Default for Share {
 }
 
 impl Share {
-    /// A share of `weight` with `service`.
+    /// Returns a share of `weight` with `service`.
     ///
     /// # Errors
-    /// The weight is not above zero, γ not within (0, 1), or the rate promised zero.
+    ///
+    /// Fails if the weight is not above zero, γ is not within (0, 1), or the promised rate is zero.
     pub fn new(weight: f64, service: Service) -> Result<Share, ShareError> {
         if !(weight > 0.0 && weight.is_finite()) {
             return Err(ShareError::Weight(weight));
@@ -125,12 +128,12 @@ impl Share {
         Ok(Share { weight, service })
     }
 
-    /// The weight, above zero.
+    /// Weight of the share, above zero.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// How it backs off.
+    /// How the share's loops back off.
     pub fn service(&self) -> Service {
         self.service
     }

@@ -1,4 +1,4 @@
-//! Paper 004's rows on the packet-level model.
+//! Reproduces paper 004's results on the packet-level model.
 
 use crate::network::{Flow, Link, Network};
 use crate::{at, figure, ms};
@@ -8,7 +8,7 @@ use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::service::{Service, Share};
 use weft_units::{Duration, Instant, Rate};
 
-/// The paper's numbers (§7), with τ = T = `tau`.
+/// Returns the paper's parameters (§7), with τ = T = `tau`.
 pub fn paper(tau: Duration) -> AccumulationConfig {
     AccumulationConfig {
         packet_bytes: 1_000,
@@ -28,7 +28,7 @@ fn weight(weight: f64) -> Share {
     Share::new(weight, Service::BestEffort).unwrap()
 }
 
-/// M bottlenecks, `cross` flows at each, one long flow, number 0 (E1).
+/// Returns M bottlenecks with `cross` flows at each, and one long flow, number 0 (E1).
 fn linear(m: usize, mbps: f64, config: AccumulationConfig, tau_of: impl Fn(usize) -> Duration) -> Network {
     let (hop, cross) = (ms(4), 4);
     let links = vec![Link::new(mbps, hop, 10_000); m];

@@ -1,4 +1,4 @@
-//! Paper 003's rows on the packet-level model.
+//! Reproduces paper 003's results on the packet-level model.
 
 use crate::network::{Ends, Flow, Link, Network};
 use crate::{at, figure, ms};
@@ -14,11 +14,13 @@ fn config() -> AimdConfig {
     AimdConfig { packet_bytes: 1_000, ..AimdConfig::default() }
 }
 
-/// Steers κ as an ingress edge would: by the formula every 100 round trips at first, by the closed loop every 20.
+/// Controls κ as an ingress edge would.
+///
+/// It first applies the formula every 100 round trips, then the closed loop every 20.
 struct Steering {
     weights: Vec<f64>,
     knob: Knob,
-    /// a and b of the nominal loop.
+    /// Increase and decrease of the nominal loop.
     nominal: (f64, f64),
     round: Duration,
     kappas: Vec<f64>,
@@ -84,7 +86,7 @@ impl Steering {
     }
 }
 
-/// Loops of the given weights and access delays over one bottleneck.
+/// Returns loops with the given access delays over one bottleneck.
 fn single(mbps: f64, buffer: usize, delays: &[u64], config: AimdConfig) -> Network {
     let flows = delays.iter().map(|delay| {
         let mut flow = Flow::greedy(LoopConfig::AimdWindow(config), &[0], ms(*delay));
@@ -94,7 +96,9 @@ fn single(mbps: f64, buffer: usize, delays: &[u64], config: AimdConfig) -> Netwo
     Network::new(vec![Link::new(mbps, Duration::ZERO, buffer)], flows.collect(), 11)
 }
 
-/// Four loops start five seconds apart (D6): the largest rate over the smallest and F from 25 s on, for so long.
+/// Starts four loops five seconds apart (D6).
+///
+/// Returns the ratio of the largest to the smallest rate, and F, over `seconds` from 25 s on.
 fn staggered(shared_events: bool, seed: u64, seconds: f64) -> (f64, f64) {
     let mut network = single(50.0, 50, &[2; 4], config());
     for (k, flow) in network.flows.iter_mut().enumerate() {
@@ -181,7 +185,7 @@ fn eight_weights_within_ten_seconds_and_after_a_capacity_step() {
 
 #[test]
 fn max_min_over_several_bottlenecks() {
-    // D4: links of 20, 10 and 20; weights solved.
+    // D4: links of 20, 10 and 20 Mbit/s; the solver computes the weights.
     let capacities = [20.0, 10.0, 20.0];
     let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
     let weights = Criterion::MaxMin.weights(&[1.0; 4], &capacities, &routes);

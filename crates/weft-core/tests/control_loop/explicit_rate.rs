@@ -1,4 +1,4 @@
-//! Loops that go by what the nodes on the way grant.
+//! Tests of loops that obey the grants of the nodes on their route.
 
 use crate::network::{Faults, Flow, Link, Network};
 use crate::{at, figure, ms};
@@ -24,7 +24,7 @@ fn assured(weight: f64, mbps: u64) -> Share {
     share(weight, Service::Assured { rate: Rate::from_mbps(mbps), gamma: 0.98 })
 }
 
-/// Over one link, after so many seconds of settling, each flow's rate in Mbit/s.
+/// Returns each flow's rate in Mbit/s over 20 s, after 10 s of settling.
 fn settled(network: &mut Network) -> Vec<f64> {
     network.run_until(network.now + Duration::from_secs(10));
     network.reset();

@@ -1,11 +1,13 @@
-//! Paper 004's fluid model (§3): cycles of τ, FIFO queues of fluid, feedback at the end of each cycle; the laws are the code's.
+//! Paper 004's fluid model (§3): cycles of τ, FIFO queues of fluid, feedback at the end of each cycle.
+//!
+//! It uses the control laws of the code.
 
 use crate::figure;
 use std::collections::VecDeque;
 use weft_core::service::Service;
 use weft_units::{Rate, Rng};
 
-/// Fluid of all flows that came in one cycle, served in proportion.
+/// Fluid of all flows that arrived in one cycle. A link serves the flows of a batch in proportion.
 type Batch = Vec<f64>;
 
 struct Network {
@@ -15,8 +17,11 @@ struct Network {
     alpha: Vec<f64>,
     beta: f64,
     queues: Vec<VecDeque<Batch>>,
-    /// λ, what the law says; and what enters now, said so many cycles ago.
+    /// λ of each flow, as the law computed it.
     rates: Vec<f64>,
+    /// Values of λ that have not taken effect yet.
+    ///
+    /// The front one enters the network in the next cycle.
     feedback: VecDeque<Vec<f64>>,
 }
 
@@ -34,7 +39,7 @@ impl Network {
         }
     }
 
-    /// One cycle of length one. Links are numbered in the order in which routes pass them.
+    /// Plays one cycle of length one. Links are numbered in the order in which routes cross them.
     fn step(&mut self) {
         let n = self.routes.len();
         let mut arriving = vec![vec![0.0; n]; self.capacities.len()];
@@ -111,7 +116,9 @@ fn e8_the_queue_of_one_bottleneck_and_its_drain_time_are_bounded_exactly() {
     }
 }
 
-/// The peak of a leased line of part b of the link that appears beside one greedy loop, in Cτ; feedback takes `delay` cycles more.
+/// Returns the peak queue when a leased line starts beside one greedy loop, in Cτ.
+///
+/// The leased line takes the fraction b of the link. Feedback takes `delay` additional cycles.
 fn leased_line_peak(b: f64, delay: usize) -> f64 {
     let capacity = 1e6;
     let mut network = Network::new(&[capacity], &[vec![0], vec![0]], 1.0, 0.95);

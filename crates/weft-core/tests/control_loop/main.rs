@@ -1,4 +1,4 @@
-//! What the control loops promise, in a fluid model and in a packet-level one.
+//! Properties of the control loops, in a fluid model and in a packet-level model.
 
 mod accumulation;
 mod aimd;
@@ -17,7 +17,7 @@ fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
 }
 
-/// Prints a figure, seen with `--nocapture`.
+/// Prints a result. `--nocapture` shows it.
 macro_rules! figure {
     ($($what:tt)*) => { println!("figure: {}", format_args!($($what)*)) };
 }

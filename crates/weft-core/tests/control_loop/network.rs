@@ -1,5 +1,7 @@
-//! A packet-level model of loops over a network: FIFO drop-tail links, greedy or switched sources, reports that come back
-//! after a fixed delay. Virtual time, seeded.
+//! A packet-level model of loops over a network.
+//!
+//! It has FIFO drop-tail links, greedy or switched sources, and reports that return after a fixed delay. Time is
+//! virtual, and random numbers are seeded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +10,7 @@ use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Marke
 use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// A link: serves at its rate, holds so many packets, and takes its time.
+/// A link with a rate, a buffer in packets, and a delay.
 #[derive(Clone)]
 pub struct Link {
     pub rate: Rate,
@@ -17,14 +19,15 @@ pub struct Link {
     free_at: Instant,
     departures: std::collections::VecDeque<Instant>,
     waiting_bytes: std::collections::VecDeque<u32>,
-    /// What it grants to loops that ask.
+    /// Grants of the link to loops that ask.
     grants: LoopLink,
-    /// The longest queue since the statistics were reset, packets.
+    /// Longest queue in packets since the statistics were reset.
     pub peak_packets: usize,
     pub dropped: u64,
     pub passed_bytes: u64,
-    /// Time × packets, for the mean queue, and up to when.
+    /// Sum of the packets' times in the queue in seconds, for the mean queue.
     queue_seconds: f64,
+    /// Time at which the statistics were reset.
     observed: Instant,
 }
 
@@ -46,14 +49,14 @@ impl Link {
         }
     }
 
-    /// When a packet that comes now leaves at the far end; None if it is dropped.
+    /// Returns the time at which a packet that arrives now reaches the far end; `None` if it is dropped.
     fn pass(&mut self, now: Instant, bytes: u32) -> Option<Instant> {
         while self.departures.front().is_some_and(|t| *t <= now) {
             self.departures.pop_front();
             self.waiting_bytes.pop_front();
         }
         self.grants.on_arrival(bytes.into());
-        // Every packet's share of the time-weighted queue is its own stay.
+        // Each packet adds its own time in the queue to the time-weighted sum.
         if self.departures.len() >= self.buffer_packets {
             self.dropped += 1;
             return None;
@@ -67,7 +70,7 @@ impl Link {
         Some(self.free_at + self.delay)
     }
 
-    /// Grants a loop whose marker has just passed what it may have.
+    /// Writes the link's grant for a loop whose marker has just passed.
     fn stamp(&mut self, now: Instant, ask: &mut Ask) {
         let queued_bytes = self.waiting_bytes.iter().map(|bytes| u64::from(*bytes)).sum();
         self.grants.stamp(now, self.rate, queued_bytes, ask);
@@ -78,26 +81,26 @@ impl Link {
         self.observed = now;
     }
 
-    /// Part of the capacity used since the reset.
+    /// Returns the fraction of the capacity used since the reset.
     pub fn utilisation(&self, now: Instant) -> f64 {
         self.passed_bytes as f64 * 8.0 / self.rate.bps() as f64 / (now - self.observed).as_secs_f64()
     }
 
-    /// Mean packets in the link's queue since the reset.
+    /// Returns the mean number of packets in the link's queue since the reset.
     pub fn mean_queue(&self, now: Instant) -> f64 {
         self.queue_seconds / (now - self.observed).as_secs_f64()
     }
 }
 
-/// What goes wrong with a flow's packets, markers and reports.
+/// Faults that affect a flow's packets, markers and reports.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
     pub data_loss: f64,
     pub marker_loss: f64,
     pub report_loss: f64,
-    /// Faults end here.
+    /// Time at which the faults end.
     pub until: Instant,
-    /// The egress's clock runs faster by this.
+    /// Drift of the egress's clock in ppm; positive if it runs fast.
     pub drift_ppm: i64,
 }
 
@@ -106,19 +109,20 @@ pub struct Faults {
 pub struct Flow {
     pub config: LoopConfig,
     pub share: Share,
-    /// The links it passes, by number.
+    /// Numbers of the links on the route.
     pub route: Vec<usize>,
-    /// Delay before the first link, and of a report's way back.
+    /// Delay before the first link.
     pub access: Duration,
+    /// Delay of a report from the egress to the ingress.
     pub back: Duration,
     pub packet_bytes: u32,
-    /// When it has something to send: from, to.
+    /// Times during which the source has data: start and end.
     pub busy: Vec<(Instant, Instant)>,
     pub faults: Faults,
 }
 
 impl Flow {
-    /// A greedy best-effort loop over `route` from the start.
+    /// Returns a greedy best-effort loop over `route` from the start.
     pub fn greedy(config: LoopConfig, route: &[usize], back: Duration) -> Flow {
         Flow {
             config,
@@ -142,12 +146,12 @@ impl Flow {
     }
 }
 
-/// Both ends of a loop, and what happened to its packets.
+/// Both ends of a loop, and the counts of its packets.
 pub struct Ends {
     pub ingress: ControlLoop,
     egress: LoopEgress,
     wake_at: Instant,
-    /// When the last packet came to the first link.
+    /// Time when the last packet arrived at the first link.
     entered_at: Instant,
     pub sent: u64,
     pub received: u64,
@@ -156,11 +160,11 @@ pub struct Ends {
     pub received_bytes: u64,
 }
 
-/// A marker and what goes with it.
+/// A marker and the request that travels with it.
 type Asking = (Marker, Option<Ask>);
 
 enum What {
-    /// A packet of the flow comes to the hop of this number; a marker by itself has no bytes.
+    /// A packet of the flow arrives at the given hop. A marker that is sent by itself has zero bytes.
     Arrive {
         hop: usize,
         bytes: u32,
@@ -194,7 +198,7 @@ impl Ord for Event {
     }
 }
 
-/// The network in motion.
+/// The network during a run.
 pub struct Network {
     pub now: Instant,
     pub links: Vec<Link>,
@@ -204,7 +208,7 @@ pub struct Network {
     order: u64,
     rng: Rng,
     since: Instant,
-    /// Whether all loops hear of a loss of one, as loops of one ingress could.
+    /// If set, all loops learn of a loss of one of them, as loops of one ingress could.
     pub shared_events: bool,
 }
 
@@ -242,7 +246,7 @@ impl Network {
         network
     }
 
-    /// Begins the statistics anew.
+    /// Restarts the statistics.
     pub fn reset(&mut self) {
         self.since = self.now;
         for link in &mut self.links {
@@ -253,7 +257,7 @@ impl Network {
         }
     }
 
-    /// What a flow received since the reset, bits per second.
+    /// Returns the rate that a flow received since the reset, in bits per second.
     pub fn rate(&self, flow: usize) -> f64 {
         self.ends[flow].received_bytes as f64 * 8.0 / (self.now - self.since).as_secs_f64()
     }
@@ -353,7 +357,8 @@ impl Network {
         if bytes == 0 && marker.is_none() {
             return;
         }
-        // A little jitter, in order: without it packets of some flows always come to a full queue just too early.
+        // Adds a little jitter without reordering. Otherwise packets of some flows would always arrive just before a
+        // place in a full queue becomes free.
         let jitter = Duration::from_nanos(self.rng.below(200_000));
         let end = &mut self.ends[flow];
         end.entered_at = end.entered_at.max(self.now + self.flows[flow].access + jitter);
@@ -363,7 +368,7 @@ impl Network {
 
     fn arrive(&mut self, flow: usize, hop: usize, bytes: u32, mut marker: Option<Asking>) {
         if let Some(link) = self.flows[flow].route.get(hop).copied() {
-            // A marker by itself is a small packet.
+            // A marker that is sent by itself is a small packet.
             let passed = self.links[link].pass(self.now, bytes.max(60));
             if let Some((_, Some(ask))) = &mut marker {
                 self.links[link].stamp(self.now, ask);

@@ -1,4 +1,4 @@
-//! Whatever is lost, a loop keeps its books and its bounds, and goes on.
+//! Under any losses, a loop keeps consistent counts, stays within its bounds, and continues.
 
 use crate::accumulation::{law, paper};
 use crate::network::{Faults, Flow, Link, Network};
@@ -23,7 +23,7 @@ fn books_balance(network: &Network) -> Result<(), TestCaseError> {
     for end in &network.ends {
         let status = end.ingress.status();
         let outstanding = end.sent - end.received - end.lost;
-        // The loop hears of what happened later than it happens, never earlier.
+        // The loop learns of an event after it happens, never before.
         prop_assert!(u64::from(status.in_flight_bytes) >= outstanding * 1_000, "{status:?}");
         prop_assert!(u64::from(status.lost_packets) <= end.lost, "{status:?}, lost {}", end.lost);
         prop_assert!(status.window_bytes >= 1, "{status:?}");
@@ -172,7 +172,7 @@ fn a_loop_is_small() {
     assert!(bytes <= 256 && size_of::<LoopEgress>() <= 24);
 }
 
-/// The egress's clock is set forward by a second: no queue could be that long that the round trip does not show.
+/// The egress's clock is set forward by one second. A queue of that length would show in the RTT.
 #[test]
 fn a_clock_that_is_set_is_no_queue() {
     let config = AccumulationConfig { cap: Rate::from_mbps(10), ..AccumulationConfig::default() };

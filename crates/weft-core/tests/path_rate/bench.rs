@@ -1,4 +1,7 @@
-//! A packet-level model of one path: sender, drop-tail bottleneck, delay line, receiver, reports back. Virtual time, seeded.
+//! A packet-level model of one path.
+//!
+//! It consists of a sender, a drop-tail bottleneck, a delay line, a receiver, and reports back. Time is virtual, and
+//! random numbers are seeded.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,46 +10,48 @@ use weft_core::control::{PathRate, PathRateConfig, Phase};
 use weft_core::sense::{ReceiveLog, Report, SentBook};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Bytes of a full packet.
+/// Size of a full packet in bytes.
 pub const PACKET: u32 = 1500;
 
-/// What the bottleneck can carry.
+/// Capacity of the bottleneck over time.
 #[derive(Clone)]
 pub enum Capacity {
-    /// Rates from the given times on; the first starts at zero.
+    /// Rates from the given times on. The first starts at zero.
     Steps(Vec<(Duration, Rate)>),
-    /// Milliseconds at which one packet may pass, repeated (the Mahimahi format).
+    /// Times in milliseconds at which one packet may pass, repeated (the Mahimahi format).
     Trace(Vec<u64>),
 }
 
-/// One path and what is sent over it.
+/// One path and its traffic.
 #[derive(Clone)]
 pub struct Link {
     pub capacity: Capacity,
-    /// Round-trip time without queues.
+    /// RTT without queues.
     pub rtt: Duration,
     pub queue_bytes: u64,
-    /// The most extra one-way delay. It wanders between random levels, or is drawn for each packet if it `reorders`.
+    /// Maximum extra one-way delay.
+    ///
+    /// It moves between random levels, or is drawn per packet if `reorders` is set.
     pub jitter: Duration,
     pub reorders: bool,
-    /// From when on the way is so much longer than without.
+    /// Extra delay of the path from the given times on.
     pub longer: Vec<(Duration, Duration)>,
-    /// Bernoulli loss behind the bottleneck.
+    /// Random loss rate behind the bottleneck (Bernoulli).
     pub loss: f64,
-    /// When our sender has data waiting.
+    /// Times during which the sender has data waiting.
     pub busy: Vec<RangeInclusive<Duration>>,
-    /// While the application only makes so much, in bursts of ten packets.
+    /// Time during which the application produces only this rate, in bursts of ten packets.
     pub trickle: Option<(RangeInclusive<Duration>, Rate)>,
-    /// When a loss-based flow (Reno) competes in the same queue.
+    /// Time during which a loss-based flow (Reno) competes in the same queue.
     pub rival: Option<RangeInclusive<Duration>>,
-    /// Added to the receiver's clock.
+    /// Offset of the receiver's clock in microseconds.
     pub clock_offset_us: u64,
     pub duration: Duration,
     pub seed: u64,
 }
 
 impl Link {
-    /// A constant rate with a queue of 1.5 BDP and nothing else.
+    /// Returns a link with a constant rate and a queue of 1.5 BDP, without other effects.
     pub fn fixed(mbps: f64, rtt_ms: u64) -> Link {
         let rate = Rate::from_bps((mbps * 1e6) as u64);
         let rtt = Duration::from_millis(rtt_ms);
@@ -68,7 +73,7 @@ impl Link {
     }
 }
 
-/// What a packet met at the bottleneck.
+/// Result of a packet at the bottleneck.
 #[derive(Clone, Copy)]
 pub struct Passage {
     pub at: Instant,
@@ -76,13 +81,13 @@ pub struct Passage {
     pub ours: bool,
 }
 
-/// Everything that happened.
+/// Record of a run of the model.
 pub struct Run {
     link: Link,
     pub passages: Vec<Passage>,
-    /// When our packets were dropped at a full queue.
+    /// Times at which the full queue dropped packets of the sender.
     pub drops: Vec<Instant>,
-    /// The pacing rate and phase after each report.
+    /// Pacing rate and phase after each report.
     pub rates: Vec<(Instant, Rate, Phase)>,
     pub control: PathRate,
 }
@@ -96,13 +101,15 @@ impl Run {
         self.passages.iter().filter(move |p| p.at >= at(from) && p.at < at(to))
     }
 
-    /// Bytes of ours that passed, over what the bottleneck could have carried.
+    /// Returns the sender's forwarded bytes divided by the bytes that the bottleneck could have carried.
     pub fn utilisation(&self, from: Duration, to: Duration) -> f64 {
         let ours = self.span(from, to).filter(|p| p.ours).count() as f64 * f64::from(PACKET);
         ours / self.link.possible_bytes(from, to)
     }
 
-    /// A quantile of the queueing delay our packets met, including the wait for their own turn in a batch.
+    /// Returns a quantile of the queueing delay of the sender's packets.
+    ///
+    /// The delay includes a packet's wait within a batch.
     pub fn queue(&self, quantile: f64, from: Duration, to: Duration) -> Duration {
         let mut waits: Vec<Duration> = self.span(from, to).filter(|p| p.ours).map(|p| p.waited).collect();
         waits.sort_unstable();
@@ -110,14 +117,17 @@ impl Run {
         waits.get((last as f64 * quantile) as usize).copied().unwrap_or_default()
     }
 
-    /// Share of our packets dropped at the full queue.
+    /// Returns the fraction of the sender's packets that the full queue dropped.
     pub fn dropped(&self, from: Duration, to: Duration) -> f64 {
         let drops = self.drops.iter().filter(|t| **t >= at(from) && **t < at(to)).count() as f64;
         let passed = self.span(from, to).filter(|p| p.ours).count() as f64;
         if drops > 0.0 { drops / (drops + passed) } else { 0.0 }
     }
 
-    /// How long after `from` the throughput over `window` first reaches `share` of the capacity and the queue is below `queue`.
+    /// Returns the time from `from` until the controller has settled.
+    ///
+    /// It has settled when the throughput over `window` reaches `share` of the capacity, and the queue is at most
+    /// `queue`.
     pub fn settled_after(&self, from: Duration, window: Duration, share: f64, queue: Duration) -> Option<Duration> {
         let mut t = from + window;
         while t < self.link.duration {
@@ -162,7 +172,7 @@ impl Link {
         self.run_with(PathRateConfig::default())
     }
 
-    /// Runs the model with other bounds.
+    /// Runs the model with other limits of the rate.
     pub fn run_with(&self, config: PathRateConfig) -> Run {
         let mut world = World::new(self, config);
         world.schedule(Instant::ZERO, Event::Send);
@@ -234,7 +244,7 @@ struct World<'a> {
     rates: Vec<(Instant, Rate, Phase)>,
 }
 
-/// The textbook loss-based flow.
+/// The textbook Reno flow, as a loss-based rival.
 struct Reno {
     window: f64,
     threshold: f64,
@@ -333,7 +343,7 @@ impl<'a> World<'a> {
             return;
         }
         let rate = self.control.pacing_rate(now);
-        // The batch a real sender hands to the kernel at once.
+        // Sends in batches, as a real sender passes several packets to the kernel at once.
         let batch = (rate.bytes_in(Duration::from_micros(500)) / u64::from(PACKET)).clamp(1, 40);
         while self.next_send <= now {
             for _ in 0..batch {
@@ -356,7 +366,7 @@ impl<'a> World<'a> {
         self.wake(self.next_send);
     }
 
-    /// Packets the application has ready, as far as it matters.
+    /// Returns the number of packets that the application has ready.
     fn waiting(&mut self, now: Instant) -> u64 {
         match &self.link.trickle {
             Some((span, rate)) if span.contains(&(now - Instant::ZERO)) => {
@@ -517,7 +527,9 @@ impl<'a> World<'a> {
     }
 }
 
-/// A radio link: every 100 ms another rate between 1 and 30 Mbit/s, a random walk; every few seconds a gap.
+/// Returns the trace of a radio link.
+///
+/// The rate is a random walk between 1 and 30 Mbit/s with a step every 100 ms. A gap follows every 7 s.
 pub fn radio_trace(seed: u64) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let (mut times, mut credit, mut mbps) = (Vec::new(), 0.0, 8.0f64);
@@ -526,7 +538,7 @@ pub fn radio_trace(seed: u64) -> Vec<u64> {
             mbps = (mbps * (0.85 + 0.32 * rng.unit())).clamp(1.0, 30.0);
         }
         let gap = t % 7_000 < 150;
-        // Opportunities come in bursts of five milliseconds.
+        // Transmission opportunities arrive in bursts every 5 ms.
         credit += if gap { 0.0 } else { mbps * 1e3 / 8.0 / f64::from(PACKET) };
         while t % 5 == 0 && credit >= 1.0 {
             times.push(t);

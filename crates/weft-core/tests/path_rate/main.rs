@@ -1,4 +1,4 @@
-//! What the path rate controller promises, on modelled links.
+//! Properties of the path rate controller on modelled links.
 
 #[allow(dead_code, reason = "the example uses the rest")]
 mod bench;
@@ -15,7 +15,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The queue that may stand: 2.5 ms, 4 % of the round trip or three packets.
+/// Returns the queue that may stand: the largest of 2.5 ms, 4 % of the RTT and 3.2 packet times.
 fn small_queue(link: &Link, mbps: f64) -> Duration {
     s(0.0025).max(link.rtt / 25).max(s(3.2 * f64::from(PACKET) * 8.0 / (mbps * 1e6)))
 }
@@ -72,7 +72,10 @@ fn random_loss_does_not_lower_the_rate() {
     }
 }
 
-/// The path is so short that its losses do not matter to the queue, and nothing ebbs to learn them; now and then nothing waits.
+/// Random losses of a short path do not cause a plateau.
+///
+/// The path is so short that its losses do not affect the queue, and the rate does not ebb to measure them. From time
+/// to time there is no backlog.
 #[test]
 fn chance_losses_of_a_short_path_are_no_plateau() {
     for seed in 1..=4 {
@@ -91,7 +94,7 @@ fn chance_losses_do_not_end_the_search_for_the_capacity() {
             link.run().settled_after(Duration::ZERO, ms(200), 0.85, Duration::MAX)
         });
         let found: Vec<_> = found.collect();
-        // Ten round trips and what the window of the measurement takes.
+        // Ten round trips plus the length of the measurement window.
         let soon = ms(rtt * 10 + 400);
         let last = found.iter().max().copied().unwrap_or_default();
         assert!(found.len() == 100 && last <= soon, "{rtt} ms, {loss}: {} of 100, last {last:?}", found.len());
@@ -129,7 +132,9 @@ fn a_step_of_the_capacity_is_followed() {
     }
 }
 
-/// What was learnt while next to nothing passed is mended in seconds, though so many packets as make a round take seconds each time then.
+/// A capacity that was learnt while almost nothing passed is corrected within seconds.
+///
+/// At that rate a round's packets take seconds each time.
 #[test]
 fn a_path_that_was_next_to_nothing_is_found_wide_again() {
     let steps = vec![(Duration::ZERO, Rate::from_bps(100_000)), (s(12.0), Rate::from_mbps(2))];
@@ -160,7 +165,9 @@ fn jitter_does_not_pass_for_a_queue() {
     }
 }
 
-/// Satellites hand over, routes change: the delay steps up or down, at any time, also in the first moments.
+/// The controller does not take a longer path for a queue.
+///
+/// Satellite handovers and route changes move the delay up or down at any time, including the first moments.
 #[test]
 fn a_way_that_becomes_longer_does_not_pass_for_a_queue() {
     let mut rng = Rng::new(11);

@@ -1,41 +1,54 @@
 use crate::control_loop::Losses;
 use weft_units::{Duration, Rate};
 
-/// The numbers of [`Accumulation`](super::Accumulation), by default the paper's (§7), with τ and T derived from measured delay.
+/// Parameters of [`Accumulation`](super::Accumulation). The defaults are the paper's (§7).
+///
+/// τ and T are derived from measured delay unless set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AccumulationConfig {
-    /// β: the part of what arrives that is sent during an epoch; below one.
+    /// β: fraction of the arriving rate that the loop sends during an epoch; below one.
     pub beta: f32,
-    /// α: packets per τ that a loop of weight one adds in each τ. Keep Σα below (1 − β)C, or long routes starve (§6.2).
+    /// α: packets per τ by which the rate of a loop of weight one grows in each τ.
+    ///
+    /// Keep Σα below (1 − β)C, or long routes starve (§6.2).
     pub increase_packets: f32,
-    /// What α and the hold-down window count, in bytes.
+    /// Packet size in bytes for α and the hold-down window.
     pub packet_bytes: u32,
-    /// σ: the most that leaves at once, in bytes: a packet, or a super-packet that is not paced below.
+    /// σ: largest burst that leaves at once, in bytes.
+    ///
+    /// It is a packet, or a super-packet that no lower layer paces.
     pub burst_bytes: u32,
-    /// H: an epoch begins above so many bursts, for a loop of weight one.
+    /// H: an epoch begins above this number of bursts, for a loop of weight one.
     pub high_bursts: f32,
-    /// L: an epoch ends below so many bursts.
+    /// L: an epoch ends below this number of bursts.
     pub low_bursts: f32,
-    /// A shorter delay is no queue: busy machines make markers late by as much, and at 100 Mbit/s the paper's H is 240 µs.
+    /// Shortest delay that counts as a queue.
+    ///
+    /// Busy machines delay markers by about as much. At 100 Mbit/s the paper's H is only 240 µs.
     pub resolution: Duration,
-    /// w_max: packets sent less in an interval while a resynchronisation is paid back; below α.
+    /// w_max: packets per interval that the hold-down window withholds; below α.
+    ///
+    /// While the loop pays back a resynchronisation, it sends this number of packets less.
     pub hold_packets: f32,
-    /// τ: the least round trip measured, within 10 ms to 1 s, where none is given.
+    /// τ. If none is given, it is the minimum RTT, clamped to 10 ms to 1 s.
     pub tau: Option<Duration>,
-    /// T: τ where none is given.
+    /// T: time between markers. If none is given, it is τ.
     pub interval: Option<Duration>,
-    /// How it comes to know of losses.
+    /// How the loop learns of losses.
     pub losses: Losses,
-    /// How late a waiting packet may be let go, the processor being busy, without λ being missed for it. What has been missed
-    /// leaves at once, for the paths below to pace.
+    /// Time by which a busy processor may release a waiting packet late without a loss of rate.
+    ///
+    /// The bytes that were missed leave at once, and the paths pace them.
     pub late: Duration,
-    /// Whether λ grows by half each τ at the start and after idling. The paper's law does not.
+    /// If set, λ grows by half each τ at the start and after idle times.
+    ///
+    /// The paper's law does not do this.
     pub startup: bool,
-    /// λ at the start.
+    /// Initial value of the rate λ.
     pub initial: Rate,
-    /// λ is never below.
+    /// Minimum of the rate λ.
     pub floor: Rate,
-    /// λ is never above: the access link.
+    /// Maximum of the rate λ: the rate of the access link.
     pub cap: Rate,
 }
 
@@ -63,7 +76,9 @@ impl Default for AccumulationConfig {
 }
 
 impl AccumulationConfig {
-    /// τ where none is given: longer than the way there and back, so that a change of rate is seen before the next.
+    /// Returns the default of τ: the minimum RTT, clamped to 10 ms to 1 s.
+    ///
+    /// It is at least one round trip, so that the loop sees the effect of one change of rate before the next.
     pub fn derived_tau(rtt_min: Duration) -> Duration {
         rtt_min.clamp(Duration::from_millis(10), Duration::from_secs(1))
     }

@@ -1,27 +1,29 @@
 use weft_units::{Duration, Instant};
 
-/// Intervals after which an accumulation that should have drained is looked at.
+/// Number of intervals after which the loop checks whether the accumulation has drained.
 const PATIENCE: u32 = 8;
 
-/// A congestion epoch: from the accumulation rising above H to its falling below L (paper 004 §6.1).
+/// A congestion epoch: the time from the accumulation's rise above H to its fall below L (paper 004 §6.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
-    /// The accumulation when the drain was last judged (the paper's a_temp is the change since).
+    /// Accumulation when the drain was last checked. The paper's a_temp is the change since then.
     judged_bytes: f32,
-    /// Modulo 2^32.
+    /// Time of the last check of the drain, in microseconds modulo 2^32.
     judged_at_us: u32,
-    /// Bytes our own backing off has drained since, at least.
+    /// Bytes that the loop's own back-off must have drained since that check, at least.
     drained_bytes: f32,
 }
 
-/// How an epoch goes on.
+/// State of an epoch after a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Course {
-    /// The accumulation stands, or drains.
+    /// The accumulation stands or drains.
     Goes,
-    /// It fell below L.
+    /// The accumulation fell below L.
     Ends,
-    /// It neither drained nor grew while it should have drained: not a queue, but a longer path.
+    /// The accumulation neither drained nor grew, although it should have drained.
+    ///
+    /// The cause is a longer path, not a queue.
     DelayChanged,
 }
 
@@ -30,7 +32,10 @@ impl Epoch {
         Epoch { judged_bytes: accumulation_bytes, judged_at_us: now.as_micros() as u32, drained_bytes: 0.0 }
     }
 
-    /// Takes in one measurement. `drained_bytes` is what the loop left unsent of what arrived since the last; `interval` is T.
+    /// Adds one measurement.
+    ///
+    /// `drained_bytes` is the number of bytes by which the loop sent less than arrived since the last measurement.
+    /// `interval` is T.
     pub fn on_accumulation(
         &mut self,
         now: Instant,
@@ -65,7 +70,9 @@ mod tests {
 
     const T: Duration = Duration::from_millis(40);
 
-    /// The course of an epoch whose accumulation follows `of`, one value an interval; 500 bytes should drain in each.
+    /// Returns when and how an epoch ends whose accumulation follows `of`.
+    ///
+    /// `of` gives one value per interval. Each interval should drain 500 bytes.
     fn course(of: impl Fn(u32) -> f32) -> (u32, Course) {
         let mut epoch = Epoch::begin(Instant::ZERO, of(0));
         for k in 1..100 {

@@ -1,4 +1,8 @@
-//! The law of paper 004: a rate controlled by accumulation.
+//! The control law of paper 004: a rate controlled by accumulation.
+//!
+//! The loop's markers and reports measure how many of its own bytes stand in queues on the route. [`Accumulation`]
+//! lowers its rate when that number rises above a threshold. It decides only when a packet may leave its VPN queue;
+//! it neither stores nor sends packets.
 
 mod config;
 mod epoch;
@@ -16,46 +20,55 @@ use epoch::{Course, Epoch};
 use synchronisation::{Delay, Synchronisation};
 use weft_units::{Duration, Instant, Rate};
 
-/// Intervals of the rate that may be in flight beside a round trip.
+/// Number of intervals T of the current rate that may be in flight in addition to one round trip.
 const FLIGHT_INTERVALS: f64 = 4.0;
-/// Below this part of L the network is taken for empty.
+/// Fraction of L below which the network counts as empty.
 const EMPTY: f32 = 0.1;
-/// A promise raises H and L at most so many times.
+/// Upper limit of the factor by which a promise raises H and L.
 const MOST_PROMISE_SCALE: f64 = 4.0;
-/// λ grows by this much each τ while it climbs.
+/// Fraction by which λ grows each τ during the startup climb.
 const CLIMB: f64 = 0.5;
 
-/// Accumulation-based rate control between edges (paper 004), in bytes: finds congestion by its own bytes in queues, not by loss.
+/// Accumulation-based rate control between edges (paper 004), in bytes.
 ///
-/// Every T, from the report on a marker: the rate μ that arrived since the last report, the time q the marker spent in queues, and
-/// the accumulation a = μ q: the bytes that arrived later than an empty network would have let them.
+/// It detects congestion by its own bytes in queues, not by loss. Every T, the report on a marker yields three
+/// values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
+/// accumulation a = μ q is the number of bytes that arrived later than in an empty network.
 ///
-/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a < L/10. Above, λ
-///   stays. (The fluid law grows at a = 0 only. Growing on until L, or even L/4, keeps longer queues, and leaves more to who has the smaller part
-///   of them: long routes, and who is not promised anything.)
-/// - *Epoch*, from a > H until a < L: λ ← min(λ, β μ), so that λ latches to the least β μ; other services as
-///   [`Service::back_off`](crate::service::Service::back_off) says.
-/// - *Test*, after every synchronisation from nothing: λ stays until a marker is not faster than the one synchronised to.
+/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a <
+///   L/10. Above L/10, λ stays. The fluid law grows only at a = 0. Growth up to L, or even L/4, keeps longer queues,
+///   and shares are then less fair to loops with a smaller part of the queue: loops on long routes, and loops without
+///   a promise.
+/// - *Epoch*, from a > H until a < L: λ ← min(λ, β μ), so that λ stays at the least β μ. Other services back off as
+///   [`Service::back_off`](crate::service::Service::back_off) defines.
+/// - *Test*, after every synchronisation without a known base: λ stays until a marker arrives that is no faster than
+///   the one to which the loop synchronised.
 ///
-/// **What the paper leaves open**, and what is done:
-/// - *Variable packets.* Thresholds count the largest thing that leaves at once, σ: H = 2 σ, L = 1.5 σ; it is also the
-///   bucket's depth. Where super-packets leave whole, σ is their size; where they are sliced and paced below, a slice's. α counts
-///   packets, so that super-packets do not make the loop more aggressive.
-/// - *Machines.* What makes a marker late by less than the configured resolution is no queue: a = μ (q − resolution).
-/// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. Silence for
-///   RTT + 4 · variation sends a marker by itself and backs off as congestion; after the second, the loop synchronises anew.
-/// - *Loss and CE marks* are congestion too, once a round trip: the queue was full, whatever the accumulation says.
-/// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises at once. A longer one looks like a queue
-///   that does not drain although λ < μ: after eight flat intervals the loop resynchronises to it. If that was a queue after
-///   all, its bytes are in `unpaid`, and the hold-down window pays them back: w_max less an interval, until nothing is left.
-/// - *Clock drift.* The base delay is lifted by 200 ppm; a clock that is set shows in one way only, and the loop resynchronises. A network that is empty now and then corrects that at once,
-///   and the law empties it at the end of every epoch.
-/// - *Conservation.* sent = received + lost + in flight. At most λ·(RTT + 4 T) + 4 σ is in flight, so that reports that stop
-///   stop the loop, as a window would.
-/// - *Weights and promises.* α goes with the weight, and so do H and L: with absolute thresholds the loop with the larger
-///   share sees its two packets first and backs off alone. Give weights around one.
-/// - *Start.* λ grows by half every τ until a queue shows, and so it does after idling, up to the rate used before
-///   (`startup`; without it the paper's law alone). A VPN that has not used its rate in an interval keeps what it used and σ.
+/// The following list names the points that the paper leaves open, and the solution here.
+///
+/// - *Variable packets.* Thresholds count σ, the largest burst that leaves at once: H = 2 σ, L = 1.5 σ. σ is also the
+///   depth of the token bucket. If super-packets leave whole, σ is their size. If lower layers slice and pace them, σ
+///   is the size of a slice. α counts packets, so that super-packets do not make the loop more aggressive.
+/// - *Machines.* A marker's delay below the configured resolution does not count as a queue: a = μ (q − resolution).
+/// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. After a
+///   silence of RTT + 4 · variation the loop sends a marker by itself and backs off as at congestion. After a second
+///   silence the loop synchronises anew.
+/// - *Loss and CE marks* count as congestion too, once per round trip: the queue was full, whatever the accumulation
+///   is.
+/// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises the loop at once. A longer path
+///   looks like a queue that does not drain although λ < μ. After eight flat intervals the loop resynchronises to it.
+///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back. The loop then
+///   sends up to w_max less per interval until nothing is left.
+/// - *Clock drift.* The base delay rises by 200 ppm. A clock step appears in only one direction, and the loop
+///   resynchronises. A network that is empty from time to time corrects the base at once, and the law empties it at
+///   the end of every epoch.
+/// - *Conservation.* sent = received + lost + in flight. At most λ·(RTT + 4 T) + 4 σ is in flight. If reports stop,
+///   the loop therefore stops, as with a window.
+/// - *Weights and promises.* α, H and L are proportional to the weight. With absolute thresholds the loop with the
+///   larger share would see its two packets first and back off alone. Use weights near one.
+/// - *Start.* λ grows by half every τ until a queue appears. After idle times it does the same, up to the rate used
+///   before (`startup`; without it only the paper's law applies). A VPN that has not used its rate in an interval
+///   keeps the used rate plus σ.
 #[derive(Clone, Debug)]
 pub struct Accumulation {
     ledger: Ledger,
@@ -64,19 +77,21 @@ pub struct Accumulation {
     bucket: TokenBucket,
     sync: Synchronisation,
     phase: Phase,
-    /// λ, bits per second.
+    /// λ in bits per second.
     rate_bps: f64,
-    /// λ climbs up to here.
+    /// Rate up to which λ climbs during startup, in bits per second.
     climb_to_bps: f64,
-    /// a of the last report, bytes.
+    /// Accumulation a of the last report, in bytes.
     accumulation: f32,
-    /// The paper's a_global: bytes a resynchronisation may have hidden.
+    /// The paper's a_global: bytes that a resynchronisation may have hidden.
     unpaid: f32,
     last: Measured,
-    /// Losses belong to the last congestion until so many packets, all sent before it, are settled.
+    /// Number of settled packets at which the last congestion event ends.
+    ///
+    /// Losses belong to that event until all packets sent before it are settled.
     recover: u32,
     sent_bytes: u32,
-    /// Whether the VPN's queue ran empty since the last measurement.
+    /// True if the VPN's queue ran empty since the last measurement.
     emptied: bool,
     backlogged: bool,
     silences: u8,
@@ -89,10 +104,10 @@ enum Phase {
     Epoch(Epoch),
 }
 
-/// Where the last measurement ended.
+/// Time and counters at the end of the last measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// Modulo 2^32.
+    /// Time of the last measurement in microseconds, modulo 2^32.
     at_us: u32,
     bytes: u32,
     received_at_us: u32,
@@ -100,7 +115,9 @@ struct Measured {
 }
 
 impl Accumulation {
-    /// A loop at its initial rate; a leased line at its own. Loops share a configuration.
+    /// Returns a loop at its initial rate.
+    ///
+    /// A leased line starts at its promised rate. Loops share one configuration.
     pub fn new(config: Arc<AccumulationConfig>, share: Share) -> Accumulation {
         let mut this = Accumulation {
             ledger: Ledger::default(),
@@ -124,7 +141,7 @@ impl Accumulation {
         this
     }
 
-    /// Whether a packet may leave.
+    /// Returns whether and when a packet of `bytes` may leave.
     pub fn credit(&self, now: Instant, bytes: u32) -> Credit {
         let in_flight = self.ledger.in_flight();
         if in_flight > 0 && f64::from(in_flight) + f64::from(bytes) > self.most_in_flight() {
@@ -134,7 +151,7 @@ impl Accumulation {
         if at > now { Credit::At(at) } else { Credit::Now }
     }
 
-    /// Counts a packet that leaves. `more`: others wait behind it.
+    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         self.bucket.take(now, bytes, self.sending_bps(), more);
@@ -143,13 +160,13 @@ impl Accumulation {
         self.emptied |= !more;
         self.backlogged = more;
         let first = self.ledger.sequence() == 0;
-        // α is prorated to two intervals at most.
+        // α is prorated to at most two intervals, so markers must not be further apart.
         let every = self.interval() * if self.config.losses.hurries(more) { 1 } else { 2 };
         let due = now - self.ledger.marked_at() >= every || first;
         due.then(|| self.ledger.mark(now, first || more))
     }
 
-    /// Takes in a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
@@ -179,7 +196,9 @@ impl Accumulation {
         self.bound();
     }
 
-    /// A first transmission was lost, or its outer header came with a CE mark: known from below, though it may be repeated.
+    /// Records congestion: a first transmission was lost, or its outer header arrived with a CE mark.
+    ///
+    /// The lower layers report it, although they may retransmit the packet.
     pub fn on_congestion(&mut self, now: Instant) {
         if self.has_recovered() {
             self.bucket.fill(now, self.sending_bps());
@@ -188,13 +207,13 @@ impl Accumulation {
         }
     }
 
-    /// Packets were lost for good, as known from below.
+    /// Records packets that the lower layers declared lost for good.
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         self.ledger.on_lost(packets);
         self.on_congestion(now);
     }
 
-    /// When [`Accumulation::on_deadline`] is due.
+    /// Returns the time at which [`Accumulation::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.ledger.deadline(self.patience()).map(|deadline| deadline + self.interval())
     }
@@ -203,8 +222,9 @@ impl Accumulation {
         self.config.losses.patience(self.backlogged)
     }
 
-    /// At the deadline: a marker to send by itself. If an earlier one was not answered, that is congestion, unless losses are
-    /// told.
+    /// At the deadline, returns a marker to send by itself.
+    ///
+    /// If an earlier marker was not answered, the loop treats that as congestion, unless lower layers report losses.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
@@ -224,14 +244,14 @@ impl Accumulation {
         Some(marker)
     }
 
-    /// Changes weight and service; a leased line has its rate at once.
+    /// Changes weight and service. A leased line gets its rate at once.
     pub fn set_share(&mut self, now: Instant, share: Share) {
         self.bucket.fill(now, self.sending_bps());
         self.share = share;
         self.bound();
     }
 
-    /// What the loop does now.
+    /// Returns the loop's current state.
     pub fn status(&self) -> Status {
         let rtt = self.ledger.rtt.smoothed();
         let rate = Rate::from_bps(self.rate_bps as u64);
@@ -249,7 +269,7 @@ impl Accumulation {
         }
     }
 
-    /// Whether the loop is in a congestion epoch.
+    /// True if the loop is in a congestion epoch.
     pub fn in_epoch(&self) -> bool {
         matches!(self.phase, Phase::Epoch(_))
     }
@@ -259,7 +279,7 @@ impl Accumulation {
         self.config.tau.unwrap_or_else(|| AccumulationConfig::derived_tau(self.ledger.rtt.min()))
     }
 
-    /// T: the time from marker to marker.
+    /// T: the time between markers.
     pub fn interval(&self) -> Duration {
         self.config.interval.unwrap_or_else(|| self.tau())
     }
@@ -300,8 +320,11 @@ impl Accumulation {
         }
     }
 
-    /// What H and L are multiplied with: the weight, so that at the same queue all reach them; and μ/(μ − A) where A is promised,
-    /// since only the excess competes, but four at most, so that a promise that cannot be kept gives way.
+    /// Returns the factor for H and L.
+    ///
+    /// It contains the weight, so that all loops reach their thresholds at the same queue. For a promised rate A it
+    /// also contains μ/(μ − A), because only the excess competes. That part is at most four, so that a loop whose
+    /// promise cannot be kept still backs off.
     fn threshold_scale(&self, arriving_bps: f64) -> f64 {
         let excess = arriving_bps - self.share.service().rate().bps() as f64;
         let promise =
@@ -321,7 +344,7 @@ impl Accumulation {
         let periods = (elapsed.as_secs_f64() / tau.as_secs_f64()).min(2.0);
         let alpha = self.alpha_bps(tau) * periods;
         if self.emptied {
-            // Use it or lose it (§6.1), one burst besides.
+            // A VPN that does not use its rate loses it, except for one burst (§6.1).
             let used_bps = f64::from(self.sent_bytes) * 8.0 / elapsed.as_secs_f64().max(1e-9);
             let burst_bps = f64::from(self.config.burst_bytes) * 8.0 / tau.as_secs_f64();
             if self.config.startup {
@@ -354,17 +377,17 @@ impl Accumulation {
         }
     }
 
-    /// One interval's payment has been made: less was sent by w_hold.
+    /// Subtracts one interval's payment: the loop sent w_hold less.
     fn pay_back(&mut self) {
         self.unpaid = (self.unpaid - self.hold_bytes() as f32).max(0.0);
     }
 
-    /// w_hold: what is sent less in an interval.
+    /// w_hold: number of bytes by which the loop sends less in an interval.
     fn hold_bytes(&self) -> f64 {
         f64::from(self.unpaid).min(self.config.hold_bytes())
     }
 
-    /// λ less the hold-down window, never less than a leased line's rate.
+    /// Returns λ minus the hold-down window, but at least a leased line's rate.
     fn sending_bps(&self) -> f64 {
         if self.unpaid == 0.0 {
             return self.rate_bps;
@@ -373,7 +396,7 @@ impl Accumulation {
         (self.rate_bps - hold_bps).max(self.least_bps())
     }
 
-    /// α of this loop, bits per second each τ: packets per τ, by weight.
+    /// Returns α of this loop in bits per second per τ: packets per τ, times the weight.
     fn alpha_bps(&self, tau: Duration) -> f64 {
         self.share.weight() * self.config.increase_bytes() * 8.0 / tau.as_secs_f64()
     }
@@ -383,7 +406,7 @@ impl Accumulation {
         if idle < tau * 2 {
             return;
         }
-        // What the bucket made it wait is no idling.
+        // Time that a packet waited for the token bucket is not idle time.
         let waited = Rate::from_bps(self.rate_bps as u64).time_for(2 * u64::from(self.config.burst_bytes));
         let periods = (idle.saturating_sub(waited).as_nanos() / tau.as_nanos().max(1)).min(40);
         if periods < 2 {

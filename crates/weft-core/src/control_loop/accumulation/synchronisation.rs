@@ -1,31 +1,42 @@
 use weft_units::Instant;
 
-/// The base is lifted by this much: as far as two clocks drift apart (two crystals of 100 ppm).
+/// Rate at which the base delay rises, in µs per second.
+///
+/// Derived: two crystals of 100 ppm each drift apart by up to 200 ppm.
 const DRIFT_US_PER_S: u32 = 200;
-/// Markers jitter by so much without any queue.
+/// Jitter of markers without any queue, in microseconds.
 const JITTER_US: u32 = 250;
+/// Time in which the base delay rises by 1 µs. Derived: 1 s divided by the rate.
 const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
 
-/// The one-way delay without a queue, on two clocks: what the egress's intervals are synchronised to (paper 004 §6.1).
+/// One-way delay without a queue, measured with two clocks.
+///
+/// The egress's intervals are synchronised to it (paper 004 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Synchronisation {
     base_us: u32,
-    /// Modulo 2^32, as everything here.
+    /// Time of the last rise in microseconds, modulo 2^32, as all values here.
     lifted_at_us: u32,
     started: bool,
 }
 
-/// What a marker's delay says.
+/// Interpretation of a marker's one-way delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Delay {
-    /// The first, or shorter than the base by more than jitter: the base is this one now.
+    /// The marker is the first, or it is faster than the base by more than the jitter.
+    ///
+    /// Its delay is the new base.
     Resynchronised,
-    /// So many microseconds in queues. (A little shorter than the base is none, and lowers the base.)
+    /// Time that the marker spent in queues, in microseconds.
+    ///
+    /// A delay slightly below the base counts as zero and lowers the base.
     Queued(u32),
 }
 
 impl Synchronisation {
-    /// Takes in a marker's one-way delay. An accumulation below zero cannot be: the base was set while a queue stood.
+    /// Applies a marker's one-way delay.
+    ///
+    /// A delay below the base would mean a negative accumulation, so the base was set while a queue stood.
     pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> Delay {
         let lifts = (now.as_micros() as u32).wrapping_sub(self.lifted_at_us) / LIFT_EVERY_US;
         self.base_us = self.base_us.wrapping_add(lifts);
@@ -39,13 +50,13 @@ impl Synchronisation {
         if by_little { Delay::Queued(0) } else { Delay::Resynchronised }
     }
 
-    /// The present delay is the base from now on.
+    /// Sets the base delay to the present one-way delay.
     pub fn restart(&mut self, now: Instant, one_way_delay_us: u32) {
         let lifted_at_us = now.as_micros() as u32;
         *self = Synchronisation { base_us: one_way_delay_us, lifted_at_us, started: true };
     }
 
-    /// The next delay will be the base.
+    /// Discards the base delay. The next one-way delay becomes the base.
     pub fn forget(&mut self) {
         self.started = false;
     }

@@ -1,37 +1,39 @@
-//! What a node grants the loops that go over one of its links.
+//! Rates that a node grants to the loops that cross one of its links.
 
 use super::UNIT_WEIGHT;
 use crate::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Duration, Instant, Rate};
 
-/// What travels with a marker: what a loop says of itself to the nodes on its way, and what they say.
+/// Data that travels with a marker: the loop's request to the nodes on its route, and their answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ask {
-    /// Its weight.
+    /// Weight of the loop.
     pub weight: f64,
-    /// The longest time from a grant until what it changes has come, so far as the loop knows: a round trip and two markers' distance.
+    /// Longest time from a grant until its effect arrives: one RTT and two marker intervals.
     pub feedback: Duration,
-    /// The least that was granted so far.
+    /// Minimum of the grants so far on the route.
     pub granted: Grant,
 }
 
-/// What a link, or all links of a way, grant a loop.
+/// Grant of a link, or of all links of a route, to a loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Grant {
-    /// For each unit of weight.
+    /// Rate per unit of weight.
     pub share: Rate,
-    /// The part of a promised rate that may be used; below one where promises exceed what there is.
+    /// Fraction of a promised rate that may be used.
+    ///
+    /// It is below one if the promises exceed the capacity.
     pub promised: f64,
-    /// Nobody sends more.
+    /// Maximum rate of any loop.
     pub most: Rate,
 }
 
 impl Grant {
-    /// Of a way on which nobody says anything.
+    /// Grant of a route on which no node grants rates.
     pub const UNLIMITED: Grant =
         Grant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
 
-    /// The less of each, as when a link comes after another.
+    /// Returns the minimum of each field, as for two links in series.
     pub fn min(self, other: Grant) -> Grant {
         Grant {
             share: self.share.min(other.share),
@@ -41,12 +43,12 @@ impl Grant {
     }
 }
 
-/// How a link grants.
+/// Parameters of a link's grants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkConfig {
-    /// Gains, and what is aimed at.
+    /// Gains and targets of the controller.
     pub pi: PiConfig,
-    /// A loop alone gets so much of the capacity.
+    /// Fraction of the capacity that a single loop gets.
     pub most: f64,
 }
 
@@ -57,22 +59,28 @@ impl Default for LinkConfig {
     }
 }
 
-/// A unit of [`UNIT_WEIGHT`] is granted at least so much a round trip: so that promises may give way down to a hundredth,
+/// Minimum grant to a loop of weight [`UNIT_WEIGHT`], in bytes per round trip.
+///
+/// It is low enough to reduce promised rates to a hundredth.
 pub(super) const LEAST_BYTES: u32 = 1;
-/// which they do from so much a round trip on.
+/// Grant in bytes per round trip below which promised rates are reduced in proportion.
 const GIVE_WAY_BYTES: f64 = 100.0;
-/// Looks at the link are a quarter of the feedback delay apart, within these.
+/// Minimum and maximum time between updates of the link.
+///
+/// The time is a quarter of the feedback delay within these limits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
-/// From look to look the rate falls to so much at most: what it leads to is seen four looks later.
+/// Factor by which the rate may fall from one update to the next, at most.
+///
+/// The effect of a change is visible only four updates later.
 const MOST_FALL: f64 = 0.7;
-/// Who asked last in this or the span before counts: so many feedback delays.
+/// Number of feedback delays in a span. Loops that asked in the current or the previous span count.
 const SPAN: u32 = 32;
-/// Assumed before anybody asked.
+/// Feedback delay assumed before any loop has asked.
 const FEEDBACK: Duration = Duration::from_millis(100);
-/// A rate of one unit begins at this part of the capacity.
+/// Initial rate of a loop of [`UNIT_WEIGHT`], as a fraction of the capacity.
 const BEGIN: f64 = 1.0 / 256.0;
 
-/// The loops of a link as far as a node remembers them: the least weight, the longest feedback.
+/// The least weight and the longest feedback delay of the loops that asked.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     weight: f64,
@@ -81,12 +89,12 @@ struct Asked {
 
 const NOBODY: Asked = Asked { weight: f64::INFINITY, feedback: Duration::ZERO };
 
-/// One rate for every unit of weight, by [`PiRate`] of the link's queue: without a state for each, for loops that differ in weight and are
-/// promised rates.
+/// Grants one rate per unit of weight to the loops of a link.
 ///
-/// What the law steers is the rate of the least weight there can be. It begins to give way with promises (see [`Grant::promised`]) when
-/// that is down to next to nothing, so one variable serves both. It never rises above what the lightest loop may use, else it would be
-/// far off when the next comes.
+/// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
+/// promised rates. The law controls the rate of a loop of the least possible weight. When that rate approaches zero,
+/// the grant also reduces promises (see [`Grant::promised`]), so one variable controls both. The rate never rises
+/// above the use of the lightest loop. Otherwise it would be far off when the next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
     config: LinkConfig,
@@ -94,13 +102,13 @@ pub struct LoopLink {
     grant: Grant,
     looked_at: Instant,
     arrived_bytes: u64,
-    /// In this span and in the one before.
+    /// Properties of the loops in this span and in the previous one.
     asked: [Asked; 2],
     span_began: Instant,
 }
 
 impl LoopLink {
-    /// A link that nobody has asked yet.
+    /// Returns a link that no loop has asked yet.
     pub fn new(config: LinkConfig, now: Instant) -> LoopLink {
         LoopLink {
             config,
@@ -113,14 +121,16 @@ impl LoopLink {
         }
     }
 
-    /// Something came for the link, a loop's or not.
+    /// Counts bytes that arrived for the link, from a loop or from other traffic.
     #[inline]
     pub fn on_arrival(&mut self, bytes: u64) {
         self.arrived_bytes += bytes;
     }
 
-    /// A loop's marker came for the link, which can carry so much and has so much waiting: takes a look at it if it is time, and
-    /// writes down what is granted.
+    /// Handles a loop's marker that arrived for the link.
+    ///
+    /// It updates the grant if an update is due, and writes the grant into `ask`. `capacity` is the rate that the
+    /// link can carry, and `queued_bytes` its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {
         self.hear(now, ask);
         if self.is_due(now) {
@@ -129,7 +139,7 @@ impl LoopLink {
         ask.granted = ask.granted.min(self.grant);
     }
 
-    /// A loop goes over the link.
+    /// Records that a loop crosses the link.
     pub fn hear(&mut self, now: Instant, ask: &Ask) {
         if now - self.span_began >= self.feedback() * SPAN {
             (self.asked, self.span_began) = ([NOBODY, self.asked[0]], now);
@@ -139,18 +149,18 @@ impl LoopLink {
         this.feedback = this.feedback.max(ask.feedback);
     }
 
-    /// The longest feedback delay of those who asked lately.
+    /// Returns the longest feedback delay of the loops that asked recently.
     fn feedback(&self) -> Duration {
         let longest = self.asked[0].feedback.max(self.asked[1].feedback);
         if longest.is_zero() { FEEDBACK } else { longest }
     }
 
-    /// Whether it is time for a look at the link.
+    /// True if an update of the link is due.
     pub fn is_due(&self, now: Instant) -> bool {
         self.law.is_none() || now - self.looked_at >= (self.feedback() / 4).clamp(LOOK.0, LOOK.1)
     }
 
-    /// Takes a look at the link, which can carry so much and has so much waiting.
+    /// Updates the grant from the link's capacity and its backlog.
     pub fn look(&mut self, now: Instant, capacity: Rate, queued_bytes: u64) {
         let elapsed = now - self.looked_at;
         let arriving = Rate::from_bps((self.arrived_bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9)) as u64);
@@ -172,7 +182,7 @@ impl LoopLink {
         self.grant = Grant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
     }
 
-    /// What is granted now.
+    /// Returns the link's current grant to its loops.
     pub fn grant(&self) -> Grant {
         self.grant
     }

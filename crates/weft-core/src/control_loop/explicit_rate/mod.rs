@@ -1,4 +1,8 @@
-//! The third law: the rate that the nodes on the way grant (paper 001's explicit rates, for the loops of papers 003 and 004).
+//! The third control law: the loop sends at the rate that the nodes on its route grant.
+//!
+//! It uses paper 001's explicit rates for the loops of papers 003 and 004. [`LoopLink`] runs at every node and writes
+//! a grant into each passing marker. [`ExplicitRate`] runs at the ingress edge and obeys the least grant. It decides
+//! only when a packet may leave its VPN queue.
 
 mod link;
 
@@ -12,37 +16,41 @@ use crate::service::Share;
 use alloc::sync::Arc;
 use weft_units::{Duration, Instant, Rate};
 
-/// Weights below count as this; the nodes' law is of a loop of this weight.
+/// Least weight that counts.
+///
+/// A lower weight counts as this. The nodes' law controls a loop of this weight.
 pub const UNIT_WEIGHT: f64 = 1.0 / 16.0;
 
-/// Markers in a round trip,
+/// Number of markers per round trip.
 const MARKERS: u32 = 4;
-/// but not closer than this, nor farther apart than the second.
+/// Minimum and maximum time between markers.
 const APART: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-/// A round trip for whom everything is near.
+/// Minimum length of a round in which the loop measures its use, for short routes.
 const LEAST_ROUND: Duration = Duration::from_millis(10);
-/// What was not used is lost but for so many times what was.
+/// Multiple of the used rate that a loop keeps if it does not use its grant.
 const HEADROOM: f64 = 2.0;
-/// Intervals of the rate that may be in flight beside a round trip, and packets.
+/// Number of intervals, and of bursts, that may be in flight in addition to one round trip.
 const FLIGHT: f64 = 4.0;
 
-/// The numbers of [`ExplicitRate`].
+/// Parameters of [`ExplicitRate`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ExplicitRateConfig {
-    /// The most that leaves at once, in bytes.
+    /// Largest burst that leaves at once, in bytes.
     pub burst_bytes: u32,
-    /// From marker to marker; a quarter of a round trip where none is given.
+    /// Time between markers. If none is given, it is a quarter of the RTT.
     pub interval: Option<Duration>,
-    /// How it comes to know of losses.
+    /// How the loop learns of losses.
     pub losses: Losses,
-    /// How late a waiting packet may be let go without the rate being missed for it: the processor is busy, or it is another's turn. What
-    /// has been missed leaves at once, for the paths below to pace.
+    /// Time by which a waiting packet may be released late without a loss of rate.
+    ///
+    /// The reason can be a busy processor or another VPN's turn. The bytes that were missed leave at once, and the
+    /// paths pace them.
     pub late: Duration,
-    /// The rate at the start, until it has been granted one.
+    /// Rate of the loop until the first grant.
     pub initial: Rate,
-    /// The rate is never below.
+    /// Minimum rate of the loop.
     pub floor: Rate,
-    /// The rate is never above: the access link.
+    /// Maximum rate of the loop: the rate of the access link.
     pub cap: Rate,
 }
 
@@ -60,15 +68,20 @@ impl Default for ExplicitRateConfig {
     }
 }
 
-/// A loop that sends what it is granted: A + w R, where R is the least that a node on the way grants for a unit of weight
-/// ([`LoopLink`]), w its weight and A what it is promised.
+/// A loop that sends at its granted rate A + w R.
 ///
-/// - *Down* at once; *up* by as much again each round trip, so that nobody takes a large grant that was of no use to others at one blow.
-/// - *Use it or lose it*: whose queue runs empty keeps twice what it used in a round trip, and a burst.
-/// - *Losses and CE marks* say nothing that nodes do not say, so that a link that loses by chance costs nothing.
-/// - *Silence* for a time-out halves the rate, where losses are counted. Beside that λ (RTT + 4 T) + 4 σ is the most in flight, so that
-///   reports that stop stop the loop.
-/// - *Nobody grants*: the loop stays at its initial rate, or what it is promised.
+/// R is the least rate per unit of weight that a node on the route grants ([`LoopLink`]), w is the loop's weight, and
+/// A its promised rate.
+///
+/// - *Rate changes*: down at once, up by at most a factor of two per round trip. A large grant that others could not
+///   use is thus not taken at one blow.
+/// - *Use it or lose it*: a loop whose queue runs empty keeps twice the rate that it used in a round trip, and a
+///   burst.
+/// - *Losses and CE marks* have no effect, because the nodes grant the rates. A link with random losses costs
+///   nothing.
+/// - *Silence* for a time-out halves the rate, if the loop counts losses. In addition at most λ (RTT + 4 T) + 4 σ is
+///   in flight. If reports stop, the loop therefore stops.
+/// - *No grants*: the loop stays at its initial rate, or at its promised rate.
 #[derive(Clone, Debug)]
 pub struct ExplicitRate {
     ledger: Ledger,
@@ -76,17 +89,21 @@ pub struct ExplicitRate {
     share: Share,
     bucket: TokenBucket,
     granted: Option<Grant>,
-    /// λ, bits per second.
+    /// λ in bits per second.
     rate_bps: f64,
-    /// What has been sent since then, and whether the VPN's queue ran empty.
+    /// Start of the current round. The next two fields count from here.
     round_at: Instant,
+    /// Bytes sent in the current round.
     round_bytes: u32,
+    /// True if the VPN's queue ran empty in the current round.
     emptied: bool,
     backlogged: bool,
 }
 
 impl ExplicitRate {
-    /// A loop at its initial rate; a leased line at its own. Loops share a configuration.
+    /// Returns a loop at its initial rate.
+    ///
+    /// A leased line starts at its promised rate. Loops share one configuration.
     pub fn new(config: Arc<ExplicitRateConfig>, share: Share) -> ExplicitRate {
         let mut this = ExplicitRate {
             ledger: Ledger::default(),
@@ -104,7 +121,7 @@ impl ExplicitRate {
         this
     }
 
-    /// Whether a packet may leave.
+    /// Returns whether and when a packet of `bytes` may leave.
     pub fn credit(&self, now: Instant, bytes: u32) -> Credit {
         let in_flight = self.ledger.in_flight();
         if in_flight > 0 && f64::from(in_flight) + f64::from(bytes) > self.most_in_flight() {
@@ -114,7 +131,7 @@ impl ExplicitRate {
         if at > now { Credit::At(at) } else { Credit::Now }
     }
 
-    /// Counts a packet that leaves. `more`: others wait behind it.
+    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         self.bucket.take(now, bytes, self.rate_bps, more);
@@ -128,7 +145,7 @@ impl ExplicitRate {
         due.then(|| self.ledger.mark(now, first || more))
     }
 
-    /// Takes in a report.
+    /// Applies a report of the egress to the loop.
     pub fn on_report(&mut self, now: Instant, report: &Report) {
         if self.ledger.on_report(now, report, self.config.losses).is_none() {
             return;
@@ -146,24 +163,24 @@ impl ExplicitRate {
         self.go(now, rate_bps);
     }
 
-    /// The nodes on the way grant this.
+    /// Applies the grant of the nodes on the route.
     pub fn on_grant(&mut self, now: Instant, grant: Grant) {
         self.granted = (grant != Grant::UNLIMITED).then_some(grant);
         self.go(now, self.rate_bps);
     }
 
-    /// What the loop says of itself to nodes.
+    /// Returns the loop's request to the nodes on the route.
     pub fn ask(&self) -> Ask {
         let feedback = self.ledger.rtt.min().max(LEAST_ROUND) + self.interval() * 2;
         Ask { weight: self.share.weight(), feedback, granted: Grant::UNLIMITED }
     }
 
-    /// Packets were lost for good, as known from below.
+    /// Records packets that the lower layers declared lost for good.
     pub fn on_loss(&mut self, packets: u32) {
         self.ledger.on_lost(packets);
     }
 
-    /// When [`ExplicitRate::on_deadline`] is due.
+    /// Returns the time at which [`ExplicitRate::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.ledger.deadline(self.patience()).map(|deadline| deadline + self.interval())
     }
@@ -172,7 +189,7 @@ impl ExplicitRate {
         self.config.losses.patience(self.backlogged)
     }
 
-    /// At the deadline: a marker to send by itself.
+    /// At the deadline, returns a marker to send by itself.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
@@ -184,13 +201,13 @@ impl ExplicitRate {
         Some(marker)
     }
 
-    /// Changes weight and service; a leased line has its rate at once.
+    /// Changes weight and service. A leased line gets its rate at once.
     pub fn set_share(&mut self, now: Instant, share: Share) {
         self.share = share;
         self.go(now, self.rate_bps);
     }
 
-    /// What the loop does now.
+    /// Returns the loop's current state.
     pub fn status(&self) -> Status {
         let rtt = self.ledger.rtt.smoothed();
         let rate = Rate::from_bps(self.rate_bps as u64);
@@ -208,7 +225,7 @@ impl ExplicitRate {
         }
     }
 
-    /// T: the time from marker to marker.
+    /// T: the time between markers.
     pub fn interval(&self) -> Duration {
         self.config.interval.unwrap_or_else(|| (self.ledger.rtt.min() / MARKERS).clamp(APART.0, APART.1))
     }
@@ -217,7 +234,9 @@ impl ExplicitRate {
         self.ledger.rtt.smoothed().max(LEAST_ROUND)
     }
 
-    /// Who was idle for long begins with less, down to the initial rate. What the bucket made others wait for is no idling.
+    /// Lowers the rate of a loop after a long idle time, down to the initial rate.
+    ///
+    /// Time that a packet waited for the token bucket is not idle time.
     fn shrink_after_idling(&mut self, now: Instant) {
         if self.backlogged {
             return;
@@ -236,21 +255,21 @@ impl ExplicitRate {
         self.rate_bps * time / 8.0 + FLIGHT * f64::from(self.config.burst_bytes)
     }
 
-    /// From now on the rate is this, within what is granted.
+    /// Sets the rate, within the grant.
     fn go(&mut self, now: Instant, rate_bps: f64) {
         self.bucket.fill(now, self.rate_bps);
         self.rate_bps = rate_bps;
         self.bound();
     }
 
-    /// A + w R, as far as there is so much.
+    /// Returns A + w R, but at most the grant's maximum rate.
     fn granted_bps(&self, grant: &Grant) -> f64 {
         let promised = self.share.service().rate().bps() as f64 * grant.promised;
         let weight = self.share.weight().max(UNIT_WEIGHT);
         (promised + weight * grant.share.bps() as f64).min(grant.most.bps() as f64)
     }
 
-    /// What is promised is had at once, unless nodes say that it is not there.
+    /// Bounds the rate. A promised rate is available at once, unless the nodes grant less.
     fn bound(&mut self) {
         let service = self.share.service();
         let promised = service.rate().bps() as f64 * self.granted.map_or(1.0, |grant| grant.promised);

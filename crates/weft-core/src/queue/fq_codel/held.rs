@@ -1,22 +1,32 @@
-//! What time brings to units that cannot leave: sparse flows become new again, and what is too old is dropped.
+//! Rules for units that cannot leave because the scheduler holds them.
+//!
+//! Sparse flows become new again after a while, and units that are too old are dropped. Time takes the place of
+//! deficit rounds, which stand still meanwhile.
 
 use super::{FqCodel, List, NIL};
 use crate::queue::Expiry;
 use weft_units::{Duration, Instant};
 
-/// Old flows that are held for so long have stopped the rounds. Time then takes the place of rounds. Tuned: in steady state a scheduler
-/// holds bulk back for 5 ms, or a packet's time at 1 Mbit/s. A sparse flow can bear this delay.
+/// Time without a departure of an old flow after which the rounds count as stalled.
+///
+/// Time then takes the place of rounds. Tuned: in steady state a scheduler holds bulk back for 5 ms, or for a
+/// packet's time at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
-/// Time after which a flow may be new again while rounds stand still. Derived: a quantum (RFC 8290) each 100 ms is 121 kbit/s, which suffices for a
-/// call by G.711 (87 kbit/s with headers); what asks for more is no sparse flow.
+/// Time after which a flow may be new again while rounds stand still.
+///
+/// Derived: one quantum (RFC 8290) each 100 ms is 121 kbit/s. A G.711 call needs 87 kbit/s with headers. A flow that
+/// needs more is not sparse.
 const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Interval at which held flows are looked through meanwhile.
+/// Interval between searches for flows to renew while rounds stand still.
 const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 impl<T> FqCodel<T> {
-    /// The unit that the last [`FqCodel::head`] selected cannot leave now, though one of a sparse flow could. A new flow is old then, behind
-    /// which the others would wait. If old ones have been held for a while, those of less than a quantum each 100 ms become new again, which
-    /// else would take the end of a round. Whether there is another unit to select.
+    /// Records that the selected unit cannot leave now. Returns true if another unit can be selected.
+    ///
+    /// The caller calls this when it could send a unit of a sparse flow. If the selected flow is new, it becomes old,
+    /// so that other flows do not wait behind it. If old flows have been held for a while, thin flows become new
+    /// again. A flow is thin if its backlog is at most one quantum and it last became new at least 100 ms ago.
+    /// Otherwise thin flows would have to wait for the end of a round.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self.selected {
             Some((id, List::New)) => {
@@ -50,7 +60,7 @@ impl<T> FqCodel<T> {
         is_any
     }
 
-    /// Drops each unit whose [`Expiry`] has passed, and hands it to `dropped`.
+    /// Drops each unit whose [`Expiry`] has passed, and passes it to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         for first in [self.new.first, self.old.first] {
             let mut id = first;
@@ -62,7 +72,9 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// The units of a flow wait in the order of their age, so that its head is the first to go.
+    /// Drops a flow's expired units from its head.
+    ///
+    /// The units wait in order of age, so the head expires first.
     fn expire_flow(&mut self, now: Instant, id: u32, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         loop {
             let queue = &self.queues[id as usize];
@@ -86,7 +98,9 @@ mod tests {
     use crate::queue::{Arrival, QueueConfig};
     use weft_units::FlowId;
 
-    /// Bulk is held for a second, as by a path full of repeats; a call goes on beside it.
+    /// A voice call's units leave while bulk is held for one second.
+    ///
+    /// Bulk is held as by a path full of retransmissions.
     #[test]
     fn a_thin_flow_leaves_while_bulk_is_held() {
         let mut q = FqCodel::new(QueueConfig::default());
@@ -114,7 +128,7 @@ mod tests {
         assert_eq!(left, 50);
     }
 
-    /// A flow that was empty is new once more, but what it has under way makes it bulk: it is held, and others must not wait behind it.
+    /// A new flow that is held becomes old, so that other flows do not wait behind it.
     #[test]
     fn a_new_flow_that_is_held_lets_others_go_first() {
         let mut q = FqCodel::new(QueueConfig::default());

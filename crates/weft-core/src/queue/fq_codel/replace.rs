@@ -1,19 +1,23 @@
-//! Replaces a waiting unit by a newer one that makes it superfluous.
+//! Replaces a waiting unit with a newer one that makes it superfluous.
 
 use super::FqCodel;
 use crate::queue::Arrival;
 use weft_units::{Duration, Instant};
 
-/// Age of a flow's first unit from which its units can be replaced. Tuned: below it, one batch from the device looks like a queue.
+/// Least age of a flow's first unit before units of that flow may be replaced.
+///
+/// Tuned: below 1 ms, one batch from the device would look like a queue.
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> FqCodel<T> {
-    /// Puts `item` in the place of the last unit of its flow, if the flow waits and `is_superfluous` accepts that unit.
+    /// Replaces the last unit of the arrival's flow with `item`.
     ///
-    /// The new unit inherits the age of the old one. The first unit of a flow is never replaced.
+    /// This needs a flow that waits, and `is_superfluous` must accept the replaced unit. The new unit inherits the
+    /// age of the old one. The first unit of a flow is never replaced.
     ///
     /// # Errors
-    /// `item` itself, if it replaced nothing.
+    ///
+    /// Returns `item` itself if it replaced nothing.
     pub fn replace_last(
         &mut self,
         now: Instant,

@@ -1,13 +1,14 @@
-//! Calls to the root of a key, and their answers, over the overlay (key-based routing: Dabek et al., "Towards a common API for structured
-//! peer-to-peer overlays", IPTPS 2003).
+//! Calls to the root of a key, and their answers, over the overlay.
 //!
-//! A call goes from node to node to the root of its key; there whoever has the application's number answers it. The answer goes the same
-//! way to the caller's identifier, of which the caller is the root. No session is needed between the two; and only neighbours are
-//! authenticated to each other, so that any node on the way may change a call or an answer, and anybody may name any source. What a body
-//! says has to prove itself.
+//! This is key-based routing (Dabek et al., "Towards a common API for structured peer-to-peer overlays", IPTPS 2003).
+//! The overlay forwards a call from node to node to the root of its key. There the application with the call's
+//! application number answers it. The answer is routed to the caller's identifier, whose root is the caller.
 //!
-//! A call that is not answered is repeated: it may come more than once. What a node hands on for one neighbour, and answers to one
-//! source, is bounded.
+//! Caller and root need no session. Only neighbours authenticate each other, so any node on the route may change a
+//! call or an answer, and any node may forge a source. The body must therefore contain its own proof.
+//!
+//! An unanswered call is sent again, so a root may receive it more than once. The module limits the messages that it
+//! forwards for one neighbour and the calls that it answers for one source.
 
 mod rates;
 
@@ -20,30 +21,30 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
 use weft_wire::call::{Header, Kind, MAX_BODY, Message};
 
-/// Nodes that may forward a call.
+/// Maximum number of nodes that may forward a call.
 const MOST_HOPS: u8 = 32;
-/// Calls that wait for an answer at a time.
+/// Maximum number of calls that wait for an answer.
 const MOST_OPEN: usize = 512;
-/// Messages that wait to be sent.
+/// Maximum number of messages that wait to be sent.
 const MOST_OUTGOING: usize = 1_024;
-/// Calls and answers a second that are taken from one neighbour, and how many at once.
+/// Limit of calls and answers from one neighbour: rate per second, and burst.
 const FROM_NEIGHBOUR: (u32, u32) = (400, 400);
-/// Calls a second that are answered to one source, and how many at once.
+/// Limit of calls from one source that are answered: rate per second, and burst.
 const FROM_SOURCE: (u32, u32) = (50, 100);
 
-/// How long to wait for an answer, and how often to ask.
+/// Time-out and number of attempts of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
-    /// After this it is asked again; then after twice as long, and so on.
+    /// Time after which an unanswered call is sent again. It doubles with each attempt.
     pub first: Duration,
-    /// How often it is asked.
+    /// Maximum number of times that the call is sent.
     pub tries: u8,
 }
 
-/// Why a call was not made.
+/// Reason why a call was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallError {
-    /// More than [`MAX_BODY`] bytes.
+    /// The body is longer than [`MAX_BODY`] bytes.
     TooLong,
     /// Too many calls wait for an answer.
     Busy,
@@ -60,38 +61,38 @@ impl fmt::Display for CallError {
 
 impl core::error::Error for CallError {}
 
-/// A call that came to this node, the root of its key.
+/// A call that arrived at this node, the root of its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// The caller, as those on the way say.
+    /// Identifier of the caller, as stated by the nodes on the route.
     pub source: NodeId,
-    /// Its number of the call.
+    /// The caller's number of the call.
     pub number: u32,
-    /// Where the call was to go.
+    /// Key to which the call was addressed.
     pub key: NodeId,
-    /// Who is to read it.
+    /// Number of the application for which the call is meant.
     pub application: u16,
-    /// What it says.
+    /// Bytes of the call.
     pub body: Box<[u8]>,
 }
 
-/// What has become of calls.
+/// An arrived call, or the result of an own call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// One came.
+    /// A call of another node arrived.
     Asked(Asked),
-    /// One was answered.
+    /// An own call was answered.
     Answered {
-        /// As [`Calls::call`] gave it.
+        /// Number of the call, as returned by [`Calls::call`].
         number: u32,
-        /// Who answered, as those on the way say.
+        /// Identifier of the answering node, as stated by the nodes on the route.
         by: NodeId,
-        /// What it says.
+        /// Bytes of the answer.
         body: Box<[u8]>,
     },
-    /// One was not, however often it was made.
+    /// An own call was not answered after all attempts.
     Unanswered {
-        /// As [`Calls::call`] gave it.
+        /// Number of the call, as returned by [`Calls::call`].
         number: u32,
     },
 }
@@ -107,7 +108,7 @@ struct Open {
     due: Instant,
 }
 
-/// A node's calls, and those it hands on.
+/// A node's own calls, and the calls that it forwards.
 #[derive(Clone, Debug)]
 pub struct Calls {
     run: u32,
@@ -122,7 +123,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// A node without calls; `run` is higher than at its last start.
+    /// Returns a node without calls. `run` must be higher than at the node's last start.
     pub fn new(run: u32, rng: Rng) -> Calls {
         Calls {
             run,
@@ -137,10 +138,11 @@ impl Calls {
         }
     }
 
-    /// Makes a call to the root of `key`, and gives it a number. An event tells its end.
+    /// Sends a call to the root of `key` and returns its number. An event reports the result.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was sent then.
+    ///
+    /// Returns a [`CallError`] if nothing was sent.
     pub fn call(
         &mut self,
         now: Instant,
@@ -164,7 +166,7 @@ impl Calls {
         Ok(number)
     }
 
-    /// Waits no more for the answer to a call: no event follows.
+    /// Stops waiting for the answer to a call. No event follows.
     pub fn forget(&mut self, number: u32) {
         self.open.remove(&number);
     }
@@ -172,7 +174,8 @@ impl Calls {
     /// Answers a call.
     ///
     /// # Errors
-    /// [`CallError::TooLong`].
+    ///
+    /// Returns [`CallError::TooLong`] if the body is too long.
     pub fn answer(&mut self, now: Instant, overlay: &Overlay, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
         if body.len() > MAX_BODY {
             return Err(CallError::TooLong);
@@ -182,10 +185,11 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes in a call or an answer that the neighbour `from` hands on.
+    /// Processes a call or an answer that the neighbour `from` forwarded.
     ///
     /// # Errors
-    /// As [`Message::parse`]; nothing has changed then.
+    ///
+    /// Fails as [`Message::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -200,7 +204,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Repeats the calls that are due, and gives up those that were made often enough.
+    /// Sends due calls again, and ends calls whose attempts are used up.
     pub fn handle_timeout(&mut self, now: Instant, overlay: &Overlay) {
         let is_due = |(number, open): (&u32, &Open)| (open.due <= now).then_some(*number);
         for number in self.open.iter().filter_map(is_due).collect::<alloc::vec::Vec<_>>() {
@@ -208,22 +212,22 @@ impl Calls {
         }
     }
 
-    /// When to call [`Calls::handle_timeout`].
+    /// Returns the time at which to call [`Calls::handle_timeout`].
     pub fn next_timeout(&self) -> Instant {
         self.open.values().map(|open| open.due).min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// The next message, and the neighbour it is for.
+    /// Returns the next message to send, and the neighbour to which to send it.
     pub fn poll_transmit(&mut self) -> Option<(NodeId, Box<[u8]>)> {
         self.outgoing.pop_front()
     }
 
-    /// What happened.
+    /// Returns the next event of the node's calls.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// No answer to somebody else's guess.
+    /// Returns a random unused call number, so that other nodes cannot guess it and forge an answer.
     fn unused_number(&mut self) -> u32 {
         loop {
             let number = self.rng.next_u64() as u32;

@@ -1,28 +1,30 @@
-//! How much is taken from whom: the generic cell rate algorithm (ITU-T I.371), one instant for each.
+//! Rate limits per node by the generic cell rate algorithm (ITU-T I.371).
+//!
+//! Each node needs one time stamp.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};
 
-/// Those that used some of their burst lately; others have all of it.
+/// Maximum number of nodes that are tracked. Nodes with a full burst need no entry.
 const MOST: usize = 1_024;
 
-/// A rate and a burst for each of many.
+/// The same rate and burst limit for each of many nodes.
 #[derive(Clone, Debug)]
 pub struct Rates {
     apart: Duration,
     ahead: Duration,
-    /// When each would have been idle for as long as it may have been early.
+    /// Theoretical arrival time of each node's next message.
     next: BTreeMap<NodeId, Instant>,
 }
 
 impl Rates {
-    /// So many a second, and so many at once.
+    /// Returns a limit of `per_second` messages per second with bursts of `burst` messages.
     pub fn new((per_second, burst): (u32, u32)) -> Rates {
         let apart = Duration::from_secs(1) / per_second;
         Rates { apart, ahead: apart * burst.saturating_sub(1), next: BTreeMap::new() }
     }
 
-    /// Whether one more of `id` is within its rate; then it counts.
+    /// True if another message of `id` is within its limit. The message then counts.
     pub fn allow(&mut self, now: Instant, id: NodeId) -> bool {
         if self.next.len() >= MOST {
             self.next.retain(|_, next| *next > now);

@@ -8,13 +8,13 @@ fn id(first: u8) -> NodeId {
     NodeId::new(core::array::from_fn(|n| if n == 0 { first } else { 0 }))
 }
 
-/// A node alone, the root of every key.
+/// Returns a node without others. It is the root of every key.
 fn alone() -> Overlay {
     let contact = Contact { id: id(5), details: [].into() };
     Overlay::new(Instant::ZERO, contact, Vec::new(), Timing::default(), Rng::new(1))
 }
 
-/// A node that has not found its place: nothing is routed by it.
+/// Returns a node that has not found its place in the overlay. It routes nothing.
 fn lost() -> Overlay {
     let [own, other] = [5, 6].map(|n| Contact { id: id(n), details: [].into() });
     Overlay::new(Instant::ZERO, own, alloc::vec![other], Timing::default(), Rng::new(1))
@@ -78,7 +78,7 @@ fn what_is_asked_and_what_waits_is_bounded() {
     assert_eq!(told(3, 30, 50), 50, "another neighbour is as free as before");
 }
 
-/// Guessed numbers are no answers, and neither are those for somebody else.
+/// A node ignores answers with a guessed number, and answers that are addressed to another node.
 #[test]
 fn an_answer_to_no_call_is_ignored() {
     let (overlay, now) = (alone(), Instant::ZERO);

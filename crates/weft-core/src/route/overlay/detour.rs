@@ -1,5 +1,6 @@
-//! Ways around links that are down, by one third node: most failures of the Internet between two nodes leave one (Gummadi et al., OSDI
-//! 2004).
+//! Detours around failed links through one third node.
+//!
+//! Most failures between two Internet nodes leave such a detour (Gummadi et al., OSDI 2004).
 
 use super::link::{Link, Quality};
 use super::membership::TRIES;
@@ -9,11 +10,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
-/// Third nodes tried for one silent node, one after the other; where all of them failed, the next time others.
+/// Maximum number of third nodes tried for one silent node, one after the other.
+///
+/// If all fail, the next search tries others.
 const MOST_TRIED: usize = 2 * LEAVES;
 
 impl Overlay {
-    /// Looks for a way around to a node that would be a leaf, or has just been used.
+    /// Searches for a detour to a silent node, if the node would be a leaf or was used recently.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
         if let Some(neighbour) = self.table.get_mut(id) {
@@ -28,7 +31,7 @@ impl Overlay {
         if !(is_leaf || neighbour.was_used(now)) || neighbour.detours_left == 0 {
             return;
         }
-        // Who is next to it on the ring is the likeliest to know it.
+        // The node next to the silent one on the ring is the most likely to have a link to it.
         let mut others: Vec<NodeId> =
             self.table.iter().filter(|(_, other)| other.is_close()).map(|(id, _)| id).collect();
         others.sort_by_key(|other| other.distance_to(&id));
@@ -42,7 +45,7 @@ impl Overlay {
         self.set_timer(now, id);
     }
 
-    /// Ends a detour that is not needed, and replaces one that does not work.
+    /// Ends a detour that is not needed, and replaces a detour that does not work.
     pub(super) fn judge_detour(&mut self, now: Instant, id: NodeId) {
         let Some(neighbour) = self.table.get(id) else { return };
         let Some(detour) = &neighbour.detour else { return };
@@ -60,7 +63,7 @@ impl Overlay {
         }
     }
 
-    /// Now and then: what did not work may work.
+    /// Searches again for detours to silent nodes, because a link may work again.
     pub(super) fn retry_detours(&mut self, now: Instant) {
         let is_without = |(_, n): &(NodeId, &Neighbour)| n.standing == Standing::Lost && n.detour.is_none();
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();

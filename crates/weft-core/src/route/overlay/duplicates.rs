@@ -1,33 +1,39 @@
-//! Packets that were sent twice to be sure are taken once: by source and number, within a window.
+//! Duplicate detection for packets that were deliberately sent twice.
+//!
+//! Source and packet number identify a packet, within a window of numbers.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};
 
-/// Sources with duplicates that are remembered at a time.
+/// Maximum number of sources whose windows are stored.
 const SOURCES: usize = 256;
-/// A source without duplicates for as long is forgotten; no copy is under way that long.
+/// Time without duplicates after which a source's window is deleted.
+///
+/// No copy stays in flight that long.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Numbers below the newest that can be told apart.
+/// Number of packet numbers below the newest that can be told apart.
 const WINDOW: u32 = 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Window {
     run: u32,
     newest: u32,
-    /// Bit n: the number `newest` − n has come.
+    /// Bit n is set if the number `newest` − n has arrived.
     seen: u128,
     used: Instant,
 }
 
-/// What came of the sources that send duplicates.
+/// Packet numbers that arrived from the sources that send duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
     windows: BTreeMap<NodeId, Window>,
 }
 
 impl Duplicates {
-    /// Whether the packet `seq` of this run of `source` is new. Runs rise when a node starts anew; packets of an earlier one, and those
-    /// too old to tell, are not new.
+    /// True if the packet `seq` of this run of `source` is new.
+    ///
+    /// The run number rises when a node restarts. Packets of an earlier run, and packets too old to decide, do not
+    /// count as new.
     pub fn is_new(&mut self, now: Instant, source: NodeId, run: u32, seq: u32) -> bool {
         self.make_room(now, source);
         let fresh = Window { run, newest: seq, seen: 0, used: now };

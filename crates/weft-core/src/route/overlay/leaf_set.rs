@@ -1,12 +1,14 @@
-//! The nodes next to this one on the ring (Pastry's and Chimera's leaf set): who is the root of a key is decided among them.
+//! The nodes next to this one on the ring (Pastry's and Chimera's leaf set).
+//!
+//! One of them, or this node, is the root of a key nearby.
 
 use alloc::vec::Vec;
 use weft_units::NodeId;
 
-/// Leaves on either side.
+/// Number of leaves on each side.
 pub const LEAVES: usize = 4;
 
-/// Up to [`LEAVES`] nodes on either side.
+/// Up to [`LEAVES`] nodes on each side.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSet {
     own: NodeId,
@@ -15,7 +17,7 @@ pub struct LeafSet {
 }
 
 impl LeafSet {
-    /// The leaves of `own`, of all nodes it may use: in clockwise and in counterclockwise order.
+    /// Returns the leaves of `own`, given all usable nodes in clockwise and in counterclockwise order.
     pub fn new(
         own: NodeId,
         clockwise: impl Iterator<Item = NodeId>,
@@ -25,29 +27,33 @@ impl LeafSet {
         LeafSet { own, clockwise, counterclockwise }
     }
 
-    /// Every leaf; in a network of few nodes one may be on both sides.
+    /// Iterates over all leaves. In a small network a node may be on both sides and appear twice.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> {
         self.clockwise.iter().chain(&self.counterclockwise).copied()
     }
 
-    /// Whether `id` is a leaf.
+    /// True if `id` is a leaf.
     pub fn contains(&self, id: NodeId) -> bool {
         self.iter().any(|leaf| leaf == id)
     }
 
-    /// Whether `id` is a leaf, or would be one if it could be used.
+    /// True if `id` is a leaf, or would be one if it were usable.
     pub fn is_place_for(&self, id: NodeId) -> bool {
         let own = self.own;
         self.clockwise.get(LEAVES - 1).is_none_or(|last| own.clockwise_to(&id) <= own.clockwise_to(last))
             || self.counterclockwise.get(LEAVES - 1).is_none_or(|last| id.clockwise_to(&own) <= last.clockwise_to(&own))
     }
 
-    /// Whether the root of `key` is a leaf or this node, as far as is known: the key lies between the outermost leaves.
+    /// True if, as far as known, the root of `key` is a leaf or this node.
+    ///
+    /// The key then lies between the outermost leaves.
     pub fn covers(&self, key: NodeId) -> bool {
         self.is_place_for(key) || self.closes_the_ring()
     }
 
-    /// How far apart neighbours on the ring are on average, as a share of it in units of 2^-64; all of it for a node alone.
+    /// Returns the mean distance between neighbours on the ring, in units of 2^-64 of the ring.
+    ///
+    /// A node without others returns the whole ring.
     pub fn spacing(&self) -> u64 {
         let (Some(first), Some(last)) = (self.counterclockwise.last(), self.clockwise.last()) else { return u64::MAX };
         if self.closes_the_ring() {
@@ -58,7 +64,7 @@ impl LeafSet {
         first.clockwise_to(last).share() / (2 * LEAVES as u64)
     }
 
-    /// The sides meet: there are no other nodes.
+    /// True if both sides meet, so that there are no other nodes.
     fn closes_the_ring(&self) -> bool {
         self.clockwise.iter().any(|leaf| self.counterclockwise.contains(leaf))
     }

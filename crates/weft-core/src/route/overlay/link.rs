@@ -1,69 +1,85 @@
-//! A neighbour's link, known by probes that it echoes: round-trip time, loss, and whether it can be used.
+//! The link to a neighbour, measured by probes that the neighbour echoes: RTT, loss and usability.
 //!
-//! **No false alarm, and yet quick.** A link of which both ways lose 20 % loses 36 % of all echoes: three in a row every few seconds.
-//! So a run of lost probes counts by what chance makes of it: with a measured loss L, n in a row have probability Lⁿ.
+//! **No false alarms, yet fast detection.** A link that loses 20 % in both directions loses 36 % of all echoes. Three
+//! losses in a row happen every few seconds. The link therefore judges a run of lost probes by its probability: with
+//! a measured loss L, n losses in a row have probability Lⁿ.
 //!
-//! - *Suspect* from the least n ≥ 2 with Lⁿ ≤ 10⁻³: 2 on a link that loses nothing, 7 at L = 0.36. It costs a duplicate or two.
-//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 where nothing was lost (L counts as 1/128 at least), 28 at L = 0.36. At a probe a
-//!   second that is one false alarm in 30,000 years, for a thousand links one in thirty.
+//! - *Suspect* from the least n ≥ 2 with Lⁿ ≤ 10⁻³: 2 on a link without loss, 7 at L = 0.36. A false suspicion costs
+//!   one or two duplicates.
+//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss, 28 at L = 0.36. L counts as at least
+//!   1/128. At one probe a second that is one false alarm in 30,000 years, or in thirty years for a thousand links.
 //!
-//! From the first doubt on probes go quicker ([`Pace::in_doubt`]), so that a run takes tens of milliseconds, not its number of
-//! seconds. A link that nothing is known of begins with half of 20 probes lost, which 100 answers make up for.
+//! At the first doubt the probes become faster ([`Pace::in_doubt`]). A run then takes tens of milliseconds instead of
+//! one second per probe. A new link starts with 20 assumed probes, half of them lost. 100 answers outweigh them.
 //!
-//! - *Degraded* above 10 % of the last twenty or so.
-//! - *Good again* after as many answers in a row as chance would give with 10⁻⁴ if the loss were what it was: (1 − L)ⁿ ≤ 10⁻⁴, 57 at
-//!   15 %, ten at least. Each further fall within ten minutes doubles it, up to 64-fold. A link that was down is degraded after ten,
-//!   however often it fell: where there is no other, it is used.
+//! - *Degraded* above 10 % loss over about the last twenty probes.
+//! - *Good again* after n answers in a row. If the loss were unchanged, such a row would have probability (1 − L)ⁿ ≤
+//!   10⁻⁴. n is 57 at 15 % loss, and at least ten. Each further fall within ten minutes doubles n, up to 64-fold. A
+//!   link that was down becomes degraded after ten answers, however often it fell. If there is no other link, it is
+//!   used.
 
 use super::loss::{Loss, run_length};
 use crate::sense::Rtt;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
+/// Probability of a run of lost probes at or below which the link is suspect.
 const SUSPECT_BOUND: f64 = 1e-3;
+/// Minimum run of lost probes before the link is suspect.
 const LEAST_SUSPECT_RUN: u32 = 2;
+/// Probability of a run of lost probes at or below which the link is down.
 const DOWN_BOUND: f64 = 1e-12;
+/// Minimum run of lost probes before the link is down.
 const LEAST_DOWN_RUN: u32 = 3;
+/// Probability of a run of answers at or below which a degraded link is good again.
 const BACK_BOUND: f64 = 1e-4;
-/// "Return to the primary after 10 good beacons" (SPECS §6.3).
+/// Minimum number of answers in a row before a link is good again.
+///
+/// Standard: "Return to the primary after 10 good beacons" (SPECS §6.3).
 const LEAST_BACK_RUN: u32 = 10;
+/// Loss above which the link is degraded.
 const DEGRADED_ABOVE: f64 = 0.1;
-/// One lost probe among the last eighteen.
+/// Loss above which a link is in doubt. One lost probe among the last eighteen exceeds it.
 const DOUBT_ABOVE: f64 = 0.02;
-/// A degraded link that answered as often in a row may be on its way back.
+/// Number of answers in a row after which a degraded link may be recovering.
 const HOPE_AFTER: u32 = 5;
-/// The loss that a degraded link is thought to have at least, so that its way back is not too long.
+/// Minimum loss assumed for a degraded link, so that its recovery does not take too long.
 const LEAST_DEGRADED_LOSS: f64 = 0.05;
+/// Time after which one fall of the link is forgotten.
 const FLAP_MEMORY: Duration = Duration::from_secs(600);
+/// Maximum number of times that falls double the run of answers needed for recovery.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// What a busy node may take to answer.
+/// Time that a busy node may take to answer.
 const SLACK: Duration = Duration::from_millis(10);
+/// Time to wait for an echo before the first RTT sample.
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
-/// Echoes later than this are forgotten.
+/// Time after which an unanswered probe is deleted, so that a later echo has no effect.
 const MEMORY: Duration = Duration::from_secs(2);
-/// A link that is down is tried again at most this far apart: who is cut off is found again so soon.
+/// Maximum interval between probes of a link that is down.
+///
+/// It bounds the time until a node that was cut off is found again.
 const LONGEST_REST: Duration = Duration::from_secs(8);
 
-/// How often a neighbour is probed.
+/// Probe intervals of a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// As long as all is well.
+    /// Probe interval while the link works.
     pub calm: Duration,
-    /// While it is not clear what the link is worth.
+    /// Probe interval while the state of the link is in doubt.
     pub in_doubt: Duration,
 }
 
-/// What a link is worth, the best first.
+/// Quality of a link, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Quality {
-    /// Hardly anything is lost.
+    /// The link loses little.
     Good,
-    /// Much is lost.
+    /// The link loses much.
     Degraded,
-    /// It may have fallen silent.
+    /// The link may have failed.
     Suspect,
-    /// It has fallen silent.
+    /// The link has failed.
     Down,
 }
 
@@ -86,16 +102,16 @@ pub struct Link {
     rtt: Rtt,
     latency: Duration,
     loss: Loss,
-    /// The newest probes; the last one has the number `next_seq` − 1.
+    /// The newest probes. The last one has the number `next_seq` − 1.
     sent: VecDeque<Sent>,
     next_seq: u32,
     newest_answered: u32,
-    /// Probes in a row without an echo; their loss is counted when the run has ended.
+    /// Number of probes in a row without an echo. They count as lost once the run has ended.
     missed: u32,
     answered: u32,
     is_degraded: bool,
     is_down: bool,
-    /// Degraded because it has been down, not because it loses.
+    /// True if the link is degraded because it was down, not because of loss.
     was_down: bool,
     falls: u32,
     last_fall: Instant,
@@ -127,7 +143,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// What it is worth now.
+    /// Returns the present quality of the link.
     pub fn quality(&self) -> Quality {
         let suspect_run = || run_length(self.loss.cautious(), SUSPECT_BOUND).max(LEAST_SUSPECT_RUN);
         if self.is_down {
@@ -141,33 +157,35 @@ impl Link {
         }
     }
 
-    /// There was an echo.
+    /// True if the link has ever returned an echo.
     pub fn is_measured(&self) -> bool {
         self.rtt.is_known()
     }
 
-    /// The round-trip time that links are ordered by: it follows the smoothed one when that is a fifth and a millisecond away, so that
-    /// equals do not take turns.
+    /// Returns the RTT by which links are ordered.
+    ///
+    /// It follows the smoothed RTT only when the two differ by more than a fifth and 1 ms, so that equal links do not
+    /// alternate.
     pub fn latency(&self) -> Duration {
         self.latency
     }
 
-    /// The share of probes without an echo, both ways taken together.
+    /// Fraction of probes without an echo, for both directions together.
     pub fn loss(&self) -> f64 {
         self.loss.recent()
     }
 
-    /// Probes in a row without an echo.
+    /// Number of probes in a row without an echo.
     pub fn missed(&self) -> u32 {
         self.missed
     }
 
-    /// Sends the next probe as soon as the quick pace allows.
+    /// Makes the next probe due as soon as the fast pace permits.
     pub fn hasten(&mut self) {
         self.is_urgent = true;
     }
 
-    /// Somebody else found the link down, or the layer below did.
+    /// Marks the link as down, because another part of the node or the lower layer detected it.
     pub fn mark_down(&mut self, now: Instant) {
         if !self.is_down {
             self.fall(now);
@@ -176,14 +194,14 @@ impl Link {
         (self.missed, self.answered) = (0, 0);
     }
 
-    /// When [`Link::settle`] or [`Link::poll_probe`] has something to do.
+    /// Returns the time at which [`Link::settle`] or [`Link::poll_probe`] has work.
     pub fn due(&self, pace: Pace) -> Instant {
         let open = self.sent.iter().find(|probe| probe.fate == Fate::Open);
         let deadline = open.map_or(Instant::FAR_FUTURE, |probe| probe.at + self.patience());
         deadline.min(self.next_probe(pace))
     }
 
-    /// The number of a probe that is to be sent now.
+    /// Returns the number of a probe to send now, if one is due.
     pub fn poll_probe(&mut self, now: Instant, pace: Pace) -> Option<u32> {
         if now < self.next_probe(pace) {
             return None;
@@ -195,7 +213,7 @@ impl Link {
         Some(seq)
     }
 
-    /// Gives up what should have been echoed by now.
+    /// Counts probes as missed whose echo is overdue.
     pub fn settle(&mut self, now: Instant) {
         let (patience, first) = (self.patience(), self.first_seq());
         let (mut in_row, mut between) = (0, 0);
@@ -214,7 +232,7 @@ impl Link {
         self.judge(now);
     }
 
-    /// Takes in an echo; one that was not asked for, or came before, changes nothing.
+    /// Processes an echo. An unknown or repeated echo has no effect.
     pub fn on_echo(&mut self, now: Instant, seq: u32) {
         let (first, answered) = (self.first_seq(), self.newest_answered);
         let at = seq.wrapping_sub(first) as usize;
@@ -239,7 +257,7 @@ impl Link {
         if count > 0 {
             self.answered = 0;
         }
-        // More than this leaves nothing of what was before.
+        // A larger number of losses would leave nothing of the earlier average.
         for _ in 0..count.min(300) {
             self.loss.on_fate(true);
         }

@@ -4,7 +4,7 @@ use weft_units::Rng;
 
 const PACE: Pace = Pace { calm: Duration::from_millis(100), in_doubt: Duration::from_millis(20) };
 
-/// A link in virtual time: what is probed comes back after a delay, or not.
+/// A link in virtual time. Each probe returns after a delay, or is lost.
 struct World {
     link: Link,
     now: Instant,
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// Runs until `wanted`, or for so long; gives the time it took.
+    /// Runs until `wanted` holds, or for `longest`. Returns the time that it took.
     fn run(&mut self, longest: Duration, mut wanted: impl FnMut(&Link) -> bool) -> Option<Duration> {
         let start = self.now;
         while self.now - start <= longest {
@@ -67,7 +67,8 @@ fn a_silent_link_is_suspect_after_two_and_down_after_six() {
     world.run(Duration::from_secs(60), |_| false);
     world.loss = 1.0;
     let suspect = world.quality(Quality::Suspect).unwrap();
-    // The first probe lost is up to 100 ms away, its echo late after 30 ms and the slack; the second follows 20 ms later.
+    // The first lost probe leaves after up to 100 ms. Its echo is overdue after 30 ms and the slack. The second probe
+    // follows 20 ms later.
     assert!(suspect <= ms(100 + 20 + 50) && suspect >= ms(40), "{suspect:?}");
     let down = suspect + world.quality(Quality::Down).unwrap();
     assert!(down <= ms(100 + 5 * 20 + 60) && down > suspect, "{down:?}");

@@ -1,15 +1,19 @@
-//! How many of a neighbour's probes are lost, and how long a run of them chance explains.
+//! Loss averages of a neighbour's probes, and the length of a loss run that chance does not explain.
 
-/// Weight of the newest probe in [`Loss::recent`]: about the last twenty count, as Chimera's SUCCESS_WINDOW.
+/// Weight of the newest probe in [`Loss::recent`].
+///
+/// It averages about the last twenty, as Chimera's SUCCESS_WINDOW does.
 const RECENT: f64 = 0.05;
-/// What of a probe's weight the next one leaves in the long average, which is over about a hundred.
+/// Decay of the long average per probe. The average covers about a hundred probes.
 const KEEP: f64 = 0.99;
-/// Probes, half of them lost, that a neighbour begins with (Chimera: ten failed and ten good).
+/// Number of assumed probes of a new neighbour, half of them lost (Chimera: ten failed and ten good).
 const PRIOR: f64 = 20.0;
-/// No neighbour is thought to lose less: a run of six still ends one that never lost anything.
+/// Minimum loss assumed for any neighbour.
+///
+/// A run of six then still ends a link that never lost a probe.
 const LEAST: f64 = 1.0 / 128.0;
 
-/// Averages over the fates of probes: L ← (1 − α)·L + α·fate (SPECS §6.2).
+/// Moving averages over the results of probes: L ← (1 − α)·L + α·fate (SPECS §6.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     recent: f64,
@@ -25,7 +29,7 @@ impl Default for Loss {
 }
 
 impl Loss {
-    /// Takes in the fate of one probe.
+    /// Adds the result of one probe to the averages.
     pub fn on_fate(&mut self, lost: bool) {
         let fate = f64::from(u8::from(lost));
         self.recent += RECENT * (fate - self.recent);
@@ -34,23 +38,27 @@ impl Loss {
         self.prior *= KEEP;
     }
 
-    /// The share lost of about the last twenty.
+    /// Fraction of about the last twenty probes that was lost.
     pub fn recent(&self) -> f64 {
         self.recent
     }
 
-    /// The share lost of about the last hundred, not below `least`.
+    /// Fraction of about the last hundred probes that was lost, at least `least`.
     pub fn average(&self, least: f64) -> f64 {
         if self.total > 0.0 { (self.lost / self.total).max(least) } else { least }
     }
 
-    /// As [`Loss::average`], and while there were few the doubtful prior counts: for questions where too low an answer does harm.
+    /// Returns the long average including the pessimistic prior.
+    ///
+    /// Use it where an estimate that is too low does harm.
     pub fn cautious(&self) -> f64 {
         ((self.lost + self.prior / 2.0) / (self.total + self.prior)).max(LEAST)
     }
 }
 
-/// The least n with pⁿ ≤ `bound`: a run of that many is no chance any more, if each one has probability `p`.
+/// Returns the least n with pⁿ ≤ `bound`.
+///
+/// It is the shortest run of events of probability `p` that chance does not explain.
 pub fn run_length(p: f64, bound: f64) -> u32 {
     let p = p.clamp(1e-6, 0.9);
     libm::ceil(libm::log(bound) / libm::log(p)) as u32

@@ -1,4 +1,7 @@
-//! Who is in the table: candidates are tried, admitted, kept as long as they are among the best of their cell or next on the ring, lost.
+//! Membership of the routing table.
+//!
+//! Candidates are probed and then admitted, and silent members are removed. A member stays while it is among the best
+//! of its cell or next on the ring.
 
 use super::link::Quality;
 use super::neighbour::{Neighbour, Standing};
@@ -6,24 +9,32 @@ use super::{CELL, LeafSet, Overlay};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
-/// Candidates on trial at a time.
+/// Maximum number of candidates on trial.
 const MOST_CANDIDATES: usize = 64;
-/// Nodes tried for a cell beyond those it has room for, so that there is a choice.
+/// Number of nodes on trial for a cell beyond its capacity, to provide a choice.
 const SPARE_CANDIDATES: usize = 4;
-/// A candidate that left as many probes unanswered is not on trial any more…
+/// Number of unanswered probes after which a candidate's trial ends.
 pub(super) const TRIES: u32 = 4;
-/// …and forgotten after as many more, the last ones eight seconds apart.
+/// Number of unanswered probes after which a candidate is deleted.
+///
+/// The last ones are eight seconds apart.
 const LATE_TRIES: u32 = 8;
-/// Candidates that never answered, of which one a second is forgiven, before others' words count no more.
+/// Number of recent candidates that never answered above which introductions are ignored.
+///
+/// The count falls by one per second.
 const MOST_GHOSTS: u64 = 32;
-/// Silent nodes that are tried again now and then: of those that ever answered the nearest on the ring, by which a network that fell
-/// apart finds together.
+/// Maximum number of silent nodes that are probed occasionally.
+///
+/// Nodes that ever answered, nearest on the ring first, are preferred. They allow a partitioned network to merge
+/// again.
 const MOST_LOST: usize = 32;
-/// Neighbours asked after a row lost a node.
+/// Number of neighbours to ask after a row lost a node.
 const ROW_QUESTIONS: u8 = 6;
 
 impl Overlay {
-    /// Somebody names a node.
+    /// Considers a node that another node named.
+    ///
+    /// `anyway` skips the check whether the table needs it.
     pub(super) fn consider(&mut self, now: Instant, id: NodeId, details: &[u8], anyway: bool) {
         let is_news = id != self.own.id && self.table.get(id).is_none();
         if is_news && (anyway || self.is_wanted(id)) && self.census().candidates < MOST_CANDIDATES {
@@ -32,7 +43,9 @@ impl Overlay {
         }
     }
 
-    /// Too many of those who were named never answered: somebody lies, or the network has just fallen apart.
+    /// True if too many candidates never answered.
+    ///
+    /// Another node may have lied, or the network has just been partitioned.
     pub(super) fn is_misled(&self, now: Instant) -> bool {
         self.recent_ghosts(now) >= MOST_GHOSTS
     }
@@ -56,7 +69,9 @@ impl Overlay {
         }
     }
 
-    /// Who probes is there: if it seems silent, it is tried at once. It may still take this node for a member, and so never introduce itself.
+    /// Records that a node sent a probe. If its link seems silent, the link is probed at once.
+    ///
+    /// Such a node may still have this node as a member, and would then never introduce itself.
     pub(super) fn on_sign_of_life(&mut self, now: Instant, from: NodeId) {
         if let Some(neighbour) = self.table.get_mut(from)
             && neighbour.link.quality() >= Quality::Suspect
@@ -66,7 +81,7 @@ impl Overlay {
         }
     }
 
-    /// Sees what has become of a neighbour.
+    /// Updates the standing of a neighbour.
     pub(super) fn judge(&mut self, now: Instant, id: NodeId) {
         self.judge_detour(now, id);
         let Some(neighbour) = self.table.get(id) else { return };
@@ -85,7 +100,9 @@ impl Overlay {
         }
     }
 
-    /// A candidate's trial is over: it becomes a member where it belongs to the best, and is forgotten elsewhere.
+    /// Ends a candidate's trial: it becomes a member if it is among the best of its cell or a leaf.
+    ///
+    /// Otherwise it is deleted.
     fn admit(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Member;
@@ -107,7 +124,9 @@ impl Overlay {
         self.mend_after(now, id);
     }
 
-    /// From now on it is only tried now and then; a detour is looked for if it is missed.
+    /// Marks a node as silent, so that it is probed only occasionally.
+    ///
+    /// Searches for a detour if the node is needed.
     fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = Standing::Lost;
@@ -123,7 +142,7 @@ impl Overlay {
         }
     }
 
-    /// A node takes its leave.
+    /// Deletes a node that left.
     pub(super) fn forget(&mut self, now: Instant, id: NodeId) {
         if self.table.remove(id).is_some_and(|neighbour| neighbour.is_member()) {
             self.mend_after(now, id);
@@ -174,12 +193,12 @@ impl Overlay {
         }
     }
 
-    /// The members in the cell that `id` belongs to.
+    /// Returns the members of the cell to which `id` belongs.
     fn cell_members(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Neighbour)> {
         self.table.cell_of(id).filter(|(_, neighbour)| neighbour.is_member())
     }
 
-    /// Forgets members that are neither leaves nor among the best of their cell.
+    /// Deletes members that are neither leaves nor among the best of their cell.
     fn trim_cell_of(&mut self, id: NodeId) {
         let mut members: Vec<_> = self.cell_members(id).map(|(id, neighbour)| (neighbour.rank(), id)).collect();
         members.sort();
@@ -190,7 +209,9 @@ impl Overlay {
         }
     }
 
-    /// Ready: it has asked all its leaves, and nobody they named is still on trial; or there is nobody.
+    /// Marks the node as ready once all its leaves have answered.
+    ///
+    /// No node that they named may still be on trial. A node without leaves becomes ready after a time.
     pub(super) fn check_ready(&mut self, now: Instant) {
         if self.state.is_ready {
             return;

@@ -1,19 +1,22 @@
-//! The overlay's routing: which node comes next on the way to a key's root (paper 001 §II; Chimera, and Tapestry, JSAC 22(1) 2004).
+//! The overlay's routing: selects the next node on the route to a key's root.
 //!
-//! A node knows O(log N) others: three in each cell of a prefix table ([`PrefixTable`]), and its neighbours on the ring ([`LeafSet`]).
-//! Any of a cell's three is a step nearer to the key, so two of them are ready backups. [`Overlay`] is the whole protocol as a state
-//! machine: [`Overlay::handle_message`] and [`Overlay::handle_timeout`] in, [`Overlay::poll_transmit`] and [`Overlay::next_timeout`] out.
+//! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004). A node stores O(log N) others: three in
+//! each cell of a prefix table ([`PrefixTable`]), and its neighbours on the ring ([`LeafSet`]). Each of a cell's
+//! three nodes is a step nearer to the key, so two of them are ready backups. [`Overlay`] is the whole protocol as a
+//! state machine. Its inputs are [`Overlay::handle_message`] and [`Overlay::handle_timeout`], its outputs
+//! [`Overlay::poll_transmit`] and [`Overlay::next_timeout`].
 //!
-//! - **Probed before use.** What others say of third nodes makes candidates; only a node's own echoes admit it, only its own silence, or
-//!   its own word, removes it. Who lies about others costs a few probes.
-//! - **Around a cut.** A node on the ring's next places that cannot be reached directly is reached by a third one, if that works
-//!   ([`Overlay::via`]); else two neighbours would both take themselves for the root of the keys between them.
-//! - **Soft state.** Every echo carries counters of what changed at its sender. Who misses something that the sender may know asks until it is
-//!   answered. Joining is no more than repair that begins with one known node.
-//! - **No loops.** A packet goes to nodes strictly nearer to the key only ([`select`]).
+//! - **Probed before use.** Information from other nodes only creates candidates. A node enters the table only after
+//!   it answered this node's own probes. It leaves only through its own silence or its own message. A node that lies
+//!   about others thus costs only a few probes.
+//! - **Detours.** If a neighbour on the ring cannot be reached directly, a third node forwards to it, if possible
+//!   ([`Overlay::via`]). Otherwise both neighbours would consider themselves the root of the keys between them.
+//! - **Soft state.** Every echo carries counters of changes at its sender. A node that lacks information asks a
+//!   sender that may have it, until it is answered. Joining is repair that starts with one known node.
+//! - **No loops.** A packet moves only to nodes strictly nearer to the key ([`select`]).
 //!
-//! The layer below carries messages between authenticated nodes, and may report what it sees of their paths
-//! ([`Overlay::handle_unreachable`]), quicker than probes could.
+//! The lower layer carries messages between authenticated nodes. It may report path failures
+//! ([`Overlay::handle_unreachable`]), which is faster than probes.
 
 mod detour;
 mod duplicates;
@@ -45,20 +48,25 @@ use weft_wire::WireError;
 pub use weft_wire::call::Header;
 use weft_wire::overlay::{Message, NodeState, Query};
 
-/// Nodes in a cell of the table: a primary and two backups (Chimera's MAX_ENTRY).
+/// Number of nodes in a cell of the table: a primary and two backups.
+///
+/// Standard: Chimera's MAX_ENTRY.
 pub const CELL: usize = 3;
 
-/// A node that found nobody is alone after this.
+/// Time after which a node that found no other counts as alone.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
-/// How often neighbours are probed.
+/// Intervals of probes and gossip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Links that carried a packet in the last second.
+    /// Pace of probes on links that carried a packet in the last second.
     pub used: Pace,
-    /// All others.
+    /// Pace of probes on all other links.
     pub idle: Pace,
-    /// Between two looks for nearer nodes, and for what was missed, a third more or less; up to 32 times as long while nothing changes.
+    /// Mean interval between gossip rounds, with a random deviation of up to a third.
+    ///
+    /// Gossip searches for nearer nodes and for missed changes. The interval grows up to 32-fold while nothing
+    /// changes.
     pub gossip: Duration,
 }
 
@@ -70,36 +78,38 @@ impl Default for Timing {
     }
 }
 
-/// A node as others know it.
+/// A node's identifier and how to reach it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
-    /// Its place.
+    /// Identifier of the node.
     pub id: NodeId,
-    /// Its key and addresses, for the layer below; at most [`weft_wire::overlay::MAX_DETAILS`] bytes.
+    /// Key and addresses of the node, for the lower layer.
+    ///
+    /// At most [`weft_wire::overlay::MAX_DETAILS`] bytes.
     pub details: Box<[u8]>,
 }
 
-/// How many nodes an overlay knows.
+/// Number of nodes that an overlay stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
-    /// In table and leaf set.
+    /// Number of members in table and leaf set.
     pub members: usize,
-    /// On trial.
+    /// Number of candidates on trial.
     pub candidates: usize,
-    /// Silent.
+    /// Number of silent nodes.
     pub lost: usize,
-    /// How often a member has fallen silent since the start.
+    /// Number of times that a member fell silent since the start.
     pub losses: u64,
 }
 
 /// A message to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// For whom.
+    /// Destination of the message.
     pub to: NodeId,
-    /// By whom, if not directly.
+    /// Third node that forwards the message, unless it goes directly.
     pub via: Option<NodeId>,
-    /// Its bytes.
+    /// Length of the message in bytes.
     pub len: usize,
 }
 
@@ -113,7 +123,7 @@ enum Outgoing {
     Leave,
 }
 
-/// A node's part in the overlay.
+/// A node's state of the overlay protocol.
 #[derive(Clone, Debug)]
 pub struct Overlay {
     own: Contact,
@@ -123,7 +133,7 @@ pub struct Overlay {
     table: PrefixTable<Neighbour>,
     leaves: LeafSet,
     state: NodeState,
-    /// By row: how many more neighbours to ask for nodes after a loss.
+    /// Number of neighbours still to ask after a loss, by row.
     row_questions: Vec<u8>,
     alone_at: Instant,
     gossip_at: Instant,
@@ -138,8 +148,9 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// A node that knows `bootstrap`, which may be any nodes of the overlay, and asks its way to its own place from there. Without
-    /// any it is the overlay's first node.
+    /// Returns a node that finds its place in the overlay through the `bootstrap` nodes.
+    ///
+    /// They may be any nodes of the overlay. Without any, the node is the overlay's first node.
     pub fn new(now: Instant, own: Contact, bootstrap: Vec<Contact>, timing: Timing, rng: Rng) -> Overlay {
         let id = own.id;
         let mut overlay = Overlay {
@@ -166,57 +177,61 @@ impl Overlay {
         overlay
     }
 
-    /// This node's place.
+    /// Returns this node's identifier.
     pub fn id(&self) -> NodeId {
         self.own.id
     }
 
-    /// This node, as others know it.
+    /// Returns this node's contact.
     pub fn contact(&self) -> &Contact {
         &self.own
     }
 
-    /// This node can be reached otherwise than before: who meets it from now on is told so.
+    /// Changes the details by which others reach this node.
+    ///
+    /// Nodes that it meets from now on receive them.
     pub fn set_own_details(&mut self, details: &[u8]) {
         self.own.details = details.into();
     }
 
-    /// Whether it has found its place: before that it delivers nothing, and others route nothing by it.
+    /// True if the node has found its place.
+    ///
+    /// Before that it delivers nothing, and others do not route through it.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready
     }
 
-    /// How to reach a node that messages or packets are sent to.
+    /// Returns the details needed to reach another node.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
         self.table.get(id).map(|neighbour| &*neighbour.details)
     }
 
-    /// What another node is to this one, if it knows it.
+    /// Returns the standing of another node, if it is known.
     pub fn standing(&self, id: NodeId) -> Option<Standing> {
         self.table.get(id).map(|neighbour| neighbour.standing)
     }
 
-    /// What is known of the link to a neighbour.
+    /// Returns the link to a neighbour.
     pub fn link(&self, id: NodeId) -> Option<&Link> {
         self.table.get(id).map(|neighbour| &neighbour.link)
     }
 
-    /// The nodes in table and leaf set.
+    /// Iterates over the members of table and leaf set.
     pub fn members(&self) -> impl Iterator<Item = NodeId> {
         self.table.iter().filter(|(_, neighbour)| neighbour.is_member()).map(|(id, _)| id)
     }
 
-    /// Every node it knows of, in the order of their places: members, those on trial, and those that are silent.
+    /// Iterates over all known nodes in order of their identifiers: members, candidates and silent nodes.
     pub fn known(&self) -> impl Iterator<Item = NodeId> {
         self.table.iter().map(|(id, _)| id)
     }
 
-    /// The nodes next to this one on the ring.
+    /// Returns the nodes next to this one on the ring.
     pub fn leaves(&self) -> &LeafSet {
         &self.leaves
     }
 
-    /// How many nodes it knows.
+    /// Returns the number of known nodes by standing.
     pub fn census(&self) -> Census {
         let mut census = Census { losses: self.losses, ..Census::default() };
         for (_, neighbour) in self.table.iter() {
@@ -229,21 +244,25 @@ impl Overlay {
         census
     }
 
-    /// The third node that messages and packets for `id` go by, if its own link is down. What goes that way is sealed for `id`, as
-    /// what goes directly.
+    /// Returns the third node through which to reach `id`, if the direct link is down.
+    ///
+    /// Messages and packets on this detour are sealed for `id`, as direct ones are.
     pub fn via(&self, id: NodeId) -> Option<NodeId> {
         self.table.get(id).and_then(Neighbour::via)
     }
 
-    /// Whether this node hands on what others send to `id` by it.
+    /// True if this node forwards messages of others to `id`.
     pub fn relays_to(&self, id: NodeId) -> bool {
         self.table.get(id).is_some_and(Neighbour::is_close)
     }
 
-    /// Takes in a message of the authenticated node `from`, which came directly or by a third node.
+    /// Processes a message of the authenticated node `from`.
+    ///
+    /// `via` is the third node that forwarded it, if any.
     ///
     /// # Errors
-    /// As [`Message::parse`]; nothing has changed then.
+    ///
+    /// Fails as [`Message::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -276,7 +295,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// The layer below has lost `id`, or a part of the way to it, for good.
+    /// Records that the lower layer has lost `id`, or a part of the route to it, for good.
     pub fn handle_unreachable(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.link.mark_down(now);
@@ -284,7 +303,9 @@ impl Overlay {
         }
     }
 
-    /// The layer below has a path to `id` again: it is probed at once, and used when it has answered often enough.
+    /// Records that the lower layer has a path to `id` again.
+    ///
+    /// Probes start at once, and enough answers make it usable.
     pub fn handle_reachable(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.link.hasten();
@@ -292,7 +313,7 @@ impl Overlay {
         }
     }
 
-    /// The layer below knows better how to reach a node.
+    /// Stores newer details from the lower layer on how to reach a node.
     pub fn set_details(&mut self, id: NodeId, details: &[u8]) {
         if let Some(neighbour) = self.table.get_mut(id)
             && *neighbour.details != *details
@@ -301,17 +322,17 @@ impl Overlay {
         }
     }
 
-    /// The layer below has met a node that may be of the overlay: it is tried.
+    /// Considers a node that the lower layer has met and that may belong to the overlay.
     pub fn handle_met(&mut self, now: Instant, contact: &Contact) {
         self.consider(now, contact.id, &contact.details, true);
     }
 
-    /// A node has taken its leave, or the layer below has seen it go.
+    /// Deletes a node that left, or whose departure the lower layer detected.
     pub fn handle_leave(&mut self, now: Instant, id: NodeId) {
         self.forget(now, id);
     }
 
-    /// Does what is due.
+    /// Sends the probes and the gossip that are due, and judges overdue ones.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(id) = self.timers.pop(now, |at, id| self.table.get(id).is_some_and(|n| n.timer == at)) {
             if let Some(neighbour) = self.table.get_mut(id) {
@@ -328,14 +349,16 @@ impl Overlay {
         }
     }
 
-    /// When to call [`Overlay::handle_timeout`].
+    /// Returns the time at which to call [`Overlay::handle_timeout`].
     pub fn next_timeout(&mut self) -> Instant {
         let timer = self.timers.next(|at, id| self.table.get(id).is_some_and(|n| n.timer == at));
         timer.map_or(self.gossip_at, |at| at.min(self.gossip_at))
     }
 
-    /// Writes the next message into `out`, which has room for [`weft_wire::overlay::MAX_MESSAGE`] bytes; gives whom it is for.
-    /// To be called until it gives none, after each `handle_*` and [`Overlay::next_hop`].
+    /// Writes the next message into `out` and returns its destination.
+    ///
+    /// `out` must hold [`weft_wire::overlay::MAX_MESSAGE`] bytes. Call this after each `handle_*` and
+    /// [`Overlay::next_hop`] until it returns `None`.
     pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let (to, via, what) = self.outgoing.pop_front()?;
@@ -353,7 +376,7 @@ impl Overlay {
         }
     }
 
-    /// Tells all members that this node goes away.
+    /// Tells all members that this node leaves.
     pub fn leave(&mut self) {
         let members: Vec<NodeId> = self.members().collect();
         self.outgoing.extend(members.into_iter().map(|id| (id, None, Outgoing::Leave)));
@@ -374,7 +397,7 @@ impl Overlay {
         self.outgoing.push_back((to, self.via(to), what));
     }
 
-    /// Sees what has become of a neighbour, and sets its timer.
+    /// Updates the standing of a neighbour and sets its timer.
     fn review(&mut self, now: Instant, id: NodeId) {
         self.judge(now, id);
         self.check_ready(now);

@@ -4,23 +4,23 @@ use alloc::boxed::Box;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
 
-/// A link counts as used for so long after a packet.
+/// Time after a packet for which a link counts as used.
 const USED_FOR: Duration = Duration::from_secs(1);
-/// Between two questions of a kind to one neighbour.
+/// Minimum time between two queries of the same kind to one neighbour.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What another node is to this one.
+/// Standing of another node in this node's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Somebody named it; it has not been admitted.
+    /// Another node named it, and this node has not admitted it yet.
     Candidate,
-    /// In the table or the leaf set.
+    /// The node is in the table or the leaf set.
     Member,
-    /// Was a member, and fell silent.
+    /// The node fell silent.
     Lost,
 }
 
-/// A question to a neighbour: open, answered, or outdated by its news.
+/// A query to a neighbour: open, answered, or outdated by the neighbour's later changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Question {
     asked_at: Option<Instant>,
@@ -29,22 +29,22 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether to ask, if `news` is what the neighbour's counter says now.
+    /// True if the query is worth sending. `news` is the neighbour's present counter of changes.
     pub fn is_worth_asking(&self, now: Instant, news: u8) -> bool {
         self.answered != Some(news) && self.may_ask(now)
     }
 
-    /// The last time was long enough ago.
+    /// True if the last query to the neighbour was long enough ago.
     pub fn may_ask(&self, now: Instant) -> bool {
         self.asked_at.is_none_or(|at| now - at >= ASK_AGAIN)
     }
 
-    /// It is being asked.
+    /// Records that the query is sent to the neighbour.
     pub fn ask(&mut self, now: Instant) {
         (self.asked_at, self.is_open) = (Some(now), true);
     }
 
-    /// Takes in an answer; false if nothing was asked.
+    /// Processes an answer. Returns false if no query was open.
     pub fn answer(&mut self, news: u8) -> bool {
         if self.is_open {
             (self.is_open, self.answered) = (false, Some(news));
@@ -53,23 +53,23 @@ impl Question {
         false
     }
 
-    /// There is nothing to ask until the neighbour has news.
+    /// Records that nothing needs to be asked until the neighbour's counter changes.
     pub fn skip(&mut self, news: u8) {
         self.answered = Some(news);
     }
 
-    /// What was answered does not count any more.
+    /// Discards the neighbour's previous answer to the query.
     pub fn renew(&mut self) {
         self.answered = None;
     }
 
-    /// There was an answer that still counts.
+    /// True if the neighbour's answer is still valid.
     pub fn is_answered(&self) -> bool {
         self.answered.is_some()
     }
 }
 
-/// A way around a link that is down: by a third node, which hands on what it cannot read.
+/// A detour around a link that is down. The third node forwards messages that it cannot decrypt.
 #[derive(Clone, Debug)]
 pub struct Detour {
     pub via: NodeId,
@@ -81,18 +81,18 @@ pub struct Detour {
 pub struct Neighbour {
     pub details: Box<[u8]>,
     pub standing: Standing,
-    /// The direct one.
+    /// The direct link to the neighbour.
     pub link: Link,
     pub detour: Option<Box<Detour>>,
-    /// Third nodes tried since it fell silent.
+    /// Number of third nodes tried since the node fell silent.
     pub detours_tried: usize,
-    /// Third nodes that may still be tried before it is left alone for a while.
+    /// Number of third nodes that may still be tried before a pause.
     pub detours_left: usize,
-    /// What it said last.
+    /// Counters that the node reported last.
     pub state: NodeState,
     pub near: Question,
     pub row: Question,
-    /// When its timer is set to.
+    /// Time to which the node's timer is set.
     pub timer: Instant,
     last_used: Option<Instant>,
 }
@@ -118,7 +118,7 @@ impl Neighbour {
         self.standing == Standing::Member
     }
 
-    /// The link that packets take.
+    /// Returns the link that packets take: the detour if the direct link is down.
     pub fn way(&self) -> &Link {
         match &self.detour {
             Some(detour) if self.link.quality() == Quality::Down => &detour.link,
@@ -126,12 +126,12 @@ impl Neighbour {
         }
     }
 
-    /// The third node that packets go by.
+    /// Returns the third node through which packets travel, if the direct link is down.
     pub fn via(&self) -> Option<NodeId> {
         self.detour.as_ref().filter(|_| self.link.quality() == Quality::Down).map(|detour| detour.via)
     }
 
-    /// The link by which something came.
+    /// Returns the link over which a message arrived.
     pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut Link> {
         match via {
             None => Some(&mut self.link),
@@ -139,29 +139,33 @@ impl Neighbour {
         }
     }
 
-    /// Packets may be sent by it.
+    /// True if packets may be sent to this node.
     pub fn is_usable(&self) -> bool {
         self.is_member() && self.state.is_ready && self.way().quality() != Quality::Down
     }
 
-    /// It is next to this node: others may be told of it, and packets for it may be handed on.
+    /// True if the direct link works.
+    ///
+    /// Others may then learn of this node, and this node may forward to it.
     pub fn is_close(&self) -> bool {
         self.is_member() && self.link.quality() < Quality::Suspect
     }
 
-    /// The best first: what is worth keeping.
+    /// Returns the key by which nodes are ranked, the best first.
     pub fn rank(&self) -> (Quality, Duration) {
         (self.way().quality(), self.way().latency())
     }
 
-    /// When one of the links has something to do.
+    /// Returns the time at which one of the links has work.
     pub fn due(&self, now: Instant, timing: &Timing) -> Instant {
         let pace = self.pace(now, timing);
         let detour = self.detour.as_ref().map_or(Instant::FAR_FUTURE, |detour| detour.link.due(pace));
         self.link.due(pace).min(detour)
     }
 
-    /// Gives up what is overdue; gives the probes that are to be sent, with the way each takes.
+    /// Counts overdue probes as missed.
+    ///
+    /// Returns the probes to send, each with its third node if it takes the detour.
     pub fn on_timeout(&mut self, now: Instant, timing: &Timing) -> [Option<(Option<NodeId>, u32)>; 2] {
         let pace = self.pace(now, timing);
         self.link.settle(now);

@@ -1,11 +1,12 @@
-//! The routing table of Tapestry and Chimera: row r holds nodes that share r digits with this one, column c those whose next digit is c.
+//! The routing table of Tapestry and Chimera.
 //!
-//! One ordered map is all rows and cells at once: a cell is a range of identifiers. Empty rows take no memory.
+//! Row r holds nodes that share r digits with this one, column c those whose next digit is c. One ordered map
+//! represents all rows and cells: a cell is a range of identifiers. Empty rows need no memory.
 
 use alloc::collections::BTreeMap;
 use weft_units::NodeId;
 
-/// Other nodes, by identifier.
+/// Table of the other nodes, ordered by identifier.
 #[derive(Clone, Debug)]
 pub struct PrefixTable<T> {
     own: NodeId,
@@ -13,62 +14,62 @@ pub struct PrefixTable<T> {
 }
 
 impl<T> PrefixTable<T> {
-    /// The table of the node `own`, which is never in it.
+    /// Returns the table of the node `own`, which never contains that node itself.
     pub fn new(own: NodeId) -> PrefixTable<T> {
         PrefixTable { own, nodes: BTreeMap::new() }
     }
 
-    /// What is known of a node.
+    /// Returns the value that the table stores for a node.
     pub fn get(&self, id: NodeId) -> Option<&T> {
         self.nodes.get(&id)
     }
 
-    /// As [`PrefixTable::get`].
+    /// Returns a mutable reference to the value that the table stores for a node.
     pub fn get_mut(&mut self, id: NodeId) -> Option<&mut T> {
         self.nodes.get_mut(&id)
     }
 
-    /// Takes in a node, unless it is this one.
+    /// Inserts a node into the table, unless it is the table's own node.
     pub fn insert(&mut self, id: NodeId, value: T) {
         if id != self.own {
             self.nodes.insert(id, value);
         }
     }
 
-    /// Takes a node out.
+    /// Removes a node from the table.
     pub fn remove(&mut self, id: NodeId) -> Option<T> {
         self.nodes.remove(&id)
     }
 
-    /// All nodes in the order of their identifiers.
+    /// Iterates over all nodes in order of their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &T)> {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
-    /// Rows down to the last one that holds a node.
+    /// Number of rows up to the last one that holds a node.
     pub fn rows(&self) -> usize {
         let neighbours = [self.clockwise_from(self.own).next(), self.counterclockwise_from(self.own).next()];
         neighbours.into_iter().flatten().map(|(id, _)| self.own.common_digits(&id) + 1).max().unwrap_or(0)
     }
 
-    /// The nodes that share `row` digits with `of` and go on with `column`.
+    /// Iterates over the nodes that share `row` digits with `of` and continue with `column`.
     pub fn cell(&self, of: NodeId, row: usize, column: u8) -> impl Iterator<Item = (NodeId, &T)> {
         self.nodes.range(of.cell(row, column)).map(|(id, node)| (*id, node))
     }
 
-    /// The nodes in the cell of this node's table that `id` belongs to.
+    /// Iterates over the nodes in that cell of this node's table to which `id` belongs.
     pub fn cell_of(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
         let row = self.own.common_digits(&id);
         self.cell(self.own, row, id.digit(row))
     }
 
-    /// All nodes but `id`, the next one around the ring first.
+    /// Iterates over all nodes except `id`, clockwise around the ring from `id`.
     pub fn clockwise_from(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
         let (after, before) = (self.nodes.range(id..), self.nodes.range(..id));
         after.chain(before).map(|(id, node)| (*id, node)).filter(move |(other, _)| *other != id)
     }
 
-    /// All nodes but `id`, the one before it on the ring first.
+    /// Iterates over all nodes except `id`, counterclockwise around the ring from `id`.
     pub fn counterclockwise_from(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &T)> {
         let (after, before) = (self.nodes.range(id..), self.nodes.range(..id));
         before.rev().chain(after.rev()).map(|(id, node)| (*id, node)).filter(move |(other, _)| *other != id)
@@ -81,7 +82,9 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Identifiers that differ in their first three digits and the last one only, so that they meet.
+    /// Generates identifiers that collide often.
+    ///
+    /// They differ only in their first three digits and the last one.
     fn few() -> impl Strategy<Value = NodeId> {
         (0u16..0x400, 0u8..2).prop_map(|(first, last)| {
             let mut bytes = [0; 20];

@@ -1,4 +1,6 @@
-//! Whom to ask for nodes that are missing, and what to answer. A join is the repair of an empty table.
+//! Repair of the routing table: asks neighbours for missing nodes, and answers such queries.
+//!
+//! A join is the repair of an empty table.
 
 use super::neighbour::{Neighbour, Standing};
 use super::{CELL, LEAVES, Outgoing, Overlay};
@@ -7,16 +9,19 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
 use weft_wire::overlay::{Contact, Contacts, MAX_CONTACTS, Query, emit_found};
 
-/// Gossip while nobody is known.
+/// Interval of gossip while no member is known.
 const SEARCH: Duration = Duration::from_secs(1);
-/// Nodes that a look for nearer ones tries.
+/// Maximum number of nodes from one gossip answer that are tried without need.
 const GOSSIP_TRIALS: usize = 4;
-/// How much longer gossip rests at most when it found nothing.
+/// Maximum factor by which the gossip interval grows while it finds nothing.
 const LONGEST_GOSSIP: u32 = 32;
+/// Column bits that select all columns of a row.
 const ALL_COLUMNS: u16 = u16::MAX;
 
 impl Overlay {
-    /// After an echo of `id`: asks it for what is missing here, if it may know it.
+    /// Asks `id` for information that is missing here, if it may have it.
+    ///
+    /// Call this after an echo of `id`.
     pub(super) fn ask(&mut self, now: Instant, id: NodeId) {
         self.ask_near(now, id);
         self.ask_row(now, id);
@@ -56,7 +61,7 @@ impl Overlay {
         self.send(id, Outgoing::Find(query));
     }
 
-    /// The columns of a row, as bits, that have fewer nodes than they could.
+    /// Returns the columns of a row that have fewer nodes than they could, as bits.
     fn wanted_columns(&self, row: usize) -> u16 {
         let own = self.own.id;
         let has_few = |column: &u8| {
@@ -84,7 +89,7 @@ impl Overlay {
         }
     }
 
-    /// Writes the answer to a question of `asker`.
+    /// Writes the answer to a query of `asker`.
     pub(super) fn answer(&mut self, asker: NodeId, query: Query, out: &mut [u8]) -> Result<usize, WireError> {
         let (ids, news) = match query {
             Query::Near(target) => (self.nearest(target), self.state.leaf_news),
@@ -94,7 +99,7 @@ impl Overlay {
         emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
     }
 
-    /// Those who would be the leaves of `target`, and one more on either side.
+    /// Returns the nodes that would be the leaves of `target`, and one more on each side.
     fn nearest(&self, target: NodeId) -> Vec<NodeId> {
         let told = |(_, neighbour): &(NodeId, &Neighbour)| neighbour.is_close();
         let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
@@ -107,8 +112,10 @@ impl Overlay {
         ids
     }
 
-    /// Members of the wanted cells, of each from anywhere in it: up to half of them of this node's own cell, which nobody knows better, the
-    /// others in turns.
+    /// Returns members of the wanted cells, from a random position in each.
+    ///
+    /// Up to half of them come from this node's own cell, which it knows best. The rest comes from the other cells in
+    /// turn.
     fn spread(&mut self, of: NodeId, row: usize, columns: u16) -> Vec<NodeId> {
         let own_column = self.own.id.digit(row);
         let (mut ids, mut cells) = (Vec::new(), Vec::new());
@@ -124,13 +131,15 @@ impl Overlay {
             }
         }
         let turns = (0..MAX_CONTACTS).flat_map(|turn| cells.iter().filter_map(move |cell| cell.get(turn)));
-        // One more than fits: the asker may be among them.
+        // Collects one more than fits, because the asker may be among them.
         ids.extend(turns.take(MAX_CONTACTS + 1 - ids.len()));
         ids
     }
 
-    /// Now and then: asks one member for others in its row, some of which may be nearer, and for its neighbourhood if it is a leaf. Tries
-    /// one of the nodes known from the start, so that parts which never met find together.
+    /// Performs one gossip round: asks a random member for nodes in its row.
+    ///
+    /// Some of these nodes may be nearer than the known ones. A leaf is also asked for its neighbourhood. The round
+    /// also probes one of the bootstrap nodes, so that separate parts of the network can merge.
     pub(super) fn gossip(&mut self, now: Instant) {
         self.retry_detours(now);
         let members: Vec<NodeId> = self.members().collect();

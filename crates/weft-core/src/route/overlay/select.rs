@@ -1,7 +1,8 @@
-//! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): the first choice that is good; while it is not clear which
-//! is, the best two at once, once on a packet's way.
+//! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): picks the first good choice.
 //!
-//! Every choice is strictly nearer to the key on the ring than this node. All nodes measure that alike, so no packet ever comes back.
+//! While it is unclear which choice is good, a packet travels over the best two at once, but only once on its route.
+//! Every choice is strictly nearer to the key on the ring than this node. All nodes measure this distance alike, so a
+//! packet never returns.
 
 use super::link::Quality;
 use super::neighbour::Neighbour;
@@ -9,30 +10,30 @@ use super::{Duplicates, Header, Overlay};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId, RingDistance};
 
-/// Links that lose more are no better than suspect ones: T = 70 % (SPECS §6.2).
+/// Loss above which a link is no better than a suspect one. Standard: T = 70 % (SPECS §6.2).
 const MOST_LOSS: f64 = 0.3;
 
-/// Where a packet goes.
+/// Decision about a packet's next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
-    /// This node is the root of the key.
+    /// Deliver here, because this node is the root of the key.
     Deliver,
-    /// To one node.
+    /// Forward to this node.
     Forward(NodeId),
-    /// To both: it is not clear which one can be reached.
+    /// Forward to both nodes, because it is unclear which one is reachable.
     Duplicate(NodeId, NodeId),
-    /// Nowhere: it came before, or has made too many hops, or this node has not found its place yet.
+    /// Drop: the packet is a duplicate, has used up its hops, or this node has not found its place yet.
     Drop,
 }
 
-/// A node that could come next.
+/// A node that could be the next hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
-    /// The node.
+    /// Identifier of the node.
     pub id: NodeId,
-    /// What its link is worth.
+    /// Quality of the link to the node.
     pub quality: Quality,
-    /// What its link loses, as a share of one.
+    /// Loss on the link to the node, as a fraction, 0 to 1.
     pub loss: f64,
 }
 
@@ -42,8 +43,10 @@ impl Choice {
     }
 }
 
-/// The first good choice, the preferred ones first; together with a suspect one before it, which may be well. Without a good one the
-/// best, and the next one too if the best is suspect or loses more than 30 %.
+/// Returns the first good choice. `choices` are in order of preference.
+///
+/// A suspect choice before it gets a duplicate, because it may work. Without a good choice the best one is returned.
+/// It gets a duplicate to the next one if it is suspect or loses more than 30 %.
 pub fn select(choices: &[Choice], may_duplicate: bool) -> Option<NextHop> {
     let (at, best) = choices.iter().enumerate().min_by_key(|(at, choice)| (choice.quality, *at))?;
     let is_doubtful = |choice: &&Choice| choice.quality == Quality::Suspect;
@@ -59,14 +62,18 @@ pub fn select(choices: &[Choice], may_duplicate: bool) -> Option<NextHop> {
     })
 }
 
-/// How far a node is from a key. Of two nodes at the same distance the one with the lower identifier counts as nearer.
+/// Returns the distance of a node from a key.
+///
+/// At equal distance the node with the lower identifier counts as nearer.
 fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }
 
 impl Overlay {
-    /// Where a packet goes that came here, or starts here. Marks its header for the next node. The links it takes are watched closely
-    /// for a while: more packets will follow.
+    /// Returns the next hop of a packet that arrived or starts here.
+    ///
+    /// It also updates the packet's header for the next node. The links on which it leaves are probed at the fast
+    /// pace for a while, because more packets will follow.
     pub fn next_hop(&mut self, now: Instant, header: &mut Header) -> NextHop {
         let mut duplicates = core::mem::take(&mut self.duplicates);
         let next = self.next_hop_of_one(now, header, &mut duplicates);
@@ -82,7 +89,9 @@ impl Overlay {
         next
     }
 
-    /// As [`Overlay::next_hop`], for a packet that no others follow; its source counts it apart, with `duplicates` of its own.
+    /// Returns the next hop of a single packet that no others follow.
+    ///
+    /// Its source numbers such packets separately, so the caller passes a separate `duplicates`.
     pub fn next_hop_of_one(&self, now: Instant, header: &mut Header, duplicates: &mut Duplicates) -> NextHop {
         if header.was_duplicated && !duplicates.is_new(now, header.source, header.run, header.seq) {
             return NextHop::Drop;
@@ -96,7 +105,7 @@ impl Overlay {
         next
     }
 
-    /// Where a packet with this key would go now.
+    /// Returns the next hop that a packet with this key would take now.
     pub fn way_to(&self, key: NodeId, may_duplicate: bool) -> NextHop {
         match select(&self.choices(key), may_duplicate) {
             Some(next) => next,
@@ -112,7 +121,9 @@ impl Overlay {
         }
     }
 
-    /// The nodes that could come next, the preferred ones first; none: this node is the root.
+    /// Returns the possible next hops in order of preference.
+    ///
+    /// An empty result means that this node is the root.
     fn choices(&self, key: NodeId) -> Vec<Choice> {
         let own = self.own.id;
         if key == own {

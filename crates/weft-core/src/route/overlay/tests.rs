@@ -1,4 +1,4 @@
-//! Two or three nodes, message by message; whole networks are simulated in weft-world.
+//! Tests of two or three nodes, message by message. The crate weft-world simulates whole networks.
 
 use super::*;
 use weft_wire::overlay::{MAX_DETAILS, MAX_MESSAGE};
@@ -18,7 +18,7 @@ fn overlay(first: u8, bootstrap: &[u8]) -> Overlay {
     Overlay::new(Instant::ZERO, contact(first), bootstrap, Timing::default(), Rng::new(first.into()))
 }
 
-/// A few nodes whose messages take 10 ms, or are lost.
+/// A few nodes. Each message takes 10 ms, or is lost.
 struct World {
     nodes: Vec<Overlay>,
     now: Instant,
@@ -169,7 +169,9 @@ fn who_leaves_is_forgotten_at_once_and_only_it() {
     assert!(world.nodes.iter().all(|node| node.census().members == 1));
 }
 
-/// A neighbour that answers probes and whatever else `lie` says.
+/// Plays a neighbour that answers probes, and answers other messages as `lie` defines.
+///
+/// Returns the other nodes that `node` contacted.
 fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_>) -> Option<Vec<u8>>) -> Vec<NodeId> {
     let (mut out, mut asked) = ([0; MAX_MESSAGE], Vec::new());
     while let Some(Transmit { to, len, .. }) = node.poll_transmit(&mut out) {
@@ -194,7 +196,7 @@ fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_
     asked
 }
 
-/// Lets time pass in which nobody but `who` answers; gives how often others were tried.
+/// Lets time pass while only `who` answers. Returns the number of attempts to reach other nodes.
 fn pass(node: &mut Overlay, now: &mut Instant, duration: Duration, who: NodeId) -> usize {
     let (end, mut tried) = (*now + duration, 0);
     while *now < end {
@@ -294,7 +296,7 @@ mod selection {
     }
 
     proptest! {
-        /// The rule in words, over the whole list each time.
+        /// `select` equals a literal implementation of its rule over the whole list.
         #[test]
         fn is_as_the_rule_says(choices in choices(), may_duplicate: bool) {
             let first = |quality| choices.iter().position(|choice| choice.quality == quality);

@@ -2,19 +2,19 @@ use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 use weft_units::{Instant, NodeId};
 
-/// When which neighbour has something to do. An entry counts only while the neighbour says that it waits for that time.
+/// Timers of the neighbours. An entry is valid only while its neighbour still has this time.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Instant, NodeId)>>,
 }
 
 impl Timers {
-    /// Wakes for `id` at `at`.
+    /// Sets a timer for `id` at `at`.
     pub fn set(&mut self, at: Instant, id: NodeId) {
         self.heap.push(Reverse((at, id)));
     }
 
-    /// A neighbour whose time has come; those for whom `counts` is false are dropped.
+    /// Returns a neighbour whose timer has expired. Drops entries for which `counts` returns false.
     pub fn pop(&mut self, now: Instant, counts: impl Fn(Instant, NodeId) -> bool) -> Option<NodeId> {
         let next = self.next(counts)?;
         if next > now {
@@ -23,7 +23,7 @@ impl Timers {
         self.heap.pop().map(|Reverse((_, id))| id)
     }
 
-    /// The next time that counts.
+    /// Returns the earliest time with a valid timer.
     pub fn next(&mut self, counts: impl Fn(Instant, NodeId) -> bool) -> Option<Instant> {
         loop {
             let Reverse((at, id)) = *self.heap.peek()?;

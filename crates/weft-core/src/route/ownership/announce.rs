@@ -1,7 +1,8 @@
-//! What this node owns, and whom it tells: every minute it asks who holds the keys of its prefixes, and tells each of them itself.
+//! An owner's announcements.
 //!
-//! It asks at the key and, in turns, one or two mean distances between nodes beside it, on either side: a root that lies about who else
-//! holds the key hides the owner from no one.
+//! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each of them. It asks at the
+//! key itself. In alternate rounds it also asks one or two mean node distances beside the key, on both sides. A root
+//! that lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;
 use super::{Context, DIRECTORY, REFRESH, beside, question};
@@ -14,18 +15,24 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::Question;
 
+/// Time-out and attempts of a query for the holders of a key.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
-/// Between two questions about one key, however often its holders change.
+/// Minimum time between two queries about one key, however often its holders change.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-/// A holder that does not answer is told again after this, and twice as long, and so on; it may have to be met first.
+/// Time after which a claim is sent again to a holder that did not answer.
+///
+/// It doubles each time, because the two nodes may first have to connect.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
+/// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
-/// Who was not named for so many rounds is told no more.
+/// Number of rounds after which a holder that no answer named receives no more claims.
 const ROUNDS_UNNAMED: u64 = 3;
-/// Holders told at a time: more than those of sixteen prefixes in a large network.
+/// Maximum number of holders.
+///
+/// It exceeds the number of holders of sixteen prefixes in a large network.
 const MOST_HOLDERS: usize = 160;
 
-/// A key that one's own prefixes belong to.
+/// A key to which own prefixes belong.
 #[derive(Clone, Debug)]
 struct Place {
     key: NodeId,
@@ -33,31 +40,32 @@ struct Place {
     due: Instant,
 }
 
-/// A node that is told.
+/// A node that holds this node's claims.
 #[derive(Clone, Debug)]
 struct Holder {
     contact: Contact,
-    /// What it was told last, and how often.
+    /// Number of the last claim sent to the holder.
     seq: u64,
+    /// Number of times that this claim was sent.
     tries: u32,
-    /// When it is told again; far away when it has answered.
+    /// Time at which the claim is sent again; far in the future once the holder has answered.
     due: Instant,
     named_in: u64,
 }
 
-/// What a holder is told.
+/// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// A claim's number and certificate.
+    /// A claim: its number and certificate.
     Claim(u64, Box<[u8]>),
-    /// A withdrawal's number.
+    /// A withdrawal: its number.
     Withdraw(u64),
 }
 
-/// An owner's side.
+/// Announcements of a node that owns prefixes.
 #[derive(Clone, Debug)]
 pub struct Announcer {
-    /// None: it owns nothing, or withdrew.
+    /// Certificate of the prefixes. `None` if the node owns nothing or withdrew.
     certificate: Option<Box<[u8]>>,
     started_unix_s: u64,
     seq: u64,
@@ -70,7 +78,9 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// A node that owns nothing yet; `started_unix_s` is the time of the instant zero, in seconds since 1970.
+    /// Returns a node that owns nothing yet.
+    ///
+    /// `started_unix_s` is the time of instant zero in seconds since 1970.
     pub fn new(started_unix_s: u64) -> Announcer {
         Announcer {
             certificate: None,
@@ -85,7 +95,7 @@ impl Announcer {
         }
     }
 
-    /// From now on this node owns what the certificate says; none withdraws all.
+    /// Sets the prefixes that this node owns by its certificate. `None` withdraws all.
     pub fn own(&mut self, at: &Context<'_>, certificate: Option<(&[u8], &[Region])>) {
         self.certificate = certificate.map(|(bytes, _)| bytes.into());
         let regions = certificate.into_iter().flat_map(|(_, regions)| regions);
@@ -99,7 +109,7 @@ impl Announcer {
         }
     }
 
-    /// This node can be reached otherwise than before: everybody is told.
+    /// Sends new claims to all holders, because this node's contact changed.
     pub fn contact_changed(&mut self, now: Instant) {
         if self.certificate.is_some() {
             self.begin_round(now);
@@ -107,7 +117,7 @@ impl Announcer {
         }
     }
 
-    /// A holder says that others hold a key now.
+    /// Processes a holder's message that the holders of a key have changed.
     pub fn renew(&mut self, now: Instant, from: NodeId, key: NodeId) {
         if !self.holders.contains_key(&from) {
             return;
@@ -118,7 +128,9 @@ impl Announcer {
         }
     }
 
-    /// Those that hold a key were named, in answer to a call; false if this was none of its calls.
+    /// Processes an answer that names the holders of a key.
+    ///
+    /// Ignores it unless it belongs to one of this node's calls.
     pub fn on_holders(&mut self, now: Instant, number: u32, contacts: Contacts<'_>) {
         if self.asked.remove(&number).is_none() {
             return;
@@ -137,7 +149,7 @@ impl Announcer {
         }
     }
 
-    /// A call was not answered.
+    /// Processes the failure of a query for holders.
     pub fn on_unanswered(&mut self, now: Instant, number: u32) {
         if let Some(key) = self.asked.remove(&number) {
             for place in self.places.iter_mut().filter(|place| place.key == key) {
@@ -146,12 +158,12 @@ impl Announcer {
         }
     }
 
-    /// Whether a call was this one's.
+    /// True if the call belongs to these announcements.
     pub fn has_asked(&self, number: u32) -> bool {
         self.asked.contains_key(&number)
     }
 
-    /// A holder's answer to a claim; whether it is to this node's last one.
+    /// Processes a holder's answer to a claim. Returns true if it answers the last one.
     pub fn on_verdict(&mut self, from: NodeId, seq: u64) -> bool {
         match self.holders.get_mut(&from) {
             Some(holder) if holder.seq == seq && holder.due != Instant::FAR_FUTURE => {
@@ -162,7 +174,7 @@ impl Announcer {
         }
     }
 
-    /// Does what is due.
+    /// Sends the queries and claims that are due.
     pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
         if at.now >= self.round_at {
             self.begin_round(at.now);
@@ -181,13 +193,13 @@ impl Announcer {
         }
     }
 
-    /// When to call [`Announcer::handle_timeout`].
+    /// Returns the time at which to call [`Announcer::handle_timeout`].
     pub fn next_timeout(&self) -> Instant {
         let places = self.places.iter().map(|place| place.due);
         places.chain(self.holders.values().map(|holder| holder.due)).min().unwrap_or(self.round_at).min(self.round_at)
     }
 
-    /// Whom to tell next, and what.
+    /// Returns the next holder to inform, and the message.
     pub fn poll(&mut self) -> Option<(NodeId, Telling)> {
         loop {
             let holder = self.to_tell.first().copied()?;
@@ -197,7 +209,7 @@ impl Announcer {
         }
     }
 
-    /// What is to be told to this holder now.
+    /// Returns the message that is due for this holder, if any.
     pub fn take(&mut self, holder: NodeId) -> Option<Telling> {
         if !self.to_tell.remove(&holder) {
             return None;
@@ -206,12 +218,12 @@ impl Announcer {
         Some(self.certificate.clone().map_or(Telling::Withdraw(seq), |certificate| Telling::Claim(seq, certificate)))
     }
 
-    /// How to reach a holder.
+    /// Returns the details needed to reach a holder.
     pub fn details(&self, holder: NodeId) -> Option<&[u8]> {
         self.holders.get(&holder).map(|holder| &*holder.contact.details)
     }
 
-    /// Nodes that are told.
+    /// Iterates over the nodes that hold this node's claims.
     pub fn holders(&self) -> impl Iterator<Item = NodeId> {
         self.holders.keys().copied()
     }

@@ -1,4 +1,4 @@
-//! What was found lately, and what was not.
+//! Cache of recent lookups: owners found, addresses without owner, and failures.
 
 use super::region::{self, Region};
 use super::{Found, Owner};
@@ -9,16 +9,16 @@ use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::certificate::Prefix;
 
-/// For how long an owner is known.
+/// Lifetime of a found owner.
 const OWNER_FOR: Duration = Duration::from_secs(60);
-/// For how long it is known that there is none.
+/// Lifetime of the result that an address has no owner.
 const NOBODY_FOR: Duration = Duration::from_secs(5);
-/// For how long a place where an owner was not reached is not believed.
+/// Time for which contact details that failed are not trusted.
 const FAILED_FOR: Duration = Duration::from_secs(10);
-/// Entries of each kind.
+/// Maximum number of entries of each kind.
 const MOST: usize = 1_024;
 
-/// Values that hold for a while, in a bounded number of prefixes.
+/// Values with a lifetime, by prefix, limited in number.
 #[derive(Clone, Debug)]
 struct Timed<T>(BTreeMap<Prefix, (Instant, T)>);
 
@@ -29,13 +29,13 @@ impl<T> Default for Timed<T> {
 }
 
 impl<T> Timed<T> {
-    /// Of the longest prefix that holds an address.
+    /// Returns the value of the longest prefix that contains an address.
     fn get(&self, now: Instant, address: IpAddr) -> Option<&T> {
         let mut known = region::matches(&self.0, address).map(|(_, entry)| entry);
         known.find(|(until, _)| *until > now).map(|(_, value)| value)
     }
 
-    /// Who ends first makes room.
+    /// Stores a value. If the table is full, the entry that expires first is removed.
     fn put(&mut self, prefix: Prefix, until: Instant, value: T) {
         if self.0.len() >= MOST
             && let Some((first, _)) =
@@ -47,7 +47,7 @@ impl<T> Timed<T> {
     }
 }
 
-/// Where an owner was not reached.
+/// Contact details at which an owner was not reached.
 #[derive(Clone, Debug)]
 struct Failure {
     owner: NodeId,
@@ -55,7 +55,7 @@ struct Failure {
     count: usize,
 }
 
-/// Owners, addresses of nobody, and owners that were not where they were said to be.
+/// Cached owners, addresses without owner, and failed contact details.
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
     owners: Timed<Owner>,
@@ -64,13 +64,13 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// What is known of an address.
+    /// Returns the cached result for an address.
     pub fn get(&self, now: Instant, address: IpAddr) -> Option<Found> {
         let owner = self.owners.get(now, address).map(|owner| Found::Owner(owner.clone()));
         owner.or_else(|| self.nobody.get(now, address).map(|()| Found::Nobody))
     }
 
-    /// Keeps what was found.
+    /// Stores the result of a lookup.
     pub fn put(&mut self, now: Instant, address: IpAddr, found: &Found) {
         match found {
             Found::Owner(owner) => self.owners.put(scope(owner.prefix, address), now + OWNER_FOR, owner.clone()),
@@ -79,7 +79,7 @@ impl Cache {
         }
     }
 
-    /// An owner was not reached where it was said to be.
+    /// Records that an owner was not reached at the given contact details.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
         let known: Vec<(Prefix, Owner)> = self
             .owners
@@ -95,23 +95,25 @@ impl Cache {
         }
     }
 
-    /// How often the owner of an address was not reached lately.
+    /// Returns how often the owner of an address was recently not reached.
     pub fn failures(&self, now: Instant, address: IpAddr) -> usize {
         self.failures.get(now, address).map_or(0, |failure| failure.count)
     }
 
-    /// Whether an owner has just not been reached there.
+    /// True if this owner was recently not reached at these contact details.
     pub fn has_failed(&self, now: Instant, address: IpAddr, owner: NodeId, details: &[u8]) -> bool {
         self.failures.get(now, address).is_some_and(|f| f.owner == owner && *f.details == *details)
     }
 
-    /// Forgets what was found of an owner.
+    /// Deletes all entries of an owner.
     pub fn forget(&mut self, owner: NodeId) {
         self.owners.0.retain(|_, (_, known)| known.id != owner);
     }
 }
 
-/// For which addresses an owner was found: the prefixes of two owners do not overlap, but a default route lies around all others.
+/// Returns the addresses for which a result is valid.
+///
+/// Prefixes of two owners do not overlap, but a default route contains all others.
 fn scope(prefix: Prefix, address: IpAddr) -> Prefix {
     if Region::of(prefix).prefix().1 == 0 { (address, region::width(address)) } else { prefix }
 }

@@ -1,4 +1,4 @@
-//! The parts together: what comes in goes to the one it is for, and what is due is done.
+//! The directory as a whole: dispatches messages to its parts and runs their timers.
 
 use super::announce::{Announcer, Telling};
 use super::cache::Cache;
@@ -16,16 +16,18 @@ use weft_wire::call;
 use weft_wire::overlay::Contact;
 use weft_wire::ownership::{Claim, Message, Question, Reply, Verdict, emit_holders};
 
-/// Looks for claims that ended.
+/// Interval between searches for expired claims.
 const SWEEP: Duration = Duration::from_secs(10);
-/// Holders that tell an owner that a key has other holders: one of them may be new itself, or fail.
+/// Number of holders that inform an owner that the holders of a key changed.
+///
+/// One alone may be new itself, or fail.
 const RENEWING: usize = 3;
-/// A conflict is reported again after this.
+/// Time after which the same conflict is reported again.
 const REPORT_AGAIN: Duration = Duration::from_secs(600);
-/// Conflicts that are remembered as reported.
+/// Maximum number of reported conflicts that are remembered.
 const MOST_REPORTED: usize = 64;
 
-/// A node's part in knowing who owns what.
+/// A node's part in the directory of prefix owners.
 #[derive(Clone, Debug)]
 pub struct Directory {
     calls: Calls,
@@ -33,7 +35,7 @@ pub struct Directory {
     announcer: Announcer,
     lookups: Lookups,
     cache: Cache,
-    /// As last seen.
+    /// Leaf set at the last check.
     leaves: Option<LeafSet>,
     sweep_at: Instant,
     reported: BTreeMap<Conflict, Instant>,
@@ -41,7 +43,7 @@ pub struct Directory {
     events: VecDeque<Event>,
 }
 
-/// What is said to an owner.
+/// Answer of a holder to an owner.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
     Verdict(u64, Verdict),
@@ -49,8 +51,10 @@ enum Reaction {
 }
 
 impl Directory {
-    /// A node that owns nothing yet. `started_unix_s` is the time of the instant zero, in seconds since 1970; `run` is higher than at the
-    /// program's last start.
+    /// Returns a node that owns nothing yet.
+    ///
+    /// `started_unix_s` is the time of instant zero in seconds since 1970. `run` must be higher than at the program's
+    /// last start.
     pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> Directory {
         Directory {
             calls: Calls::new(run, rng),
@@ -66,7 +70,9 @@ impl Directory {
         }
     }
 
-    /// Claims what a certificate of this node gives it, from now on; nothing after one that does not hold.
+    /// Claims the prefixes that a certificate assigns to this node.
+    ///
+    /// An invalid certificate claims nothing.
     pub fn own(&mut self, at: &Context<'_>, certificate: &[u8]) {
         let grant = at.authority.check(certificate).filter(|grant| grant.owner == at.overlay.id());
         let regions: Vec<Region> =
@@ -75,19 +81,19 @@ impl Directory {
         self.handle_timeout(at);
     }
 
-    /// Claims nothing any more, and says so to all who keep claims of this node.
+    /// Withdraws all prefixes, and informs all holders of claims of this node.
     pub fn withdraw(&mut self, at: &Context<'_>) {
         self.announcer.own(at, None);
         self.handle_timeout(at);
     }
 
-    /// The overlay's contact of this node has changed: all holders are told.
+    /// Informs all holders that this node's overlay contact has changed.
     pub fn contact_changed(&mut self, at: &Context<'_>) {
         self.announcer.contact_changed(at.now);
         self.handle_timeout(at);
     }
 
-    /// Looks up who owns an address: an event tells, at once if it is known.
+    /// Looks up the owner of an address. An event reports the result, at once if it is cached.
     pub fn look_up(&mut self, at: &Context<'_>, address: IpAddr) {
         let kept = self.store.owner_of(at.now, address).and_then(|claim| verified(at.authority, claim, address));
         let kept = kept.filter(|owner| owner.prefix.1 > 0 && self.cache.failures(at.now, address) == 0);
@@ -106,21 +112,24 @@ impl Directory {
         self.settle(at);
     }
 
-    /// An owner was not reached where it was said to be: it is forgotten, and asked for elsewhere the next time.
+    /// Records that an owner was not reached at its stated contact details.
+    ///
+    /// The cache drops it, and the next lookup asks other holders.
     pub fn handle_unreachable(&mut self, now: Instant, owner: NodeId) {
         self.cache.fail(now, owner);
     }
 
-    /// A node's certificates hold no more.
+    /// Invalidates all certificates of a node.
     pub fn revoke(&mut self, owner: NodeId) {
         self.store.forget(owner);
         self.cache.forget(owner);
     }
 
-    /// Makes a call to the root of a key, for an application other than 0; an event tells its end.
+    /// Sends a call to the root of a key, for an application other than 0. An event reports the result.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was sent then.
+    ///
+    /// Returns a [`CallError`] if nothing was sent.
     pub fn call(
         &mut self,
         at: &Context<'_>,
@@ -137,22 +146,24 @@ impl Directory {
     /// Answers an application's call.
     ///
     /// # Errors
-    /// [`CallError::TooLong`].
+    ///
+    /// Returns [`CallError::TooLong`] if the body is too long.
     pub fn answer(&mut self, at: &Context<'_>, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
         let answered = self.calls.answer(at.now, at.overlay, asked, body);
         self.settle(at);
         answered
     }
 
-    /// Whether a message is for the directory, and not for the overlay.
+    /// True if a message is for the directory and not for the overlay.
     pub fn is_for(bytes: &[u8]) -> bool {
         bytes.first().is_some_and(|kind| *kind >= call::FIRST_TYPE)
     }
 
-    /// Takes in a message of the authenticated node `from`.
+    /// Processes a message of the authenticated node `from`.
     ///
     /// # Errors
-    /// [`WireError`]; nothing has changed then.
+    ///
+    /// Returns a [`WireError`] if the message is invalid. Nothing has changed then.
     pub fn handle_message(&mut self, at: &Context<'_>, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
         match self.calls.handle_message(at.now, at.overlay, from, bytes) {
             Err(WireError::UnknownType) => match Message::parse(bytes)? {
@@ -167,7 +178,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Does what is due; to be called, too, when the overlay's leaf set may have changed.
+    /// Handles expired timers. Call it also when the overlay's leaf set may have changed.
     pub fn handle_timeout(&mut self, at: &Context<'_>) {
         if self.leaves.as_ref() != Some(at.overlay.leaves()) {
             self.on_leaves(at);
@@ -185,15 +196,17 @@ impl Directory {
         self.settle(at);
     }
 
-    /// When to call [`Directory::handle_timeout`].
+    /// Returns the time at which to call [`Directory::handle_timeout`].
     pub fn next_timeout(&self) -> Instant {
         let own = self.announcer.next_timeout().min(self.lookups.next_timeout());
         self.calls.next_timeout().min(own).min(self.sweep_at)
     }
 
-    /// Writes the next message into `out`, which has room for [`MAX_MESSAGE`] bytes; gives whom it is for: a neighbour, or a node that
-    /// [`Directory::details`] tells how to reach. To be called until it gives none, after each `handle_*` and whatever is looked up,
-    /// called or owned.
+    /// Writes the next message into `out` and returns its destination.
+    ///
+    /// `out` must hold [`MAX_MESSAGE`] bytes. The destination is a neighbour, or a node that [`Directory::details`]
+    /// tells how to reach. Call this after each `handle_*`, lookup, call and change of ownership until it returns
+    /// `None`.
     pub fn poll_transmit(&mut self, overlay: &Overlay, out: &mut [u8]) -> Option<Transmit> {
         loop {
             if let Some((to, bytes)) = self.calls.poll_transmit() {
@@ -222,22 +235,24 @@ impl Directory {
         }
     }
 
-    /// How to reach a node that is no neighbour: one that holds claims of this node, or whose claim this node holds.
+    /// Returns the details needed to reach a node that is no neighbour.
+    ///
+    /// The node holds claims of this node, or this node holds its claims.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
         self.announcer.details(id).or_else(|| self.store.details(id))
     }
 
-    /// What happened.
+    /// Returns the next event of the directory.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Owners whose claims are kept here, and their prefixes.
+    /// Returns the number of owners whose claims are stored here, and the number of their prefixes.
     pub fn kept(&self) -> (usize, usize) {
         self.store.len()
     }
 
-    /// The nodes that were told what this node owns.
+    /// Iterates over the nodes that hold this node's claims.
     pub fn holders(&self) -> impl Iterator<Item = NodeId> {
         self.announcer.holders()
     }
@@ -267,7 +282,7 @@ impl Directory {
         }
     }
 
-    /// This node may hold what it owns itself.
+    /// Processes this node's claim to itself, because it may be a holder of its own prefixes.
     fn tell_itself(&mut self, at: &Context<'_>) {
         let own = at.overlay.contact();
         match self.announcer.take(own.id) {
@@ -281,13 +296,13 @@ impl Directory {
     }
 
     fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: Verdict) {
-        // Who holds nothing of it any more was told so that it forgets what it held.
+        // A node that is no longer a holder was informed only so that it deletes its copy. Its refusal is no event.
         if self.announcer.on_verdict(from, seq) && !matches!(verdict, Verdict::Taken | Verdict::Elsewhere) {
             self.events.push_back(Event::Refused(from, verdict));
         }
     }
 
-    /// Others than before may be the nearest to some key: their owners are told.
+    /// Informs owners whose holders changed with the leaf set.
     fn on_leaves(&mut self, at: &Context<'_>) {
         let leaves = at.overlay.leaves().clone();
         let own = at.overlay.id();
@@ -302,7 +317,7 @@ impl Directory {
         }
     }
 
-    /// Sees to what the calls brought, and what this node has to tell itself.
+    /// Processes the results of calls, and this node's claims to itself.
     fn settle(&mut self, at: &Context<'_>) {
         while let Some(event) = self.calls.poll_event() {
             match event {
@@ -332,7 +347,7 @@ impl Directory {
         }
     }
 
-    /// Answers a question about what is kept here.
+    /// Answers a query about the claims stored here.
     fn reply(&mut self, at: &Context<'_>, asked: &Asked) {
         let mut out = [0; call::MAX_BODY];
         let emitted = match Question::parse(&asked.body) {
@@ -347,7 +362,7 @@ impl Directory {
             Err(error) => Err(error),
         };
         if let Ok(len) = emitted {
-            // A body that was just written into a body's room is not too long.
+            // The body was written into a buffer of a body's size, so it is not too long.
             let _ = self.calls.answer(at.now, at.overlay, asked, out.get(..len).unwrap_or_default());
         }
     }

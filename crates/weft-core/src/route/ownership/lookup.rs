@@ -1,8 +1,12 @@
-//! Who owns an address: its regions are asked for, the longest first, which decides; the next one as soon as there is a first doubt, so
-//! that who keeps a coarse region, in which everybody's addresses are, is asked only about what is not in a finer one.
+//! Lookup of an address's owner.
 //!
-//! A holder may be silent, new, or lie. A question without an answer is asked again at once beside the key, where other holders are, or of one
-//! that is named instead; that nobody owns an address is believed of two, and an owner by its certificate only.
+//! It asks the holders of the address's regions, the longest region first. The longest region with an owner decides.
+//! The lookup also asks the next region as soon as the first doubt arises. The holders of a coarse region, to which
+//! many addresses belong, are thus asked only about addresses that no finer region covers.
+//!
+//! A holder may be silent, new, or lying. A query without an answer is repeated beside the key, where other holders
+//! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two
+//! holders. It accepts an owner only by its certificate.
 
 use super::cache::Cache;
 use super::region::{LEVELS, Region};
@@ -15,43 +19,45 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::{Question, Reply};
 
-/// Questions about one region: at the key, then on either side of it.
+/// Number of queries about one region: first at the key, then on both sides of it.
 const ATTEMPTS: usize = 8;
-/// A question is asked elsewhere if there is no answer after so many milliseconds.
+/// Time without an answer after which the query is repeated elsewhere, in milliseconds, by attempt.
 const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 400, 500, 500, 1_000, 2_000];
-/// A late answer counts, too.
+/// Time-out of each query. It is long, so that late answers count too.
 const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
-/// Addresses that are looked up at a time.
+/// Maximum number of concurrent lookups.
 pub const MOST: usize = 64;
 
-/// What is known of one region.
+/// State of the lookup in one region.
 #[derive(Clone, Debug)]
 enum Progress {
     Asking {
         attempts: usize,
-        /// One answer for each that said there is nobody.
+        /// Holders that denied an owner, once per answer.
         denied_by: Vec<NodeId>,
-        /// Those who named others, and who were named.
+        /// Nodes that named other holders, and holders that were named.
         passed: Vec<NodeId>,
-        /// A holder somebody named, to be asked next.
+        /// Named holder to ask next.
         named: Option<NodeId>,
-        /// When it is asked elsewhere; far away before the first question.
+        /// Time at which the query is repeated elsewhere; far in the future before the first query.
         due: Instant,
     },
     Decided(Option<Owner>),
-    /// Not all were silent, but nothing is certain.
+    /// Some holders answered, but the result is uncertain.
     Unknown,
 }
 
-/// One address that is looked up.
+/// Lookup of one address.
 #[derive(Clone, Debug)]
 struct Lookup {
     regions: [(NodeId, Progress); LEVELS],
-    /// Where the first question goes: elsewhere after the owner was not reached where the first holder said it was.
+    /// Attempt with which the lookup starts.
+    ///
+    /// It is not the first if the owner was not reached at the contact details of an earlier answer.
     first: usize,
 }
 
-/// The addresses that are looked up.
+/// All lookups in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Lookups {
     open: BTreeMap<IpAddr, Lookup>,
@@ -60,7 +66,9 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// Begins to look an address up, unless that is being done; false if too many are.
+    /// Starts the lookup of an address unless it is in progress.
+    ///
+    /// Returns false if too many are in progress.
     pub fn begin(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, failures: usize) -> bool {
         if self.open.contains_key(&address) {
             return true;
@@ -81,12 +89,12 @@ impl Lookups {
         true
     }
 
-    /// Whether a call was one of these.
+    /// True if the call belongs to a lookup.
     pub fn has_asked(&self, number: u32) -> bool {
         self.asked.contains_key(&number)
     }
 
-    /// An answer came.
+    /// Processes a holder's answer to a query.
     pub fn on_reply(
         &mut self,
         at: &Context<'_>,
@@ -102,7 +110,7 @@ impl Lookups {
             Some(Reply::Owner(claim)) => match verified(at.authority, claim, address) {
                 Some(owner) if owner.prefix.1 >= least => Some(owner),
                 Some(_) => None,
-                // Who says what is not so has said nothing.
+                // An answer with a false claim counts as no answer.
                 None => return self.ask_unless_asked(at, calls, address, level),
             },
             Some(Reply::Nobody) => None,
@@ -130,12 +138,12 @@ impl Lookups {
         self.conclude(calls, address);
     }
 
-    /// Calls were never answered.
+    /// Processes the failure of a lookup's query.
     pub fn on_unanswered(&mut self, number: u32) {
         self.asked.remove(&number);
     }
 
-    /// Asks elsewhere what is due.
+    /// Repeats the due queries at other nodes.
     pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
         let is_due = |progress: &Progress| matches!(progress, Progress::Asking { due, .. } if *due <= at.now);
         let due: Vec<(IpAddr, usize)> = self
@@ -149,7 +157,7 @@ impl Lookups {
         due.into_iter().for_each(|(address, level)| self.ask(at, calls, address, level));
     }
 
-    /// When to call [`Lookups::handle_timeout`].
+    /// Returns the time at which to call [`Lookups::handle_timeout`].
     pub fn next_timeout(&self) -> Instant {
         let progress = self.open.values().flat_map(|lookup| &lookup.regions).map(|(_, progress)| progress);
         let due = progress.filter_map(|progress| match progress {
@@ -159,13 +167,15 @@ impl Lookups {
         due.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// What was found.
+    /// Returns the next finished lookup.
     pub fn poll(&mut self) -> Option<(IpAddr, Found)> {
         self.found.pop_front()
     }
 
-    /// Somebody who does not hold the key names those who do: the nearest to the key is asked next, or the second, if the nearest should
-    /// have answered already.
+    /// Processes an answer of a node that is not a holder but names the holders.
+    ///
+    /// The lookup next asks the one nearest to the key. If the nearest should have answered already, it asks the
+    /// second.
     fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
         if let Some(lookup) = self.open.get_mut(&address)
             && let Some((key, Progress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)
@@ -186,7 +196,9 @@ impl Lookups {
         }
     }
 
-    /// Asks the next place for a region, or gives it up; from the second question on, asks for the next region, too.
+    /// Sends the next query for a region, or ends the region's search.
+    ///
+    /// The second query also starts the next region.
     fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         let Some(lookup) = self.open.get_mut(&address) else { return };
         let first = lookup.first;
@@ -208,7 +220,7 @@ impl Lookups {
         }
     }
 
-    /// Ends a lookup when the longest region that is not without an owner is decided.
+    /// Ends a lookup once the longest region that has an owner is decided.
     fn conclude(&mut self, calls: &mut Calls, address: IpAddr) {
         let Some(lookup) = self.open.get(&address) else { return };
         let longest = lookup.regions.iter().find(|(_, progress)| !matches!(progress, Progress::Decided(None)));

@@ -1,15 +1,19 @@
-//! Who owns which prefix (paper 001 §II): claims are kept by the nodes next to a prefix's key, and found by whoever asks at it.
+//! Ownership of prefixes (paper 001 §II).
 //!
-//! - **Certified.** A prefix is owned by whom the network's root key has given it to. Everybody checks that for himself: holders before they
-//!   keep a claim, askers before they believe one.
-//! - **First hand.** Where an owner is it says itself, to each of the four nodes next to the key on the ring ([`region`]), under a session with
-//!   it; no holder believes another. X25519 keys sign nothing, and a holder proves nothing of an owner's whereabouts to an asker: it can
-//!   hide an owner, or send the asker to a wrong place, where the handshake fails. Then the asker asks another ([`lookup`]).
-//! - **Soft state.** A claim is made anew every minute and when holders change, replaced by newer ones only, and ends after three minutes,
-//!   with its certificate, or when it is withdrawn or revoked.
+//! The nodes next to a prefix's key store claims, and any node finds them there.
 //!
-//! [`Directory`] is all of it as a state machine, beside an [`Overlay`] which it routes by. Its calls are everybody's: an application with a
-//! number of its own may send the root of any key a few bytes, and be answered ([`Directory::call`]).
+//! - **Certified.** The network's root key assigns each prefix to its owner by a certificate. Every node verifies it:
+//!   holders before they store a claim, askers before they trust one.
+//! - **First hand.** An owner itself sends its contact to each of the four nodes next to the key on the ring
+//!   ([`region`]). It uses a session with each. No holder trusts another. X25519 keys sign nothing, so a holder
+//!   cannot prove an owner's contact to an asker. It can hide an owner, or state a wrong contact, at which the
+//!   handshake fails. The asker then asks another holder ([`lookup`]).
+//! - **Soft state.** An owner repeats its claim every minute and when the holders change. Only a newer claim replaces
+//!   it. A claim ends after three minutes, with its certificate, or by withdrawal or revocation.
+//!
+//! [`Directory`] is the whole protocol as a state machine beside an [`Overlay`], by which it routes. Other
+//! applications can use its calls. An application with its own number may send a few bytes to the root of any key and
+//! receive an answer ([`Directory::call`]).
 
 mod announce;
 mod cache;
@@ -33,100 +37,106 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::certificate::Prefix;
 use weft_wire::ownership::{Claim, MAX_QUESTION, Question, Verdict};
 
-/// What belongs to a key is kept by so many nodes next to it on either side of the ring; its root is one of them.
+/// Number of holders of a key on each side of it on the ring. The root is one of them.
 pub const HOLDERS_BESIDE: usize = 2;
-/// Bytes of the longest message.
+/// Length of the longest message in bytes.
 pub const MAX_MESSAGE: usize = weft_wire::call::MAX_MESSAGE;
-/// Between two claims of an owner.
+/// Interval between two claims of an owner.
 pub const REFRESH: Duration = Duration::from_secs(60);
-/// A claim ends that is not made again.
+/// Lifetime of a claim that is not repeated.
 const LIFETIME: Duration = Duration::from_secs(180);
-/// The application of the directory's own calls.
+/// Application number of the directory's own calls.
 const DIRECTORY: u16 = 0;
 
-/// What the core leaves to who knows cryptography and the time of day.
+/// Services that need cryptography or the time of day. The core's caller provides them.
 pub trait Authority {
-    /// A name's place on the ring: the first 160 bits of its SHA-256.
+    /// Returns the place of a name on the ring: the first 160 bits of its SHA-256.
     fn place_of(&self, name: &[u8]) -> NodeId;
 
-    /// What a certificate says, if the network's root key has signed it, it holds now, and its node is not revoked.
+    /// Returns the content of a certificate.
+    ///
+    /// The root key must have signed it, it must be valid now, and its node must not be revoked.
     fn check(&self, certificate: &[u8]) -> Option<Grant>;
 }
 
-/// What a certificate gives to a node.
+/// Rights that a certificate assigns to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// The place of its key.
+    /// Identifier derived from the owner's key.
     pub owner: NodeId,
-    /// Since when, in seconds since 1970. Of two owners of one prefix the earlier keeps it.
+    /// Start of ownership in seconds since 1970. Of two owners of one prefix the earlier keeps it.
     pub since_unix_s: u64,
-    /// For how long from now.
+    /// Remaining validity of the certificate.
     pub holds_for: Duration,
-    /// What it owns.
+    /// Prefixes that the node owns.
     pub prefixes: Vec<Prefix>,
 }
 
-/// The time, the overlay, and whom to trust: what is at hand whenever the directory does something.
+/// Time, overlay and root key: the environment of each directory operation.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The time.
+    /// The present time.
     pub now: Instant,
-    /// This node's part in the overlay.
+    /// This node's state of the overlay.
     pub overlay: &'a Overlay,
-    /// The network's root key.
+    /// Verifies certificates by the network's root key.
     pub authority: &'a dyn Authority,
 }
 
-/// Who owns an address.
+/// Owner of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The owner.
+    /// Identifier of the owner.
     pub id: NodeId,
-    /// Which of its prefixes holds the address.
+    /// The owner's prefix that contains the address.
     pub prefix: Prefix,
-    /// How to reach it, as a holder says: for the layer below, which has to meet it under the key that the certificate is for.
+    /// Contact details as a holder stated them.
+    ///
+    /// The lower layer must reach the owner there with the key in the certificate.
     pub details: Box<[u8]>,
-    /// Its certificate, checked.
+    /// The owner's verified certificate.
     pub certificate: Box<[u8]>,
 }
 
-/// The end of a lookup.
+/// Result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// Somebody owns it.
+    /// The address has this owner.
     Owner(Owner),
-    /// Nobody does.
+    /// The address has no owner.
     Nobody,
-    /// Too few holders answered to tell.
+    /// Too few holders answered for a result.
     NoAnswer,
 }
 
-/// Two certificates for one prefix: somebody signed what he should not have.
+/// Two certificates for one prefix. The network's root signed one of them by mistake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Conflict {
-    /// The prefix.
+    /// The prefix with two certificates.
     pub prefix: Prefix,
-    /// Whose it stays: its certificate is older.
+    /// Node that keeps the prefix, because its certificate is older.
     pub owner: NodeId,
-    /// Who has one, too.
+    /// Node with the younger certificate.
     pub refused: NodeId,
 }
 
-/// What happened.
+/// An event of the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// An address was looked up.
+    /// A lookup ended.
     Found(IpAddr, Found),
-    /// A holder did not take this node's claim.
+    /// A holder refused this node's claim.
     Refused(NodeId, Verdict),
-    /// Seen at a holder.
+    /// This node, as a holder, found a conflict of certificates.
     Conflict(Conflict),
-    /// Of the applications' calls.
+    /// An event of an application's call.
     Call(calls::Event),
 }
 
-/// The holders of a key, as far as a node and its leaves tell, the nearest first. Whether it is one itself a node always knows: it has
-/// more leaves on either side than may lie between it and the key.
+/// Returns the holders of a key, nearest first, as far as a node and its leaves determine them.
+///
+/// A node always knows whether it is a holder itself: it has more leaves on each side than there can be holders
+/// between it and the key.
 fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     let mut ring: Vec<NodeId> = leaves.iter().chain([own]).collect();
     ring.sort_by_key(|id| key.clockwise_to(id));
@@ -138,8 +148,10 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     holders
 }
 
-/// Where to ask about a key: at itself, then one mean distance between nodes beside it on either side, then two, then four: other holders
-/// are the roots there, or nodes that name them.
+/// Returns the place at which to ask about a key.
+///
+/// The first attempt uses the key itself. Later ones use places at one, two and four mean node distances beside it,
+/// on both sides. The roots there are other holders, or nodes that name them.
 fn beside(overlay: &Overlay, key: NodeId, attempt: usize) -> NodeId {
     let Some(doublings) = attempt.checked_sub(1) else { return key };
     let share = overlay.leaves().spacing().wrapping_mul(1 << (doublings / 2));
@@ -152,7 +164,7 @@ fn question(question: Question) -> Box<[u8]> {
     out.get(..len).unwrap_or_default().into()
 }
 
-/// An owner that a claim proves to be one.
+/// Returns the owner that a claim proves.
 fn verified(authority: &dyn Authority, claim: Claim<'_>, address: IpAddr) -> Option<Owner> {
     let Grant { owner, prefixes, .. } = authority.check(claim.certificate)?;
     let prefix = prefixes.into_iter().filter(|prefix| contains(*prefix, address)).max_by_key(|(_, length)| *length)?;

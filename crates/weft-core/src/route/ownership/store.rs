@@ -1,4 +1,4 @@
-//! What a node keeps for others: claims it was told by the owners themselves.
+//! Claims that a node stores for others. It accepts a claim only from its owner.
 
 use super::region::{self, Region};
 use super::{Authority, Conflict, Grant, LIFETIME};
@@ -10,17 +10,19 @@ use weft_units::{Instant, NodeId};
 use weft_wire::certificate::Prefix;
 use weft_wire::ownership::{Claim, Verdict};
 
-/// Owners a node keeps claims of.
+/// Maximum number of owners whose claims a node stores.
 pub const MOST_OWNERS: usize = 4_096;
-/// Prefixes it keeps of one region.
+/// Maximum number of prefixes that a node stores per region.
 pub const MOST_IN_REGION: usize = 512;
 
-/// What an owner said last.
+/// State of an owner's claim according to its last message.
 #[derive(Clone, Debug)]
 struct Record {
     seq: u64,
     until: Instant,
-    /// None after it withdrew: an older claim may still be under way.
+    /// The claim.
+    ///
+    /// `None` after a withdrawal, which is stored because an older claim may still be in flight.
     claim: Option<Kept>,
 }
 
@@ -29,11 +31,11 @@ struct Kept {
     details: Box<[u8]>,
     certificate: Box<[u8]>,
     grant: Grant,
-    /// When the certificate ends.
+    /// Time at which the certificate ends.
     ends: Instant,
 }
 
-/// Claims, by owner and by prefix.
+/// Claims by owner and by prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     records: BTreeMap<NodeId, Record>,
@@ -41,7 +43,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// Takes in a claim that `from` itself makes. `belongs` says which regions this node keeps.
+    /// Processes a claim that its owner `from` sent.
+    ///
+    /// `belongs` returns true for the regions that this node holds.
     pub fn claim(
         &mut self,
         now: Instant,
@@ -55,7 +59,7 @@ impl Store {
         if known.is_some_and(|record| record.seq > claim.seq) {
             return Verdict::Outdated;
         }
-        // A signature that was checked need not be checked again.
+        // Skip the check of a signature that was checked before.
         let checked =
             known.and_then(|record| record.claim.as_ref()).filter(|kept| *kept.certificate == *claim.certificate);
         let granted = match checked {
@@ -84,7 +88,7 @@ impl Store {
         verdict
     }
 
-    /// An owner has nothing any more.
+    /// Processes an owner's withdrawal of all its prefixes.
     pub fn withdraw(&mut self, now: Instant, from: NodeId, seq: u64) -> Verdict {
         match self.records.get(&from) {
             Some(record) if record.seq > seq => Verdict::Outdated,
@@ -98,7 +102,7 @@ impl Store {
         }
     }
 
-    /// The owner of the longest prefix that holds an address.
+    /// Returns the claim of the longest prefix that contains an address.
     pub fn owner_of(&self, now: Instant, address: IpAddr) -> Option<Claim<'_>> {
         let mut owners = region::matches(&self.prefixes, address).filter_map(|(_, owner)| self.records.get(owner));
         let record = owners.find(|record| record.until > now)?;
@@ -106,18 +110,18 @@ impl Store {
         Some(Claim { seq: record.seq, details: &kept.details, certificate: &kept.certificate })
     }
 
-    /// How to reach an owner.
+    /// Returns the details needed to reach an owner.
     pub fn details(&self, owner: NodeId) -> Option<&[u8]> {
         self.records.get(&owner)?.claim.as_ref().map(|kept| &*kept.details)
     }
 
-    /// Ends what a node claims.
+    /// Deletes all claims of a node.
     pub fn forget(&mut self, owner: NodeId) {
         self.remove_prefixes(owner);
         self.records.remove(&owner);
     }
 
-    /// Ends what was not claimed again.
+    /// Deletes claims that were not repeated in time.
     pub fn expire(&mut self, now: Instant) {
         let is_over = |(owner, record): (&NodeId, &Record)| (record.until <= now).then_some(*owner);
         for owner in self.records.iter().filter_map(is_over).collect::<Vec<_>>() {
@@ -125,7 +129,7 @@ impl Store {
         }
     }
 
-    /// The regions claims are kept of, with their owners.
+    /// Returns the regions of the stored claims, with their owners.
     pub fn regions(&self) -> BTreeMap<Region, Vec<NodeId>> {
         let mut regions: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
         for (prefix, owner) in &self.prefixes {
@@ -137,12 +141,12 @@ impl Store {
         regions
     }
 
-    /// Owners, and prefixes, of which claims are kept.
+    /// Number of owners with stored claims, and number of their prefixes.
     pub fn len(&self) -> (usize, usize) {
         (self.records.values().filter(|record| record.claim.is_some()).count(), self.prefixes.len())
     }
 
-    /// Gives a prefix to who has a certificate for it, unless another has an older one.
+    /// Assigns a prefix to the owner of a certificate, unless another owner has an older one.
     fn give(&mut self, prefix: Prefix, grant: &Grant, conflicts: &mut Vec<Conflict>) -> Verdict {
         let others: Vec<(Prefix, NodeId)> = self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
         let seniority = |grant: &Grant| (grant.since_unix_s, grant.owner);
@@ -167,7 +171,9 @@ impl Store {
         Verdict::Taken
     }
 
-    /// Prefixes that hold this one, or lie within it. Prefixes of no bits, the default routes, overlap with themselves only.
+    /// Returns the stored prefixes that contain this one or lie within it.
+    ///
+    /// Default routes (length 0) overlap only with each other.
     fn overlaps(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, NodeId)> {
         let around = region::matches(&self.prefixes, prefix.0).filter(move |(known, _)| known.1 < prefix.1);
         let all = around.chain(region::within(&self.prefixes, prefix));

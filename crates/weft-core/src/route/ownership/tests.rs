@@ -1,4 +1,6 @@
-//! What one node keeps and refuses; whole networks are simulated in weft-world.
+//! Tests of the claims that one node accepts and refuses.
+//!
+//! The crate weft-world simulates whole networks.
 
 use super::store::Store;
 use super::*;
@@ -9,7 +11,9 @@ use proptest::prelude::*;
 use weft_units::Rng;
 use weft_wire::ownership::Message;
 
-/// A certificate of the tests: owner, since when, for how long, and a signature of one byte, then prefixes of IPv4.
+/// Root key of the tests.
+///
+/// A certificate contains owner, start, validity and a signature of one byte each, then IPv4 prefixes.
 struct Root;
 
 const SIGNED: u8 = 1;
@@ -149,7 +153,7 @@ fn what_is_kept_is_bounded() {
 }
 
 fn prefix() -> impl Strategy<Value = Prefix> {
-    // Few bits, so that prefixes meet.
+    // The addresses vary in few bits, so that prefixes overlap.
     (any::<u16>(), any::<bool>(), 0u8..=40).prop_map(|(bits, is_v6, length)| {
         let few = u32::from(bits & 0xc3c1) << 16 | u32::from(bits) << 3 & 8;
         let address: IpAddr =
@@ -183,7 +187,7 @@ proptest! {
         prop_assert!(regions.is_sorted_by_key(|region| core::cmp::Reverse(region.prefix().1)));
     }
 
-    /// Whether it holds a key a node sees as one sees who knows all nodes.
+    /// A node decides whether it holds a key exactly as an observer that knows all nodes.
     #[test]
     fn a_node_knows_what_it_holds(seed: u64, nodes in 1usize..30) {
         let mut rng = Rng::new(seed);
@@ -203,7 +207,7 @@ proptest! {
     }
 }
 
-/// A node alone: it is the root of every key.
+/// A single node is the root of every key.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
     let contact = Contact { id: id(5), details: [5].into() };
@@ -230,7 +234,9 @@ fn a_node_alone_holds_all_and_answers_itself() {
     assert_eq!(directory.poll_event(), None);
 }
 
-/// Claims are answered, under the session they came by; other nodes' certificates are not this node's to claim.
+/// A holder answers claims under the session over which they arrived.
+///
+/// A node cannot claim with another node's certificate.
 #[test]
 fn a_holder_answers_an_owner() {
     let contact = Contact { id: id(5), details: [5].into() };

@@ -1,18 +1,24 @@
-//! pathChirp (Ribeiro et al., PAM 2003): one train of ever shorter gaps asks for all rates at once; where its packets begin to queue for
-//! good, the path is full.
+//! pathChirp (Ribeiro et al., PAM 2003): estimates the available bandwidth.
+//!
+//! It sends one train of ever shorter gaps. The shrinking gaps probe a range of rates. The available bandwidth is the
+//! rate from which the queueing delay of the packets rises without falling again.
 
 use super::Crossing;
 use alloc::vec;
 use weft_units::Rate;
 
-/// An excursion is over when the queue has fallen to its height divided by this (the paper's F).
+/// Numerator of the paper's decrease factor F = 1.5.
+///
+/// An excursion ends when the queueing delay has fallen to its maximum divided by F.
 const DECREASE: i64 = 3;
+/// Denominator of the decrease factor F.
 const DECREASE_OF: i64 = 2;
-/// Shorter excursions are noise (the paper's L), in packets.
+/// Shortest excursion that counts, in packets (the paper's L). Shorter ones are noise.
 const BUSY_PACKETS: usize = 5;
 
-/// The available bandwidth that one chirp shows; `None` with fewer than three packets. They are in order of departure; lost ones are
-/// left out.
+/// Returns the available bandwidth that one chirp shows; `None` with fewer than three packets.
+///
+/// The packets are in order of departure, without the lost ones.
 pub fn available(chirp: &[Crossing]) -> Option<Rate> {
     let gaps: usize = chirp.len().checked_sub(1).filter(|gaps| *gaps >= 2)?;
     let gap_us = |k: usize| (chirp[k + 1].sent_us - chirp[k].sent_us).max(1) as f64;
@@ -24,7 +30,9 @@ pub fn available(chirp: &[Crossing]) -> Option<Rate> {
     Some(Rate::from_bps((bits / us) as u64))
 }
 
-/// By gap, whether the queue rises over it within an excursion that ends; and where the excursion begins that does not end.
+/// Returns, for each gap, whether the queue rises over it within an excursion that ends.
+///
+/// The second value is the start of the last excursion, if it does not end within the chirp.
 fn excursions(chirp: &[Crossing]) -> (alloc::vec::Vec<bool>, Option<usize>) {
     let delay = |k: usize| chirp[k].delay_us;
     let mut rising = vec![false; chirp.len() - 1];
@@ -59,7 +67,9 @@ mod tests {
 
     const SPREAD: f64 = 1.2;
 
-    /// A chirp of 1000-byte packets from `lowest_bps` on, whose queueing delays `queue` makes of rate and the delay before.
+    /// Returns a chirp of 1000-byte packets that starts at `lowest_bps`.
+    ///
+    /// `queue` computes each delay from the rate and the previous delay.
     fn chirp(lowest_bps: f64, queue: impl Fn(usize, f64, i64) -> i64) -> Vec<Crossing> {
         let (mut sent, mut delay, mut rate) = (0.0, 0, lowest_bps);
         let mut crossings = Vec::from([Crossing { sent_us: 0, delay_us: 7_000, bytes: 1_000 }]);
@@ -72,7 +82,9 @@ mod tests {
         crossings
     }
 
-    /// Of a fluid at `cross_bps` through a link of 10 Mbit/s: the queue grows by what exceeds it.
+    /// Returns the queue of a 10 Mbit/s link with fluid cross traffic at `cross_bps`.
+    ///
+    /// The queue grows at the rate by which the traffic exceeds the capacity.
     fn fluid(cross_bps: f64) -> impl Fn(usize, f64, i64) -> i64 {
         move |_, rate, delay| {
             let gap_us = 8e9 / rate;

@@ -2,9 +2,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
+/// Maximum number of delays stored.
 const MOST: usize = 1_024;
 
-/// The delay of a path over a window: its least, its median, and whether it rises or falls.
+/// One-way delays of a path over a window: their minimum, the mean queue above it, and their trend.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
     window: Duration,
@@ -12,12 +13,12 @@ pub struct DelayLine {
 }
 
 impl DelayLine {
-    /// Over the last `window`.
+    /// Returns an empty record of the last `window`.
     pub fn over(window: Duration) -> DelayLine {
         DelayLine { window, delays: VecDeque::new() }
     }
 
-    /// Takes in one delay in microseconds.
+    /// Adds one delay in microseconds.
     pub fn on_delay(&mut self, now: Instant, delay_us: i64) {
         self.delays.push_back((now, delay_us));
         while self.delays.len() > MOST || self.delays.front().is_some_and(|(at, _)| now - *at > self.window) {
@@ -25,20 +26,22 @@ impl DelayLine {
         }
     }
 
-    /// The least delay, microseconds.
+    /// Minimum delay, in microseconds.
     pub fn least_us(&self) -> Option<i64> {
         self.delays.iter().map(|(_, delay)| *delay).min()
     }
 
-    /// The mean of what stands above the least delay: the mean queue.
+    /// Mean delay above the minimum, which is the mean queueing delay.
     pub fn mean_queue(&self) -> Option<Duration> {
         let least = self.least_us()?;
         let sum: i64 = self.delays.iter().map(|(_, delay)| delay - least).sum();
         Some(Duration::from_micros(sum as u64 / self.delays.len() as u64))
     }
 
-    /// How the delay changes, microseconds a second: the median of the slopes between each delay and the one half the window later
-    /// (Theil's incomplete method), which single queues do not move. `None` with fewer than eight delays.
+    /// Trend of the delay, in microseconds per second; `None` with fewer than eight delays.
+    ///
+    /// It is the median of the slopes between each delay and the one half a window later (Theil's incomplete method).
+    /// Single queues do not move it.
     pub fn trend_us_per_s(&self) -> Option<f64> {
         let half = self.delays.len() / 2;
         let pairs = self.delays.iter().zip(self.delays.iter().skip(half));

@@ -2,12 +2,14 @@ use super::{Crossing, FULL_PACKET_BYTES};
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate};
 
-/// Chirps remembered at most.
+/// Maximum number of chirps stored.
 const MOST: usize = 256;
-/// With fewer nothing is said.
+/// Minimum number of chirps for an estimate.
 const FEWEST: usize = 8;
 
-/// Without the capacity, which is known better later.
+/// One chirp, without any value that depends on the capacity.
+///
+/// The capacity estimate improves later, and old chirps then use the new one.
 struct Chirp {
     at: Instant,
     bytes: u64,
@@ -16,35 +18,39 @@ struct Chirp {
     idle_us: f64,
 }
 
-/// What passes while a path is kept full, by what piles up: direct probing (Spruce: Strauss, Katabi and Kaashoek, IMC 2003), on the part
-/// of chirps that is faster than what is available.
+/// Direct probing of the available bandwidth by chirps.
 ///
-/// A link that is busy all the time sends `capacity · span`; of what the chirp put in, what did not pile up took the place of nobody
-/// else's. With a second tight link it says too little, and it varies much: a chirp sees a few milliseconds of what others send.
+/// The method is that of Spruce (Strauss, Katabi and Kaashoek, IMC 2003). It uses the part of a chirp that is faster
+/// than the available bandwidth. It estimates how much of a full path's capacity the chirp could use. A link that is
+/// always busy transmits `capacity · span` bits. The part of the chirp that did not queue up used capacity that
+/// nobody else needed. A second tight link makes the estimate too low. The estimate varies much, because a chirp
+/// covers only a few milliseconds of the cross traffic.
 pub struct Direct {
     window: Duration,
     chirps: VecDeque<Chirp>,
 }
 
-/// What chirps found beside the idle share that packets on their own showed at the same time.
+/// Capacity that chirps found beyond the idle share that single packets measured at the same time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Beside {
-    /// The mean of that idle share, of one.
+    /// Mean idle share, as a fraction of the capacity.
     pub idle: f64,
-    /// How much more of the capacity passed.
+    /// Additional share of the capacity that chirps could use.
     pub more: f64,
-    /// The standard error of `more`.
+    /// Standard error of `more`.
     pub error: f64,
 }
 
 impl Direct {
-    /// Over the last `window`.
+    /// Returns an estimator over the last `window`.
     pub fn over(window: Duration) -> Direct {
         Direct { window, chirps: VecDeque::new() }
     }
 
-    /// Takes in what arrived of a chirp, in order of departure: its part that is at least as fast as `from`. Around it packets on their
-    /// own find no queue with a share of `idle`.
+    /// Adds the packets of a chirp that arrived, in order of departure.
+    ///
+    /// It uses the part of the chirp that is at least as fast as `from`. `idle` is the share of single packets around
+    /// the chirp that found no queue.
     pub fn on_chirp(&mut self, now: Instant, chirp: &[Crossing], from: Rate, idle: f64) {
         let is_fast = |pair: &[Crossing]| {
             let gap_us = pair[1].sent_us - pair[0].sent_us;
@@ -62,8 +68,10 @@ impl Direct {
         }
     }
 
-    /// How much more of `capacity` is available than is idle; `None` with too few chirps. Chirps that happened to meet nobody do not show
-    /// how much they vary, so the error is at least that of full packets of others at random times.
+    /// Returns the share of `capacity` that is available beyond the idle share.
+    ///
+    /// Returns `None` with too few chirps. Chirps that met no cross traffic by chance do not show its variance. The
+    /// error is therefore at least that of full cross-traffic packets at random times.
     pub fn beside(&self, capacity: Rate) -> Option<Beside> {
         let count = self.chirps.len() as f64;
         let span_us: f64 = self.chirps.iter().map(|chirp| chirp.span_us).sum();
@@ -76,7 +84,7 @@ impl Direct {
         let more = self.chirps.iter().map(more_us).sum::<f64>() / span_us;
         let squares: f64 =
             self.chirps.iter().map(|chirp| more_us(chirp) - more * chirp.span_us).map(|off_us| off_us * off_us).sum();
-        // The error of a ratio of sums (Cochran, Sampling Techniques, §6.4).
+        // The standard error of a ratio of sums (Cochran, Sampling Techniques, §6.4).
         let seen = libm::sqrt(squares * count / (count - 1.0)) / span_us;
         let least = libm::sqrt((1.0 - idle).max(0.0) * time_us(FULL_PACKET_BYTES) / span_us);
         Some(Beside { idle, more, error: seen.max(least) })
@@ -91,7 +99,9 @@ mod tests {
 
     const CAPACITY: Rate = Rate::from_mbps(10);
 
-    /// Twenty packets of 1000 bytes at 5 and then at 10 Mbit/s, with 40 % of the capacity taken by others in lumps of `lump_us`.
+    /// Twenty packets of 1000 bytes at 5 and then at 10 Mbit/s.
+    ///
+    /// Cross traffic takes 40 % of the capacity in bursts of `lump_us`.
     fn chirp(lump_us: i64, rng: &mut Rng) -> Vec<Crossing> {
         let (mut sent_us, mut delay_us) = (0, 0i64);
         let step = |k: i64| {
@@ -127,7 +137,7 @@ mod tests {
         let alone = |k: i64| Crossing { sent_us: k * 800, delay_us: 0, bytes: 1_000 };
         let chirp: Vec<Crossing> = (0..20).map(alone).collect();
         (0..10).for_each(|_| direct.on_chirp(Instant::ZERO, &chirp, Rate::from_mbps(8), 0.2));
-        // 152 ms of chirps, in which a hundred full packets of 1.2 ms would be, ten more or less.
+        // The chirps span 152 ms. A hundred full packets of 1.2 ms could pass in that time, with a deviation of ten.
         let found = direct.beside(CAPACITY).unwrap();
         assert!((found.more - 0.8).abs() < 1e-9 && (found.error - 0.08).abs() < 0.01, "{found:?}");
     }

@@ -3,9 +3,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, Rate};
 
-/// Pairs remembered at most.
+/// Maximum number of packet pairs stored.
 const MOST: usize = 256;
-/// With fewer nothing is said.
+/// Minimum number of pairs for an estimate.
 const FEWEST: usize = 3;
 
 struct Pair {
@@ -14,23 +14,24 @@ struct Pair {
     bps: f64,
 }
 
-/// The capacity of the narrow link, from how far it draws apart two packets sent back to back.
+/// Estimates the capacity of the bottleneck link from the dispersion of packet pairs sent back to back.
 ///
-/// Packets of others come between them, which makes gaps longer, or hold up the first on a later link, which makes them shorter. What
-/// nothing disturbed is alike, so the answer is the mode (Dovrolis et al., pathrate); and pairs that were little delayed were disturbed
-/// less, so the later half is left out (Kapoor et al., CapProbe).
+/// Cross traffic between the two packets lengthens the gap. Cross traffic that delays the first packet on a later
+/// link shortens it. Undisturbed pairs all have the same gap, so the estimate is the mode (Dovrolis et al.,
+/// pathrate). Pairs with little delay were disturbed less, so the half with more delay is left out (Kapoor et al.,
+/// CapProbe).
 pub struct Dispersion {
     window: Duration,
     pairs: VecDeque<Pair>,
 }
 
 impl Dispersion {
-    /// Over the last `window`.
+    /// Returns an estimator over the last `window`.
     pub fn over(window: Duration) -> Dispersion {
         Dispersion { window, pairs: VecDeque::new() }
     }
 
-    /// Takes in two packets sent back to back.
+    /// Adds two packets that were sent back to back.
     pub fn on_pair(&mut self, now: Instant, first: &Crossing, second: &Crossing) {
         let gap_us = second.came_us() - first.came_us();
         if gap_us > 0 {
@@ -42,7 +43,7 @@ impl Dispersion {
         }
     }
 
-    /// The capacity; `None` with too few pairs.
+    /// Capacity of the bottleneck; `None` with too few pairs.
     pub fn capacity(&self) -> Option<Rate> {
         if self.pairs.len() < FEWEST {
             return None;
@@ -56,7 +57,7 @@ impl Dispersion {
     }
 }
 
-/// Where `sorted` is densest: again and again the shorter half (Bickel and Frühwirth 2006).
+/// Returns the mode of `sorted` by repeated selection of the shorter half (Bickel and Frühwirth 2006).
 fn half_sample_mode(mut sorted: &[f64]) -> Option<f64> {
     while sorted.len() > 2 {
         let half = sorted.len().div_ceil(2);
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
     use weft_units::Rng;
 
-    /// A pair of 1000-byte packets that arrives `gap_us` apart, the first after `delay_us`.
+    /// Adds a pair of 1000-byte packets that arrive `gap_us` apart, the first after `delay_us`.
     fn feed(dispersion: &mut Dispersion, ms: u64, delay_us: i64, gap_us: i64) {
         let first = Crossing { sent_us: 0, delay_us, bytes: 1_000 };
         let second = Crossing { delay_us: delay_us + gap_us, ..first };
@@ -83,7 +84,8 @@ mod tests {
         let mut rng = Rng::new(5);
         let mut dispersion = Dispersion::over(Duration::from_secs(60));
         for i in 0..50 {
-            // 800 µs are 10 Mbit/s. Two of three are disturbed: longer by packets in between, shorter where the first was held up.
+            // A gap of 800 µs means 10 Mbit/s. Two of three pairs are disturbed: longer by cross traffic in between,
+            // or shorter because the first packet was delayed.
             let gap = match i % 3 {
                 0 => 800 + (i % 2),
                 1 => 800 + 300 + rng.below(2_400) as i64,

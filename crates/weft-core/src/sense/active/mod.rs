@@ -1,8 +1,16 @@
-//! What a path could carry, found out by sending little: at most a hundredth of what it carries.
+//! Active sensing: estimates a path's capacity and available bandwidth.
 //!
-//! A [`Sensor`] sends trains: [`Train`] says when each packet leaves. The far end tells when they came, and each [`Crossing`] goes to
-//! the estimators: [`chirp`] (self-induced congestion), [`ProbeGap`] (how often nothing waits), [`Direct`] (what passes a full path), [`Dispersion`]
-//! (capacity from pairs), [`DelayLine`] and [`LossRate`](super::LossRate). What they say is an [`Estimate`].
+//! The probe traffic takes at most 1 % of the capacity. A [`Sensor`] makes trains, and a [`Train`] lists when each
+//! packet leaves. The far end reports the arrival times. Each packet that arrived becomes a [`Crossing`] and goes to
+//! the estimators.
+//!
+//! - [`chirp`] measures self-induced congestion.
+//! - [`ProbeGap`] measures how often the path is idle.
+//! - [`Direct`] measures which part of a chirp passes a full path.
+//! - [`Dispersion`] measures the capacity from packet pairs.
+//! - [`DelayLine`] and [`LossRate`](super::LossRate) measure delay and loss.
+//!
+//! The result is an [`Estimate`].
 
 pub mod chirp;
 mod delay_line;
@@ -19,22 +27,22 @@ pub use probe_gap::ProbeGap;
 pub use sensor::{Estimate, INTERVAL, Sensor};
 pub use train::{Departure, Train};
 
-/// IP bytes of what others send, if nothing is known of it.
+/// Assumed size of a packet of cross traffic, in IP bytes.
 const FULL_PACKET_BYTES: u64 = 1_500;
 
-/// A packet as it crossed a path.
+/// One packet that crossed a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossing {
-    /// When it left, microseconds of the sender's clock since any origin.
+    /// Departure time in microseconds of the sender's clock, from any origin.
     pub sent_us: i64,
-    /// Arrival minus departure, microseconds; the two clocks may be apart.
+    /// Arrival minus departure in microseconds. The two clocks may have an offset.
     pub delay_us: i64,
-    /// Its IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
 }
 
 impl Crossing {
-    /// When it came, microseconds of the receiver's clock.
+    /// Returns the arrival time in microseconds of the receiver's clock.
     fn came_us(&self) -> i64 {
         self.sent_us + self.delay_us
     }

@@ -3,20 +3,23 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Packets remembered at most.
+/// Maximum number of packets stored.
 const MOST: usize = 4_096;
-/// With fewer nothing is said.
+/// Minimum number of packets for an estimate.
 const FEWEST: usize = 20;
-/// The part of the packets that is taken for dense: no more than meet no queue on a busy path.
+/// Fraction of the packets that defines the densest range of delays.
+///
+/// On a busy path no more than this meet no queue.
 const DENSE: f64 = 0.15;
-/// Noise has a tail: how much further than its middle it reaches.
+/// Extent of the noise's tail, as a multiple of its middle.
 const TAIL: f64 = 5.0;
 
-/// How often nothing waits (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004): the share of packets, sent on their own at random
-/// times, that no queue delays. A link that is busy for 70 % of the time delays 70 % of them.
+/// Idle share of a path (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004).
 ///
-/// Over several links it is the share in which none is busy, so that capacity times share is never above what is available: the tight
-/// link alone is idle no less often, and its capacity is no smaller.
+/// It is the share of single packets, sent at random times, that no queue delays. A link that is busy for 70 % of the
+/// time delays 70 % of them. Over several links it is the share of time in which none is busy. The tight link alone
+/// is idle at least as often, and its capacity is no smaller. Capacity times idle share thus never exceeds the
+/// available bandwidth.
 #[derive(Clone, Debug)]
 pub struct ProbeGap {
     window: Duration,
@@ -24,12 +27,12 @@ pub struct ProbeGap {
 }
 
 impl ProbeGap {
-    /// Over the last `window`.
+    /// Returns an estimator over the last `window`.
     pub fn over(window: Duration) -> ProbeGap {
         ProbeGap { window, packets: VecDeque::new() }
     }
 
-    /// Takes in one packet; all have the same length.
+    /// Adds one packet. All packets must have the same length.
     pub fn on_crossing(&mut self, now: Instant, crossing: &Crossing) {
         self.packets.push_back((now, crossing.delay_us));
         while self.packets.len() > MOST || self.packets.front().is_some_and(|(at, _)| now - *at > self.window) {
@@ -37,9 +40,12 @@ impl ProbeGap {
         }
     }
 
-    /// The share of packets that met no queue; `None` with too few of them. Two clocks that run apart are put right. What met no queue is as
-    /// wide as noise makes it: `resolution`, or twice the way from the least delay to where delays are densest, and the tail behind that, of
-    /// which `longest` is looked at. Short queues are in there too: as many as in as long a stretch behind it.
+    /// Share of packets that met no queue; `None` with too few packets. Clock drift is removed first.
+    ///
+    /// Packets that met no queue still differ by noise. The width of the noise is `resolution`, or twice the distance
+    /// from the least to the densest delay, whichever is larger. A tail beyond it is included up to `longest`. Short
+    /// queues fall into this range too. They are subtracted as the number of packets in an equally wide range behind
+    /// it.
     pub fn idle_share(&self, resolution: Duration, longest: Duration) -> Option<f64> {
         if self.packets.len() < FEWEST {
             return None;
@@ -55,7 +61,10 @@ impl ProbeGap {
         Some((2.0 * near - within(2.0 * wide)).max(0.0) / delays.len() as f64)
     }
 
-    /// The delays above the line that runs below all of them and is closest to the middle one (Moon, Skelly and Towsley, INFOCOM 1999).
+    /// Returns the delays without clock drift.
+    ///
+    /// The drift is the slope of the line below all delays that is closest to the middle one (Moon, Skelly and
+    /// Towsley, INFOCOM 1999).
     fn without_drift(&self) -> Vec<f64> {
         let start = self.packets.front().map_or(Instant::ZERO, |(at, _)| *at);
         let points: Vec<(f64, f64)> =
@@ -67,7 +76,9 @@ impl ProbeGap {
     }
 }
 
-/// The edge of the lower convex hull that passes below `middle`; `points` are in order of time.
+/// Returns the edge of the lower convex hull that passes below `middle`.
+///
+/// `points` are in order of time.
 fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {
@@ -84,7 +95,7 @@ fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {
     edge.map_or(((0.0, 0.0), (0.0, 0.0)), |edge| (edge[0], edge[1]))
 }
 
-/// The middle of the shortest stretch with [`DENSE`] of `sorted`.
+/// Returns the middle of the shortest range that contains the fraction [`DENSE`] of `sorted`.
 fn densest(sorted: &[f64]) -> Option<f64> {
     let count = ((sorted.len() as f64 * DENSE) as usize).max(2);
     let width = |stretch: &&[f64]| stretch[count - 1] - stretch[0];

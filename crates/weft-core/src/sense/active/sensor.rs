@@ -6,60 +6,79 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// One train for each.
+/// Interval between trains.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// The part of the capacity that trains take: with reports and all else that an idle path carries a little below a hundredth.
+/// Fraction of the capacity that trains may use.
+///
+/// With reports and all other traffic of an idle path the sum is just below 1 %.
 const SHARE: f64 = 0.0085;
-/// What is assumed of a path of which nothing is known.
+/// Capacity that is assumed before the first estimate.
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
-/// What estimates speak of.
+/// Period that the estimates of a path cover.
 const WINDOW: Duration = Duration::from_secs(10);
-/// What changes slowly: the capacity.
+/// Period over which the capacity is estimated, because it changes slowly.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
-/// How many times as much is available as the share of packets without queue says: a matter of the route, and one chirp says little of it.
+/// Period for the ratio of available bandwidth to idle share.
+///
+/// The ratio depends on the route, and one chirp reveals little of it.
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
-/// In standard errors: what chirps find in addition counts as far as it is more than chance makes of nothing.
+/// Least ratio of the additional share that chirps find to its standard error.
+///
+/// A smaller share counts as chance.
 const CHANCE: f64 = 1.25;
-/// How steeply it counts from there on: by so high a power of the doubt that is left.
+/// Exponent of the remaining doubt.
+///
+/// The larger it is, the faster the additional share counts fully above [`CHANCE`].
 const STEEPNESS: f64 = 8.0;
-/// Packets that the loss is taken over: few losses say little.
+/// Number of packets over which loss is averaged.
+///
+/// Losses are rare, so fewer packets would give no useful fraction.
 const LOSS_PACKETS: f64 = 4_000.0;
+/// Number of single packets in a train.
 const SINGLES: RangeInclusive<u64> = 8..=40;
+/// Length of a single packet, in IP bytes.
 const SINGLE_BYTES: u32 = 64;
+/// Minimum length of a chirp's packets, in IP bytes.
 const LEAST_CHIRP_BYTES: u32 = 64;
+/// Maximum length of a chirp's packets, in IP bytes.
 const MOST_CHIRP_BYTES: u32 = 1_200;
-/// A chirp's highest rate, of the capacity, and its lowest one, of what is available and of the capacity.
+/// Highest rate of a chirp, as a multiple of the capacity.
 const TOP: f64 = 1.3;
+/// Lowest rate of a chirp, as a multiple of the available bandwidth.
 const BOTTOM: f64 = 0.5;
+/// Lower bound of a chirp's lowest rate, as a fraction of the capacity.
 const LOWEST: f64 = 0.06;
-/// A rate that fills the path, of the capacity; or of what is available at least, where that is less.
+/// Rate that is assumed to fill the path, as a fraction of the capacity.
 const FULL: f64 = 0.8;
+/// Rate that is assumed to fill the path, as a multiple of the available bandwidth.
+///
+/// The lower of the two rates counts.
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// A shorter queue than that of a full packet divided by this is none.
+/// Divisor of a full packet's transmission time that gives the shortest delay that counts as a queue.
 const TOLERANCE: u32 = 256;
-/// What is longer than a full packet divided by this is no noise.
+/// Divisor of a full packet's transmission time that gives the longest delay that can be noise.
 const LONGEST_NOISE: u32 = 4;
 
-/// What is known of a path by its trains.
+/// Measurements of a path that probe trains provide.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Estimate {
-    /// The capacity of its narrow link.
+    /// Capacity of the bottleneck link.
     pub capacity: Option<Rate>,
-    /// What others leave of it.
+    /// Part of the capacity that cross traffic leaves free.
     pub available: Option<Rate>,
-    /// What pathChirp alone says of that.
+    /// Available bandwidth according to pathChirp alone.
     pub by_chirps: Option<Rate>,
-    /// What the share of packets without queue alone says: no more than what is available.
+    /// Available bandwidth according to the idle share alone. It is a lower bound.
     pub by_gaps: Option<Rate>,
-    /// Lost packets as a fraction of one.
+    /// Lost packets as a fraction of all packets, 0 to 1.
     pub loss: f64,
-    /// The least one-way delay, microseconds; the two clocks may be apart.
+    /// Minimum one-way delay in microseconds. The two clocks may have an offset.
     pub least_delay_us: Option<i64>,
-    /// The mean queue.
+    /// Mean queueing delay of the path.
     pub queue: Option<Duration>,
 }
 
-/// Senses one path by trains.
+/// Measures one path with trains.
 pub struct Sensor {
     rng: Rng,
     resolution: Duration,
@@ -73,7 +92,7 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// A sensor whose times are exact to about `resolution`.
+    /// Returns a sensor whose timestamps are accurate to about `resolution`.
     pub fn new(resolution: Duration, rng: Rng) -> Sensor {
         Sensor {
             rng,
@@ -88,7 +107,7 @@ impl Sensor {
         }
     }
 
-    /// The train for the next [`INTERVAL`], of IP packets of at most `limit` bytes.
+    /// Returns the train for the next [`INTERVAL`]. Its IP packets have at most `limit` bytes.
     pub fn next_train(&mut self, limit: u32) -> Train {
         let capacity = self.dispersion.capacity().unwrap_or(LEAST_CAPACITY);
         let budget = capacity.scaled(SHARE).bytes_in(INTERVAL);
@@ -102,7 +121,7 @@ impl Sensor {
         Train::new(INTERVAL, singles, SINGLE_BYTES, chirp_bytes, rates, &mut self.rng)
     }
 
-    /// Takes in what became of a train: its packets in order, those that were lost without a crossing.
+    /// Adds the result of a train: its packets in order. A lost packet has no crossing.
     pub fn on_train(&mut self, now: Instant, train: &Train, crossings: &[Option<Crossing>]) {
         let arrived = crossings.iter().flatten().count() as u64;
         self.loss.on_fates(now, arrived, crossings.len() as u64 - arrived);
@@ -132,7 +151,7 @@ impl Sensor {
         }
     }
 
-    /// What is known now.
+    /// Returns the current estimate of the path.
     pub fn estimate(&self) -> Estimate {
         let capacity = self.dispersion.capacity();
         let by_gaps = capacity.and_then(|capacity| {
@@ -162,8 +181,9 @@ impl Sensor {
         self.idle_share(&self.long_gaps, capacity)
     }
 
-    /// How many times as much is available as the share of packets without queue says, at least once: with several busy links that share
-    /// is too small, and direct probing knows better as far as it is exact.
+    /// Returns the ratio of available bandwidth to idle share, at least one.
+    ///
+    /// With several busy links the idle share is too small. Direct probing corrects it as far as its accuracy allows.
     fn correction(&self, capacity: Rate) -> f64 {
         match self.direct.beside(capacity) {
             Some(Beside { idle, more, error }) if idle > 0.0 && more > CHANCE * error => {

@@ -2,21 +2,25 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use weft_units::{Duration, Rate, Rng};
 
-/// Packets of the chirp at a train's end.
+/// Number of packets in the chirp of a train.
 pub const CHIRP_PACKETS: u32 = 20;
-/// Gaps of the chirp that become shorter; the last one is none, which makes the last two packets a pair.
+/// Number of gaps in a chirp that become shorter.
+///
+/// One more gap of zero makes the last two packets a pair.
 const GAPS: u32 = CHIRP_PACKETS - 2;
 
-/// A packet of a train.
+/// A packet of a probe train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// When it leaves, after the train's beginning.
+    /// Time from the start of the train to the departure of the packet.
     pub after: Duration,
-    /// Its IP bytes.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
 }
 
-/// What is sent within one interval: packets on their own, at random times, and a chirp whose last two packets leave together.
+/// The probe packets of one interval.
+///
+/// They are single packets at random times, and a chirp whose last two packets leave back to back.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Train {
     departures: Vec<Departure>,
@@ -24,8 +28,11 @@ pub struct Train {
 }
 
 impl Train {
-    /// One of `singles` packets of `single_bytes` at a random time in each part of `interval`; at a random time in it a chirp of packets of
-    /// `chirp_bytes`, whose gaps run through `rates` evenly on a logarithmic scale. `rates` begins above zero.
+    /// Returns a train of `singles` single packets and one chirp.
+    ///
+    /// One packet of `single_bytes` leaves at a random time in each part of `interval`. A chirp of packets of
+    /// `chirp_bytes` starts at a random time. Its gaps run through `rates` in equal steps on a logarithmic scale.
+    /// `rates` must start above zero.
     pub fn new(
         interval: Duration,
         singles: u32,
@@ -48,12 +55,12 @@ impl Train {
         Train { departures, singles: singles as usize }
     }
 
-    /// Its packets: first those on their own, then the chirp.
+    /// Returns the train's packets: first the single packets, then the chirp.
     pub fn departures(&self) -> &[Departure] {
         &self.departures
     }
 
-    /// How many of its packets are on their own.
+    /// Number of single packets in the train.
     pub fn singles(&self) -> usize {
         self.singles
     }
