@@ -60,7 +60,7 @@ pub(crate) struct World {
 impl World {
     pub fn build(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<World, LabError> {
         if let Some(link) = scenario.links.iter().find(|link| link.rebind.is_some()) {
-            let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft sim run`", link.name);
+            let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft-lab sim`", link.name);
             return Err(LabError::Scenario(why));
         }
         let lab = Lab::new()?;

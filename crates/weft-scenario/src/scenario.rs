@@ -78,7 +78,7 @@ impl Scenario {
         if let Shape::Network { told_at } = Shape::of(&source)? {
             return Err(source.error(
                 told_at,
-                "this scenario names routers, routes or nodes of a network: run it with `weft sim run`",
+                "this scenario names routers, routes or nodes of a network: run it with `weft-lab sim`",
             ));
         }
         Scenario::parse_pair(&source)

@@ -266,7 +266,7 @@ fn the_two_shapes_are_told_apart() {
     let pair = "name = \"p\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"1 Mbit/s\"\n";
     assert!(matches!(AnyScenario::parse(pair, "f"), Ok(AnyScenario::Pair(_))));
     let error = Scenario::parse(GOOD, "diamond.toml").unwrap_err();
-    assert!(error.message.contains("run it with `weft sim run`"), "{error}");
+    assert!(error.message.contains("run it with `weft-lab sim`"), "{error}");
     assert_eq!(error.line, 6, "{error}");
 }
 

@@ -5,7 +5,7 @@ use weft_scenario::{CongestionControl, Discipline, Network, NetworkVariant, Rout
 
 /// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(), LabError> {
-    let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft sim run` has it, the lab does not")));
+    let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft-lab sim` has it, the lab does not")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promise" };
         return refuse(format!("`{}` is {kind} of a network", vpn.name));
