@@ -93,7 +93,7 @@ VERIFY ?=
 verify: TARGET := $(or $(CARGO_TARGET_DIR),target)
 verify: ## which checks of a topic fall short: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 some 8 hours
 	@packaging/setup $(if $(filter 1,$(FULL)),lab,test)
-	cargo build --release --locked -p weft-world --example verify $(if $(filter 1,$(FULL)),-p weft --bin weft)
+	cargo build --release --locked -p weft-world --example verify $(if $(filter 1,$(FULL)),-p weft -p weft-experiments --bins)
 	$(TARGET)/release/examples/verify $(TOPIC) $(if $(filter 1,$(FULL)),--full --weft $(TARGET)/release/weft) \
 	  $(if $(OUT),--out "$(OUT)") $(if $(TRACES),--traces "$(TRACES)") $(VERIFY)
 

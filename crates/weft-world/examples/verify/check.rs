@@ -92,8 +92,10 @@ impl Check {
     /// Counts have no decimals, times and percentages have one, ratios have three.
     fn quantity(&self, value: f64) -> String {
         match self.unit {
-            "links" | "failures" => format!("{value:.0} {}", self.unit),
-            "%" | "ms" => format!("{value:.1} {}", self.unit),
+            "links" | "failures" | "files" | "folders" | "fields" | "times" | "names" | "crates" | "rooms" => {
+                format!("{value:.0} {}", self.unit)
+            }
+            "%" | "ms" | "kB" => format!("{value:.1} {}", self.unit),
             unit => format!("{value:.3} {unit}"),
         }
     }

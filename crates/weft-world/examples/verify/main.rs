@@ -9,6 +9,7 @@ mod arguments;
 mod check;
 mod claim;
 mod first_hour;
+mod house;
 mod judge;
 mod links;
 mod play;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// The topics that can be verified.
-const TOPICS: [Topic; 3] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC];
+const TOPICS: [Topic; 4] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

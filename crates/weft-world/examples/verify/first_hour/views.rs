@@ -22,7 +22,7 @@ pub fn views(context: &Context) -> Vec<Check> {
             claim("all mistakes of a scenario are told at once", "weft-scenario", LIB, "read::"),
             claim("a QR code scans on dark and light terminals", "weft", &["--bin", "weft"], "a_code_scans"),
             claim("pictures mark events, and no label leaves its plot", "weft-report", LIB, "panels"),
-            claim("every length of a prefix is an address's or less", "weft", LIB, "prefix"),
+            claim("every length of a prefix is an address's or less", "weft-config", LIB, "prefix"),
         ],
     )
 }

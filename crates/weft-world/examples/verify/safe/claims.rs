@@ -86,6 +86,7 @@ pub fn clients(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("names from outside are escaped; the metrics endpoint is guarded", "weft", &["--bin", "weft"], ""),
+            claim("text from outside acts on no terminal", "weft-config", LIB, "escape"),
             claim("clients are kept apart, and leak nothing beside the tunnel", "weft", &["--test", "access"], ""),
             claim("proxies connect only where rules let them", "weft", &["--test", "proxy"], ""),
         ],
