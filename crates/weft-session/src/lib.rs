@@ -11,6 +11,7 @@
 mod admission;
 mod certificate;
 mod cookie;
+pub mod enrolment;
 mod error;
 mod handshake;
 mod identity;

@@ -5,10 +5,12 @@
 
 mod access;
 mod ca;
+mod join;
 mod live;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
+pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
 
 use crate::screen::Color;
@@ -43,6 +45,32 @@ pub struct Cli {
 /// Subcommands of `weft`.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Make this machine the hub of a new network
+    #[command(after_help = "\
+Examples:
+  weft init --hub                                      then: systemctl enable --now weft
+  weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
+
+It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: whoever
+has it can let anybody into the network.")]
+    Init(InitOptions),
+    /// Invite a node to the network of this hub: print a code and wait until the node has joined
+    #[command(after_help = "\
+Examples:
+  weft invite laptop                                   then, on the laptop: weft join
+  weft invite branch --prefix 192.168.7.0/24           a site with a network behind it
+  weft invite phone --for 2h --days 30
+
+The code works once and until the time is over. Ctrl-C withdraws it.")]
+    Invite(InviteOptions),
+    /// Join a network by a code from `weft invite`
+    #[command(after_help = "\
+Examples:
+  weft join                                            asks for the code; then: systemctl enable --now weft
+  weft join --dir /tmp/weft <code.txt                  the files go to another directory
+
+It calls the inviting node over TCP, receives a certificate for a key made here, and writes keys and weft.toml.")]
+    Join(JoinOptions),
     /// Create a private key and print its public key on standard output
     #[command(after_help = "\
 Examples:
@@ -354,3 +382,5 @@ pub struct Reading {
 pub const SIGNAL_CONFIG: &str = "/etc/weft/signal.toml";
 /// Default path of the node's configuration.
 pub const DEFAULT_CONFIG: &str = "/etc/weft/weft.toml";
+/// Default directory of configuration and keys.
+pub const CONFIG_DIRECTORY: &str = "/etc/weft";

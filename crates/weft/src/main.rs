@@ -16,6 +16,7 @@ mod host;
 #[cfg(test)]
 #[path = "../../weft-config/src/escape/hostile.rs"]
 mod hostile;
+mod join;
 mod screen;
 mod status;
 mod table;

@@ -24,9 +24,9 @@ use weft_engine::Prefix;
 use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPublicKey};
 
 /// Seconds in a day.
-const DAY_S: u64 = 86_400;
+pub(super) const DAY_S: u64 = 86_400;
 /// Validity of a certificate before its signing, in seconds, for nodes whose clocks are slow.
-const EARLIER_S: u64 = 600;
+pub(super) const EARLIER_S: u64 = 600;
 /// Name of the file with the root key.
 const ROOT_KEY_FILE: &str = "root.key";
 /// Name of the file with all signed certificates, one per line.
@@ -49,13 +49,34 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
 }
 
 fn init(directory: &Path) -> Result<Outcome, Failure> {
+    println!("{}", create(directory)?);
+    Ok(Outcome::Well)
+}
+
+/// Creates a root key in a directory and returns its public half.
+pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
     Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
     let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
     let root = RootKey::from_seed(seed);
     keys::store_key(Kind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
-    println!("{}", root.public_key());
-    Ok(Outcome::Well)
+    Ok(root.public_key())
+}
+
+/// Signs a certificate and records it.
+///
+/// # Errors
+/// Another certificate has the name or a prefix, or there is no root key.
+pub(super) fn issue(directory: &Path, claims: &Claims) -> Result<Certificate, Failure> {
+    let certificate = root(directory)?.sign(claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
+    others_keep_theirs(directory, claims, unix_s())?;
+    append(directory, ISSUED_FILE, &certificate)?;
+    Ok(certificate)
+}
+
+/// Returns all certificates that the root key in a directory has signed.
+pub(super) fn all_issued(directory: &Path) -> Result<Vec<Certificate>, Failure> {
+    lines(directory, ISSUED_FILE)
 }
 
 fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
@@ -205,7 +226,7 @@ fn root(directory: &Path) -> Result<RootKey, Failure> {
 }
 
 /// Parses a prefix and refuses host bits, so that no typing error is signed.
-fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
+pub(super) fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
     let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
     match prefix::trimmed(prefix) {
         trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
@@ -217,7 +238,7 @@ fn public_key(text: &str) -> Result<PublicKey, Failure> {
     text.parse().map_err(|_| wrong(text, "a public key is 44 characters of base64, as `weft pubkey` prints it"))
 }
 
-fn wrong(text: &str, why: impl Display) -> Failure {
+pub(super) fn wrong(text: &str, why: impl Display) -> Failure {
     Failure::with(Outcome::Usage, format!("`{text}`: {why}"))
 }
 
@@ -251,6 +272,6 @@ fn failed(path: &Path, why: impl Display) -> Failure {
     Failure::new(format!("{}: {why}", path.display()))
 }
 
-fn unix_s() -> u64 {
+pub(super) fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -12,6 +12,9 @@ mod drill;
 mod experiments;
 mod explain;
 mod history;
+mod init;
+mod invite;
+mod join;
 mod keys;
 mod prefixes;
 mod proxy;
@@ -36,6 +39,9 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Keygen { out } => keys::keygen(out.as_deref()),
         Command::Genpsk { out } => keys::genpsk(out.as_deref()),
         Command::Pubkey { file } => keys::pubkey(file.as_deref()),
+        Command::Init(options) => init::init(&options),
+        Command::Invite(options) => invite::invite(&options),
+        Command::Join(options) => join::join(&options),
         Command::Version => {
             println!("weft {}", env!("CARGO_PKG_VERSION"));
             Ok(Outcome::Well)

@@ -1,0 +1,217 @@
+//! Enrolment: a new node proves that it has an invitation, and receives what makes it a member.
+//!
+//! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation names the inviting node's public key and a secret.
+//! The secret authenticates the first message already, so that a stranger receives no byte. The pattern authenticates the applicant's own
+//! static key, which its certificate will name. This module does no IO; seeds are arguments.
+
+use crate::identity::{Identity, PresharedKey, PublicKey};
+use crate::random::SecretRng;
+use crate::resolver::Resolver;
+use core::fmt;
+use snow::{Builder, HandshakeState, TransportState};
+
+/// Name of the Noise protocol (Noise §8).
+const PROTOCOL: &str = "Noise_IKpsk1_25519_ChaChaPoly_BLAKE2s";
+/// Position of the secret in the pattern: after the first message (`psk1`).
+const PSK_POSITION: u8 = 1;
+const PROLOGUE: &[u8] = b"weft enrolment 1";
+/// Content of the receipt.
+const RECEIPT: &[u8] = b"stored";
+/// Bytes that the longest Noise message adds to its payload: two keys and two tags.
+const OVERHEAD: usize = 128;
+/// Maximum length of a reply, in bytes.
+pub const MAX_REPLY: usize = 4_096;
+/// Maximum length of a message of the exchange, in bytes.
+pub const MAX_MESSAGE: usize = MAX_REPLY + OVERHEAD;
+
+/// A message that does not belong to the invitation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EnrolmentError;
+
+impl fmt::Display for EnrolmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the message does not belong to this invitation")
+    }
+}
+
+impl std::error::Error for EnrolmentError {}
+
+impl From<snow::Error> for EnrolmentError {
+    fn from(_: snow::Error) -> EnrolmentError {
+        EnrolmentError
+    }
+}
+
+fn builder<'a>(
+    identity: &'a Identity,
+    secret: &'a PresharedKey,
+    seed: [u8; 32],
+) -> Result<Builder<'a>, EnrolmentError> {
+    let protocol = PROTOCOL.parse().map_err(|_| EnrolmentError)?;
+    let resolver = Box::new(Resolver::new(&mut SecretRng::new(seed)));
+    let builder = Builder::with_resolver(protocol, resolver).prologue(PROLOGUE)?;
+    Ok(builder.local_private_key(identity.secret())?.psk(PSK_POSITION, secret.secret())?)
+}
+
+/// Writes a message with this payload.
+fn written(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
+    let mut message = vec![0; payload.len() + OVERHEAD];
+    let len = state.write_message(payload, &mut message)?;
+    message.truncate(len);
+    Ok(message)
+}
+
+/// Reads a message and returns its payload.
+fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
+    let mut payload = vec![0; message.len()];
+    let len = state.read_message(message, &mut payload)?;
+    payload.truncate(len);
+    Ok(payload)
+}
+
+/// The new node's side of the exchange.
+pub struct Applicant(HandshakeState);
+
+impl Applicant {
+    /// Returns the applicant and its first message.
+    ///
+    /// # Errors
+    /// Fails if `host` is no valid public key.
+    pub fn start(
+        identity: &Identity,
+        host: &PublicKey,
+        secret: &PresharedKey,
+        seed: [u8; 32],
+    ) -> Result<(Applicant, Vec<u8>), EnrolmentError> {
+        let mut state = builder(identity, secret, seed)?.remote_public_key(&host.0)?.build_initiator()?;
+        let message = written(&mut state, &[])?;
+        Ok((Applicant(state), message))
+    }
+
+    /// Reads the second message. Returns the reply, and the receipt to send once the reply is stored.
+    ///
+    /// # Errors
+    /// Fails if the message is not the answer of the invitation's node.
+    pub fn finish(mut self, message: &[u8]) -> Result<(Vec<u8>, Vec<u8>), EnrolmentError> {
+        let reply = read(&mut self.0, message)?;
+        let mut transport = self.0.into_transport_mode()?;
+        let mut receipt = vec![0; RECEIPT.len() + OVERHEAD];
+        let len = transport.write_message(RECEIPT, &mut receipt)?;
+        receipt.truncate(len);
+        Ok((reply, receipt))
+    }
+}
+
+/// The inviting node's side, after the first message of an applicant with the secret.
+pub struct Host {
+    state: HandshakeState,
+    applicant: PublicKey,
+}
+
+impl Host {
+    /// Reads an applicant's first message.
+    ///
+    /// # Errors
+    /// Fails if the sender does not have the secret, or the message was changed. The caller sends no answer then.
+    pub fn read(
+        identity: &Identity,
+        secret: &PresharedKey,
+        message: &[u8],
+        seed: [u8; 32],
+    ) -> Result<Host, EnrolmentError> {
+        let mut state = builder(identity, secret, seed)?.build_responder()?;
+        read(&mut state, message)?;
+        let applicant = state.get_remote_static().and_then(|key| key.first_chunk()).ok_or(EnrolmentError)?;
+        Ok(Host { applicant: PublicKey(*applicant), state })
+    }
+
+    /// Returns the applicant's public key. The applicant has proved that it owns the private half.
+    pub fn applicant(&self) -> PublicKey {
+        self.applicant
+    }
+
+    /// Returns the second message, with the reply, and the check of the receipt.
+    ///
+    /// # Errors
+    /// Fails if the reply is longer than [`MAX_REPLY`].
+    pub fn answer(mut self, reply: &[u8]) -> Result<(Vec<u8>, Receipt), EnrolmentError> {
+        if reply.len() > MAX_REPLY {
+            return Err(EnrolmentError);
+        }
+        let message = written(&mut self.state, reply)?;
+        Ok((message, Receipt(self.state.into_transport_mode()?)))
+    }
+}
+
+/// The check of an applicant's receipt.
+pub struct Receipt(TransportState);
+
+impl Receipt {
+    /// Returns true if the message is the applicant's receipt.
+    pub fn is_given_by(mut self, message: &[u8]) -> bool {
+        let mut payload = vec![0; message.len()];
+        self.0.read_message(message, &mut payload).is_ok_and(|len| payload.get(..len) == Some(RECEIPT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn identity(seed: u8) -> Identity {
+        Identity::from_secret([seed; 32])
+    }
+
+    fn secret(seed: u8) -> PresharedKey {
+        PresharedKey::new([seed; 32])
+    }
+
+    fn first_message() -> (Applicant, Vec<u8>) {
+        Applicant::start(&identity(1), &identity(2).public_key(), &secret(3), [4; 32]).unwrap()
+    }
+
+    #[test]
+    fn an_applicant_with_the_secret_receives_the_reply_and_gives_a_receipt() {
+        let (applicant, hello) = first_message();
+        let host = Host::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
+        assert_eq!(host.applicant(), identity(1).public_key());
+        let (answer, receipt) = host.answer(b"a certificate").unwrap();
+        let (reply, given) = applicant.finish(&answer).unwrap();
+        assert_eq!(reply, b"a certificate");
+        assert!(receipt.is_given_by(&given));
+    }
+
+    #[test]
+    fn another_secret_or_another_node_opens_nothing() {
+        let (_, hello) = first_message();
+        assert!(Host::read(&identity(2), &secret(9), &hello, [5; 32]).is_err());
+        assert!(Host::read(&identity(9), &secret(3), &hello, [5; 32]).is_err());
+        let host = Host::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
+        assert!(host.answer(&[0; MAX_REPLY + 1]).is_err());
+    }
+
+    #[test]
+    fn the_answer_of_another_exchange_is_refused() {
+        let (applicant, _) = first_message();
+        let (_, other) = Applicant::start(&identity(1), &identity(2).public_key(), &secret(3), [8; 32]).unwrap();
+        let (answer, _) = Host::read(&identity(2), &secret(3), &other, [5; 32]).unwrap().answer(b"x").unwrap();
+        assert!(applicant.finish(&answer).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_or_invented_message_is_refused(
+            at in 0usize..96, flip in 1u8.., invented in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let (_, mut hello) = first_message();
+            let at = at % hello.len();
+            hello[at] ^= flip;
+            // The highest bit of an X25519 key is ignored (RFC 7748 §5), but the transcript covers it.
+            prop_assert!(Host::read(&identity(2), &secret(3), &hello, [5; 32]).is_err());
+            prop_assert!(Host::read(&identity(2), &secret(3), &invented, [5; 32]).is_err());
+            let (applicant, _) = first_message();
+            prop_assert!(applicant.finish(&invented).is_err());
+        }
+    }
+}

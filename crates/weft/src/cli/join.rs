@@ -1,0 +1,64 @@
+//! Arguments of `weft init`, `weft invite` and `weft join`.
+
+use clap::Args;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `weft init`.
+#[derive(Args)]
+pub struct InitOptions {
+    /// Make this node the hub of a new network: root key, certificate, configuration
+    #[arg(long, required = true)]
+    pub hub: bool,
+    /// Name of this node
+    #[arg(long, default_value = "hub")]
+    pub name: String,
+    /// Address and port at which other nodes reach this one; can be given several times. Without it: this machine's own address
+    #[arg(long = "endpoint", value_name = "ADDRESS:PORT")]
+    pub endpoints: Vec<SocketAddr>,
+    /// Prefix of the new network; this node takes its first address
+    #[arg(long, value_name = "PREFIX", default_value = "10.77.0.0/24")]
+    pub network: String,
+    /// UDP port of this node, and TCP port of its invitations
+    #[arg(long, value_name = "PORT", default_value_t = 51_900)]
+    pub port: u16,
+    /// Directory for configuration and keys
+    #[arg(long, value_name = "DIR", default_value = super::CONFIG_DIRECTORY)]
+    pub dir: PathBuf,
+}
+
+/// Arguments of `weft invite`.
+#[derive(Args)]
+pub struct InviteOptions {
+    /// Name of the new node
+    pub name: String,
+    /// Network behind the new node; can be given several times
+    #[arg(long = "prefix", value_name = "PREFIX")]
+    pub prefixes: Vec<String>,
+    /// Address of the new node in the network. Without it: the next free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<IpAddr>,
+    /// Let the new node forward datagrams for others
+    #[arg(long)]
+    pub relay: bool,
+    /// How long the invitation waits: 90s, 15m, 2h
+    #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = weft_config::argument::duration)]
+    pub time: Duration,
+    /// Validity of the certificate, in days
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
+    pub days: u64,
+    /// Directory of this node's configuration, with the root key in `ca`
+    #[arg(long, value_name = "DIR", default_value = super::CONFIG_DIRECTORY)]
+    pub dir: PathBuf,
+}
+
+/// Arguments of `weft join`.
+#[derive(Args)]
+pub struct JoinOptions {
+    /// Code that `weft invite` printed. Without it, or with -: it is read from standard input
+    pub code: Option<String>,
+    /// Directory for configuration and keys
+    #[arg(long, value_name = "DIR", default_value = super::CONFIG_DIRECTORY)]
+    pub dir: PathBuf,
+}

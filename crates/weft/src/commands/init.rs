@@ -1,0 +1,141 @@
+//! `weft init --hub`: makes this machine the hub of a new network.
+
+use super::ca;
+use crate::cli::InitOptions;
+use crate::config::{peer_name, prefix};
+use crate::join::{MAX_ENDPOINTS, Member, how_to_start};
+use crate::outcome::{Failure, Outcome};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use weft_session::Claims;
+
+/// Validity of the hub's own certificate, in days. Its owner has the root key beside it and renews it with `weft ca renew`.
+const HUB_DAYS: u64 = 3_650;
+/// Addresses of documentation (RFC 5737, RFC 3849), toward which the kernel chooses the source of its default routes.
+const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
+
+/// Creates root key, node key, certificate and configuration, and prints the next steps.
+pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
+    let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
+    let (network, length) = ca::network(&options.network)?;
+    let address =
+        nth_host(network, length, 1).ok_or_else(|| ca::wrong(&options.network, "it has no space for nodes"))?;
+    let endpoints = endpoints(options)?;
+    let member = Member::prepare(&options.dir)?;
+    let directory = options.dir.join("ca");
+    let root = ca::create(&directory)?;
+    let now = ca::unix_s();
+    let claims = Claims {
+        public_key: member.identity.public_key(),
+        name: name.clone(),
+        not_before_unix_s: now.saturating_sub(ca::EARLIER_S),
+        not_after_unix_s: now.saturating_add(HUB_DAYS * ca::DAY_S),
+        may_relay: true,
+        prefixes: vec![(address, host_length(address))],
+    };
+    let certificate = ca::issue(&directory, &claims)?;
+    let list: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
+    let text = format!(
+        "listen = {}\nrelay = true\n\n[tun]\naddress = [\"{address}/{length}\"]\n\n\
+         [network]\nroot = \"{root}\"\ncertificate = \"weft.cert\"\nendpoints = [{}]\n",
+        options.port,
+        list.join(", ")
+    );
+    let config = member.store(&certificate.to_string(), &text)?;
+    println!(
+        "hub of a new network, {}/{length}: {name}, {address}, root key {}",
+        network,
+        directory.join("root.key").display()
+    );
+    for endpoint in &endpoints {
+        println!("others reach it at {endpoint}{}", if is_private(endpoint.ip()) { BEHIND_A_ROUTER } else { "" });
+    }
+    let port = options.port;
+    println!("open the firewall: UDP port {port}, and TCP port {port} while an invitation waits");
+    print!("{}", how_to_start(&config));
+    println!("invite a node: weft invite laptop");
+    Ok(Outcome::Well)
+}
+
+const BEHIND_A_ROUTER: &str =
+    ", a private address: if nodes come from elsewhere, forward the port there and give --endpoint the public address";
+
+/// Returns the endpoints that were given, or this machine's own addresses.
+fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {
+    let mut all = options.endpoints.clone();
+    if all.is_empty() {
+        let own = FAR.into_iter().filter_map(own_address);
+        all = own.map(|address| SocketAddr::new(address, options.port)).collect();
+    }
+    match all.len() {
+        0 => Err(Failure::new("this machine has no default route: name its address with --endpoint ADDRESS:PORT")),
+        1..=MAX_ENDPOINTS => Ok(all),
+        _ => Err(Failure::with(Outcome::Usage, format!("at most {MAX_ENDPOINTS} endpoints are possible"))),
+    }
+}
+
+/// Returns the source address of datagrams to `far`. No datagram is sent.
+fn own_address(far: &str) -> Option<IpAddr> {
+    let far: SocketAddr = far.parse().ok()?;
+    let any: SocketAddr =
+        if far.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(far).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified() && !address.is_loopback()).then_some(address)
+}
+
+/// Returns true for addresses that a router translates (RFC 1918, RFC 6598, RFC 4193).
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private() || (address.octets()[0] == 100 && address.octets()[1] & 0xc0 == 64),
+        IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
+    }
+}
+
+/// Returns the length of a prefix that holds this one address.
+pub(super) fn host_length(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// Returns the host with this number in a network; the network's own and its broadcast address are none.
+pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAddr> {
+    let bits = u32::from(host_length(network).checked_sub(length)?);
+    let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);
+    let reserved = u128::from(network.is_ipv4());
+    if number == 0 || number > last.saturating_sub(reserved) {
+        return None;
+    }
+    Some(match network {
+        IpAddr::V4(network) => IpAddr::V4((u32::from(network) | u32::try_from(number).ok()?).into()),
+        IpAddr::V6(network) => IpAddr::V6((u128::from(network) | number).into()),
+    })
+}
+
+/// Returns the network of a device's address.
+pub(super) fn network_of(own: weft_engine::Prefix) -> weft_engine::Prefix {
+    prefix::trimmed(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_numbered_without_the_networks_own_addresses() {
+        let host =
+            |network: &str, length, number| nth_host(network.parse().unwrap(), length, number).map(|a| a.to_string());
+        assert_eq!(host("10.77.0.0", 24, 1).as_deref(), Some("10.77.0.1"));
+        assert_eq!(host("10.77.0.0", 24, 254).as_deref(), Some("10.77.0.254"));
+        assert_eq!([host("10.77.0.0", 24, 0), host("10.77.0.0", 24, 255)], [None, None]);
+        assert_eq!((host("10.77.0.0", 32, 1), host("10.77.0.0", 31, 1)), (None, None));
+        assert_eq!(host("fd00::", 64, 300).as_deref(), Some("fd00::12c"));
+        assert_eq!(host("0.0.0.0", 0, 5).as_deref(), Some("0.0.0.5"));
+    }
+
+    #[test]
+    fn addresses_behind_routers_are_told_apart() {
+        let private = |text: &str| is_private(text.parse().unwrap());
+        assert!(["10.1.2.3", "192.168.0.9", "100.64.0.1", "100.127.255.255", "fd00::1"].into_iter().all(private));
+        assert!(!["203.0.113.5", "100.63.0.1", "100.128.0.1", "2001:db8::1"].into_iter().any(private));
+    }
+}

@@ -1,0 +1,197 @@
+//! `weft invite`: prints the code of an invitation, and answers the node that shows it.
+//!
+//! The command itself listens, for one node and a limited time. The daemon has no part in it, so the root key stays out of the daemon's
+//! reach, and no port is open without an invitation. A sender without the secret receives no byte.
+
+use super::ca;
+use super::init::{host_length, network_of, nth_host};
+use crate::access::profile;
+use crate::cli::InviteOptions;
+use crate::config::{self, peer_name};
+use crate::join::{Code, Welcome, receive, send};
+use crate::outcome::{Failure, Outcome};
+use crate::table::span;
+use crate::{entropy, escape};
+use std::io::{self, IsTerminal as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use weft_session::enrolment::Host;
+use weft_session::{Certificate, Claims, Identity, PresharedKey, PublicKey};
+
+/// Maximum time for each message of an applicant.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval at which the listener looks for connections.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Maximum number of connections at the same time; a further one is closed.
+const MAX_CONNECTIONS: usize = 16;
+
+/// An invitation that waits for its node.
+struct Invitation {
+    identity: Identity,
+    secret: PresharedKey,
+    directory: PathBuf,
+    /// The certificate's content, without the key.
+    claims: Claims,
+    welcome: Welcome,
+    /// The node that was answered, with its certificate. Only this node is answered again.
+    member: Mutex<Option<(PublicKey, Certificate)>>,
+}
+
+/// Prints the code and waits until the node has joined, or the time is over.
+pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
+    let loaded = config::load(&options.dir.join("weft.toml")).map_err(Failure::new)?;
+    let no_hub = |what: &str| Failure::new(format!("{what}: this node is no hub: make one with: weft init --hub"));
+    let network = loaded.config.network.as_ref().ok_or_else(|| no_hub("the configuration has no [network]"))?;
+    let port = loaded.config.node.listen.ok_or_else(|| no_hub("[node] has no `listen`"))?;
+    let endpoints: Vec<SocketAddr> = network.endpoints.iter().map(|at| at.value).collect();
+    if endpoints.is_empty() {
+        return Err(no_hub("[network] has no `endpoints`"));
+    }
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
+    let code = Code { host: loaded.identity.public_key(), secret: seed, endpoints };
+    let own = *loaded.config.tun.addresses.first().ok_or_else(|| no_hub("[tun] has no `address`"))?;
+    let invitation = invitation(options, loaded.identity, &code, own, network.root.value.to_string())?;
+    let listener = listen(port)?;
+
+    println!("{code}");
+    let until = span(options.time);
+    eprintln!("on the new node: weft join     and this code; it waits for {until}; Ctrl-C withdraws it");
+    if io::stderr().is_terminal()
+        && let Ok(picture) = profile::qr_code(&code.to_string(), true)
+    {
+        eprint!("{picture}");
+    }
+    let (name, address) = (invitation.claims.name.clone(), invitation.welcome.address.clone());
+    match wait(&listener, &Arc::new(invitation), options.time) {
+        Some(key) => {
+            eprintln!("{} has joined: {address}, public key {key}", escape::line(&name));
+            Ok(Outcome::Well)
+        }
+        None => Err(Failure::new(format!("nobody joined as {} within {until}: the code is void", escape::line(&name)))),
+    }
+}
+
+/// Collects what the new node will receive.
+fn invitation(
+    options: &InviteOptions,
+    identity: Identity,
+    code: &Code,
+    own: weft_engine::Prefix,
+    root: String,
+) -> Result<Invitation, Failure> {
+    let directory = options.dir.join("ca");
+    let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
+    let address = match options.address {
+        Some(address) => address,
+        None => free_address(&ca::all_issued(&directory)?, own)?,
+    };
+    let mut prefixes = vec![(address, host_length(address))];
+    for text in &options.prefixes {
+        prefixes.push(ca::network(text)?);
+    }
+    let claims = Claims {
+        public_key: identity.public_key(),
+        name: name.clone(),
+        not_before_unix_s: ca::unix_s().saturating_sub(ca::EARLIER_S),
+        not_after_unix_s: ca::unix_s().saturating_add(options.days * ca::DAY_S),
+        may_relay: options.relay,
+        prefixes,
+    };
+    let contacts = code.endpoints.iter().map(|endpoint| format!("{}@{endpoint}", code.host)).collect();
+    let address = format!("{address}/{}", own.length);
+    let welcome = Welcome { version: 1, name, certificate: String::new(), root, address, contacts };
+    let secret = PresharedKey::new(code.secret);
+    Ok(Invitation { identity, secret, directory, claims, welcome, member: Mutex::new(None) })
+}
+
+/// Returns the first address of the network that no certificate names.
+fn free_address(issued: &[Certificate], own: weft_engine::Prefix) -> Result<IpAddr, Failure> {
+    let network = network_of(own);
+    let is_taken = |address: IpAddr| {
+        let taken = issued.iter().flat_map(|certificate| certificate.claims().prefixes.iter());
+        address == own.address || taken.into_iter().any(|prefix| *prefix == (address, host_length(address)))
+    };
+    let hosts = (1..).map_while(|number| nth_host(network.address, network.length, number));
+    let free = hosts.take(1 << 16).find(|address| !is_taken(*address));
+    free.ok_or_else(|| Failure::new("the network has no free address: name one with --address"))
+}
+
+/// Listens for IPv4 and IPv6 where the machine has it.
+fn listen(port: u16) -> Result<TcpListener, Failure> {
+    let any: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+    let both = any.map(|address| TcpListener::bind(SocketAddr::new(address, port)));
+    let [first, second] = both;
+    let listener = first.or(second).map_err(|why| {
+        let help = "another `weft invite` may wait there";
+        Failure::new(format!("cannot listen on TCP port {port}: {why}: {help}"))
+    })?;
+    listener.set_nonblocking(true).map_err(|why| Failure::new(format!("TCP port {port}: {why}")))?;
+    Ok(listener)
+}
+
+/// Answers connections until a node has confirmed its certificate, or the time is over. Returns the node's key.
+fn wait(listener: &TcpListener, invitation: &Arc<Invitation>, time: Duration) -> Option<PublicKey> {
+    let (done, joined) = mpsc::channel();
+    let open = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    while began.elapsed() < time {
+        if let Ok(key) = joined.try_recv() {
+            return Some(key);
+        }
+        match listener.accept() {
+            Ok((stream, _)) if open.fetch_add(1, Ordering::Relaxed) < MAX_CONNECTIONS => {
+                let (invitation, done, open) = (Arc::clone(invitation), done.clone(), Arc::clone(&open));
+                std::thread::spawn(move || {
+                    if let Some(key) = answer(&invitation, stream) {
+                        let _ = done.send(key);
+                    }
+                    open.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            Ok(_) => drop(open.fetch_sub(1, Ordering::Relaxed)),
+            Err(_) => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+    None
+}
+
+/// Answers one connection. Returns the node's key if it has stored its certificate.
+fn answer(invitation: &Invitation, mut stream: TcpStream) -> Option<PublicKey> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    let hello = receive(&mut stream).ok()?;
+    let host = Host::read(&invitation.identity, &invitation.secret, &hello, entropy::seed().ok()?).ok()?;
+    let key = host.applicant();
+    let certificate = certificate_for(invitation, key)?;
+    let welcome = Welcome { certificate: certificate.to_string(), ..invitation.welcome.clone() };
+    let (message, receipt) = host.answer(&serde_json::to_vec(&welcome).ok()?).ok()?;
+    send(&mut stream, &message).ok()?;
+    let given = receive(&mut stream).ok()?;
+    receipt.is_given_by(&given).then_some(key)
+}
+
+/// Signs the certificate for the first node with the secret, and returns it again to the same node.
+fn certificate_for(invitation: &Invitation, key: PublicKey) -> Option<Certificate> {
+    let mut member = invitation.member.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*member {
+        Some((known, certificate)) if *known == key => Some(certificate.clone()),
+        Some(_) => {
+            eprintln!("a second node shows the code: its key is {key}; it receives nothing");
+            None
+        }
+        None => match ca::issue(&invitation.directory, &Claims { public_key: key, ..invitation.claims.clone() }) {
+            Ok(certificate) => {
+                *member = Some((key, certificate.clone()));
+                Some(certificate)
+            }
+            Err(why) => {
+                eprint!("{why}");
+                None
+            }
+        },
+    }
+}

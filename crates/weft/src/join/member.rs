@@ -1,0 +1,84 @@
+//! The files of a member: key, certificate and configuration in one directory.
+
+use crate::keys::{self, Kind};
+use crate::outcome::Failure;
+use crate::{config, entropy, files};
+use nix::unistd::User;
+use std::os::unix::fs::fchown;
+use std::path::{Path, PathBuf};
+use weft_session::Identity;
+
+/// User of the service, as packaging/weft.sysusers makes it.
+const SERVICE_USER: &str = "weft";
+const KEY_FILE: &str = "weft.key";
+const CERTIFICATE_FILE: &str = "weft.cert";
+const CONFIG_FILE: &str = "weft.toml";
+
+/// The directory of a node that is about to become a member.
+pub struct Member {
+    directory: PathBuf,
+    /// Key pair of the node.
+    pub identity: Identity,
+    has_key: bool,
+}
+
+impl Member {
+    /// Prepares a directory. Its key is used if there is one; otherwise a key is made and stored by [`Member::store`].
+    ///
+    /// # Errors
+    /// The directory has a configuration already, or its key cannot be read.
+    pub fn prepare(directory: &Path) -> Result<Member, Failure> {
+        let config = directory.join(CONFIG_FILE);
+        if config.exists() {
+            let (config, directory) = (config.display(), directory.display());
+            let help = "move it away, or name another directory with --dir";
+            return Err(Failure::new(format!(
+                "{config} exists: this machine is set up in {directory} already: {help}"
+            )));
+        }
+        let key = directory.join(KEY_FILE);
+        let has_key = key.exists();
+        let identity = if has_key {
+            keys::load(&key).map_err(|why| Failure::new(why.to_string()))?
+        } else {
+            let seed =
+                entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
+            Identity::from_secret(seed)
+        };
+        Ok(Member { directory: directory.to_owned(), identity, has_key })
+    }
+
+    /// Stores key, certificate and configuration, and checks the configuration as the daemon does.
+    ///
+    /// `network` is the text of the configuration behind the key.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the daemon would refuse the configuration.
+    pub fn store(&self, certificate: &str, network: &str) -> Result<PathBuf, Failure> {
+        let [key, cert, config] = [KEY_FILE, CERTIFICATE_FILE, CONFIG_FILE].map(|name| self.directory.join(name));
+        let failed = |path: &Path, why: std::io::Error| Failure::new(format!("{}: {why}", path.display()));
+        if !self.has_key {
+            keys::store_key(Kind::Node, &self.identity.secret_to_base64(), &key)
+                .map_err(|why| Failure::new(why.to_string()))?;
+        }
+        files::create(&cert, 0o644, format!("{certificate}\n").as_bytes()).map_err(|why| failed(&cert, why))?;
+        let text = format!("[node]\nkey = \"{KEY_FILE}\"\n{network}");
+        files::create(&config, 0o644, text.as_bytes()).map_err(|why| failed(&config, why))?;
+        if let Ok(Some(user)) = User::from_name(SERVICE_USER)
+            && nix::unistd::geteuid().is_root()
+        {
+            let file = files::open(&key).map_err(|why| failed(&key, why))?;
+            fchown(&file, Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(|why| failed(&key, why))?;
+        }
+        config::load(&config).map_err(Failure::new)?;
+        Ok(config)
+    }
+}
+
+/// Returns how to start the node whose configuration this is.
+pub fn how_to_start(config: &Path) -> String {
+    match config == Path::new(crate::cli::DEFAULT_CONFIG) {
+        true => "start it: systemctl enable --now weft\n      or: weft up\n".to_owned(),
+        false => format!("start it: weft up -c {}\n", config.display()),
+    }
+}

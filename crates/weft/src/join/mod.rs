@@ -1,0 +1,31 @@
+//! How a node joins a network by an invitation: the code that a person carries, and the exchange over TCP.
+//!
+//! `weft invite` prints the code and answers one applicant. `weft join` reads the code, calls the inviting node and receives its certificate
+//! and the network's settings. Frames are a length of two bytes and a message of `weft_session::enrolment`.
+
+mod code;
+mod frame;
+mod member;
+
+pub use code::{Code, MAX_ENDPOINTS};
+pub use frame::{receive, send};
+pub use member::{Member, how_to_start};
+
+use serde::{Deserialize, Serialize};
+
+/// What a new member receives.
+#[derive(Clone, Serialize, Deserialize, Debug, PartialEq)]
+pub struct Welcome {
+    /// Version of this form; always 1.
+    pub version: u32,
+    /// Name of the new member.
+    pub name: String,
+    /// Its certificate, in base64.
+    pub certificate: String,
+    /// Public root key of the network.
+    pub root: String,
+    /// Address of its TUN device with the length of the network's prefix.
+    pub address: String,
+    /// Contacts of the network: `KEY@ADDRESS:PORT`.
+    pub contacts: Vec<String>,
+}

@@ -1,0 +1,114 @@
+//! Property: three commands make a network, typed as the README has them: `weft init --hub`, `weft invite`, `weft join`.
+//!
+//! Server and laptop are namespaces with two links between them. Each has an /etc, a /var/lib and a /run of its own, so that all commands use
+//! their default places.
+
+mod common;
+
+use common::{Dir, has_tun, is_root, script, stderr, stdout};
+
+const MACHINES: &str = r#"
+    for node in server laptop other; do
+        ip netns add $node; ip -n $node link set lo up
+        for place in etc var-lib run; do mkdir -p $node/$place; done
+        cp -a /etc/. $node/etc/ 2>/dev/null; mkdir -p $node/run/weft
+    done
+    for i in 1 2; do
+        ip link add eth$i netns laptop type veth peer name eth$i netns server
+        ip -n laptop addr add 192.0.2.$((i * 16 + 1))/28 dev eth$i; ip -n laptop link set eth$i up
+        ip -n server addr add 192.0.2.$((i * 16 + 2))/28 dev eth$i; ip -n server link set eth$i up
+    done
+    ip link add eth1 netns other type veth peer name eth3 netns server
+    ip -n other addr add 192.0.2.49/28 dev eth1; ip -n other link set eth1 up; ip -n other route add default via 192.0.2.50
+    ip -n server addr add 192.0.2.50/28 dev eth3; ip -n server link set eth3 up
+    mkdir -p bin; ln -sf $WEFT bin/weft; export PATH=$PWD/bin:$PATH
+    here=$PWD
+    at() { machine=$1; shift; ip netns exec $machine unshare -m sh -c '
+        mount --bind $0/etc /etc && mount --bind $0/var-lib /var/lib && mount --bind $0/run /run && exec "$@"' $here/$machine "$@"; }
+    code() { for _ in $(seq 100); do grep -q weft1- $1 && return; sleep 0.1; done; }
+    now() { date +%s%3N; }
+"#;
+
+fn part<'a>(text: &'a str, name: &str) -> &'a str {
+    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
+}
+
+#[test]
+fn a_server_and_a_laptop_become_a_network_by_three_commands() {
+    if !is_root() || !has_tun() {
+        eprintln!("skipped: this takes root and a TUN device");
+        return;
+    }
+    let dir = Dir::new();
+    let text = format!(
+        r#"{MACHINES}
+        began=$(now)
+        echo "== init"; at server weft init --hub --endpoint 192.0.2.18:51900 --endpoint 192.0.2.34:51900
+        at server weft up 2>server.log & up=$!
+        at server weft invite laptop >code 2>invite.log & invite=$!
+        code code
+        # A stranger at the port receives nothing, and holds up nobody.
+        echo "== stranger"; (printf '\000\140'; head -c 96 /dev/urandom) | at other timeout 3 bash -c 'cat >/dev/tcp/192.0.2.50/51900; cat </dev/tcp/192.0.2.50/51900' | wc -c
+        sleep 5 | at other timeout 5 bash -c 'cat >/dev/tcp/192.0.2.50/51900' & slow=$!
+        echo "== join"; at laptop weft join <code
+        wait $invite; echo "== invited"; echo "status $?"; cat invite.log
+        at laptop weft up 2>laptop.log & laptop=$!
+        echo "== ping"; for _ in $(seq 100); do at laptop ping -c1 -W0.2 10.77.0.1 >/dev/null 2>&1 && break; sleep 0.05; done
+        echo "$(($(now) - began))"
+        sleep 1
+        echo "== paths"; at laptop weft paths
+        echo "== modes"; for file in weft.key ca/root.key; do stat -c '%a %n' server/etc/weft/$file; done; stat -c '%a %n' laptop/etc/weft/weft.key
+        echo "== again"; mkdir -p other/etc/weft; at other weft join --dir /etc/weft <code; echo "status $?"
+        echo "== twice"; at laptop weft join <code; echo "status $?"
+        echo "== expired"; at server weft invite branch --prefix 192.168.7.0/24 --for 1s >code2; echo "status $?"
+        echo "== listed"; at server weft ca list --ca /etc/weft/ca
+        kill $up $laptop $slow; wait"#
+    );
+    let out = script(&dir, &text);
+    let text = stdout(&out);
+    let logs: String = ["server.log", "laptop.log", "invite.log"]
+        .map(|log| std::fs::read_to_string(dir.path(log)).unwrap_or_default())
+        .join("\n");
+    let all = format!("{text}\n{}\n{logs}", stderr(&out));
+    assert!(part(&text, "init").contains("invite a node: weft invite"), "{all}");
+    assert_eq!(part(&text, "stranger"), "0", "{all}");
+    assert!(part(&text, "join").contains("joined as laptop, 10.77.0.2/24"), "{all}");
+    assert!(
+        part(&text, "invited").contains("status 0") && part(&text, "invited").contains("laptop has joined"),
+        "{all}"
+    );
+    let took_ms: u64 = part(&text, "ping").parse().unwrap_or(u64::MAX);
+    eprintln!("from the first command to the first ping: {took_ms} ms");
+    assert!(took_ms < 30_000, "{all}");
+    assert_eq!(part(&text, "paths").matches("good").count(), 2, "{all}");
+    assert_eq!(part(&text, "modes").matches("600 ").count(), 3, "{all}");
+    assert!(part(&text, "again").contains("status 1") && !dir.path("other/etc/weft/weft.toml").exists(), "{all}");
+    assert!(part(&text, "twice").contains("status 1"), "{all}");
+    assert!(part(&text, "expired").contains("status 1"), "{all}");
+    assert!(!part(&text, "listed").contains("branch") && part(&text, "listed").contains("laptop"), "{all}");
+}
+
+#[test]
+fn a_code_belongs_to_the_first_node_that_shows_it() {
+    if !is_root() || !has_tun() {
+        eprintln!("skipped: this takes root and a TUN device");
+        return;
+    }
+    let dir = Dir::new();
+    let text = format!(
+        r#"{MACHINES}
+        at server weft init --hub --endpoint 192.0.2.18:51900 --endpoint 192.0.2.50:51900 >/dev/null
+        at server weft invite shared >code 2>invite.log & invite=$!
+        code code
+        # Both show the code at the same time: one becomes a member.
+        at laptop weft join <code >joined.laptop 2>&1 & a=$!
+        at other weft join <code >joined.other 2>&1 & b=$!
+        wait $a; echo "$?"; wait $b; echo "$?"; wait $invite; echo "invite $?"
+        at server weft ca list --ca /etc/weft/ca | grep -c shared"#
+    );
+    let out = script(&dir, &text);
+    let text = stdout(&out);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[..2].sort_unstable();
+    assert_eq!(lines, ["0", "1", "invite 0", "1"], "{text}{}", stderr(&out));
+}
