@@ -49,6 +49,7 @@ pub enum Command {
     #[command(after_help = "\
 Examples:
   weft init --hub                                      then: systemctl enable --now weft
+  weft init --hub --exit                               nodes may also reach the Internet through it
   weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
 
 It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: whoever
@@ -67,6 +68,7 @@ The code works once and until the time is over. Ctrl-C withdraws it.")]
     #[command(after_help = "\
 Examples:
   weft join                                            asks for the code; then: systemctl enable --now weft
+  weft join --exit                                     everything goes through the inviting node
   weft join --dir /tmp/weft <code.txt                  the files go to another directory
 
 It calls the inviting node over TCP, receives a certificate for a key made here, and writes keys and weft.toml.")]

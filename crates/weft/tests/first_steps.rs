@@ -62,7 +62,7 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
         echo "== twice"; at laptop weft join <code; echo "status $?"
         echo "== expired"; at server weft invite branch --prefix 192.168.7.0/24 --for 1s >code2; echo "status $?"
         echo "== listed"; at server weft ca list --ca /etc/weft/ca
-        kill $up $laptop $slow; wait"#
+        at laptop weft down; at server weft down; wait $up $laptop"#
     );
     let out = script(&dir, &text);
     let text = stdout(&out);
@@ -72,7 +72,7 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
     let all = format!("{text}\n{}\n{logs}", stderr(&out));
     assert!(part(&text, "init").contains("invite a node: weft invite"), "{all}");
     assert_eq!(part(&text, "stranger"), "0", "{all}");
-    assert!(part(&text, "join").contains("joined as laptop, 10.77.0.2/24"), "{all}");
+    assert!(part(&text, "join").contains("joined as laptop, 10.77.0.2/24 and fd"), "{all}");
     assert!(
         part(&text, "invited").contains("status 0") && part(&text, "invited").contains("laptop has joined"),
         "{all}"
@@ -111,4 +111,57 @@ fn a_code_belongs_to_the_first_node_that_shows_it() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines[..2].sort_unstable();
     assert_eq!(lines, ["0", "1", "invite 0", "1"], "{text}{}", stderr(&out));
+}
+
+#[test]
+fn a_member_that_wants_it_reaches_the_internet_through_the_hub_and_nowhere_else() {
+    if !is_root() || !has_tun() {
+        eprintln!("skipped: this takes root and a TUN device");
+        return;
+    }
+    let dir = Dir::new();
+    let text = format!(
+        r#"{MACHINES}
+        # A host of the Internet that has no route to the network; the laptop's own way there is through its provider at eth1.
+        ip netns add world; ip -n world link set lo up
+        for machine in server laptop; do
+            ip link add world netns $machine type veth peer name $machine netns world
+            ip -n $machine link set world up; ip -n world link set $machine up
+        done
+        ip -n world addr add 198.51.100.9/32 dev lo; ip -n world addr add 203.0.113.1/30 dev server; ip -n world addr add 203.0.113.5/30 dev laptop
+        ip -n server addr add 203.0.113.2/30 dev world; ip -n server route add default via 203.0.113.1
+        ip -n laptop addr add 203.0.113.6/30 dev world; ip -n laptop route add default via 203.0.113.5
+        # Counts what comes to the world by the laptop's own provider.
+        ip netns exec world nft 'table inet seen {{ chain in {{ type filter hook prerouting priority -300; iifname laptop ip daddr 198.51.100.9 counter; iifname laptop meta nfproto ipv6 icmpv6 type echo-request counter; }}; }}'
+        clear() {{ ip netns exec world nft list table inet seen | grep -o 'packets [0-9]*' | tr '\n' ' '; }}
+        at server cat /proc/sys/net/ipv4/ip_forward >before
+        at server weft init --hub --exit --endpoint 192.0.2.18:51900 --endpoint 192.0.2.34:51900 >/dev/null
+        at server weft up 2>server.log & up=$!
+        at server weft invite laptop >code 2>invite.log & invite=$!
+        code code
+        at laptop weft join --exit <code; wait $invite
+        echo "== own"; at laptop ping -c1 -W1 198.51.100.9 >/dev/null; echo "status $?"; clear
+        at laptop weft up 2>laptop.log & laptop=$!
+        for _ in $(seq 100); do at laptop ip route get 198.51.100.9 2>/dev/null | grep -q weft0 && at laptop ping -c1 -W0.2 10.77.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
+        echo "== through"; at laptop ping -c3 -i0.2 -W1 198.51.100.9 | grep -o '[0-9]* received'; clear
+        echo "== ipv6"; at laptop ping -c1 -W1 2001:db8::9 2>&1 | grep -ciE 'no route|unreachable'; clear
+        echo "== lan"; at laptop ip route get 192.0.2.18 | head -1
+        at server weft down; for _ in $(seq 50); do at server ip link show weft0 >/dev/null 2>&1 || break; sleep 0.1; done
+        echo "== after"; at server cat /proc/sys/net/ipv4/ip_forward before; at server nft list tables | grep -c weft_exit
+        at laptop weft down; wait $up $laptop"#
+    );
+    let out = script(&dir, &text);
+    let text = stdout(&out);
+    let logs: String =
+        ["server.log", "laptop.log"].map(|log| std::fs::read_to_string(dir.path(log)).unwrap_or_default()).join("\n");
+    let all = format!("{text}\n{}\n{logs}", stderr(&out));
+    assert!(
+        part(&text, "own").contains("status 0") && part(&text, "own").contains("packets 1"),
+        "the world answers: {all}"
+    );
+    assert!(part(&text, "through").contains("3 received"), "{all}");
+    assert!(part(&text, "through").contains("packets 1 "), "nothing more by the laptop's own provider: {all}");
+    assert_eq!(part(&text, "ipv6").lines().next(), Some("1"), "IPv6 is refused at once: {all}");
+    assert!(part(&text, "lan").contains("dev eth1"), "{all}");
+    assert_eq!(part(&text, "after"), "0\n0\n0", "the machine is as before: {all}");
 }

@@ -13,6 +13,7 @@ mod check_vpns;
 mod diagnose;
 pub mod dscp;
 mod engine;
+mod exit;
 pub mod host;
 mod metrics;
 mod network;
@@ -28,6 +29,7 @@ mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Report, Severity, Told, did_you_mean};
+pub use exit::Exit;
 pub use metrics::MetricsAddress;
 pub use network::Network;
 pub use parse::{parse, peer_name};
@@ -179,6 +181,8 @@ pub struct Config {
     pub access: Option<Access>,
     /// `[metrics]`: the address of the metrics; absent: there are none.
     pub metrics: Option<At<MetricsAddress>>,
+    /// `[exit]`: peers reach the Internet through this node; absent: they do not.
+    pub exit: Option<Exit>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
     /// `[signal]`: in-band QoS signalling; absent: none.

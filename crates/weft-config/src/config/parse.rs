@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, metrics, network, policy, prefix, proxy, route, signal,
-    tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, metrics, network, policy, prefix, proxy, route,
+    signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -37,6 +37,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let tun = tun_table.and_then(|section| tun(section, report));
     let network = root.section("network", "[network]").and_then(|section| network::read(section, directory));
     let access = root.section("access", "[access]").and_then(access::read);
+    let exit = root.section("exit", "[exit]").map(exit::read);
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
@@ -67,6 +68,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         network,
         access,
         metrics,
+        exit,
         tcp_er,
         signal,
         link,

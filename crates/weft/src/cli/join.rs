@@ -23,6 +23,9 @@ pub struct InitOptions {
     /// UDP port of this node, and TCP port of its invitations
     #[arg(long, value_name = "PORT", default_value_t = 51_900)]
     pub port: u16,
+    /// Let nodes reach the Internet through this one: forward their packets, with this machine's address as their source
+    #[arg(long)]
+    pub exit: bool,
     /// Directory for configuration and keys
     #[arg(long, value_name = "DIR", default_value = super::CONFIG_DIRECTORY)]
     pub dir: PathBuf,
@@ -36,9 +39,9 @@ pub struct InviteOptions {
     /// Network behind the new node; can be given several times
     #[arg(long = "prefix", value_name = "PREFIX")]
     pub prefixes: Vec<String>,
-    /// Address of the new node in the network. Without it: the next free one
-    #[arg(long, value_name = "ADDRESS")]
-    pub address: Option<IpAddr>,
+    /// Address of the new node in the network; can be given once for each family. Without it: the next free one
+    #[arg(long = "address", value_name = "ADDRESS")]
+    pub addresses: Vec<IpAddr>,
     /// Let the new node forward datagrams for others
     #[arg(long)]
     pub relay: bool,
@@ -58,6 +61,9 @@ pub struct InviteOptions {
 pub struct JoinOptions {
     /// Code that `weft invite` printed. Without it, or with -: it is read from standard input
     pub code: Option<String>,
+    /// Send everything through the inviting node, also what goes to the Internet
+    #[arg(long)]
+    pub exit: bool,
     /// Directory for configuration and keys
     #[arg(long, value_name = "DIR", default_value = super::CONFIG_DIRECTORY)]
     pub dir: PathBuf,

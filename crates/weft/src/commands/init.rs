@@ -3,6 +3,7 @@
 use super::ca;
 use crate::cli::InitOptions;
 use crate::config::{peer_name, prefix};
+use crate::entropy;
 use crate::join::{MAX_ENDPOINTS, Member, how_to_start};
 use crate::outcome::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,9 +17,11 @@ const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 /// Creates root key, node key, certificate and configuration, and prints the next steps.
 pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
     let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
-    let (network, length) = ca::network(&options.network)?;
-    let address =
-        nth_host(network, length, 1).ok_or_else(|| ca::wrong(&options.network, "it has no space for nodes"))?;
+    let networks = [ca::network(&options.network)?, private_network()?];
+    let hosts = networks.map(|(network, length)| (nth_host(network, length, 1), length));
+    let [(Some(address), length), (Some(address6), length6)] = hosts else {
+        return Err(ca::wrong(&options.network, "it has no space for nodes"));
+    };
     let endpoints = endpoints(options)?;
     let member = Member::prepare(&options.dir)?;
     let directory = options.dir.join("ca");
@@ -30,27 +33,30 @@ pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
         not_before_unix_s: now.saturating_sub(ca::EARLIER_S),
         not_after_unix_s: now.saturating_add(HUB_DAYS * ca::DAY_S),
         may_relay: true,
-        prefixes: vec![(address, host_length(address))],
+        prefixes: [address, address6].map(|address| (address, host_length(address))).to_vec(),
     };
     let certificate = ca::issue(&directory, &claims)?;
     let list: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
     let text = format!(
-        "listen = {}\nrelay = true\n\n[tun]\naddress = [\"{address}/{length}\"]\n\n\
-         [network]\nroot = \"{root}\"\ncertificate = \"weft.cert\"\nendpoints = [{}]\n",
+        "listen = {}\nrelay = true\n\n[tun]\naddress = [\"{address}/{length}\", \"{address6}/{length6}\"]\n\n\
+         [network]\nroot = \"{root}\"\ncertificate = \"weft.cert\"\nendpoints = [{}]\n{}",
         options.port,
-        list.join(", ")
+        list.join(", "),
+        if options.exit { "\n[exit]\nmasquerade = true\n" } else { "" }
     );
     let config = member.store(&certificate.to_string(), &text)?;
-    println!(
-        "hub of a new network, {}/{length}: {name}, {address}, root key {}",
-        network,
-        directory.join("root.key").display()
-    );
+    println!("hub of a new network: {name}, {address}/{length} and {address6}/{length6}");
+    println!("root key: {}", directory.join("root.key").display());
     for endpoint in &endpoints {
         println!("others reach it at {endpoint}{}", if is_private(endpoint.ip()) { BEHIND_A_ROUTER } else { "" });
     }
     let port = options.port;
     println!("open the firewall: UDP port {port}, and TCP port {port} while an invitation waits");
+    if options.exit {
+        println!(
+            "let it forward: echo net.ipv4.ip_forward=1 >/etc/sysctl.d/60-weft.conf; sysctl -p /etc/sysctl.d/60-weft.conf"
+        );
+    }
     print!("{}", how_to_start(&config));
     println!("invite a node: weft invite laptop");
     Ok(Outcome::Well)
@@ -58,6 +64,15 @@ pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
 
 const BEHIND_A_ROUTER: &str =
     ", a private address: if nodes come from elsewhere, forward the port there and give --endpoint the public address";
+
+/// Returns a random unique local network for IPv6 (RFC 4193, §3.2.2).
+fn private_network() -> Result<(IpAddr, u8), Failure> {
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
+    let mut octets = [0; 16];
+    octets[0] = 0xfd;
+    octets[1..6].copy_from_slice(&seed[..5]);
+    Ok((IpAddr::from(octets), 64))
+}
 
 /// Returns the endpoints that were given, or this machine's own addresses.
 fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {

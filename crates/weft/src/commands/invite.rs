@@ -8,7 +8,7 @@ use super::init::{host_length, network_of, nth_host};
 use crate::access::profile;
 use crate::cli::InviteOptions;
 use crate::config::{self, peer_name};
-use crate::join::{Code, Welcome, receive, send};
+use crate::join::{Code, HostNode, Welcome, receive, send};
 use crate::outcome::{Failure, Outcome};
 use crate::table::span;
 use crate::{entropy, escape};
@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
+use weft_engine::Prefix;
 use weft_session::enrolment::Host;
 use weft_session::{Certificate, Claims, Identity, PresharedKey, PublicKey};
 
@@ -52,8 +53,14 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     }
     let seed = entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
     let code = Code { host: loaded.identity.public_key(), secret: seed, endpoints };
-    let own = *loaded.config.tun.addresses.first().ok_or_else(|| no_hub("[tun] has no `address`"))?;
-    let invitation = invitation(options, loaded.identity, &code, own, network.root.value.to_string())?;
+    let host = HostNode {
+        name: loaded.certificate.map_or_else(|| "hub".to_owned(), |own| own.claims().name.clone()),
+        public_key: code.host.to_string(),
+        endpoints: code.endpoints.iter().map(ToString::to_string).collect(),
+        is_exit: loaded.config.exit.is_some(),
+    };
+    let root = network.root.value.to_string();
+    let invitation = invitation(options, loaded.identity, code.secret, &loaded.config.tun.addresses, (root, host))?;
     let listener = listen(port)?;
 
     println!("{code}");
@@ -64,7 +71,7 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     {
         eprint!("{picture}");
     }
-    let (name, address) = (invitation.claims.name.clone(), invitation.welcome.address.clone());
+    let (name, address) = (invitation.claims.name.clone(), invitation.welcome.addresses.join(" and "));
     match wait(&listener, &Arc::new(invitation), options.time) {
         Some(key) => {
             eprintln!("{} has joined: {address}, public key {key}", escape::line(&name));
@@ -78,17 +85,20 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
 fn invitation(
     options: &InviteOptions,
     identity: Identity,
-    code: &Code,
-    own: weft_engine::Prefix,
-    root: String,
+    secret: [u8; 32],
+    own: &[Prefix],
+    (root, host): (String, HostNode),
 ) -> Result<Invitation, Failure> {
     let directory = options.dir.join("ca");
     let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
-    let address = match options.address {
-        Some(address) => address,
-        None => free_address(&ca::all_issued(&directory)?, own)?,
-    };
-    let mut prefixes = vec![(address, host_length(address))];
+    let issued = ca::all_issued(&directory)?;
+    let (mut addresses, mut prefixes) = (Vec::new(), Vec::new());
+    for own in own {
+        let given = options.addresses.iter().find(|given| given.is_ipv4() == own.address.is_ipv4());
+        let address = given.map_or_else(|| free_address(&issued, *own), |given| Ok(*given))?;
+        addresses.push(format!("{address}/{}", own.length));
+        prefixes.push((address, host_length(address)));
+    }
     for text in &options.prefixes {
         prefixes.push(ca::network(text)?);
     }
@@ -100,15 +110,13 @@ fn invitation(
         may_relay: options.relay,
         prefixes,
     };
-    let contacts = code.endpoints.iter().map(|endpoint| format!("{}@{endpoint}", code.host)).collect();
-    let address = format!("{address}/{}", own.length);
-    let welcome = Welcome { version: 1, name, certificate: String::new(), root, address, contacts };
-    let secret = PresharedKey::new(code.secret);
+    let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
+    let secret = PresharedKey::new(secret);
     Ok(Invitation { identity, secret, directory, claims, welcome, member: Mutex::new(None) })
 }
 
 /// Returns the first address of the network that no certificate names.
-fn free_address(issued: &[Certificate], own: weft_engine::Prefix) -> Result<IpAddr, Failure> {
+fn free_address(issued: &[Certificate], own: Prefix) -> Result<IpAddr, Failure> {
     let network = network_of(own);
     let is_taken = |address: IpAddr| {
         let taken = issued.iter().flat_map(|certificate| certificate.claims().prefixes.iter());

@@ -1,14 +1,16 @@
 //! `weft join`: reads a code, receives a certificate from the inviting node, and stores the configuration.
 
 use crate::cli::JoinOptions;
+use crate::config::{peer_name, prefix};
 use crate::join::{Code, Member, Welcome, how_to_start, receive, send};
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape};
 use std::io::{self, IsTerminal as _, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weft_engine::Prefix;
 use weft_session::enrolment::Applicant;
-use weft_session::{Certificate, PresharedKey, RootPublicKey};
+use weft_session::{Certificate, PresharedKey, PublicKey, RootPublicKey};
 
 /// Maximum time to connect to one endpoint, and for each message.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,11 +23,14 @@ pub fn join(options: &JoinOptions) -> Result<Outcome, Failure> {
     let code: Code = text.parse().map_err(|why| Failure::with(Outcome::Usage, format!("{why}")))?;
     let member = Member::prepare(&options.dir)?;
     let (mut stream, welcome, receipt) = enrol(&code, &member)?;
-    let text = checked(&welcome, &member)?;
+    let text = checked(&welcome, &member, options.exit)?;
     let config = member.store(&welcome.certificate, &text)?;
     // Without the receipt the inviting node only waits longer.
     let _ = send(&mut stream, &receipt);
-    println!("joined as {}, {}", escape::line(&welcome.name), escape::line(&welcome.address));
+    println!("joined as {}, {}", escape::line(&welcome.name), escape::line(&welcome.addresses.join(" and ")));
+    if options.exit {
+        println!("everything goes through {}", escape::line(&welcome.host.name));
+    }
     print!("{}", how_to_start(&config));
     Ok(Outcome::Well)
 }
@@ -82,7 +87,7 @@ fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream,
 /// Checks an answer, and returns the configuration that it stands for.
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
-fn checked(welcome: &Welcome, member: &Member) -> Result<String, Failure> {
+fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<String, Failure> {
     let wrong = |what: &str| Failure::new(format!("the inviting node's answer is wrong: {what}"));
     if welcome.version != 1 {
         return Err(wrong("it is of a newer weft; update this one"));
@@ -96,18 +101,40 @@ fn checked(welcome: &Welcome, member: &Member) -> Result<String, Failure> {
     root.check(&certificate, now).map_err(|why| {
         Failure::new(format!("the certificate does not hold here: {why}: is this machine's clock right?"))
     })?;
-    let address = crate::config::prefix::parse(&welcome.address).map_err(|_| wrong("its address"))?;
-    let mut contacts = Vec::new();
-    for contact in &welcome.contacts {
-        let (key, endpoint) = contact.split_once('@').ok_or_else(|| wrong("its contacts"))?;
-        let key: weft_session::PublicKey = key.parse().map_err(|_| wrong("its contacts"))?;
-        let endpoint: SocketAddr = endpoint.parse().map_err(|_| wrong("its contacts"))?;
-        contacts.push(format!("\"{key}@{endpoint}\""));
+    let mut addresses = Vec::new();
+    for text in &welcome.addresses {
+        let Prefix { address, length } = prefix::parse(text).map_err(|_| wrong("its addresses"))?;
+        addresses.push(format!("\"{address}/{length}\""));
     }
+    let host = &welcome.host;
+    let key: PublicKey = host.public_key.parse().map_err(|_| wrong("its key"))?;
+    let endpoints = host.endpoints.iter().map(|text| text.parse()).collect::<Result<Vec<SocketAddr>, _>>();
+    let endpoints = endpoints.map_err(|_| wrong("its endpoints"))?;
+    let reach = match (wants_exit, host.is_exit) {
+        (false, _) => contacts(&key, &endpoints),
+        (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name"))?, &key, &endpoints),
+        (true, false) => {
+            let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
+            return Err(Failure::new(format!("{} lets nobody out to the Internet: {help}", escape::line(&host.name))));
+        }
+    };
     Ok(format!(
-        "\n[tun]\naddress = [\"{}/{}\"]\n\n[network]\nroot = \"{root}\"\ncertificate = \"weft.cert\"\ncontacts = [{}]\n",
-        address.address,
-        address.length,
-        contacts.join(", ")
+        "\n[tun]\naddress = [{}]\n\n[network]\nroot = \"{root}\"\ncertificate = \"weft.cert\"\n{reach}",
+        addresses.join(", ")
     ))
+}
+
+/// Returns the setting with which the node finds the others through the inviting node.
+fn contacts(key: &PublicKey, endpoints: &[SocketAddr]) -> String {
+    let contacts: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{key}@{endpoint}\"")).collect();
+    format!("contacts = [{}]\n", contacts.join(", "))
+}
+
+/// Returns the peer through which everything leaves. Other nodes, which have longer prefixes, are still found.
+fn exit(name: &str, key: &PublicKey, endpoints: &[SocketAddr]) -> String {
+    let endpoints: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
+    format!(
+        "\n[[peer]]\nname = \"{name}\"\npublic-key = \"{key}\"\nendpoints = [{}]\nprefixes = [\"0.0.0.0/0\", \"::/0\"]\n",
+        endpoints.join(", ")
+    )
 }

@@ -1,6 +1,6 @@
 //! Changes to this machine outside the node's own devices.
 //!
-//! They are routing rules, the proxy's routing, and `tcp_fastopen`.
+//! They are routing rules, the proxy's routing, `tcp_fastopen`, and forwarding of IPv4.
 //!
 //! The node records each change in the runtime directory before it makes the change. Dropping the last [`Changes`]
 //! undoes all changes. If the run was killed, the next one undoes them at its start. The record omits everything that
@@ -23,6 +23,8 @@ use weft_tcp_er::proxy::{Names, detour};
 ///
 /// Bit 0 lets clients send data with the first packet. Bit 1 lets servers accept it.
 const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
+/// File of the network namespace's setting for forwarding of IPv4.
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Maximum length of a record, in bytes: some 100 bytes per change, and two rules per prefix length.
 const MAX_RECORD: u64 = 1 << 20;
 
@@ -65,6 +67,8 @@ pub enum Change {
         /// Value after the change.
         after: u32,
     },
+    /// `net.ipv4.ip_forward` was switched on.
+    Forwarding,
 }
 
 impl Change {
@@ -81,6 +85,8 @@ impl Change {
             }
             Change::Detour { tun } => detour::lead(&Names::of(tun)).map(|()| true),
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
+            Change::Forwarding if is_forwarding()? => Ok(false),
+            Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
         }
     }
 
@@ -100,6 +106,7 @@ impl Change {
             }
             Change::FastOpen { before, after } if fast_open()? == *after => fs::write(FAST_OPEN, before.to_string()),
             Change::FastOpen { .. } => Ok(()),
+            Change::Forwarding => fs::write(FORWARDING, "0"),
         }
     }
 }
@@ -120,6 +127,11 @@ fn rule(by: &By, ipv6: bool, table: u32) -> Rule<'_> {
 /// Returns an error if it cannot be read.
 pub fn fast_open() -> io::Result<u32> {
     fs::read_to_string(FAST_OPEN)?.trim().parse().map_err(io::Error::other)
+}
+
+/// Returns true if this network namespace forwards IPv4.
+fn is_forwarding() -> io::Result<bool> {
+    Ok(fs::read_to_string(FORWARDING)?.trim() != "0")
 }
 
 /// The changes of one run; all clones share them.

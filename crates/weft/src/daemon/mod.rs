@@ -15,6 +15,7 @@ mod control;
 mod datapath;
 mod device;
 mod devices;
+mod exit;
 pub mod forwarding;
 mod gather;
 mod history;
@@ -58,6 +59,7 @@ use crate::outcome::Failure;
 use changes::Changes;
 use control::{Sender, Server};
 use datapath::Datapath;
+use exit::Exit;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -147,6 +149,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
 
     let clock = Clock::start();
     let public_key = identity.public_key();
+    let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
     forwarding::say(&config, log);
     let threads = threads.clone();
     let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };

@@ -24,8 +24,21 @@ pub struct Welcome {
     pub certificate: String,
     /// Public root key of the network.
     pub root: String,
-    /// Address of its TUN device with the length of the network's prefix.
-    pub address: String,
-    /// Contacts of the network: `KEY@ADDRESS:PORT`.
-    pub contacts: Vec<String>,
+    /// Addresses of its TUN device, each with the length of the network's prefix.
+    pub addresses: Vec<String>,
+    /// The inviting node.
+    pub host: HostNode,
+}
+
+/// The inviting node, as a new member reaches it.
+#[derive(Clone, Serialize, Deserialize, Debug, PartialEq)]
+pub struct HostNode {
+    /// Name in the inviting node's certificate.
+    pub name: String,
+    /// Public key, in base64.
+    pub public_key: String,
+    /// Addresses and UDP ports.
+    pub endpoints: Vec<String>,
+    /// True if members may reach the Internet through it.
+    pub is_exit: bool,
 }
