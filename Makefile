@@ -1,4 +1,4 @@
-# Every target does its own set-up on a fresh Debian machine and says what it installs.
+# Every target does its own set-up on a fresh Debian machine and prints what it installs.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
@@ -9,20 +9,20 @@ CARGO_DENY_VERSION := 0.20.2
 
 .PHONY: help setup build test check bench relays failover demo parity reproduce verify deny
 
-help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 14
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 16
 
 setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
 build: TARGET := $(or $(CARGO_TARGET_DIR),target)
-build: ## the programs weft and weft-lab, and beside each its debug file, which debuggers find
+build: ## build the programs weft and weft-lab, each with a file of debug information beside it
 	@packaging/setup build
 	cargo build --release --locked -p weft -p weft-experiments
 	@packaging/split-debug $(TARGET)/release/weft
 	@packaging/split-debug $(TARGET)/release/weft-lab
 
-test: ## formatting, lints, all tests, licences (if cargo-deny is there)
+test: ## check formatting, lints, all tests, and licences (if cargo-deny is installed)
 	@packaging/setup test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -35,17 +35,17 @@ deny:
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: setup deny test ## test, advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, 10,000 swarm seeds
+check: setup deny test ## test, then advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, 10,000 swarm seeds
 	@if cargo deny --log-level error fetch db; then cargo deny --log-level error check advisories; else echo 'ADVISORIES NOT CHECKED: their database cannot be fetched from here' >&2; fi
 	@fuzz/run.sh 60
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test proxy -- --nocapture --test-threads 1
 	cargo run --release --locked -p weft-world --example swarm -- --seeds 0..10000
 
-# More arguments for the bench, such as BENCH=--json.
+# BENCH passes more arguments to the benchmark, such as BENCH=--json.
 BENCH ?=
 bench: TARGET := $(or $(CARGO_TARGET_DIR),target)
-bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, very many VPNs, bytes of state; 10 minutes
+bench: build ## measure one TCP flow beside wireguard-go, each stage of a packet's path, many VPNs, bytes of state; 10 minutes
 	@packaging/setup lab
 	export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench -p weft-engine --example state_bytes -p weft --example vpn_scale
@@ -57,50 +57,50 @@ bench: build ## one TCP flow beside wireguard-go, each stage of a packet's way, 
 	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft \
 	  --criterion $(TARGET)/criterion --state $(TARGET)/state.tsv --scale $(TARGET)/scale.tsv $(BENCH)
 
-# More arguments, such as RELAYS=--json.
+# RELAYS passes more arguments, such as RELAYS=--json.
 RELAYS ?=
 relays: TARGET := $(or $(CARGO_TARGET_DIR),target)
-relays: build ## one TCP flow over none to three relays, and through wireguard-go from node to node; 8 minutes
+relays: build ## measure one TCP flow over none to three relays, and through wireguard-go from node to node; 8 minutes
 	@packaging/setup lab
 	export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench
 	XDG_CACHE_HOME=$(abspath $(TARGET)) $(TARGET)/release/examples/tunnel_bench --weft $(TARGET)/release/weft --relays $(RELAYS)
 
 failover: TARGET := $(or $(CARGO_TARGET_DIR),target)
-failover: build ## how long traffic stops when a link falls silent, beside OSPF if FRR is installed; 11 minutes
+failover: build ## measure how long traffic stops after a silent link failure, beside OSPF if FRR is installed; 11 minutes
 	@packaging/setup lab
 	$(TARGET)/release/weft-lab failover --out out/failover
 
 demo: TARGET := $(or $(CARGO_TARGET_DIR),target)
-demo: build ## three unequal links, one network: table and picture in out/demo
+demo: build ## run three unequal links as one network: table and plot in out/demo
 	@packaging/setup lab
 	$(TARGET)/release/weft-lab run scenarios/demo.toml --out out/demo
 
-# Which rows, and further arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Rows that are not run stay as they are.
+# ROWS selects rows, REPRODUCE passes more arguments: make reproduce ROWS="A2 D1" REPRODUCE=--quick. Other rows stay unchanged.
 ROWS ?= all
 REPRODUCE ?=
 reproduce: TARGET := $(or $(CARGO_TARGET_DIR),target)
-reproduce: build ## what papers 000 to 004 claim, in the simulator: docs/reproduction.md and docs/figures
+reproduce: build ## run the claims of papers 000 to 004 in the simulator: docs/reproduction.md and docs/figures
 	$(TARGET)/release/weft-lab reproduce $(ROWS) --out docs $(REPRODUCE)
 
-# TOPIC names the topic. FULL=1 runs all its checks, OUT=file writes them as JSON too, TRACES=dir plays recorded links.
-# More arguments, such as VERIFY="--only bundles --threads 1".
+# TOPIC names the topic. FULL=1 runs all its checks, OUT=file also writes them as JSON, TRACES=dir uses recorded links.
+# VERIFY passes more arguments, such as VERIFY="--only bundles --threads 1".
 TOPIC ?=
 FULL ?=
 OUT ?=
 TRACES ?=
 VERIFY ?=
 verify: TARGET := $(or $(CARGO_TARGET_DIR),target)
-verify: ## which checks of a topic fall short: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 some 8 hours
+verify: ## list the checks of a topic that fail: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 about 8 hours
 	@packaging/setup $(if $(filter 1,$(FULL)),lab,test)
 	cargo build --release --locked -p weft-world --example verify $(if $(filter 1,$(FULL)),-p weft -p weft-experiments --bins)
 	$(TARGET)/release/examples/verify $(TOPIC) $(if $(filter 1,$(FULL)),--full --weft $(TARGET)/release/weft) \
 	  $(if $(OUT),--out "$(OUT)") $(if $(TRACES),--traces "$(TRACES)") $(VERIFY)
 
-# More arguments for the comparison, such as PARITY='--lab out/lab.json' for what the lab has measured already.
+# PARITY passes more arguments, such as PARITY='--lab out/lab.json' for earlier results of the lab.
 PARITY ?=
 parity: TARGET := $(or $(CARGO_TARGET_DIR),target)
-parity: build ## the same scenarios in the lab and in the simulator, five runs each, in one table; 4 hours
+parity: build ## compare the lab and the simulator on the same scenarios, five runs each, in one table; 4 hours
 	@packaging/setup lab
 	$(TARGET)/release/weft-lab parity scenarios/{home-office,paper-002-access,paper-002-heterogeneous,paper-002-table1,clean-links,cut-and-restore,vpn-start-up,vpn-many,vpn-flood,vpn-assured,vpn-leased}.toml \
 	  --repeat 5 $(PARITY)

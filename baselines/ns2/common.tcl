@@ -1,11 +1,11 @@
-# What the three ns-2 cases share: parameters, TCP flows, links, hop counting.
+# Shared code of the three ns-2 cases: parameters, TCP flows, links, hop counting.
 #
 # ns-2 counts TCP sequence numbers in segments. Segment 0 is the SYN (40 B), every other
 # segment carries `segment` bytes of payload under tcpip_base_hdr_size_ = 40 B of headers.
 
-# Only the headers these cases use: ns-2 otherwise zeroes every protocol's header in every
-# packet, which costs it speed and memory. Agent/UDP writes an RTP header: left out, those
-# writes fall on the common header, and the packets' sizes are garbage.
+# Keeps only the headers that these cases use. Otherwise ns-2 zeroes every protocol's header in every
+# packet, which costs speed and memory. Agent/UDP writes an RTP header. Without this header, its writes
+# would overwrite the common header and corrupt the packets' sizes.
 remove-all-packet-headers
 add-packet-header IP TCP RTP Flags
 
@@ -23,7 +23,7 @@ proc read_parameters {into defaults} {
     }
 }
 
-# A simulator with its random numbers seeded and its event queue chosen.
+# Returns a simulator with the given seed and event queue.
 proc new_simulator {seed scheduler} {
     global defaultRNG
     set ns [new Simulator]
@@ -32,20 +32,20 @@ proc new_simulator {seed scheduler} {
     return $ns
 }
 
-# A random time in [0, spread_s).
+# Returns a random time in [0, spread_s).
 proc random_start {spread_s} {
     global defaultRNG
     expr {[$defaultRNG uniform 0 1] * $spread_s}
 }
 
-# Joins two nodes with drop-tail links of `rate_bps`, `delay_ms` one way and `queue` packets.
+# Joins two nodes with drop-tail links of `rate_bps`, a one-way delay of `delay_ms`, and `queue` packets.
 proc join_nodes {ns a b rate_bps delay_ms queue} {
     $ns duplex-link $a $b $rate_bps ${delay_ms}ms DropTail
     foreach {from to} [list $a $b $b $a] { $ns queue-limit $from $to $queue }
 }
 
-# Counts the packets of every link in one monitor. Its departures are packets that left a queue
-# and began transmission: at most one a link more than have finished it.
+# Counts the packets of every link in one monitor. Its departures are packets that left a queue and
+# began transmission. At most one packet a link has not finished transmission.
 proc count_hops {ns} {
     set monitor [new QueueMonitor]
     foreach link [$ns all-links-list] {
@@ -54,7 +54,7 @@ proc count_hops {ns} {
     return $monitor
 }
 
-# One endless FTP from node `from` to node `to` that starts at `start_s`; returns its sender.
+# Starts an endless FTP from node `from` to node `to` at `start_s`, and returns its sender.
 # settings: kind segment window dupthresh delack dupsend overhead minrto
 proc ftp_flow {ns from to start_s settings} {
     array set s $settings
@@ -86,8 +86,8 @@ proc ftp_flow {ns from to start_s settings} {
     return $sender
 }
 
-# Linux's own congestion control code in ns-2. `cubic` is as it ships, Linux's CUBIC 2.1 with
-# beta = 819/1024; `cubic-rfc` has RFC 9438's beta 0.7 = 717/1024.
+# Returns a sender with Linux's own congestion control code in ns-2. `cubic` is ns-2's default, Linux's
+# CUBIC 2.1 with beta = 819/1024. `cubic-rfc` has RFC 9438's beta 0.7 = 717/1024.
 proc new_linux_sender {ns kind} {
     set sender [new Agent/TCP/Linux]
     $sender set timestamps_ true
@@ -97,7 +97,7 @@ proc new_linux_sender {ns kind} {
     return $sender
 }
 
-# What the receivers have acknowledged, in segments, a list over the senders.
+# Returns the number of acknowledged segments for each sender.
 proc acked_segments {senders} {
     set all {}
     foreach sender $senders {
@@ -107,7 +107,7 @@ proc acked_segments {senders} {
     return $all
 }
 
-# The goodput of each flow in bit/s between two readings of acked_segments.
+# Returns the goodput of each flow in bit/s between two results of acked_segments.
 proc goodputs_bps {before after segment seconds} {
     set all {}
     foreach b $before a $after { lappend all [expr {($a - $b) * $segment * 8.0 / $seconds}] }
@@ -122,7 +122,7 @@ proc sum_of {senders variable} {
 
 # Runs from 0 to `duration`, measures from `warmup` on, and prints one line:
 #   result goodput_bps;… hops sent retransmitted window_cuts drops
-# goodput_bps once a flow if `each_flow`, else their sum; hops and drops are - when not counted.
+# goodput_bps has one value per flow if `each_flow`, otherwise the sum. hops and drops are - if not counted.
 proc run_and_report {ns senders segment warmup duration count each_flow} {
     global reading monitor
     set monitor [expr {$count ? [count_hops $ns] : ""}]

@@ -1,5 +1,5 @@
-# Paper 000's Figure 2: ten senders and ten receivers, a hundred NewReno FTPs and ten Pareto
-# sources over N parallel paths, each of two core links, sprayed packet by packet.
+# Paper 000's Figure 2: ten senders and ten receivers. A hundred NewReno FTPs and ten Pareto sources use
+# N parallel paths, each of two core links. The traffic is sprayed packet by packet.
 #
 #   S1..S10 -- R0 -- Rk -- R1 -- D1..D10        k = 2..N+1
 #
@@ -17,9 +17,9 @@ read_parameters parameter {
     dupsend 1 overhead 0 minrto 0.2 scheduler Calendar count 1
 }
 
-# Routes at `router` toward each of `destinations` in turn over all of `links`.
-# ns-2's own multipath routing keeps one round robin per destination; `spray=router` keeps one
-# per router, which every packet turns.
+# Adds routes at `router` toward each of `destinations`, in round robin over all of `links`.
+# ns-2's own multipath routing has one round robin per destination. With `spray=router` there is one per
+# router, which every packet advances.
 proc spray_over {router destinations links spray} {
     set turn ""
     foreach destination $destinations {
@@ -84,7 +84,7 @@ foreach s $senders d $receivers {
     pareto_source $ns $s $d
 }
 
-# After ns-2's own static routes, which `run` installs.
+# These replace ns-2's own static routes, which `run` installs before.
 $ns at 0 "spray_over $ingress {$receivers} {$forward} $parameter(spray)"
 $ns at 0 "spray_over $egress {$senders} {$backward} $parameter(spray)"
 

@@ -1,11 +1,11 @@
 #!/bin/bash
 # Runs the ns-2 cases and writes one CSV line for each.
 #
-#   run.sh OUT.csv [figure-2] [timing] [single] [two-flows]      (no set named: all)
+#   run.sh OUT.csv [figure-2] [timing] [single] [two-flows]      (default: all sets)
 #
-# Environment: SEEDS (default "1 2 3 4 5"), DURATION and WARMUP of figure-2 in simulated seconds
-# (100, 20), JOBS at once (number of cores; timing always runs alone), REPEATS of the timed run
-# (5), RUN_UNDER a prefix such as "chrt -i 0".
+# Environment, with defaults in parentheses: SEEDS ("1 2 3 4 5"); DURATION and WARMUP of figure-2 in
+# simulated seconds (100, 20); JOBS, the number of parallel runs (number of cores; timing always runs
+# alone); REPEATS of the timed run (5); RUN_UNDER, a command prefix such as "chrt -i 0" (none).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 SEEDS=${SEEDS:-1 2 3 4 5}
@@ -25,12 +25,12 @@ install_if_missing() {
     fi
 }
 
-# one_case CASE SCRIPT PARAMETER…: runs it, prints its CSV line.
+# one_case CASE SCRIPT PARAMETER…: runs one case and prints its CSV line.
 one_case() {
     local name=$1 script=$2 goodput hops sent retransmitted cuts drops user system rss output
     shift 2
     output=$(mktemp)
-    # ns-2's Linux agent prints its commands on standard output too.
+    # ns-2's Linux agent also prints its commands on standard output, so only the result line is read.
     read -r goodput hops sent retransmitted cuts drops < <(
         /usr/bin/time -o "$output" -f '%U %S %M' $RUN_UNDER ns "$script" "$@" | sed -n 's/^result //p')
     read -r user system rss < <(tail -n 1 "$output")
@@ -38,7 +38,7 @@ one_case() {
     echo "$name,$*,$goodput,$hops,$(echo "$user $system" | awk '{ printf "%.2f", $1 + $2 }'),$rss,$sent,$retransmitted,$cuts,$drops"
 }
 
-# Paper 000, equation 1.
+# Prints T(N) of paper 000, equation 1, for N paths.
 dup_thresh() { case $1 in 1) echo 3 ;; 2 | 3) echo 6 ;; *) echo 9 ;; esac; }
 
 figure_2_cases() {
@@ -46,7 +46,7 @@ figure_2_cases() {
     for seed in $SEEDS; do
         for paths in 1 2 3 4 5; do
             for difference in 0 0.25 0.5 0.75 1; do
-                [ "$paths" != 1 ] || [ "$difference" = 0 ] || continue # one path has no difference
+                [ "$paths" != 1 ] || [ "$difference" = 0 ] || continue # one path has no delay difference
                 for dupthresh in $(printf '%s\n' 3 "$(dup_thresh $paths)" | uniq); do
                     echo figure-2 "$here/figure-2.tcl" paths=$paths difference=$difference \
                         dupthresh=$dupthresh seed=$seed duration=$DURATION warmup=$WARMUP
@@ -56,7 +56,7 @@ figure_2_cases() {
     done
 }
 
-# Buffers of one bandwidth-delay product in 1500 B packets, ten packets at least.
+# Prints a buffer of one bandwidth-delay product in packets of 1500 B, at least ten packets.
 buffer() { awk -v mbps="$1" -v ms="$2" 'BEGIN { b = int(mbps * ms * 1000 / 8 / 1500 + 0.5); print (b < 10 ? 10 : b) }'; }
 
 single_cases() {
@@ -95,7 +95,7 @@ two_flows_cases() {
     done
 }
 
-# Runs the cases on standard input JOBS at a time, prints their lines in the order they came in.
+# Runs the cases on standard input, JOBS at a time, and prints their lines in input order.
 run_all() {
     local folder
     folder=$(mktemp -d)
@@ -105,8 +105,8 @@ run_all() {
     rm -rf "$folder"
 }
 
-# Paper 000's Figure 2 at N = 5, 25 %: hops from a run that counts them, CPU seconds and memory
-# from the same run without counters.
+# Times paper 000's Figure 2 at N = 5, 25 %. The hops are from a run that counts them; CPU seconds and
+# memory are from the same run without counters.
 timing() {
     local dupthresh repeat line hops
     for dupthresh in 3 9; do

@@ -1,4 +1,4 @@
-# One endless flow over one bottleneck with a drop-tail buffer, and random loss on the wire.
+# One endless flow over one bottleneck with a drop-tail buffer and random loss on the link.
 #
 #   S -- 1 Gb/s, 0 ms -- R -- rate, rtt/2 -- D
 

@@ -1,4 +1,4 @@
-# Two endless flows of one kind and different round-trip times share a drop-tail bottleneck.
+# Two endless flows of the same TCP with different round-trip times share a drop-tail bottleneck.
 #
 #   S1 --\                    /-- D1     access 1 Gb/s; flow i's round trip is rtt_i
 #         R0 -- rate, 1 ms -- R1
