@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help setup build test check bench relays failover demo parity reproduce verify deny
+.PHONY: help setup build packages test check bench relays failover demo parity reproduce verify deny
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/' | expand -t 16
@@ -21,6 +21,11 @@ build: ## build the programs weft and weft-lab, each with a file of debug inform
 	cargo build --release --locked -p weft -p weft-experiments
 	@packaging/split-debug $(TARGET)/release/weft
 	@packaging/split-debug $(TARGET)/release/weft-lab
+
+packages: TARGET := $(or $(CARGO_TARGET_DIR),target)
+packages: build ## Debian packages of weft and weft-lab in out/packages; TRY=1 installs and purges them in a clean root
+	@packaging/deb $(TARGET)/release out/packages
+	if [ -n "$(TRY)" ]; then packaging/try-deb out/packages; fi
 
 test: ## check formatting, lints, all tests, and licences (if cargo-deny is installed)
 	@packaging/setup test

@@ -124,6 +124,12 @@ Examples:
 Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
 As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
     Failover(FailoverArguments),
+    /// Write manual pages and shell completions below a directory, for packages
+    #[command(hide = true)]
+    Pages {
+        /// Directory that stands for /usr
+        directory: PathBuf,
+    },
 }
 
 /// Where a scenario or a sweep runs.

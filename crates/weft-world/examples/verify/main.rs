@@ -12,6 +12,7 @@ mod first_hour;
 mod house;
 mod judge;
 mod links;
+mod one_minute;
 mod play;
 mod progress;
 mod safe;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// The topics that can be verified.
-const TOPICS: [Topic; 4] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC];
+const TOPICS: [Topic; 5] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, one_minute::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

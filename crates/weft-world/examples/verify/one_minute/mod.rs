@@ -1,0 +1,56 @@
+//! Topic `one-minute`: from nothing to a network.
+//!
+//! Each check runs existing tests of the project. A full run builds the packages and tries them in a clean Debian root.
+
+use crate::check::{Bound, Check};
+use crate::claim::{LIB, claim, run};
+use crate::topic::{Context, Part, Topic};
+use std::process::{Command, Stdio};
+
+/// The topic `one-minute` with its parts.
+pub const TOPIC: Topic = Topic {
+    name: "one-minute",
+    parts: &[
+        Part { name: "join", run: join },
+        Part { name: "exit", run: exit },
+        Part { name: "packages", run: packages },
+    ],
+};
+
+fn join(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim(
+                "three commands make a network, with two links, in 30 s",
+                "weft",
+                &["--test", "first_steps"],
+                "three_commands",
+            ),
+            claim("a code belongs to the first node that shows it", "weft", &["--test", "first_steps"], "a_code"),
+            claim("any text is a code or an error; frames of any bytes", "weft", &["--bin", "weft"], "join::"),
+            claim("without the secret an enrolment opens nothing", "weft-session", LIB, "enrolment"),
+        ],
+    )
+}
+
+fn exit(context: &Context) -> Vec<Check> {
+    let what = "a member reaches the Internet through the hub and nowhere else";
+    run(context, &[claim(what, "weft", &["--test", "first_steps"], "internet")])
+}
+
+/// Builds the packages, and installs, upgrades and purges them in a clean root.
+fn packages(context: &Context) -> Vec<Check> {
+    if !context.full {
+        let what = "every command has a manual page, every shell its completions";
+        return run(context, &[claim(what, "weft-config", LIB, "pages")]);
+    }
+    let status = Command::new("make").args(["packages", "TRY=1"]).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    let failures = status.map_or(1.0, |status| f64::from(u8::from(!status.success())));
+    vec![Check::new(
+        "packages: installed, upgraded, purged without a trace",
+        Some(failures),
+        Bound::AtMost(0.0),
+        "failures",
+    )]
+}
