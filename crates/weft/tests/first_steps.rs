@@ -165,3 +165,40 @@ fn a_member_that_wants_it_reaches_the_internet_through_the_hub_and_nowhere_else(
     assert!(part(&text, "lan").contains("dev eth1"), "{all}");
     assert_eq!(part(&text, "after"), "0\n0\n0", "the machine is as before: {all}");
 }
+
+#[test]
+fn a_name_is_looked_up_until_it_has_an_address_and_the_peer_is_reached_there() {
+    if !is_root() || !has_tun() {
+        eprintln!("skipped: this takes root and a TUN device");
+        return;
+    }
+    let dir = Dir::new();
+    let text = format!(
+        r#"{MACHINES}
+        # Names come from the machine's hosts file alone.
+        for file in nsswitch.conf hosts resolv.conf; do rm -f laptop/etc/$file; : >laptop/etc/$file; done
+        echo 'hosts: files' >laptop/etc/nsswitch.conf
+        at server weft init --hub --endpoint 192.0.2.18:51900 >/dev/null
+        at server weft up 2>server.log & up=$!
+        at server weft invite laptop >code 2>/dev/null & invite=$!
+        code code; at laptop weft join <code >/dev/null; wait $invite
+        sed -i 's/@192.0.2.18:51900/@hub.example.org:51900/' laptop/etc/weft/weft.toml
+        at laptop weft check; echo "check $?"
+        at laptop weft up 2>laptop.log & laptop=$!
+        for _ in $(seq 50); do grep -q 'cannot look up' laptop.log && break; sleep 0.1; done
+        at laptop ping -c1 -W0.5 10.77.0.1 >/dev/null 2>&1; echo "before $?"
+        echo '192.0.2.18 hub.example.org' >laptop/etc/hosts
+        for _ in $(seq 150); do at laptop ping -c1 -W0.2 10.77.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
+        at laptop ping -c1 -W0.5 10.77.0.1 >/dev/null; echo "after $?"
+        at laptop weft reload; sleep 0.5; at laptop ping -c1 -W0.5 10.77.0.1 >/dev/null; echo "reloaded $?"
+        at laptop weft down; at server weft down; wait $up $laptop"#
+    );
+    let out = script(&dir, &text);
+    let log = std::fs::read_to_string(dir.path("laptop.log")).unwrap_or_default();
+    let all = format!("{}\n{}\n{log}", stdout(&out), stderr(&out));
+    for line in ["check 0", "before 1", "after 0", "reloaded 0"] {
+        assert!(stdout(&out).lines().any(|found| found == line), "{line}: {all}");
+    }
+    assert_eq!(log.matches("cannot look up hub.example.org").count(), 1, "told once: {all}");
+    assert!(log.contains("hub.example.org is 192.0.2.18"), "{all}");
+}

@@ -205,7 +205,7 @@ fn what_makes_no_sense_is_told_with_its_place_and_the_fix() {
         (good.replace(&b, &own), 1, "this is this node's own key"),
         (good.replace(&format!("{b}@"), ""), 1, "a node's public key, @, and its address and port are expected"),
         (good.replace(&b, "key"), 1, "a public key is 44 characters of base64"),
-        (good.replace("@192.0.2.2:51900", "@b.example:51900"), 1, "names are not looked up"),
+        (good.replace("@192.0.2.2:51900", "@b..example:51900"), 1, "a name of a host"),
         (good.replace("certificate = \"a.cert\"", "overlay = true"), 1, "`overlay` needs a `certificate`"),
         (good.replace("contacts", "overlay = false\ncontacts"), 0, "nobody is met at `contacts`"),
         (good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"), 0, "nobody knows who owns these"),

@@ -101,8 +101,12 @@ fn peers(config: &Config, report: &Report) {
             }
         }
         let may_be_relayed = peer.policy.detours
-            && config.peers.iter().any(|other| other.name != peer.name && !other.endpoints.is_empty());
-        let is_unreachable = peer.endpoints.is_empty() && peer.via.is_empty() && !may_be_relayed;
+            && config
+                .peers
+                .iter()
+                .any(|other| other.name != peer.name && !(other.endpoints.is_empty() && other.names.is_empty()));
+        let is_unreachable =
+            peer.endpoints.is_empty() && peer.names.is_empty() && peer.via.is_empty() && !may_be_relayed;
         if is_unreachable && config.node.listen.is_none() && !report.is_partial() {
             let message =
                 format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);

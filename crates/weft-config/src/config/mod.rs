@@ -15,6 +15,7 @@ pub mod dscp;
 mod engine;
 mod exit;
 pub mod host;
+mod host_name;
 mod metrics;
 mod network;
 mod parse;
@@ -30,6 +31,7 @@ mod vpn;
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Report, Severity, Told, did_you_mean};
 pub use exit::Exit;
+pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;
 pub use network::Network;
 pub use parse::{parse, peer_name};
@@ -158,6 +160,8 @@ pub struct Peer {
     pub preshared_key: Option<PresharedKey>,
     /// Addresses at which the peer can be reached; empty: only the peer calls.
     pub endpoints: Vec<SocketAddr>,
+    /// Names of the peer's hosts, whose addresses the daemon adds to `endpoints`.
+    pub names: Vec<HostName>,
     /// Configured routes to the peer over relays.
     pub via: Vec<At<Route>>,
     /// Inner prefixes behind the peer in the default VPN.

@@ -4,6 +4,7 @@
 
 use super::Config;
 use super::diagnose::Report;
+use super::host_name::{self, Endpoint, HostName};
 use super::parse;
 use super::prefix;
 use super::read::{At, Section};
@@ -32,6 +33,8 @@ pub struct Network {
     pub endpoints: Vec<At<SocketAddr>>,
     /// First contacts in the overlay: a key and an address of each.
     pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
+    /// Contacts by name, whose addresses the daemon adds to `contacts`.
+    pub named_contacts: Vec<At<(PublicKey, HostName)>>,
     /// Prefixes of the network: weft takes packets to them and looks up their owner in the overlay.
     pub prefixes: Vec<At<Prefix>>,
 }
@@ -61,19 +64,21 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let overlay = section.flag("overlay").map(|value| At { value, span: section.key_span("overlay") });
     let endpoints = section.list("endpoints", "[\"198.51.100.7:51900\"]", parse::endpoint).unwrap_or_default();
-    let contacts = section.list("contacts", "[\"KEY@192.0.2.1:51900\"]", contact).unwrap_or_default();
+    let (mut contacts, mut named_contacts) = (Vec::new(), Vec::new());
+    for At { value: (key, place), span } in
+        section.list("contacts", "[\"KEY@192.0.2.1:51900\"]", host_name::contact).unwrap_or_default()
+    {
+        match place {
+            Endpoint::Address(address) => contacts.push(At { value: (key, address), span }),
+            Endpoint::Name(name) => named_contacts.push(At { value: (key, name), span }),
+        }
+    }
     let prefixes = section.list("prefixes", "[\"10.9.0.0/16\"]", prefix::parse).unwrap_or_default();
     if !section.has("root") {
         section.missing("root", "what `weft ca init` printed");
     }
     section.finish();
-    Some(Network { root: root?, certificate, overlay, endpoints, contacts, prefixes })
-}
-
-fn contact(text: &str) -> Result<(PublicKey, SocketAddr), &'static str> {
-    let (key, endpoint) =
-        text.split_once('@').ok_or("a node's public key, @, and its address and port are expected")?;
-    Ok((parse::public_key(key)?, parse::endpoint(endpoint)?))
+    Some(Network { root: root?, certificate, overlay, endpoints, contacts, named_contacts, prefixes })
 }
 
 fn root_key(text: &str) -> Result<RootPublicKey, &'static str> {
@@ -158,7 +163,9 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
         report.warning(at.span.clone(), message, Some("name this node's `certificate`, or take them out".to_owned()));
     }
     let is_called = config.node.listen.is_some() || !network.endpoints.is_empty();
-    let calls = !network.contacts.is_empty() || config.peers.iter().any(|peer| !peer.endpoints.is_empty());
+    let is_called_at = |peer: &super::Peer| !(peer.endpoints.is_empty() && peer.names.is_empty());
+    let calls =
+        !(network.contacts.is_empty() && network.named_contacts.is_empty()) || config.peers.iter().any(is_called_at);
     if network.has_overlay() && !is_called && !calls {
         let message = "this node knows nobody to begin with, and nobody finds it".to_owned();
         let help = "name one node of the network: contacts = [\"KEY@192.0.2.1:51900\"]";

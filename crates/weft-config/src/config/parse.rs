@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, metrics, network, policy, prefix, proxy, route,
-    signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, host_name, metrics, network, policy, prefix, proxy,
+    route, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -163,7 +163,8 @@ fn peer(
     let public_key = section.parsed("public-key", "what `weft pubkey` prints there", public_key);
     let preshared_key_file =
         section.parsed("preshared-key", "\"hub.psk\"", |text| Ok::<_, Infallible>(directory.join(text)));
-    let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", endpoint).unwrap_or_default();
+    let endpoints =
+        section.list("endpoints", "[\"192.0.2.1:51900\"] or [\"hub.example.org:51900\"]", host_name::endpoint);
     let via = section.list("via", "[\"hub\"], or over two [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
     let policy = match section.section("policy", "[peer.policy]") {
@@ -176,9 +177,9 @@ fn peer(
         }
     }
     section.finish();
-    let endpoints = endpoints.into_iter().map(|at| at.value).collect();
+    let (endpoints, names) = host_name::split(endpoints.unwrap_or_default());
     let (name, public_key) = (name?, public_key?);
-    Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, via, prefixes, policy })
+    Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, names, via, prefixes, policy })
 }
 
 /// Parses the number of a routing table for weft; the kernel owns tables 253 to 255.
@@ -196,7 +197,7 @@ pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {
 }
 
 pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "an IP address and a port are expected; names are not looked up")
+    text.parse().map_err(|_| "an IP address and a port are expected")
 }
 
 pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {

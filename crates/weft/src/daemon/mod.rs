@@ -25,6 +25,7 @@ mod live;
 mod log;
 mod lookup;
 mod metrics;
+mod names;
 mod node;
 mod openvpn;
 mod outside;
@@ -60,6 +61,7 @@ use changes::Changes;
 use control::{Sender, Server};
 use datapath::Datapath;
 use exit::Exit;
+use names::Names;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -132,7 +134,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let log = threads.log();
     let loaded = config::load(file).map_err(Failure::new)?;
     log.plain(loaded.report.to_string());
-    let config::Loaded { config, identity, certificate, .. } = loaded;
+    let config::Loaded { mut config, identity, certificate, .. } = loaded;
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
@@ -147,12 +149,15 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let changes = Changes::begin(&config.node.control, log);
     let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
 
+    let names = Names::new(sender.clone(), threads);
+    names.start(&mut config).map_err(failed("names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
     let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
     forwarding::say(&config, log);
     let threads = threads.clone();
-    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
+    let parts =
+        Parts { file: file.to_owned(), config, names, identity, certificate, clock, stamps, keeper, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.

@@ -19,6 +19,7 @@ use super::history::{self, Histories};
 use super::links::{Change, Links, Wanted};
 use super::live;
 use super::log::Log;
+use super::names::Names;
 use super::outside::{Shown, Sieve};
 use super::overlay;
 use super::ping::Pings;
@@ -75,6 +76,7 @@ pub struct Node {
     /// Pings without an answer yet.
     pub pings: Pings,
     allowances: Allowances,
+    names: Names,
     /// Programs on this machine that use the overlay.
     platform: Platform,
     /// Counters of losses inside this machine.
@@ -129,6 +131,8 @@ pub struct Parts {
     pub file: PathBuf,
     /// The configuration.
     pub config: Config,
+    /// Addresses of endpoints by name.
+    pub names: Names,
     /// Key pair of the node.
     pub identity: Identity,
     /// Clock that drives the engine.
@@ -151,7 +155,7 @@ impl Node {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
+        let Parts { file, config, names, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
         let Stamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
@@ -200,6 +204,7 @@ impl Node {
             link_news: Gathered::default(),
             unused_links: Vec::new(),
             changes,
+            names,
         };
         node.hold_tcp_er();
         node.set_proxy();
@@ -319,7 +324,8 @@ impl Node {
     }
 
     fn try_reload(&mut self) -> Result<(), String> {
-        let loaded = config::load(&self.file)?;
+        let mut loaded = config::load(&self.file)?;
+        self.names.add_addresses(&mut loaded.config).map_err(|why| format!("names: {why}"))?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
             return Err(format!("a change of {what} needs a restart"));
         }

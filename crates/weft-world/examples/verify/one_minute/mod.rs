@@ -28,6 +28,13 @@ fn join(context: &Context) -> Vec<Check> {
                 "three_commands",
             ),
             claim("a code belongs to the first node that shows it", "weft", &["--test", "first_steps"], "a_code"),
+            claim(
+                "a name is looked up until it has an address, and followed",
+                "weft",
+                &["--test", "first_steps"],
+                "a_name",
+            ),
+            claim("any text is an endpoint, a name or an error", "weft-config", LIB, "host_name"),
             claim("any text is a code or an error; frames of any bytes", "weft", &["--bin", "weft"], "join::"),
             claim("without the secret an enrolment opens nothing", "weft-session", LIB, "enrolment"),
         ],

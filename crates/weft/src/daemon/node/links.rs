@@ -30,7 +30,8 @@ impl Node {
     fn demand(&self) -> Demand {
         let contacts = self.config.network.iter().flat_map(|of| &of.contacts).map(|at| at.value.1.ip());
         let endpoints = self.engine.endpoints().chain(contacts).collect();
-        let is_unknown = |peer: &config::Peer| peer.endpoints.is_empty() && peer.via.is_empty();
+        let is_unknown =
+            |peer: &config::Peer| peer.endpoints.is_empty() && peer.names.is_empty() && peer.via.is_empty();
         let has_unknown = self.config.network.is_some() || self.config.peers.iter().any(is_unknown);
         Demand { endpoints, is_called: self.config.node.listen.is_some() && has_unknown }
     }

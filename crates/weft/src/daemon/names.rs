@@ -1,0 +1,160 @@
+//! Lookup of endpoints by name, on a thread of its own.
+//!
+//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the configuration read again,
+//! and the reload takes the addresses from here. The packet loop never waits for a resolver. A name that cannot be looked up keeps its last
+//! addresses.
+
+use super::control::Sender;
+use super::log::Log;
+use super::threads::{Pulse, Threads};
+use crate::config::{Addresses, Config, HostName};
+use crate::control::Request;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Interval of lookups. A dynamic address that changed is found within it.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Interval of lookups while a name has no address.
+const SOON_AFTER: Duration = Duration::from_secs(5);
+/// Maximum time for which the node's start waits for the first answers.
+const FIRST_ANSWERS: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+struct State {
+    wanted: BTreeSet<HostName>,
+    known: Addresses,
+    /// Names whose last lookup failed.
+    failed: BTreeSet<HostName>,
+    is_started: bool,
+    /// True while the node's start waits for the first answers. It takes them itself, without a reload.
+    is_waited_for: bool,
+    /// Number of finished rounds of lookups.
+    rounds: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The names of the configuration and their addresses; all clones share them.
+#[derive(Clone)]
+pub struct Names {
+    shared: Arc<Shared>,
+    sender: Sender,
+    threads: Threads,
+}
+
+impl Names {
+    /// Creates the table without names.
+    pub fn new(sender: Sender, threads: &Threads) -> Names {
+        let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
+        Names { shared: Arc::new(shared), sender, threads: threads.clone() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the known addresses to a configuration, and looks up its names from now on.
+    ///
+    /// # Errors
+    /// Returns an error if the thread cannot be started.
+    pub fn add_addresses(&self, config: &mut Config) -> io::Result<()> {
+        let mut state = self.state();
+        let wanted = config.host_names();
+        if state.wanted != wanted {
+            state.known.retain(|name, _| wanted.contains(name));
+            state.wanted = wanted;
+            self.shared.changed.notify_all();
+        }
+        if !state.wanted.is_empty() && !state.is_started {
+            state.is_started = true;
+            let names = self.clone();
+            self.threads.spawn("weft-names", move |pulse| names.run(pulse))?;
+        }
+        config.add_addresses(&state.known);
+        Ok(())
+    }
+
+    /// Waits for the first answers, but not for long, and adds them to a configuration.
+    ///
+    /// # Errors
+    /// Returns an error if the thread cannot be started.
+    pub fn start(&self, config: &mut Config) -> io::Result<()> {
+        self.state().is_waited_for = true;
+        self.add_addresses(config)?;
+        if !config.host_names().is_empty() {
+            let is_first = |state: &mut State| state.rounds == 0;
+            drop(self.shared.changed.wait_timeout_while(self.state(), FIRST_ANSWERS, is_first));
+        }
+        let mut state = self.state();
+        state.is_waited_for = false;
+        config.add_addresses(&state.known);
+        Ok(())
+    }
+
+    fn run(&self, pulse: &Pulse) -> Result<(), String> {
+        let log = self.threads.log();
+        loop {
+            let wanted = self.state().wanted.clone();
+            let found: Vec<_> = wanted.into_iter().map(|name| (pulse.resting(|| look_up(&name)), name)).collect();
+            if self.take(found, log) {
+                pulse.resting(|| self.sender.ask(Request::Reload));
+            }
+            let wait = {
+                let state = self.state();
+                if state.wanted.iter().all(|name| state.known.contains_key(name)) { AGAIN_AFTER } else { SOON_AFTER }
+            };
+            pulse.resting(|| {
+                let state = self.state();
+                let before = state.wanted.clone();
+                drop(self.shared.changed.wait_timeout_while(state, wait, |state| state.wanted == before));
+            });
+        }
+    }
+
+    /// Stores answers. Returns true if the running node needs them.
+    fn take(&self, found: Vec<(io::Result<Vec<SocketAddr>>, HostName)>, log: Log) -> bool {
+        let mut state = self.state();
+        let mut has_changed = false;
+        for (answer, name) in found {
+            let failed_before = match &answer {
+                Ok(_) => state.failed.remove(&name),
+                Err(_) => !state.failed.insert(name.clone()),
+            };
+            match answer {
+                Ok(addresses) if state.known.get(&name) != Some(&addresses) => {
+                    let list: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
+                    log.info(format_args!("{} is {}", name.name, list.join(" and ")));
+                    state.known.insert(name, addresses);
+                    has_changed = true;
+                }
+                Ok(_) => {}
+                Err(_) if failed_before => {}
+                Err(why) => {
+                    let kept = if state.known.contains_key(&name) {
+                        "its last addresses stay"
+                    } else {
+                        "looked up again every 5 s"
+                    };
+                    log.error(format_args!("cannot look up {}: {why}: {kept}", name.name));
+                }
+            }
+        }
+        state.rounds += 1;
+        self.shared.changed.notify_all();
+        has_changed && !state.is_waited_for
+    }
+}
+
+/// Asks the system's resolver. The order of the addresses is made independent of the resolver's.
+fn look_up(name: &HostName) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<SocketAddr> = (name.name.as_str(), name.port).to_socket_addrs()?.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.is_empty() { Err(io::Error::other("the name has no address")) } else { Ok(addresses) }
+}
