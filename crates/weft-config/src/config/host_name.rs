@@ -78,8 +78,7 @@ fn is_name(name: &str) -> bool {
 /// # Errors
 /// Returns the expected form.
 pub(super) fn contact(text: &str) -> Result<(PublicKey, Endpoint), &'static str> {
-    let (key, place) =
-        text.split_once('@').ok_or("a node's public key, @, and its address or name and its port are expected")?;
+    let (key, place) = text.split_once('@').ok_or("a node's public key, @, and its address and port are expected")?;
     Ok((parse::public_key(key)?, endpoint(place)?))
 }
 
