@@ -11,8 +11,8 @@ use weft_core::explicit_rate::bookings::{Bookings, Verdict};
 use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, SignalKey,
-    ttl_difference,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey,
+    SignalService, ttl_difference,
 };
 use weft_wire::ip::FlowKey;
 
@@ -65,7 +65,7 @@ fn mbps(rate: u64) -> Rate {
 fn wish(available: u64, guaranteed: u64) -> Signal {
     Signal {
         message: Message::Request,
-        service: Service::Variable,
+        service: SignalService::Variable,
         receiver_pays: false,
         is_lowered: false,
         preemption: 0,

@@ -12,7 +12,7 @@ use weft_core::explicit_rate::pi::LinkState;
 use weft_core::fair::solve::max_min;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Service, Signal, SignalKey,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Signal, SignalKey, SignalService,
     ttl_difference,
 };
 use weft_wire::ip::FlowKey;
@@ -30,7 +30,7 @@ fn flow(number: usize) -> FlowKey {
 fn wish() -> Signal {
     Signal {
         message: Message::Request,
-        service: Service::Available,
+        service: SignalService::Available,
         receiver_pays: false,
         is_lowered: false,
         preemption: 0,

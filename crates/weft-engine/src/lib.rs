@@ -65,4 +65,4 @@ pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
 pub use weft_core::route::ownership::Conflict;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
-pub use weft_wire::ownership::Verdict;
+pub use weft_wire::ownership::ClaimVerdict;

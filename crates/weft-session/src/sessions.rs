@@ -20,7 +20,7 @@ use crate::stamps::{Refusal, StampClock};
 use std::collections::BTreeMap;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Tournament};
-use weft_wire::handshake::{MAC_LEN, Response};
+use weft_wire::handshake::{HandshakeResponse, MAC_LEN};
 
 pub use exchange::Outcome;
 pub use packets::{Opened, Relayed};
@@ -289,7 +289,7 @@ impl Sessions {
 
     /// Returns the peer that a response claims to come from: the response names a pending initiation.
     pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
-        let response = Response::parse(datagram).ok()?;
+        let response = HandshakeResponse::parse(datagram).ok()?;
         match self.indices.get(response.receiver) {
             Some(Target::Handshake(peer)) => Some(peer),
             _ => None,

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use weft_core::route::ownership::{Event, Found};
 use weft_units::Duration;
-use weft_wire::ownership::Verdict;
+use weft_wire::ownership::ClaimVerdict;
 use weft_world::overlay::ownership::{self, Estate, address_in, owner, prefixes};
 use weft_world::overlay::{Lie, Registry, percentile};
 
@@ -197,7 +197,7 @@ fn who_shows_anothers_certificate_is_refused() {
     let holders: Vec<u32> = estate.world.directory(5).unwrap().holders().map(|id| estate.world.node(id)).collect();
     for holder in holders.iter().filter(|holder| **holder != 13) {
         let verdict = estate.world.claim_as(13, *holder, &stolen, u64::MAX);
-        assert_eq!(verdict, Some(Verdict::Uncertified));
+        assert_eq!(verdict, Some(ClaimVerdict::Uncertified));
     }
     let found = estate.look_up([(30, lan(5))]);
     assert!(estate.world.meet(&found[0].0));

@@ -5,7 +5,7 @@
 
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
-use super::marker::{Marker, Report, is_after};
+use super::marker::{LoopReport, Marker, is_after};
 use super::{Credit, Losses, Status};
 use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
 use crate::service::Share;
@@ -136,7 +136,7 @@ impl AimdWindow {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         if news.lost_packets > 0 || news.ce_packets > 0 {

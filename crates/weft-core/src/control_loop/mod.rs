@@ -9,7 +9,7 @@
 //! where an AQM sees its flows.
 //!
 //! **Messages.** A [`Marker`] travels forward, on a packet of the loop or by itself. It contains its number, its
-//! departure time, and the packets and bytes sent so far. A [`Report`] travels back. It contains the marker, its
+//! departure time, and the packets and bytes sent so far. A [`LoopReport`] travels back. It contains the marker, its
 //! arrival time, and the packets, bytes and CE marks received so far. The ingress derives the RTT from the echo, and
 //! the change of the one-way delay from the two times. It derives losses from the difference of the counts, and the
 //! arriving rate from two reports. The accumulation follows from the rate and the one-way delay. All counts are
@@ -50,7 +50,7 @@ mod round_trip;
 mod token_bucket;
 
 pub use egress::LoopEgress;
-pub use marker::{Marker, Report};
+pub use marker::{LoopReport, Marker};
 
 use crate::service::Share;
 use accumulation::{Accumulation, AccumulationConfig};
@@ -179,7 +179,7 @@ impl ControlLoop {
     }
 
     /// Applies a report. A report that is old, or answers no marker of this loop, changes nothing.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_report(now, report),
             ControlLoop::Accumulation(law) => law.on_report(now, report),

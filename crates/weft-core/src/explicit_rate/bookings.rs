@@ -7,7 +7,7 @@ use crate::flow::hash::SeededState;
 use core::hash::Hash;
 use hashbrown::HashMap;
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 
 /// Lifetime of a booking that is not confirmed.
 const TENTATIVE: Duration = Duration::from_secs(3);
@@ -139,7 +139,7 @@ impl<K: Hash + Eq> Bookings<K> {
             Direction::Forward => signal.forward,
             Direction::Reverse => signal.reverse,
         };
-        let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
+        let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let before = self.flows.get(&flow).copied();
         let guaranteed = match is_reserved {
             true => Rate16::floor(Rate::from_bps(self.admissible_bps(signal.preemption, before.as_ref()))),
@@ -229,7 +229,7 @@ mod tests {
     fn request(guaranteed: f64, preemption: u8, nonce: u32) -> Signal {
         Signal {
             message: Message::Request,
-            service: Service::Guaranteed,
+            service: SignalService::Guaranteed,
             receiver_pays: false,
             is_lowered: false,
             preemption,
@@ -332,7 +332,7 @@ mod tests {
             let granted = if flow < 4 { mbps(1.0) } else { Rate16::ZERO };
             assert_eq!(signal.forward.guaranteed, granted, "{flow}");
         }
-        let mut signal = Signal { service: Service::Maximum, ..request(500.0, 0, 9) };
+        let mut signal = Signal { service: SignalService::Maximum, ..request(500.0, 0, 9) };
         pass(&mut link, 0, 9, &mut signal);
         assert_eq!((signal.forward.guaranteed, link.len()), (mbps(500.0), 4));
         assert_eq!(signal.forward.available, Rate16::floor(MANY));

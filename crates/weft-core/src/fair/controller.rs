@@ -233,7 +233,7 @@ mod tests {
     /// Only packet 500 of the first loop is lost.
     fn drive(controller: &mut Controller, laws: &mut [AimdWindow; 2], rtts: [u64; 2], weights: [f64; 2], until: u64) {
         let mut egresses = [LoopEgress::default(); 2];
-        let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::Report)> = Default::default();
+        let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::LoopReport)> = Default::default();
         let mut sent = [0; 2];
         for ms in 0..until {
             let now = Instant::from_millis(ms);

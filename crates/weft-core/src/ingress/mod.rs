@@ -27,7 +27,7 @@ mod vpn;
 
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
-use crate::control_loop::{ControlLoop, Credit, Marker, Report};
+use crate::control_loop::{ControlLoop, Credit, LoopReport, Marker};
 use crate::queue::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
 use crate::service::Share;
 use alloc::boxed::Box;
@@ -283,7 +283,7 @@ impl<T> Ingress<T> {
     }
 
     /// Applies a report on one of a VPN's markers.
-    pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &LoopReport) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
     }
 

@@ -55,7 +55,7 @@ fn who_has_most_waiting_gives_way_and_goes_on_afterwards() {
         ingress.shed(ms(1), &mut |_| shed += 1);
         assert!(shed > 0 && waiting(&ingress) == [before[0], before[1] - shed], "{queue:?}: {shed} of {before:?}");
         (0..9).for_each(|_| ingress.shed(ms(1), &mut |_| ()));
-        vpns.into_iter().for_each(|vpn| ingress.on_report(ms(2), vpn, &Report::default()));
+        vpns.into_iter().for_each(|vpn| ingress.on_report(ms(2), vpn, &LoopReport::default()));
         ingress.enqueue(ms(3), vpns[1], arrival(1_000), 99, &mut |_| ());
         assert!(ingress.status(vpns[1]).is_some_and(|status| status.queued_packets > 0));
     }

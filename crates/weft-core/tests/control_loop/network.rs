@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weft_core::control_loop::explicit_rate::{Ask, LinkConfig, LoopLink};
-use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Marker, Report};
+use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, LoopReport, Marker};
 use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -170,7 +170,7 @@ enum What {
         bytes: u32,
         marker: Option<Asking>,
     },
-    Report(Report, Option<Ask>),
+    Report(LoopReport, Option<Ask>),
     Wake,
 }
 
@@ -308,7 +308,7 @@ impl Network {
         self.send(flow);
     }
 
-    fn report(&mut self, flow: usize, report: &Report, ask: Option<Ask>) {
+    fn report(&mut self, flow: usize, report: &LoopReport, ask: Option<Ask>) {
         if let Some(ask) = ask {
             self.ends[flow].ingress.on_grant(self.now, ask.granted);
         }

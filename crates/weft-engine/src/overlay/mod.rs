@@ -26,7 +26,7 @@ use owners::Owners;
 use weft_core::route::overlay::{self, Overlay, Timing, Transmit};
 use weft_core::route::ownership::Directory;
 use weft_units::{Duration, Instant, NodeId, PeerId};
-use weft_wire::overlay::Message;
+use weft_wire::overlay::OverlayMessage;
 use weft_wire::ownership;
 
 /// Interval of the checks of called peers.
@@ -165,8 +165,8 @@ impl Engine {
         if state.handle_message(now, id, None, bytes).is_err() {
             return;
         }
-        let said = match Message::parse(bytes) {
-            Ok(Message::Introduction { details, .. }) => Contact::decode(details),
+        let said = match OverlayMessage::parse(bytes) {
+            Ok(OverlayMessage::Introduction { details, .. }) => Contact::decode(details),
             _ => None,
         };
         let Some(said) = said.filter(|said| said.public_key == public_key) else { return };
@@ -207,7 +207,7 @@ impl Engine {
             return;
         }
         // A node that has ended its session does not wait for this answer.
-        if matches!(ownership::Message::parse(message), Ok(ownership::Message::Verdict { .. })) {
+        if matches!(ownership::ClaimMessage::parse(message), Ok(ownership::ClaimMessage::Verdict { .. })) {
             return;
         }
         let known = self.overlay.state.as_ref().and_then(|state| state.details(to));

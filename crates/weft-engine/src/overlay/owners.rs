@@ -17,7 +17,7 @@ use weft_core::route::overlay::{Overlay, Transmit};
 use weft_core::route::ownership::{self, Authority, Context, Directory, Found, Grant, Owner};
 use weft_session::{Certificate, place_of};
 use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
-use weft_wire::ownership::{Claim, MAX_MESSAGE, Message, Verdict};
+use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, MAX_MESSAGE};
 use weft_wire::super_packet::SuperPacket;
 
 /// Most addresses for which packets wait at the same time.
@@ -51,7 +51,7 @@ struct Sought {
 pub(super) struct Owners {
     pub(super) directory: Directory,
     sought: BTreeMap<IpAddr, Sought>,
-    refused: BTreeSet<(NodeId, Verdict)>,
+    refused: BTreeSet<(NodeId, ClaimVerdict)>,
 }
 
 impl Owners {
@@ -284,10 +284,10 @@ impl Engine {
 ///
 /// The owner may not know them itself.
 fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
-    let Ok(Message::Claim(claim)) = Message::parse(bytes) else { return None };
+    let Ok(ClaimMessage::Claim(claim)) = ClaimMessage::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;
     let endpoints = super::without_repeats(endpoints.into_iter().chain(seen.iter().copied()));
     let details = Contact { public_key, endpoints }.encode();
-    let len = Message::Claim(Claim { details: &details, ..claim }).emit(out).ok()?;
+    let len = ClaimMessage::Claim(Claim { details: &details, ..claim }).emit(out).ok()?;
     out.get(..len)
 }

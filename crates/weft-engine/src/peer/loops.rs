@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::control_loop::aimd_window::AimdWindow;
-use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, Marker, Report};
+use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, LoopReport, Marker};
 use weft_core::fair::controller::Controller;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Instant, VpnId};
@@ -50,7 +50,7 @@ struct Arriving {
     run: u8,
     egress: LoopEgress,
     /// Report that answers the newest marker, and the arrival time of that marker.
-    answer: Option<(Report, Instant)>,
+    answer: Option<(LoopReport, Instant)>,
 }
 
 /// State of the loops of one peer, except the sending ends in [`super::way_in`].
@@ -128,7 +128,7 @@ impl Loops {
             if let Some(arriving) = self.arriving.get_mut(&vpn)
                 && let Some((report, at)) = arriving.answer
             {
-                let what = Report { held_us: (now - at).as_micros() as u32, ..report };
+                let what = LoopReport { held_us: (now - at).as_micros() as u32, ..report };
                 if writer.write(&Frame::LoopReport { vpn, report: OfRun { run: arriving.run, what } }).is_err() {
                     return;
                 }
@@ -179,7 +179,7 @@ impl Peer {
     }
 
     /// Handles a report about a loop that begins here.
-    pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<Report>) {
+    pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<LoopReport>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
             self.way_in.on_report(cx.now, vpn, &report.what);
         }

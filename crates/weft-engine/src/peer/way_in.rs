@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::control_loop::explicit_rate::{Ask, Grant};
-use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
+use weft_core::control_loop::{ControlLoop, LoopConfig, LoopReport, Marker};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
@@ -199,7 +199,7 @@ impl WayIn {
     }
 
     /// Hands a report to the loop of its VPN.
-    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
+    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &LoopReport) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {

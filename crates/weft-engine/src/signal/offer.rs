@@ -10,7 +10,7 @@ use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::QuickRate;
 
@@ -178,7 +178,7 @@ impl Offer {
             Direction::Forward => &mut signal.forward,
             Direction::Reverse => &mut signal.reverse,
         };
-        if matches!(signal.service, Service::Guaranteed | Service::Variable) {
+        if matches!(signal.service, SignalService::Guaranteed | SignalService::Variable) {
             return self.bookings.would_guarantee(flow, signal.preemption, rates.guaranteed);
         }
         let ceiling = rates.guaranteed.min(Rate16::floor(free));

@@ -16,8 +16,8 @@ use crate::timers::Attempt;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, MAC_LEN, MAX_INITIATION_LEN, MessageWriter,
-    RESPONSE_LEN, Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, HandshakeResponse, INITIATION_LEN, Initiation, MAC_LEN, MAX_INITIATION_LEN,
+    MessageWriter, RESPONSE_LEN, ResponsePayload,
 };
 use weft_wire::hop::PacketType;
 
@@ -193,7 +193,7 @@ impl Sessions {
                 self.take_initiation(now, &initiation, (source, is_under_load), out)
             }
             Ok(PacketType::HandshakeResponse) => {
-                let response = Response::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
+                let response = HandshakeResponse::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
                 let taken = self.take_response(now, &response);
                 if !matches!(taken, Err(HandshakeError::BadMac | HandshakeError::Unexpected)) {
                     stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
@@ -364,7 +364,7 @@ impl Sessions {
 
     /// Processes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
     #[inline(never)]
-    fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
+    fn take_response(&mut self, now: Instant, response: &HandshakeResponse<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {
             return Err(HandshakeError::BadMac);
         }

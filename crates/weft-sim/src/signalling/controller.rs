@@ -14,7 +14,7 @@ use weft_core::explicit_rate::pi::LinkState;
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{Direction, Message, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Signal, SignalService};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
 /// Maximum number of flows with a booking.
@@ -206,7 +206,7 @@ impl Controller {
     /// The law does not know that guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.bookings.of(&flow.0);
-        let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
+        let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let asked = signal.forward.guaranteed;
         let will_have =
             if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };

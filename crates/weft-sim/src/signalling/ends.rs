@@ -6,7 +6,7 @@ use crate::tcp::{Flags, Segment};
 use crate::{Body, Packet};
 use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, ttl_difference};
+use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, ttl_difference};
 use weft_wire::quick_start::{Function, QuickRate, Response};
 
 /// Initial TTL of a packet that a host sends.
@@ -27,7 +27,7 @@ pub struct Demand {
 
 impl Demand {
     fn wish(self) -> Wish {
-        let service = if self.guaranteed == Rate::ZERO { Service::Available } else { Service::Variable };
+        let service = if self.guaranteed == Rate::ZERO { SignalService::Available } else { SignalService::Variable };
         let signal = Signal {
             message: Message::Request,
             service,

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::route::overlay::Timing;
 use weft_core::route::ownership::{Found, Region};
 use weft_units::{Duration, Rng};
-use weft_wire::certificate::Prefix;
+use weft_wire::certificate::WirePrefix;
 
 const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ pub struct Estate {
 ///
 /// Every eighth site also owns an IPv6 network. Site 0 owns the default route, and site 1 owns a large
 /// network.
-pub fn prefixes(n: u32) -> Vec<Prefix> {
+pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     let [_, _, high, low] = n.to_be_bytes();
     let mut all = vec![(Ipv4Addr::new(10, 9, high, low).into(), 32), (Ipv4Addr::new(10, 64 + high, low, 0).into(), 24)];
     if n.is_multiple_of(8) {
@@ -48,7 +48,7 @@ pub fn prefixes(n: u32) -> Vec<Prefix> {
 }
 
 /// Returns an address in a prefix that no longer prefix contains.
-pub fn address_in((network, length): Prefix) -> IpAddr {
+pub fn address_in((network, length): WirePrefix) -> IpAddr {
     match network {
         IpAddr::V4(_) if length == 0 => Ipv4Addr::new(192, 0, 2, 1).into(),
         IpAddr::V4(network) if length < 32 => Ipv4Addr::from(network.to_bits() + 7).into(),
@@ -163,7 +163,7 @@ pub fn run(seed: u64, nodes: u32, others: u32) -> Outcome {
     estate.wait(MEASURE);
     let after = all(&estate.world);
     let bps = after.iter().zip(&before).map(|(after, before)| 8.0 * (after - before) / MEASURE.as_secs_f64()).collect();
-    let asked: Vec<(u32, u32, Prefix)> = (0..nodes)
+    let asked: Vec<(u32, u32, WirePrefix)> = (0..nodes)
         .flat_map(|node| (1..=others).map(move |n| (node, n)))
         .flat_map(|(node, n)| {
             let owner = (node + n * (nodes / others.max(1)).max(1)) % nodes;

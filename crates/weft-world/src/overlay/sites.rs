@@ -8,8 +8,8 @@ use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, G
 use weft_session::{Certificate, Claims, PublicKey, RootKey, RootPublicKey};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::call;
-use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{self, Claim, Reply, Verdict, emit_holders};
+use weft_wire::certificate::WirePrefix;
+use weft_wire::ownership::{self, Claim, ClaimVerdict, Reply, emit_holders};
 
 /// The world's time zero, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
@@ -40,7 +40,7 @@ impl Registry {
     /// Returns a certificate for the node `id`.
     ///
     /// It is valid for a year, from `since` seconds after the world's start.
-    pub fn certify(&self, id: NodeId, prefixes: &[Prefix], since: u64) -> Vec<u8> {
+    pub fn certify(&self, id: NodeId, prefixes: &[WirePrefix], since: u64) -> Vec<u8> {
         let mut public_key = PublicKey([0; 32]);
         public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
         let not_before_unix_s = START_UNIX_S + since;
@@ -93,15 +93,15 @@ pub enum Lie {
 impl Lie {
     /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
     pub(super) fn tell(&self, own: &Contact, bytes: &[u8]) -> Option<Vec<u8>> {
-        let Ok(message) = call::Message::parse(bytes) else { return Some(bytes.to_vec()) };
+        let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
-            return (message.header.source == own.id && message.kind != call::Kind::Answer).then(|| bytes.to_vec());
+            return (message.header.source == own.id && message.kind != call::CallKind::Answer).then(|| bytes.to_vec());
         }
-        if message.kind != call::Kind::Answer || message.header.source != own.id {
+        if message.kind != call::CallKind::Answer || message.header.source != own.id {
             return Some(bytes.to_vec());
         }
         let mut body = [0; call::MAX_BODY];
-        let only_itself = weft_wire::overlay::Contact { id: own.id, details: &own.details };
+        let only_itself = weft_wire::overlay::WireContact { id: own.id, details: &own.details };
         let len = match (self, Reply::parse(message.body).ok()?) {
             (_, Reply::Holders(_)) => emit_holders(std::iter::once(only_itself), &mut body).ok()?,
             (Lie::Misleads, Reply::Owner(claim)) => {
@@ -114,7 +114,7 @@ impl Lie {
             _ => Reply::Nobody.emit(&mut body).ok()?,
         };
         let mut out = [0; call::MAX_MESSAGE];
-        let len = call::Message { body: &body[..len], ..message }.emit(&mut out).ok()?;
+        let len = call::CallMessage { body: &body[..len], ..message }.emit(&mut out).ok()?;
         Some(out[..len].to_vec())
     }
 }
@@ -161,25 +161,25 @@ impl World {
     }
 
     /// Certifies a node's prefixes, and makes the node claim them.
-    pub fn own(&mut self, node: u32, prefixes: &[Prefix]) {
+    pub fn own(&mut self, node: u32, prefixes: &[WirePrefix]) {
         let since = (self.now() - Instant::ZERO).as_secs();
         let certificate = self.registry.as_ref().map(|registry| registry.certify(self.id(node), prefixes, since));
         self.show(node, certificate.unwrap_or_default());
     }
 
     /// Returns the verdict of `holder` on a claim that `thief` makes with any certificate.
-    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<Verdict> {
+    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<ClaimVerdict> {
         let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
         let mut out = [0; ownership::MAX_MESSAGE];
-        let len = ownership::Message::Claim(claim).emit(&mut out).ok()?;
+        let len = ownership::ClaimMessage::Claim(claim).emit(&mut out).ok()?;
         let thief = self.id(thief);
         self.with_directory(holder, |directory, context| {
             let mut verdict = [0; ownership::MAX_MESSAGE];
             directory.handle_message(context, thief, &out[..len]).ok()?;
             while let Some(transmit) = directory.poll_transmit(context.overlay, &mut verdict) {
                 let bytes = &verdict[..transmit.len];
-                if let (true, Ok(ownership::Message::Verdict { verdict, .. })) =
-                    (transmit.to == thief, ownership::Message::parse(bytes))
+                if let (true, Ok(ownership::ClaimMessage::Verdict { verdict, .. })) =
+                    (transmit.to == thief, ownership::ClaimMessage::parse(bytes))
                 {
                     return Some(verdict);
                 }

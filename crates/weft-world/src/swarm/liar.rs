@@ -5,7 +5,7 @@ use super::site::{identity, public_key};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_session::{Cipher, PeerConfig, Sessions};
 use weft_units::{FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter};
+use weft_wire::frame::{Frame, FrameWriter, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
 use weft_wire::train::Chirp;
@@ -151,7 +151,7 @@ fn write_frame(rng: &mut Rng, writer: &mut FrameWriter<'_>) {
 
 /// Writes a report on packets, of which some were never sent.
 fn write_report(rng: &mut Rng, path: PathId, writer: &mut FrameWriter<'_>) {
-    let arrivals = Arrivals {
+    let arrivals = ReportCounters {
         path,
         received_at_us: any(rng) as u32,
         held_us: any(rng),

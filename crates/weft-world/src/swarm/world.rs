@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
-use weft_wire::handshake::Response;
+use weft_wire::handshake::HandshakeResponse;
 use weft_wire::hop::PacketType;
 
 /// Number of turns without progress of time after which a run counts as stuck.
@@ -455,7 +455,7 @@ impl<'a> World<'a> {
             let kind = datagram[0] & 15;
             return match kind {
                 3 => Ok(()),
-                2 if Response::parse(datagram).is_ok_and(|response| response.sender == 0) => Ok(()),
+                2 if HandshakeResponse::parse(datagram).is_ok_and(|response| response.sender == 0) => Ok(()),
                 _ => Err(Violation::new("stranger", self.now, format!("node {node} sends type {kind} to a stranger"))),
             };
         }

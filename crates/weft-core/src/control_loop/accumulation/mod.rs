@@ -11,7 +11,7 @@ mod synchronisation;
 pub use config::AccumulationConfig;
 
 use super::ledger::{Ledger, News};
-use super::marker::{Marker, Report, is_after};
+use super::marker::{LoopReport, Marker, is_after};
 use super::token_bucket::TokenBucket;
 use super::{Credit, Losses, Status};
 use crate::service::Share;
@@ -167,7 +167,7 @@ impl Accumulation {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         let is_lossy = has_recovered && (news.lost_packets > 0 || news.ce_packets > 0);

@@ -9,7 +9,7 @@ mod link;
 pub use link::{Ask, Grant, LinkConfig, LoopLink};
 
 use super::ledger::Ledger;
-use super::marker::{Marker, Report};
+use super::marker::{LoopReport, Marker};
 use super::token_bucket::TokenBucket;
 use super::{Credit, Losses, Status};
 use crate::service::Share;
@@ -146,7 +146,7 @@ impl ExplicitRate {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         if self.ledger.on_report(now, report, self.config.losses).is_none() {
             return;
         }

@@ -19,7 +19,7 @@ use core::fmt;
 use rates::Rates;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
-use weft_wire::call::{Header, Kind, MAX_BODY, Message};
+use weft_wire::call::{CallKind, CallMessage, Header, MAX_BODY};
 
 /// Maximum number of nodes that may forward a call.
 const MOST_HOPS: u8 = 32;
@@ -181,7 +181,7 @@ impl Calls {
             return Err(CallError::TooLong);
         }
         let header = self.header(overlay, asked.source);
-        self.route(now, overlay, Message { header, number: asked.number, kind: Kind::Answer, body });
+        self.route(now, overlay, CallMessage { header, number: asked.number, kind: CallKind::Answer, body });
         Ok(())
     }
 
@@ -189,7 +189,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// Fails as [`Message::parse`] does. Nothing has changed then.
+    /// Fails as [`CallMessage::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -197,7 +197,7 @@ impl Calls {
         from: NodeId,
         bytes: &[u8],
     ) -> Result<(), WireError> {
-        let message = Message::parse(bytes)?;
+        let message = CallMessage::parse(bytes)?;
         if self.from_neighbours.allow(now, from) {
             self.route(now, overlay, message);
         }
@@ -251,12 +251,12 @@ impl Calls {
             return;
         };
         (open.tries_left, open.due, open.wait) = (tries_left, now + open.wait, open.wait * 2);
-        let (key, kind, body) = (open.key, Kind::Call { application: open.application }, open.body.clone());
+        let (key, kind, body) = (open.key, CallKind::Call { application: open.application }, open.body.clone());
         let header = self.header(overlay, key);
-        self.route(now, overlay, Message { header, number, kind, body: &body });
+        self.route(now, overlay, CallMessage { header, number, kind, body: &body });
     }
 
-    fn route(&mut self, now: Instant, overlay: &Overlay, mut message: Message<'_>) {
+    fn route(&mut self, now: Instant, overlay: &Overlay, mut message: CallMessage<'_>) {
         match overlay.next_hop_of_one(now, &mut message.header, &mut self.duplicates) {
             NextHop::Deliver => self.deliver(now, overlay, message),
             NextHop::Forward(to) => self.send(to, &message),
@@ -268,15 +268,15 @@ impl Calls {
         }
     }
 
-    fn deliver(&mut self, now: Instant, overlay: &Overlay, message: Message<'_>) {
-        let Message { header, number, kind, body } = message;
+    fn deliver(&mut self, now: Instant, overlay: &Overlay, message: CallMessage<'_>) {
+        let CallMessage { header, number, kind, body } = message;
         let event = match kind {
-            Kind::Call { application }
+            CallKind::Call { application }
                 if header.source == overlay.id() || self.from_sources.allow(now, header.source) =>
             {
                 Event::Asked(Asked { source: header.source, number, key: header.key, application, body: body.into() })
             }
-            Kind::Answer if header.key == overlay.id() && self.open.remove(&number).is_some() => {
+            CallKind::Answer if header.key == overlay.id() && self.open.remove(&number).is_some() => {
                 Event::Answered { number, by: header.source, body: body.into() }
             }
             _ => return,
@@ -284,7 +284,7 @@ impl Calls {
         self.events.push_back(event);
     }
 
-    fn send(&mut self, to: NodeId, message: &Message<'_>) {
+    fn send(&mut self, to: NodeId, message: &CallMessage<'_>) {
         let mut out = [0; weft_wire::call::MAX_MESSAGE];
         if let Ok(len) = message.emit(&mut out)
             && self.outgoing.len() < MOST_OUTGOING

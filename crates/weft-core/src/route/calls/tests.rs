@@ -66,7 +66,7 @@ fn what_is_asked_and_what_waits_is_bounded() {
         for seq in 0..times {
             let header = Header { key: id(9), source: id(source), run: 1, seq, hops_left: 9, was_duplicated: false };
             let mut out = [0; weft_wire::call::MAX_MESSAGE];
-            let message = Message { header, number: seq, kind: Kind::Call { application: 7 }, body: &[] };
+            let message = CallMessage { header, number: seq, kind: CallKind::Call { application: 7 }, body: &[] };
             let len = message.emit(&mut out).unwrap();
             calls.handle_message(now, &overlay, id(from), &out[..len]).unwrap();
         }
@@ -88,7 +88,7 @@ fn an_answer_to_no_call_is_ignored() {
     let mut hear = |key, number| {
         let header = Header { key, source: id(9), run: 1, seq: 1, hops_left: 9, was_duplicated: false };
         let mut out = [0; weft_wire::call::MAX_MESSAGE];
-        let len = Message { header, number, kind: Kind::Answer, body: &[] }.emit(&mut out).unwrap();
+        let len = CallMessage { header, number, kind: CallKind::Answer, body: &[] }.emit(&mut out).unwrap();
         calls.handle_message(now, &overlay, id(1), &out[..len]).unwrap();
         calls.poll_event()
     };

@@ -46,7 +46,7 @@ use timers::Timers;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
 pub use weft_wire::call::Header;
-use weft_wire::overlay::{Message, NodeState, Query};
+use weft_wire::overlay::{NodeState, OverlayMessage, Query};
 
 /// Number of nodes in a cell of the table: a primary and two backups.
 ///
@@ -262,7 +262,7 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// Fails as [`Message::parse`] does. Nothing has changed then.
+    /// Fails as [`OverlayMessage::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -270,27 +270,27 @@ impl Overlay {
         via: Option<NodeId>,
         bytes: &[u8],
     ) -> Result<(), WireError> {
-        match Message::parse(bytes)? {
-            Message::Probe { seq } => {
+        match OverlayMessage::parse(bytes)? {
+            OverlayMessage::Probe { seq } => {
                 self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
                 if via.is_none() {
                     self.on_sign_of_life(now, from);
                 }
             }
-            Message::Introduction { seq, details } => {
+            OverlayMessage::Introduction { seq, details } => {
                 self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
                 self.on_introduction(now, from, details);
             }
-            Message::Echo { seq, state } => {
+            OverlayMessage::Echo { seq, state } => {
                 self.on_echo(now, from, via, seq, state);
                 self.review(now, from);
             }
-            Message::Find(query) => self.outgoing.push_back((from, via, Outgoing::Found(query))),
-            Message::Found { query, news, contacts } => {
+            OverlayMessage::Find(query) => self.outgoing.push_back((from, via, Outgoing::Found(query))),
+            OverlayMessage::Found { query, news, contacts } => {
                 self.on_found(now, from, query, news, contacts);
                 self.check_ready(now);
             }
-            Message::Leave => self.forget(now, from),
+            OverlayMessage::Leave => self.forget(now, from),
         }
         Ok(())
     }
@@ -363,12 +363,14 @@ impl Overlay {
         loop {
             let (to, via, what) = self.outgoing.pop_front()?;
             let emitted = match what {
-                Outgoing::Probe(seq) => Message::Probe { seq }.emit(out),
-                Outgoing::Introduction(seq) => Message::Introduction { seq, details: &self.own.details }.emit(out),
-                Outgoing::Echo(seq) => Message::Echo { seq, state: self.state }.emit(out),
-                Outgoing::Find(query) => Message::Find(query).emit(out),
+                Outgoing::Probe(seq) => OverlayMessage::Probe { seq }.emit(out),
+                Outgoing::Introduction(seq) => {
+                    OverlayMessage::Introduction { seq, details: &self.own.details }.emit(out)
+                }
+                Outgoing::Echo(seq) => OverlayMessage::Echo { seq, state: self.state }.emit(out),
+                Outgoing::Find(query) => OverlayMessage::Find(query).emit(out),
                 Outgoing::Found(query) => self.answer(to, query, out),
-                Outgoing::Leave => Message::Leave.emit(out),
+                Outgoing::Leave => OverlayMessage::Leave.emit(out),
             };
             if let Ok(len) = emitted {
                 return Some(Transmit { to, via, len });

@@ -7,7 +7,7 @@ use super::{CELL, LEAVES, Outgoing, Overlay};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
-use weft_wire::overlay::{Contact, Contacts, MAX_CONTACTS, Query, emit_found};
+use weft_wire::overlay::{Contacts, MAX_CONTACTS, Query, WireContact, emit_found};
 
 /// Interval of gossip while no member is known.
 const SEARCH: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl Overlay {
             Query::Near(target) => (self.nearest(target), self.state.leaf_news),
             Query::Row { of, row, columns } => (self.spread(of, row.into(), columns), self.state.table_news),
         };
-        let contact = |id: NodeId| Some(Contact { id, details: &self.table.get(id)?.details });
+        let contact = |id: NodeId| Some(WireContact { id, details: &self.table.get(id)?.details });
         emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
     }
 

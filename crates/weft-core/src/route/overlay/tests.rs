@@ -172,19 +172,24 @@ fn who_leaves_is_forgotten_at_once_and_only_it() {
 /// Plays a neighbour that answers probes, and answers other messages as `lie` defines.
 ///
 /// Returns the other nodes that `node` contacted.
-fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_>) -> Option<Vec<u8>>) -> Vec<NodeId> {
+fn feed(
+    node: &mut Overlay,
+    now: Instant,
+    liar: NodeId,
+    lie: impl Fn(&OverlayMessage<'_>) -> Option<Vec<u8>>,
+) -> Vec<NodeId> {
     let (mut out, mut asked) = ([0; MAX_MESSAGE], Vec::new());
     while let Some(Transmit { to, len, .. }) = node.poll_transmit(&mut out) {
-        let message = Message::parse(&out[..len]).unwrap();
+        let message = OverlayMessage::parse(&out[..len]).unwrap();
         if to != liar {
             asked.push(to);
             continue;
         }
         let answer = match message {
-            Message::Probe { seq } | Message::Introduction { seq, .. } => {
+            OverlayMessage::Probe { seq } | OverlayMessage::Introduction { seq, .. } => {
                 let mut echo = [0; MAX_MESSAGE];
                 let state = NodeState { is_ready: true, leaf_news: 1, table_news: 1 };
-                let len = Message::Echo { seq, state }.emit(&mut echo).unwrap();
+                let len = OverlayMessage::Echo { seq, state }.emit(&mut echo).unwrap();
                 Some(echo[..len].to_vec())
             }
             other => lie(&other),
@@ -216,7 +221,7 @@ fn a_silent_node_that_probes_is_tried_at_once() {
     while pass(&mut node, &mut now, DELAY, nobody) == 0 {}
     assert_eq!(pass(&mut node, &mut now, secs(5), nobody), 0, "it is left alone for eight seconds");
     let mut probe = [0; MAX_MESSAGE];
-    let len = Message::Probe { seq: 1 }.emit(&mut probe).unwrap();
+    let len = OverlayMessage::Probe { seq: 1 }.emit(&mut probe).unwrap();
     node.handle_message(now, id(0x50), Some(id(0x58)), &probe[..len]).unwrap();
     pass(&mut node, &mut now, DELAY, id(0x50));
     assert_eq!(node.standing(id(0x50)), Some(Standing::Lost), "a way around says nothing of the direct one");
@@ -229,11 +234,11 @@ fn a_silent_node_that_probes_is_tried_at_once() {
 fn a_liar_costs_some_probes_and_no_more() {
     let mut node = overlay(0x10, &[0x50]);
     let lies: Vec<NodeId> = (0..=255).map(|n| NodeId::new([n; 20])).collect();
-    let lie = |message: &Message<'_>| {
-        let Message::Find(query) = message else { return None };
+    let lie = |message: &OverlayMessage<'_>| {
+        let OverlayMessage::Find(query) = message else { return None };
         let mut out = [0; MAX_MESSAGE];
         let start = lies.len() * usize::from(matches!(query, Query::Near(_))) / 2;
-        let contacts = lies.iter().skip(start).map(|id| weft_wire::overlay::Contact { id: *id, details: &[1] });
+        let contacts = lies.iter().skip(start).map(|id| weft_wire::overlay::WireContact { id: *id, details: &[1] });
         let len = weft_wire::overlay::emit_found(*query, 0, contacts, &mut out).unwrap();
         Some(out[..len].to_vec())
     };
@@ -255,7 +260,7 @@ fn an_answer_to_no_question_is_ignored() {
     node.handle_timeout(now);
     feed(&mut node, now, id(0x50), |_| None);
     let mut out = [0; MAX_MESSAGE];
-    let contacts = || [weft_wire::overlay::Contact { id: id(0x77), details: &[0; MAX_DETAILS] }].into_iter();
+    let contacts = || [weft_wire::overlay::WireContact { id: id(0x77), details: &[0; MAX_DETAILS] }].into_iter();
     let row = Query::Row { of: id(0x10), row: 0, columns: 0xffff };
     let mut tell = |node: &mut Overlay, from| {
         let len = weft_wire::overlay::emit_found(row, 0, contacts(), &mut out).unwrap();

@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
-use weft_wire::ownership::Question;
+use weft_wire::ownership::OwnershipQuestion;
 
 /// Time-out and attempts of a query for the holders of a key.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
@@ -247,7 +247,7 @@ impl Announcer {
     fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, n: usize) {
         let Some(place) = self.places.get_mut(n).filter(|place| place.due <= at.now) else { return };
         (place.asked_at, place.due) = (Some(at.now), Instant::FAR_FUTURE);
-        let body = question(Question::Holders(place.key));
+        let body = question(OwnershipQuestion::Holders(place.key));
         for attempt in if self.round.is_multiple_of(2) { [0, 1, 2] } else { [0, 3, 4] } {
             let key = beside(at.overlay, place.key, attempt);
             if let Ok(number) = calls.call(at.now, at.overlay, key, DIRECTORY, &body, PATIENCE) {

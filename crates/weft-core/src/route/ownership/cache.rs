@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
-use weft_wire::certificate::Prefix;
+use weft_wire::certificate::WirePrefix;
 
 /// Lifetime of a found owner.
 const OWNER_FOR: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 
 /// Values with a lifetime, by prefix, limited in number.
 #[derive(Clone, Debug)]
-struct Timed<T>(BTreeMap<Prefix, (Instant, T)>);
+struct Timed<T>(BTreeMap<WirePrefix, (Instant, T)>);
 
 impl<T> Default for Timed<T> {
     fn default() -> Timed<T> {
@@ -36,7 +36,7 @@ impl<T> Timed<T> {
     }
 
     /// Stores a value. If the table is full, the entry that expires first is removed.
-    fn put(&mut self, prefix: Prefix, until: Instant, value: T) {
+    fn put(&mut self, prefix: WirePrefix, until: Instant, value: T) {
         if self.0.len() >= MOST
             && let Some((first, _)) =
                 self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(prefix, e)| (*prefix, e.0))
@@ -81,7 +81,7 @@ impl Cache {
 
     /// Records that an owner was not reached at the given contact details.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
-        let known: Vec<(Prefix, Owner)> = self
+        let known: Vec<(WirePrefix, Owner)> = self
             .owners
             .0
             .iter()
@@ -114,6 +114,6 @@ impl Cache {
 /// Returns the addresses for which a result is valid.
 ///
 /// Prefixes of two owners do not overlap, but a default route contains all others.
-fn scope(prefix: Prefix, address: IpAddr) -> Prefix {
+fn scope(prefix: WirePrefix, address: IpAddr) -> WirePrefix {
     if Region::of(prefix).prefix().1 == 0 { (address, region::width(address)) } else { prefix }
 }

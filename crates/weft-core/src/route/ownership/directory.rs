@@ -13,8 +13,8 @@ use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
 use weft_wire::call;
-use weft_wire::overlay::Contact;
-use weft_wire::ownership::{Claim, Message, Question, Reply, Verdict, emit_holders};
+use weft_wire::overlay::WireContact;
+use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, OwnershipQuestion, Reply, emit_holders};
 
 /// Interval between searches for expired claims.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub struct Directory {
 /// Answer of a holder to an owner.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
-    Verdict(u64, Verdict),
+    Verdict(u64, ClaimVerdict),
     Renew(NodeId),
 }
 
@@ -166,11 +166,11 @@ impl Directory {
     /// Returns a [`WireError`] if the message is invalid. Nothing has changed then.
     pub fn handle_message(&mut self, at: &Context<'_>, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
         match self.calls.handle_message(at.now, at.overlay, from, bytes) {
-            Err(WireError::UnknownType) => match Message::parse(bytes)? {
-                Message::Claim(claim) => self.on_claim(at, from, claim),
-                Message::Withdraw { seq } => self.on_withdrawal(at, from, seq),
-                Message::Verdict { seq, verdict } => self.on_verdict(from, seq, verdict),
-                Message::Renew { key } => self.announcer.renew(at.now, from, key),
+            Err(WireError::UnknownType) => match ClaimMessage::parse(bytes)? {
+                ClaimMessage::Claim(claim) => self.on_claim(at, from, claim),
+                ClaimMessage::Withdraw { seq } => self.on_withdrawal(at, from, seq),
+                ClaimMessage::Verdict { seq, verdict } => self.on_verdict(from, seq, verdict),
+                ClaimMessage::Renew { key } => self.announcer.renew(at.now, from, key),
             },
             done => done?,
         }
@@ -215,16 +215,16 @@ impl Directory {
                 return Some(Transmit { to, via: overlay.via(to), len: bytes.len() });
             }
             let (to, emitted) = match self.replies.pop_front() {
-                Some((to, Reaction::Verdict(seq, verdict))) => (to, Message::Verdict { seq, verdict }.emit(out)),
-                Some((to, Reaction::Renew(key))) => (to, Message::Renew { key }.emit(out)),
+                Some((to, Reaction::Verdict(seq, verdict))) => (to, ClaimMessage::Verdict { seq, verdict }.emit(out)),
+                Some((to, Reaction::Renew(key))) => (to, ClaimMessage::Renew { key }.emit(out)),
                 None => {
                     let (holder, telling) = self.announcer.poll()?;
                     let own = &overlay.contact().details;
                     let message = match &telling {
                         Telling::Claim(seq, certificate) => {
-                            Message::Claim(Claim { seq: *seq, details: own, certificate })
+                            ClaimMessage::Claim(Claim { seq: *seq, details: own, certificate })
                         }
-                        Telling::Withdraw(seq) => Message::Withdraw { seq: *seq },
+                        Telling::Withdraw(seq) => ClaimMessage::Withdraw { seq: *seq },
                     };
                     (holder, message.emit(out))
                 }
@@ -274,7 +274,7 @@ impl Directory {
         self.answer_owner(at, from, seq, verdict);
     }
 
-    fn answer_owner(&mut self, at: &Context<'_>, owner: NodeId, seq: u64, verdict: Verdict) {
+    fn answer_owner(&mut self, at: &Context<'_>, owner: NodeId, seq: u64, verdict: ClaimVerdict) {
         if owner == at.overlay.id() {
             self.on_verdict(owner, seq, verdict);
         } else {
@@ -295,9 +295,9 @@ impl Directory {
         }
     }
 
-    fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: Verdict) {
+    fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: ClaimVerdict) {
         // A node that is no longer a holder was informed only so that it deletes its copy. Its refusal is no event.
-        if self.announcer.on_verdict(from, seq) && !matches!(verdict, Verdict::Taken | Verdict::Elsewhere) {
+        if self.announcer.on_verdict(from, seq) && !matches!(verdict, ClaimVerdict::Taken | ClaimVerdict::Elsewhere) {
             self.events.push_back(Event::Refused(from, verdict));
         }
     }
@@ -350,9 +350,9 @@ impl Directory {
     /// Answers a query about the claims stored here.
     fn reply(&mut self, at: &Context<'_>, asked: &Asked) {
         let mut out = [0; call::MAX_BODY];
-        let emitted = match Question::parse(&asked.body) {
-            Ok(Question::Holders(key)) => self.name_holders(at, key, &mut out),
-            Ok(Question::Owner { key, address }) => match self.store.owner_of(at.now, address) {
+        let emitted = match OwnershipQuestion::parse(&asked.body) {
+            Ok(OwnershipQuestion::Holders(key)) => self.name_holders(at, key, &mut out),
+            Ok(OwnershipQuestion::Owner { key, address }) => match self.store.owner_of(at.now, address) {
                 Some(claim) => Reply::Owner(claim).emit(&mut out),
                 None if holders(at.overlay.id(), at.overlay.leaves(), key).contains(&at.overlay.id()) => {
                     Reply::Nobody.emit(&mut out)
@@ -371,6 +371,6 @@ impl Directory {
         let own = at.overlay.contact();
         let details = |id| if id == own.id { Some(&*own.details) } else { at.overlay.details(id) };
         let ids = holders(own.id, at.overlay.leaves(), key);
-        emit_holders(ids.into_iter().filter_map(|id| Some(Contact { id, details: details(id)? })), out)
+        emit_holders(ids.into_iter().filter_map(|id| Some(WireContact { id, details: details(id)? })), out)
     }
 }

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
-use weft_wire::ownership::{Question, Reply};
+use weft_wire::ownership::{OwnershipQuestion, Reply};
 
 /// Number of queries about one region: first at the key, then on both sides of it.
 const ATTEMPTS: usize = 8;
@@ -207,7 +207,7 @@ impl Lookups {
         if let Some(wait) = ASK_ELSEWHERE_MS.get(attempt) {
             (*attempts, *due) = (attempt + 1, at.now + Duration::from_millis(*wait));
             let place = named.take().unwrap_or_else(|| beside(at.overlay, key, (first + attempt) % ATTEMPTS));
-            let body = question(Question::Owner { key, address });
+            let body = question(OwnershipQuestion::Owner { key, address });
             if let Ok(number) = calls.call(at.now, at.overlay, place, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, (address, level));
             }

@@ -34,8 +34,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use region::contains;
 use weft_units::{Duration, Instant, NodeId};
-use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{Claim, MAX_QUESTION, Question, Verdict};
+use weft_wire::certificate::WirePrefix;
+use weft_wire::ownership::{Claim, ClaimVerdict, MAX_QUESTION, OwnershipQuestion};
 
 /// Number of holders of a key on each side of it on the ring. The root is one of them.
 pub const HOLDERS_BESIDE: usize = 2;
@@ -69,7 +69,7 @@ pub struct Grant {
     /// Remaining validity of the certificate.
     pub holds_for: Duration,
     /// Prefixes that the node owns.
-    pub prefixes: Vec<Prefix>,
+    pub prefixes: Vec<WirePrefix>,
 }
 
 /// Time, overlay and root key: the environment of each directory operation.
@@ -89,7 +89,7 @@ pub struct Owner {
     /// Identifier of the owner.
     pub id: NodeId,
     /// The owner's prefix that contains the address.
-    pub prefix: Prefix,
+    pub prefix: WirePrefix,
     /// Contact details as a holder stated them.
     ///
     /// The lower layer must reach the owner there with the key in the certificate.
@@ -113,7 +113,7 @@ pub enum Found {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Conflict {
     /// The prefix with two certificates.
-    pub prefix: Prefix,
+    pub prefix: WirePrefix,
     /// Node that keeps the prefix, because its certificate is older.
     pub owner: NodeId,
     /// Node with the younger certificate.
@@ -126,7 +126,7 @@ pub enum Event {
     /// A lookup ended.
     Found(IpAddr, Found),
     /// A holder refused this node's claim.
-    Refused(NodeId, Verdict),
+    Refused(NodeId, ClaimVerdict),
     /// This node, as a holder, found a conflict of certificates.
     Conflict(Conflict),
     /// An event of an application's call.
@@ -158,7 +158,7 @@ fn beside(overlay: &Overlay, key: NodeId, attempt: usize) -> NodeId {
     if attempt.is_multiple_of(2) { key.turned_by(share.wrapping_neg()) } else { key.turned_by(share) }
 }
 
-fn question(question: Question) -> Box<[u8]> {
+fn question(question: OwnershipQuestion) -> Box<[u8]> {
     let mut out = [0; MAX_QUESTION];
     let len = question.emit(&mut out).unwrap_or_default();
     out.get(..len).unwrap_or_default().into()
