@@ -65,7 +65,7 @@ pub struct RefusedStamp {
 
 /// An authentic initiation that was refused, and the answer to its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct StampRefusal {
     /// The peer that sent the initiation. A replay carries the key of the recorded peer.
     pub peer: PeerId,
     /// The refused stamp and the reason.

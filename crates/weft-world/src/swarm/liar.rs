@@ -3,7 +3,7 @@
 use super::packet::{self, VNET, host};
 use super::site::{identity, public_key};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_session::{Cipher, PeerConfig, Sessions};
+use weft_session::{Cipher, SessionPeerConfig, Sessions};
 use weft_units::{FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -26,7 +26,7 @@ pub(super) struct Liar {
 impl Liar {
     pub(super) fn new(node: usize, hub: usize, mut rng: Rng, now: Instant) -> Option<Liar> {
         let seed = std::array::from_fn(|_| rng.next_u64() as u8);
-        let hub = PeerConfig::from(public_key(hub));
+        let hub = SessionPeerConfig::from(public_key(hub));
         let sessions = Sessions::new(identity(node), &[hub], Cipher::Aes256Gcm, seed, now).ok()?;
         Some(Liar { node, sessions, rng, stamp: 1 })
     }
