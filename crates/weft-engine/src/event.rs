@@ -124,7 +124,7 @@ pub enum Event {
     /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
     Conflict(Conflict),
     /// An application call arrived or ended.
-    Call(calls::Event),
+    Call(calls::CallEvent),
     /// A key was revoked, and this node did not know it before.
     ///
     /// The program must store it, because a revocation never ends.

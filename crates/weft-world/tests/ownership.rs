@@ -4,7 +4,7 @@
 #![allow(missing_docs)]
 
 use std::net::IpAddr;
-use weft_core::route::ownership::{Event, Found};
+use weft_core::route::ownership::{DirectoryEvent, Found};
 use weft_units::Duration;
 use weft_wire::ownership::ClaimVerdict;
 use weft_world::overlay::ownership::{self, Estate, address_in, owner, prefixes};
@@ -180,7 +180,7 @@ fn who_has_a_prefix_by_an_older_certificate_keeps_it() {
     estate.wait(secs(8));
     assert_eq!(estate.ask(30, lan(5)).0, Some(5));
     let conflicts = estate.world.take_reports().into_iter().filter_map(|(_, event)| match event {
-        Event::Conflict(conflict) => Some(conflict),
+        DirectoryEvent::Conflict(conflict) => Some(conflict),
         _ => None,
     });
     let conflicts: Vec<_> = conflicts.collect();

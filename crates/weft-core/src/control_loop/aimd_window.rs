@@ -6,7 +6,7 @@
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
 use super::marker::{LoopReport, Marker, is_after};
-use super::{Credit, Losses, Status};
+use super::{Credit, LoopStatus, Losses};
 use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
 use crate::service::Share;
 use weft_units::{Instant, Rate};
@@ -221,9 +221,9 @@ impl AimdWindow {
     }
 
     /// Returns the loop's current state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LoopStatus {
         let rtt = self.ledger.rtt.smoothed();
-        Status {
+        LoopStatus {
             rate: Rate::from_bps((self.window * 8.0 / rtt.as_secs_f64()) as u64),
             window_bytes: self.window as u64,
             delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),

@@ -28,7 +28,7 @@ pub(super) struct Ledger {
     reported: u32,
     lost_packets: u32,
     ce_packets: u32,
-    round: Round,
+    round: LedgerRound,
     delivered_bps: f64,
     sent_at: Instant,
     progress_at: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Ledger {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct LedgerRound {
     received_bytes: u32,
     received_at_us: u32,
     started: bool,
@@ -44,7 +44,7 @@ struct Round {
 
 /// Information that the ingress derives from one report.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct News {
+pub(super) struct ReportDelta {
     /// Number of the marker that the report answers.
     pub sequence: u32,
     /// Bytes that the report settles: received or lost.
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Applies a report. Returns `None` if it is old, or answers no marker of this loop.
-    pub fn on_report(&mut self, now: Instant, report: &LoopReport, losses: Losses) -> Option<News> {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport, losses: Losses) -> Option<ReportDelta> {
         let marker = &report.marker;
         let newer = is_after(marker.sequence, self.reported) && !is_after(marker.sequence, self.sequence);
         let settled_bytes = marker.bytes.wrapping_sub(self.settled_bytes);
@@ -153,7 +153,7 @@ impl Ledger {
         self.ce_packets = report.ce_packets;
         let missing = marker.packets.wrapping_sub(report.packets);
         let one_way_delay_us = report.received_at_us.wrapping_sub(marker.sent_at_us);
-        Some(News {
+        Some(ReportDelta {
             sequence: marker.sequence,
             settled_bytes,
             lost_packets: if losses == Losses::Counted { self.find_lost(missing) } else { 0 },
@@ -187,7 +187,7 @@ impl Ledger {
             let bps = bits * 1e6 / f64::from(over_us.max(1));
             self.delivered_bps += (bps - self.delivered_bps) * RATE_GAIN;
         }
-        self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
+        self.round = LedgerRound { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
     /// Returns the time at which to send a marker by itself.

@@ -68,7 +68,7 @@ impl QuickStartLink {
 
 /// A request in progress, as its sender stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct PendingQuickStart {
     /// Time of the request.
     pub at: Instant,
     /// Rate that the sender requested.
@@ -79,11 +79,11 @@ pub struct Asked {
     pub nonce: u32,
 }
 
-impl Asked {
+impl PendingQuickStart {
     /// Records a request that leaves now in a packet with this TTL.
-    pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> Asked {
+    pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> PendingQuickStart {
         let QuickStart { rate, nonce, .. } = *option;
-        Asked { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
+        PendingQuickStart { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
     }
 
     /// Returns the granted rate, if every router approved and none raised it (§4.4).
@@ -154,7 +154,7 @@ mod tests {
         ) {
             let (ttl, now) = (64u8, Instant::from_millis(5));
             let mut option = QuickStart { function: Function::Request, rate: QuickRate::new(asked), ttl: 7, nonce };
-            let sent = Asked::new(now, &option, ttl);
+            let sent = PendingQuickStart::new(now, &option, ttl);
             let (mut is_sound, mut left) = (true, ttl);
             for (to, random, what) in steps {
                 left -= 1;

@@ -32,7 +32,7 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// Removes the packets that may leave, at most `most`.
-fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<Departure<u32>> {
+fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<IngressDeparture<u32>> {
     let mut gone = Vec::new();
     while gone.len() < most && ingress.head(now, &mut |_| ()).is_some() {
         gone.extend(ingress.pop(now));
@@ -222,7 +222,7 @@ fn an_idle_vpn_gives_its_queue_back_and_its_loop_goes_on_counting() {
 
 #[test]
 fn an_idle_vpn_is_small_and_a_busy_one_too() {
-    assert!(size_of::<Vpn>() + size_of::<ControlLoop>() < 1_024);
+    assert!(size_of::<IngressVpn>() + size_of::<ControlLoop>() < 1_024);
     assert!(size_of::<Awake<u64>>() + size_of::<ControlLoop>() < 2_048);
 }
 

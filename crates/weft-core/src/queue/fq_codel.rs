@@ -29,7 +29,7 @@ pub(super) const MAX_DROP_BATCH: u32 = 64;
 const MIN_QUANTUM: u32 = 256;
 
 #[derive(Debug)]
-struct Unit<T> {
+struct ListedUnit<T> {
     item: Option<T>,
     since: Instant,
     bytes: u32,
@@ -46,7 +46,7 @@ enum List {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Queue {
+struct FlowList {
     head: u32,
     tail: u32,
     bytes: u64,
@@ -62,7 +62,7 @@ struct Queue {
 }
 
 /// A queue without units, in no list.
-const EMPTY: Queue = Queue {
+const EMPTY: FlowList = FlowList {
     head: NIL,
     tail: NIL,
     bytes: 0,
@@ -75,17 +75,17 @@ const EMPTY: Queue = Queue {
     codel: Codel::NEW,
 };
 
-/// A doubly linked list of queues, linked through [`Queue::next`] and [`Queue::before`].
+/// A doubly linked list of queues, linked through [`FlowList::next`] and [`FlowList::before`].
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct QueueList {
     first: u32,
     last: u32,
 }
 
-impl Round {
-    const EMPTY: Round = Round { first: NIL, last: NIL };
+impl QueueList {
+    const EMPTY: QueueList = QueueList { first: NIL, last: NIL };
 
-    fn push(&mut self, queues: &mut [Queue], id: u32) {
+    fn push(&mut self, queues: &mut [FlowList], id: u32) {
         (queues[id as usize].before, queues[id as usize].next) = (self.last, NIL);
         match queues.get_mut(self.last as usize) {
             Some(last) => last.next = id,
@@ -94,8 +94,8 @@ impl Round {
         self.last = id;
     }
 
-    fn remove(&mut self, queues: &mut [Queue], id: u32) {
-        let Queue { before, next, .. } = queues[id as usize];
+    fn remove(&mut self, queues: &mut [FlowList], id: u32) {
+        let FlowList { before, next, .. } = queues[id as usize];
         match queues.get_mut(before as usize) {
             Some(queue) => queue.next = next,
             None => self.first = next,
@@ -113,11 +113,11 @@ impl Round {
 #[derive(Debug)]
 pub struct FqCodel<T> {
     config: QueueConfig,
-    queues: Vec<Queue>,
-    units: Vec<Unit<T>>,
+    queues: Vec<FlowList>,
+    units: Vec<ListedUnit<T>>,
     free: u32,
-    new: Round,
-    old: Round,
+    new: QueueList,
+    old: QueueList,
     selected: Option<(u32, List)>,
     /// Time when a unit of an old flow last left.
     old_left_at: Instant,
@@ -136,8 +136,8 @@ impl<T> FqCodel<T> {
             queues: Vec::new(),
             units: Vec::new(),
             free: NIL,
-            new: Round::EMPTY,
-            old: Round::EMPTY,
+            new: QueueList::EMPTY,
+            old: QueueList::EMPTY,
             selected: None,
             old_left_at: Instant::ZERO,
             renew_at: Instant::ZERO,
@@ -354,7 +354,7 @@ impl<T> FqCodel<T> {
     }
 
     fn append(&mut self, id: u32, now: Instant, arrival: Arrival, item: T) {
-        let unit = Unit {
+        let unit = ListedUnit {
             item: Some(item),
             since: now,
             bytes: arrival.bytes,
@@ -377,7 +377,7 @@ impl<T> FqCodel<T> {
         self.len += 1;
     }
 
-    fn store(&mut self, unit: Unit<T>) -> u32 {
+    fn store(&mut self, unit: ListedUnit<T>) -> u32 {
         let at = self.free;
         match self.units.get_mut(at as usize) {
             Some(place) => {
@@ -393,11 +393,11 @@ impl<T> FqCodel<T> {
     }
 
     /// Removes the head of a queue and frees its place in the slab.
-    fn remove_head(&mut self, id: u32) -> Option<Unit<T>> {
+    fn remove_head(&mut self, id: u32) -> Option<ListedUnit<T>> {
         let queue = &mut self.queues[id as usize];
         let at = queue.head;
         let place = self.units.get_mut(at as usize)?;
-        let unit = Unit { item: place.item.take(), ..*place };
+        let unit = ListedUnit { item: place.item.take(), ..*place };
         place.next = self.free;
         self.free = at;
         queue.head = unit.next;
@@ -638,7 +638,7 @@ mod tests {
 
     #[test]
     fn state_of_a_flow_is_small() {
-        let bytes = size_of::<Queue>();
+        let bytes = size_of::<FlowList>();
         assert!(bytes <= 96, "{bytes} bytes per flow");
     }
 

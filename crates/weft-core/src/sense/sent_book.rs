@@ -1,5 +1,5 @@
 use crate::sense::reordering::Reordering;
-use crate::sense::sample::{Report, Sample};
+use crate::sense::sample::{PathSample, Sample};
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant};
@@ -22,18 +22,18 @@ pub enum Fate {
 
 /// One sent packet. The entry is deleted some time after its outcome is known.
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct SentPacketRecord<T> {
     sent_at: Instant,
     bytes: u32,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
     /// Last packet number, up to this one, that left no backlog behind.
     idle_number: Option<u64>,
-    state: State<T>,
+    state: SentState<T>,
 }
 
 #[derive(Clone, Debug)]
-enum State<T> {
+enum SentState<T> {
     Outstanding(T),
     Lost,
     /// This packet and all later ones below that number were delivered.
@@ -42,8 +42,8 @@ enum State<T> {
 
 /// Report that last moved the largest number. The next window starts at it.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
-    report: Report,
+struct ReorderMark {
+    report: PathSample,
     sent_at: Instant,
 }
 
@@ -63,14 +63,14 @@ struct Settled {
 /// that the caller gets back with the outcome.
 #[derive(Clone, Debug)]
 pub struct SentBook<T> {
-    ring: VecDeque<Entry<T>>,
+    ring: VecDeque<SentPacketRecord<T>>,
     /// Packet number of the ring's first entry.
     first: u64,
     sent_bytes: u64,
     idle_number: Option<u64>,
     in_flight_bytes: u64,
     in_flight_packets: u64,
-    mark: Option<Mark>,
+    mark: Option<ReorderMark>,
     /// Number from which the search for losses starts. No lower number is outstanding.
     settled_below: u64,
     /// Packet number below which losses do not count.
@@ -124,12 +124,12 @@ impl<T> SentBook<T> {
         self.sent_bytes += u64::from(bytes);
         self.in_flight_bytes += u64::from(bytes);
         self.in_flight_packets += 1;
-        self.ring.push_back(Entry {
+        self.ring.push_back(SentPacketRecord {
             sent_at: now,
             bytes,
             sent_bytes: self.sent_bytes,
             idle_number: self.idle_number,
-            state: State::Outstanding(item),
+            state: SentState::Outstanding(item),
         });
         if !backlogged {
             self.idle_number = Some(number);
@@ -144,7 +144,7 @@ impl<T> SentBook<T> {
     pub fn on_report(
         &mut self,
         now: Instant,
-        report: &Report,
+        report: &PathSample,
         ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
         fate: &mut impl FnMut(T, Fate, Instant),
     ) -> Option<Sample> {
@@ -180,14 +180,14 @@ impl<T> SentBook<T> {
             let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
             next = number + 1;
-            match core::mem::replace(&mut entry.state, State::Delivered(to + 1)) {
-                State::Delivered(end) => {
-                    entry.state = State::Delivered(end.max(to + 1));
+            match core::mem::replace(&mut entry.state, SentState::Delivered(to + 1)) {
+                SentState::Delivered(end) => {
+                    entry.state = SentState::Delivered(end.max(to + 1));
                     next = end;
                     continue;
                 }
-                State::Lost => self.spurious += 1,
-                State::Outstanding(item) => {
+                SentState::Lost => self.spurious += 1,
+                SentState::Outstanding(item) => {
                     self.in_flight_bytes -= u64::from(entry.bytes);
                     self.in_flight_packets -= 1;
                     self.unsampled.delivered_packets += 1;
@@ -202,14 +202,14 @@ impl<T> SentBook<T> {
     }
 
     /// Moves the mark to the report's largest number and measures the window since the previous mark.
-    fn advance(&mut self, now: Instant, report: &Report) -> Option<Sample> {
+    fn advance(&mut self, now: Instant, report: &PathSample) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
-        let &Entry { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
+        let &SentPacketRecord { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
         let previous = self.mark;
         if previous.is_some_and(|m| m.report.largest >= report.largest) {
             return None;
         }
-        self.mark = Some(Mark { report: *report, sent_at });
+        self.mark = Some(ReorderMark { report: *report, sent_at });
         let elapsed = now - sent_at;
         let rtt = self.round_trip(elapsed, report.held);
         self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
@@ -270,11 +270,11 @@ impl<T> SentBook<T> {
         let patience = self.patience();
         for number in self.settled_below.max(self.first)..mark.report.largest {
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
-            if matches!(entry.state, State::Outstanding(_)) {
+            if matches!(entry.state, SentState::Outstanding(_)) {
                 let overtaken_by = mark.report.largest - number;
                 let overtaken_for = mark.sent_at - entry.sent_at;
                 if self.reordering.is_lost(overtaken_by, overtaken_for, self.srtt) || now >= entry.sent_at + patience {
-                    if let State::Outstanding(item) = core::mem::replace(&mut entry.state, State::Lost) {
+                    if let SentState::Outstanding(item) = core::mem::replace(&mut entry.state, SentState::Lost) {
                         self.in_flight_bytes -= u64::from(entry.bytes);
                         self.in_flight_packets -= 1;
                         if number >= self.excused_below {
@@ -306,8 +306,8 @@ impl<T> SentBook<T> {
         let late = self.srtt.max(LATE_MEMORY) + self.patience();
         while let Some(entry) = self.ring.front() {
             match entry.state {
-                State::Outstanding(_) => break,
-                State::Lost if now - entry.sent_at < late => break,
+                SentState::Outstanding(_) => break,
+                SentState::Lost if now - entry.sent_at < late => break,
                 _ => {}
             }
             self.ring.pop_front();
@@ -318,7 +318,7 @@ impl<T> SentBook<T> {
     /// Calls `visit` for each packet whose outcome is open, oldest first.
     pub fn for_each_outstanding(&self, mut visit: impl FnMut(&T)) {
         for entry in &self.ring {
-            if let State::Outstanding(item) = &entry.state {
+            if let SentState::Outstanding(item) = &entry.state {
                 visit(item);
             }
         }
@@ -338,7 +338,7 @@ impl<T> SentBook<T> {
             .iter()
             .enumerate()
             .skip(skip)
-            .find(|(_, e)| matches!(e.state, State::Outstanding(_)))
+            .find(|(_, e)| matches!(e.state, SentState::Outstanding(_)))
             .map(|(i, e)| (self.first + i as u64, e.sent_at))
     }
 
@@ -353,7 +353,7 @@ impl<T> SentBook<T> {
     /// Declares everything outstanding lost, because the path failed.
     pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Instant)) {
         for entry in self.ring.drain(..) {
-            if let State::Outstanding(item) = entry.state {
+            if let SentState::Outstanding(item) = entry.state {
                 fate(item, Fate::Lost, entry.sent_at);
             }
             self.first += 1;
@@ -365,7 +365,7 @@ impl<T> SentBook<T> {
         self.mark = None;
     }
 
-    fn entry(&self, number: u64) -> Option<&Entry<T>> {
+    fn entry(&self, number: u64) -> Option<&SentPacketRecord<T>> {
         let index = number.checked_sub(self.first)?;
         self.ring.get(usize::try_from(index).ok()?)
     }
@@ -413,8 +413,8 @@ mod tests {
     }
 
     /// Returns a report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
-    fn report(largest: u64, packets: u64) -> Report {
-        Report {
+    fn report(largest: u64, packets: u64) -> PathSample {
+        PathSample {
             largest,
             received_at_us: (largest as u32 + 10) * 1000,
             held: Duration::from_millis(2),
@@ -424,7 +424,12 @@ mod tests {
         }
     }
 
-    fn hear(book: &mut SentBook<u64>, now: u64, r: Report, ranges: &[RangeInclusive<u64>]) -> (Option<Sample>, Fates) {
+    fn hear(
+        book: &mut SentBook<u64>,
+        now: u64,
+        r: PathSample,
+        ranges: &[RangeInclusive<u64>],
+    ) -> (Option<Sample>, Fates) {
         let mut fates = vec![];
         let sample = book.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
         (sample, fates)
@@ -449,14 +454,14 @@ mod tests {
     fn a_clock_stepped_while_a_report_was_held_shows_no_shorter_round_trip() {
         let mut book = book_of(20);
         assert_eq!(hear(&mut book, 29, report(9, 10), &[0..=9]).0.unwrap().rtt, Duration::from_millis(18));
-        let stepped = Report { held: Duration::from_millis(16), ..report(19, 20) };
+        let stepped = PathSample { held: Duration::from_millis(16), ..report(19, 20) };
         assert_eq!(hear(&mut book, 40, stepped, &[0..=19]).0.unwrap().rtt, Duration::from_millis(18));
     }
 
     #[test]
     fn a_report_held_for_longer_than_it_took_shows_no_round_trip_of_zero() {
         let mut book = book_of(10);
-        let stepped = Report { held: Duration::from_secs(1), ..report(9, 10) };
+        let stepped = PathSample { held: Duration::from_secs(1), ..report(9, 10) };
         assert_eq!(hear(&mut book, 31, stepped, &[0..=9]).0.unwrap().rtt, Duration::from_millis(22));
     }
 

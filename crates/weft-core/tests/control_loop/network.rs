@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weft_core::control_loop::explicit_rate::{Ask, LinkConfig, LoopLink};
+use weft_core::control_loop::explicit_rate::{Ask, GrantConfig, LoopLink};
 use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, LoopReport, Marker};
 use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -40,7 +40,7 @@ impl Link {
             free_at: Instant::ZERO,
             departures: Default::default(),
             waiting_bytes: Default::default(),
-            grants: LoopLink::new(LinkConfig::default(), Instant::ZERO),
+            grants: LoopLink::new(GrantConfig::default(), Instant::ZERO),
             peak_packets: 0,
             dropped: 0,
             passed_bytes: 0,

@@ -5,7 +5,7 @@
 
 use super::Peer;
 use crate::path::{Lane, Path};
-use weft_core::control_loop::explicit_rate::{Grant, LinkConfig, LoopLink};
+use weft_core::control_loop::explicit_rate::{GrantConfig, LoopGrant, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
 use weft_units::{Instant, Rate};
 
@@ -27,9 +27,9 @@ pub(super) struct Grants {
 
 impl Grants {
     fn new(now: Instant, sent_bytes: u64) -> Grants {
-        let default = LinkConfig::default();
+        let default = GrantConfig::default();
         let pi = PiConfig { utilization: 1.0, queue: QUEUE, ..default.pi };
-        Grants { link: LoopLink::new(LinkConfig { pi, most: MOST }, now), sent_bytes }
+        Grants { link: LoopLink::new(GrantConfig { pi, most: MOST }, now), sent_bytes }
     }
 }
 
@@ -51,7 +51,7 @@ impl Peer {
             // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
             // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
-            self.way_in.grant_all(now, Grant { share, promised: 1.0, ..granted });
+            self.way_in.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
         }
         self.grants = Some(grants);
     }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::control_loop::aimd_window::AimdWindow;
 use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, LoopReport, Marker};
-use weft_core::fair::controller::Controller;
+use weft_core::fair::controller::WindowController;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Instant, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, LOOP_MARKER_LEN};
@@ -62,7 +62,7 @@ pub(super) struct Loops {
     answers: VecDeque<VpnId>,
     /// Time by which the oldest of those reports leaves; in the far future if there is none.
     answer_by: Instant,
-    controller: Option<Controller>,
+    controller: Option<WindowController>,
     /// Reused storage for one run of the controller; empty between runs.
     windows: Vec<(f64, &'static mut AimdWindow)>,
 }
@@ -85,7 +85,7 @@ impl Loops {
     }
 
     /// Sets the controller that adjusts the windows, if there are any windows.
-    pub(super) fn set_controller(&mut self, controller: Option<Controller>) {
+    pub(super) fn set_controller(&mut self, controller: Option<WindowController>) {
         self.controller = controller;
     }
 

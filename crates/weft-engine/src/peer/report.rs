@@ -6,7 +6,7 @@
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::Path;
-use weft_core::sense::Report as Counters;
+use weft_core::sense::PathSample as Counters;
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::ReceptionReport;
 

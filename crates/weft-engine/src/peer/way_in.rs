@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
-use weft_core::control_loop::explicit_rate::{Ask, Grant};
+use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, LoopReport, Marker};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
@@ -257,7 +257,7 @@ impl WayIn {
     }
 
     /// Gives all requesting loops the same grant.
-    pub(super) fn grant_all(&mut self, now: Instant, grant: Grant) {
+    pub(super) fn grant_all(&mut self, now: Instant, grant: LoopGrant) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }

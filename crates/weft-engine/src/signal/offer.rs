@@ -5,7 +5,7 @@
 
 use super::config::{RateController, SignalConfig};
 use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_core::explicit_rate::quick_start::QuickStartLink;
@@ -145,7 +145,7 @@ impl Offer {
         direction: Direction,
         sent_bytes: u64,
         node: u16,
-    ) -> Verdict {
+    ) -> BookingVerdict {
         let asks = matches!(
             (signal.message, direction),
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse)

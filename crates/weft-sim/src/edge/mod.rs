@@ -16,7 +16,7 @@ pub use meter::{LoopMeter, TICK};
 use crate::host::Egress;
 use crate::{Body, Ecn, FlowNo, NodeId, Packet};
 use std::sync::Arc;
-use weft_core::control_loop::explicit_rate::{Ask, Grant};
+use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, LoopReport, Marker};
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, QueueConfig, QueueKind};
@@ -66,7 +66,7 @@ pub enum EdgeBody {
     /// A marker of a VPN's loop, with the index of the VPN.
     Marker(u32, Tag),
     /// The report on a marker, with the index of the VPN and the rate that the route granted.
-    Report(u32, LoopReport, Option<Grant>),
+    Report(u32, LoopReport, Option<LoopGrant>),
 }
 
 impl EdgeBody {

@@ -4,7 +4,7 @@
 
 use super::{Capacity, Link};
 use crate::{Body, Packet};
-use weft_core::control_loop::explicit_rate::{LinkConfig, LoopLink};
+use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
 
 /// Time over which the carried bytes of a link with varying capacity determine its capacity.
@@ -14,7 +14,7 @@ impl Link {
     /// Makes the node at the link's entry grant rates over the link to loops.
     pub fn grant_to_loops(&mut self, now: Instant) {
         self.grants = true;
-        self.rest.grants = Some(LoopLink::new(LinkConfig::default(), now));
+        self.rest.grants = Some(LoopLink::new(GrantConfig::default(), now));
     }
 
     /// Counts a packet that arrives at the link, and stamps its rate request.

@@ -5,7 +5,7 @@
 use super::TcpState;
 use crate::link::Link;
 use std::io::{self, Write};
-use weft_core::control_loop::Status;
+use weft_core::control_loop::LoopStatus;
 use weft_scenario::Series;
 use weft_units::Instant;
 
@@ -55,7 +55,7 @@ pub struct LoopSnapshot {
     /// IP bytes in the queue at the ingress edge.
     pub queue_bytes: u64,
     /// Status of the control law, if the loop has one and has started.
-    pub control: Option<Status>,
+    pub control: Option<LoopStatus>,
 }
 
 /// Writes a line `time_s,series,unit,value` for every value of every sample.
@@ -183,7 +183,7 @@ fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option
 
 fn loop_values(last: &LoopSnapshot, this: &LoopSnapshot, step_s: f64) -> [Option<f64>; 7] {
     let delivered = grown(last.delivered_bytes, this.delivered_bytes);
-    let of = |value: fn(&Status) -> f64| this.control.as_ref().map(value);
+    let of = |value: fn(&LoopStatus) -> f64| this.control.as_ref().map(value);
     [
         Some(delivered * 8.0 / step_s),
         Some(this.queue_bytes as f64),

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::{FlowNo, LinkId};
 use std::collections::HashMap;
 use weft_core::explicit_rate::askers::Askers;
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::pi::LinkState;
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_core::flow::hash::SeededState;
@@ -174,7 +174,7 @@ impl Controller {
             Message::Request | Message::Update => self.available_beside(now, flow, signal),
             _ => Rate::ZERO,
         };
-        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == Verdict::Reject {
+        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == BookingVerdict::Reject {
             signal.message = Message::Reject;
         }
     }

@@ -4,7 +4,7 @@ use super::{Said, Signalled, is_genuine, signed};
 use crate::host::Ends;
 use crate::tcp::{Flags, Segment};
 use crate::{Body, Packet};
-use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
+use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, ttl_difference};
 use weft_wire::quick_start::{Function, QuickRate, Response};
@@ -56,7 +56,7 @@ impl Demand {
 #[derive(Clone, Debug)]
 pub struct Asker {
     wish: Wish,
-    initiator: Initiator,
+    initiator: RateInitiator,
     rng: Rng,
 }
 
@@ -64,7 +64,7 @@ impl Asker {
     /// Creates an end that sends a request with its first packet.
     pub fn new(demand: Demand, mut rng: Rng) -> Asker {
         let wish = demand.wish();
-        Asker { wish, initiator: Initiator::new(wish, rng.next_u64() as u32), rng }
+        Asker { wish, initiator: RateInitiator::new(wish, rng.next_u64() as u32), rng }
     }
 
     /// Returns the total rate that the connection may use, or `None` without a grant.
@@ -104,7 +104,7 @@ impl Asker {
 
     /// Resets the state for the next connection.
     pub(crate) fn begin_anew(&mut self) {
-        self.initiator = Initiator::new(self.wish, self.rng.next_u64() as u32);
+        self.initiator = RateInitiator::new(self.wish, self.rng.next_u64() as u32);
     }
 }
 

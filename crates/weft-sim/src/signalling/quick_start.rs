@@ -6,7 +6,7 @@ use super::ends::TTL;
 use super::{Said, Signalled};
 use crate::tcp::{Flags, Segment};
 use crate::{Body, Packet};
-use weft_core::explicit_rate::quick_start::Asked;
+use weft_core::explicit_rate::quick_start::PendingQuickStart;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
 
@@ -32,7 +32,7 @@ pub struct QuickAsker {
 #[derive(Clone, Copy, Debug)]
 enum Stands {
     Silent,
-    Asked(Asked),
+    Asked(PendingQuickStart),
     /// Report that the next packet carries.
     ///
     /// It has rate zero after a refusal.
@@ -81,7 +81,7 @@ impl QuickAsker {
         let drawn = self.rng.next_u64();
         let (ttl, nonce) = ((drawn >> NONCE_BITS) as u8, drawn as u32 & ((1 << NONCE_BITS) - 1));
         let option = QuickStart { function: Function::Request, rate: QuickRate::ceil(self.rate.min(most)), ttl, nonce };
-        self.stands = Stands::Asked(Asked::new(now, &option, TTL));
+        self.stands = Stands::Asked(PendingQuickStart::new(now, &option, TTL));
         option
     }
 

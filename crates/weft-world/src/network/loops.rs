@@ -12,7 +12,7 @@ use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
-use weft_core::fair::controller::{self, Controller, ControllerConfig};
+use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
 use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
@@ -193,7 +193,7 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
 /// windows back.
 pub struct Steering {
     /// The controllers for windows up and down. `None` if there are no windows to steer.
-    controllers: Option<[Controller; 2]>,
+    controllers: Option<[WindowController; 2]>,
     nominal_weight: f64,
     /// The position of each edge in the scenario file.
     rank: BTreeMap<NodeId, usize>,
@@ -209,9 +209,9 @@ impl Steering {
         };
         let config = ControllerConfig {
             steering: match spec.steering {
-                SteeringWord::Off => controller::Steering::Off,
-                SteeringWord::Rule => controller::Steering::Rule,
-                SteeringWord::ClosedLoop => controller::Steering::ClosedLoop,
+                SteeringWord::Off => controller::SteeringMethod::Off,
+                SteeringWord::Rule => controller::SteeringMethod::Rule,
+                SteeringWord::ClosedLoop => controller::SteeringMethod::ClosedLoop,
             },
             knob: match spec.weight_by {
                 WeightBy::Increase => Knob::Increase,
@@ -226,7 +226,7 @@ impl Steering {
             WeightBy::Increase => weights.fold(0.0, f64::max),
             WeightBy::Decrease => weights.fold(f64::INFINITY, f64::min),
         };
-        let controllers = [(); 2].map(|()| Controller::new(config, Instant::ZERO));
+        let controllers = [(); 2].map(|()| WindowController::new(config, Instant::ZERO));
         Steering { controllers: Some(controllers), nominal_weight, rank }
     }
 
@@ -246,7 +246,7 @@ impl Steering {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.controllers.iter().flatten().filter_map(Controller::deadline).min()
+        self.controllers.iter().flatten().filter_map(WindowController::deadline).min()
     }
 
     fn turn(&mut self, now: Instant, simulator: &mut Simulator<Seat>) {

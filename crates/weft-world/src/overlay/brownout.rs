@@ -5,7 +5,7 @@
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;
-use weft_core::route::overlay::{NextHop, Quality, Timing};
+use weft_core::route::overlay::{NextHop, OverlayTiming, Quality};
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SETTLE: Duration = Duration::from_secs(120);
@@ -32,7 +32,7 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcom
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
     terrain.jitter = Duration::from_millis(2);
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = World::new(terrain, OverlayTiming::default(), rng.split(3));
     world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(100));

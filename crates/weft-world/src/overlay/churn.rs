@@ -9,7 +9,7 @@ use super::percentile;
 use super::terrain::{Shape, Terrain};
 use super::world::World;
 use std::collections::BTreeMap;
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const JOIN: Duration = Duration::from_secs(3);
@@ -93,7 +93,7 @@ pub fn run(seed: u64) -> Outcome {
     let mut terrain = Terrain::new(shape, rng.split(2));
     terrain.loss = [0.0, 0.0, 0.002, 0.01][rng.below(4) as usize];
     terrain.jitter = Duration::from_millis(rng.below(10));
-    let world = World::new(terrain, Timing::default(), rng.split(3));
+    let world = World::new(terrain, OverlayTiming::default(), rng.split(3));
     let most = 4 + rng.below(37) as usize;
     let outcome = Outcome { seed, ..Outcome::default() };
     let mut run = Run { world, rng, pending: Vec::new(), outcome, most };

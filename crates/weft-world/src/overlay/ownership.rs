@@ -8,7 +8,7 @@ use super::terrain::{Shape, Terrain};
 use super::world::World;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_core::route::ownership::{Found, Region};
 use weft_units::{Duration, Rng};
 use weft_wire::certificate::WirePrefix;
@@ -63,7 +63,7 @@ impl Estate {
         let mut rng = Rng::new(seed).split(1);
         let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
         terrain.jitter = Duration::from_millis(2);
-        let mut world = World::new(terrain, Timing::default(), rng.split(3));
+        let mut world = World::new(terrain, OverlayTiming::default(), rng.split(3));
         world.keep_directories();
         world.add(&[]);
         for known in 1..nodes {

@@ -4,7 +4,7 @@
 
 use super::terrain::{Shape, Terrain};
 use super::world::World;
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SPACING: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duratio
     let rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
     (terrain.loss, terrain.jitter) = (loss, jitter);
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = World::new(terrain, OverlayTiming::default(), rng.split(3));
     let mut keys = rng.split(4);
     world.add(&[]);
     for _ in 1..nodes {

@@ -5,7 +5,7 @@
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::terrain::{Shape, Terrain};
 use super::world::World;
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, NodeId, Rng};
 
 const GROWTH: f64 = 0.5;
@@ -37,7 +37,7 @@ pub struct Outcome {
 pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
     let mut rng = Rng::new(seed).split(1);
     let terrain = Terrain::new(Shape::Plane, rng.split(2));
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = World::new(terrain, OverlayTiming::default(), rng.split(3));
     world.add(&[]);
     for known in 1..nodes {
         let apart = Duration::from_secs_f64(1.0 / (5.0 + GROWTH * f64::from(known)));

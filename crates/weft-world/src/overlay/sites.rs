@@ -3,8 +3,10 @@
 use super::world::World;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weft_core::route::overlay::{Contact, Overlay};
-use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, Grant, Region};
+use weft_core::route::overlay::{NodeContact, OverlayState};
+use weft_core::route::ownership::{
+    CertificateGrant, DirectoryAuthority, DirectoryContext, DirectoryEvent, Found, OwnershipDirectory, Region,
+};
 use weft_session::{Certificate, Claims, PublicKey, RootKey, RootPublicKey};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::call;
@@ -56,7 +58,7 @@ impl Registry {
     }
 }
 
-impl Authority for Now<'_> {
+impl DirectoryAuthority for Now<'_> {
     fn place_of(&self, name: &[u8]) -> NodeId {
         weft_session::place_of(name)
     }
@@ -64,7 +66,7 @@ impl Authority for Now<'_> {
     /// Checks a certificate, and returns the prefixes that it grants to its owner.
     ///
     /// The owner's identifier is the first bytes of its key. A real node's identifier is a hash of its key.
-    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
         self.registry.root.check(&certificate, unix_s).ok()?;
@@ -73,7 +75,7 @@ impl Authority for Now<'_> {
         let holds_for = Duration::from_secs(claims.not_after_unix_s + 1 - unix_s);
         let (since_unix_s, prefixes) = (claims.not_before_unix_s, claims.prefixes.clone());
         let is_revoked = self.registry.revoked.contains(&owner);
-        (!is_revoked).then_some(Grant { owner, since_unix_s, holds_for, prefixes })
+        (!is_revoked).then_some(CertificateGrant { owner, since_unix_s, holds_for, prefixes })
     }
 }
 
@@ -92,7 +94,7 @@ pub enum Lie {
 
 impl Lie {
     /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
-    pub(super) fn tell(&self, own: &Contact, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn tell(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
             return (message.header.source == own.id && message.kind != call::CallKind::Answer).then(|| bytes.to_vec());
@@ -135,7 +137,7 @@ pub struct Finding {
 /// The part of a node that does not belong to its overlay: its directory and its certificate.
 #[derive(Default)]
 pub(super) struct Site {
-    pub(super) directory: Option<Directory>,
+    pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
     /// Nodes with which it had a session for the directory only, and that are not its neighbours.
@@ -144,9 +146,9 @@ pub(super) struct Site {
 
 impl Site {
     /// Starts the directory of a node whose program starts.
-    pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &Overlay, registry: &Registry, rng: Rng) {
-        let mut directory = Directory::new(START_UNIX_S, run, rng);
-        let context = Context { now, overlay, authority: &Now { registry, now } };
+    pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &OverlayState, registry: &Registry, rng: Rng) {
+        let mut directory = OwnershipDirectory::new(START_UNIX_S, run, rng);
+        let context = DirectoryContext { now, overlay, authority: &Now { registry, now } };
         if !self.certificate.is_empty() {
             directory.own(&context, &self.certificate);
         }
@@ -251,7 +253,7 @@ impl World {
     }
 
     /// Returns the other events of directories since the last call.
-    pub fn take_reports(&mut self) -> Vec<(u32, Event)> {
+    pub fn take_reports(&mut self) -> Vec<(u32, DirectoryEvent)> {
         std::mem::take(&mut self.reports)
     }
 
@@ -266,17 +268,21 @@ impl World {
     }
 
     /// Returns a node's directory, if the node is alive.
-    pub fn directory(&self, node: u32) -> Option<&Directory> {
+    pub fn directory(&self, node: u32) -> Option<&OwnershipDirectory> {
         self.nodes.get(node as usize)?.site.directory.as_ref()
     }
 
     /// Calls `act` with a node's directory, then sends the messages that result.
-    pub fn with_directory<T>(&mut self, node: u32, act: impl FnOnce(&mut Directory, &Context<'_>) -> T) -> Option<T> {
+    pub fn with_directory<T>(
+        &mut self,
+        node: u32,
+        act: impl FnOnce(&mut OwnershipDirectory, &DirectoryContext<'_>) -> T,
+    ) -> Option<T> {
         let now = self.now();
         let this = &mut self.nodes[node as usize];
         let (registry, overlay, directory) =
             (self.registry.as_ref()?, this.overlay.as_ref()?, this.site.directory.as_mut()?);
-        let result = act(directory, &Context { now, overlay, authority: &Now { registry, now } });
+        let result = act(directory, &DirectoryContext { now, overlay, authority: &Now { registry, now } });
         self.settle(node);
         Some(result)
     }

@@ -7,8 +7,8 @@ use super::sites::{Finding, Now, Registry, Site};
 use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing, Transmit};
-use weft_core::route::ownership::{Context, Directory, Event as Report};
+use weft_core::route::overlay::{Header, NextHop, NodeContact, OverlayState, OverlayTiming, OverlayTransmit};
+use weft_core::route::ownership::{DirectoryContext, DirectoryEvent as Report, OwnershipDirectory};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
@@ -48,8 +48,8 @@ pub struct Arrival {
 }
 
 pub(super) struct Node {
-    pub(super) contact: Contact,
-    pub(super) overlay: Option<Overlay>,
+    pub(super) contact: NodeContact,
+    pub(super) overlay: Option<OverlayState>,
     pub(super) site: Site,
     run: u32,
     next_seq: u32,
@@ -103,7 +103,7 @@ pub struct World {
     /// The network between the nodes.
     pub terrain: Terrain,
     now: Instant,
-    timing: Timing,
+    timing: OverlayTiming,
     rng: Rng,
     pub(super) registry: Option<Registry>,
     pub(super) nodes: Vec<Node>,
@@ -118,7 +118,7 @@ pub struct World {
 
 impl World {
     /// Returns a world without nodes.
-    pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
+    pub fn new(terrain: Terrain, timing: OverlayTiming, rng: Rng) -> World {
         World {
             terrain,
             now: Instant::ZERO,
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// Returns a node's overlay, if the node is alive.
-    pub fn overlay(&self, node: u32) -> Option<&Overlay> {
+    pub fn overlay(&self, node: u32) -> Option<&OverlayState> {
         self.nodes.get(node as usize)?.overlay.as_ref()
     }
 
@@ -182,7 +182,7 @@ impl World {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
         bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
-        let contact = Contact { id: NodeId::new(bytes), details: DETAILS.into() };
+        let contact = NodeContact { id: NodeId::new(bytes), details: DETAILS.into() };
         let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, Traffic::default(), Traffic::default());
         let site = Site::default();
         self.nodes.push(Node { contact, overlay: None, site, run: 0, next_seq: 0, wake, traffic, of_directory });
@@ -197,7 +197,7 @@ impl World {
         let rng = Rng::new(self.rng.next_u64());
         let this = &mut self.nodes[node as usize];
         this.run += 1;
-        let overlay = Overlay::new(self.now, this.contact.clone(), bootstrap, self.timing, rng.clone());
+        let overlay = OverlayState::new(self.now, this.contact.clone(), bootstrap, self.timing, rng.clone());
         if let Some(registry) = &self.registry {
             this.site.start(this.run, self.now, &overlay, registry, rng.split(1));
         }
@@ -255,7 +255,7 @@ impl World {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
                 // A session ends with its process, so a message from an earlier run of the sender is refused.
                 let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
-                if Directory::is_for(&bytes) {
+                if OwnershipDirectory::is_for(&bytes) {
                     let handled = self.with_directory(node, |own, context| own.handle_message(context, id, &bytes));
                     return handled.into_iter().for_each(|handled| handled.expect("nodes write what nodes can read"));
                 }
@@ -321,13 +321,13 @@ impl World {
     }
 
     /// Runs a node's directory and sends its messages. Returns its next timeout.
-    fn settle_directory(&mut self, node: u32, overlay: &Overlay) -> Instant {
+    fn settle_directory(&mut self, node: u32, overlay: &OverlayState) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;
         let (Some(mut directory), Some(registry)) = (site.directory.take(), &self.registry) else {
             return Instant::FAR_FUTURE;
         };
-        directory.handle_timeout(&Context { now, overlay, authority: &Now { registry, now } });
+        directory.handle_timeout(&DirectoryContext { now, overlay, authority: &Now { registry, now } });
         while let Some(transmit) = directory.poll_transmit(overlay, &mut *self.buffer) {
             let before = self.nodes[node as usize].traffic;
             if overlay.details(transmit.to).is_some() || self.meet_for(node, transmit.to, &directory) {
@@ -351,7 +351,7 @@ impl World {
     /// Opens a session with a node that is no neighbour, unless there is one.
     ///
     /// Returns false if the node is not at its stated address.
-    fn meet_for(&mut self, node: u32, id: NodeId, directory: &Directory) -> bool {
+    fn meet_for(&mut self, node: u32, id: NodeId, directory: &OwnershipDirectory) -> bool {
         let to = self.node(id);
         let Some(other) = self.nodes.get(to as usize) else { return false };
         if directory.details(id) != Some(&other.contact.details) {
@@ -364,11 +364,11 @@ impl World {
     }
 
     /// Sends the message that is in the buffer.
-    fn transmit(&mut self, node: u32, Transmit { to, via, len }: Transmit) {
+    fn transmit(&mut self, node: u32, OverlayTransmit { to, via, len }: OverlayTransmit) {
         let this = &mut self.nodes[node as usize];
         let run = this.run;
         let mut bytes: Box<[u8]> = self.buffer[..len].into();
-        if let Some(lie) = this.site.lie.as_ref().filter(|_| Directory::is_for(&bytes)) {
+        if let Some(lie) = this.site.lie.as_ref().filter(|_| OwnershipDirectory::is_for(&bytes)) {
             let Some(told) = lie.tell(&this.contact, &bytes) else { return };
             bytes = told.into();
         }

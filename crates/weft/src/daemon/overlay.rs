@@ -1,7 +1,7 @@
 //! Texts about the overlay, for status and log.
 
 use crate::status::{Overlay, OverlayContact, OverlayMember};
-use weft_engine::{ClaimVerdict, Conflict, ContactStatus, LinkQuality, OverlayStatus, Standing};
+use weft_engine::{ClaimVerdict, Conflict, ContactStatus, LinkQuality, NodeStanding, OverlayStatus};
 use weft_units::NodeId;
 
 /// Converts the overlay's state for `weft status`.
@@ -37,9 +37,9 @@ pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflic
 
 fn member(member: &weft_engine::OverlayMember) -> OverlayMember {
     let standing = match member.standing {
-        Standing::Member => "member",
-        Standing::Candidate => "candidate",
-        Standing::Lost => "lost",
+        NodeStanding::Member => "member",
+        NodeStanding::Candidate => "candidate",
+        NodeStanding::Lost => "lost",
     };
     let link = match member.quality {
         LinkQuality::Good => "good",

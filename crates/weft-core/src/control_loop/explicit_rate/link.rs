@@ -12,12 +12,12 @@ pub struct Ask {
     /// Longest time from a grant until its effect arrives: one RTT and two marker intervals.
     pub feedback: Duration,
     /// Minimum of the grants so far on the route.
-    pub granted: Grant,
+    pub granted: LoopGrant,
 }
 
 /// Grant of a link, or of all links of a route, to a loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Grant {
+pub struct LoopGrant {
     /// Rate per unit of weight.
     pub share: Rate,
     /// Fraction of a promised rate that may be used.
@@ -28,14 +28,14 @@ pub struct Grant {
     pub most: Rate,
 }
 
-impl Grant {
+impl LoopGrant {
     /// Grant of a route on which no node grants rates.
-    pub const UNLIMITED: Grant =
-        Grant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
+    pub const UNLIMITED: LoopGrant =
+        LoopGrant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
 
     /// Returns the minimum of each field, as for two links in series.
-    pub fn min(self, other: Grant) -> Grant {
-        Grant {
+    pub fn min(self, other: LoopGrant) -> LoopGrant {
+        LoopGrant {
             share: self.share.min(other.share),
             promised: self.promised.min(other.promised),
             most: self.most.min(other.most),
@@ -45,17 +45,17 @@ impl Grant {
 
 /// Parameters of a link's grants.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LinkConfig {
+pub struct GrantConfig {
     /// Gains and targets of the controller.
     pub pi: PiConfig,
     /// Fraction of the capacity that a single loop gets.
     pub most: f64,
 }
 
-impl Default for LinkConfig {
-    fn default() -> LinkConfig {
+impl Default for GrantConfig {
+    fn default() -> GrantConfig {
         let pi = PiConfig { packet_bytes: LEAST_BYTES, ..PiConfig::default() };
-        LinkConfig { most: pi.utilization, pi }
+        GrantConfig { most: pi.utilization, pi }
     }
 }
 
@@ -82,38 +82,38 @@ const BEGIN: f64 = 1.0 / 256.0;
 
 /// The least weight and the longest feedback delay of the loops that asked.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct FeedbackExtremes {
     weight: f64,
     feedback: Duration,
 }
 
-const NOBODY: Asked = Asked { weight: f64::INFINITY, feedback: Duration::ZERO };
+const NOBODY: FeedbackExtremes = FeedbackExtremes { weight: f64::INFINITY, feedback: Duration::ZERO };
 
 /// Grants one rate per unit of weight to the loops of a link.
 ///
 /// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
 /// promised rates. The law controls the rate of a loop of the least possible weight. When that rate approaches zero,
-/// the grant also reduces promises (see [`Grant::promised`]), so one variable controls both. The rate never rises
+/// the grant also reduces promises (see [`LoopGrant::promised`]), so one variable controls both. The rate never rises
 /// above the use of the lightest loop. Otherwise it would be far off when the next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
-    config: LinkConfig,
+    config: GrantConfig,
     law: Option<PiRate>,
-    grant: Grant,
+    grant: LoopGrant,
     looked_at: Instant,
     arrived_bytes: u64,
     /// Properties of the loops in this span and in the previous one.
-    asked: [Asked; 2],
+    asked: [FeedbackExtremes; 2],
     span_began: Instant,
 }
 
 impl LoopLink {
     /// Returns a link that no loop has asked yet.
-    pub fn new(config: LinkConfig, now: Instant) -> LoopLink {
+    pub fn new(config: GrantConfig, now: Instant) -> LoopLink {
         LoopLink {
             config,
             law: None,
-            grant: Grant::UNLIMITED,
+            grant: LoopGrant::UNLIMITED,
             looked_at: now,
             arrived_bytes: 0,
             asked: [NOBODY; 2],
@@ -179,11 +179,11 @@ impl LoopLink {
         let unit_bps = self.law.as_ref().map_or(0.0, |law| law.rate().bps() as f64);
         let gives_way_bps = GIVE_WAY_BYTES * 8.0 / round_trip.as_secs_f64();
         let share = Rate::from_bps((unit_bps / UNIT_WEIGHT) as u64);
-        self.grant = Grant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
+        self.grant = LoopGrant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
     }
 
     /// Returns the link's current grant to its loops.
-    pub fn grant(&self) -> Grant {
+    pub fn grant(&self) -> LoopGrant {
         self.grant
     }
 }

@@ -1,7 +1,7 @@
 //! Cache of recent lookups: owners found, addresses without owner, and failures.
 
 use super::region::{self, Region};
-use super::{Found, Owner};
+use super::{AddressOwner, Found};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -49,7 +49,7 @@ impl<T> Timed<T> {
 
 /// Contact details at which an owner was not reached.
 #[derive(Clone, Debug)]
-struct Failure {
+struct FailedContact {
     owner: NodeId,
     details: Box<[u8]>,
     count: usize,
@@ -57,13 +57,13 @@ struct Failure {
 
 /// Cached owners, addresses without owner, and failed contact details.
 #[derive(Clone, Debug, Default)]
-pub struct Cache {
-    owners: Timed<Owner>,
+pub struct OwnerCache {
+    owners: Timed<AddressOwner>,
     nobody: Timed<()>,
-    failures: Timed<Failure>,
+    failures: Timed<FailedContact>,
 }
 
-impl Cache {
+impl OwnerCache {
     /// Returns the cached result for an address.
     pub fn get(&self, now: Instant, address: IpAddr) -> Option<Found> {
         let owner = self.owners.get(now, address).map(|owner| Found::Owner(owner.clone()));
@@ -81,7 +81,7 @@ impl Cache {
 
     /// Records that an owner was not reached at the given contact details.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
-        let known: Vec<(WirePrefix, Owner)> = self
+        let known: Vec<(WirePrefix, AddressOwner)> = self
             .owners
             .0
             .iter()
@@ -89,9 +89,9 @@ impl Cache {
             .map(|(scope, (_, o))| (*scope, o.clone()))
             .collect();
         self.forget(owner);
-        for (scope, Owner { details, .. }) in known {
+        for (scope, AddressOwner { details, .. }) in known {
             let count = self.failures(now, scope.0) + 1;
-            self.failures.put(scope, now + FAILED_FOR, Failure { owner, details, count });
+            self.failures.put(scope, now + FAILED_FOR, FailedContact { owner, details, count });
         }
     }
 

@@ -4,7 +4,7 @@
 //! address lies in four regions, so four queries find any prefix that covers it. A region of the finest level has 256
 //! addresses, so that the owners of many adjacent host addresses do not overload one node.
 
-use super::Authority;
+use super::DirectoryAuthority;
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 use weft_units::NodeId;
@@ -40,7 +40,7 @@ impl Region {
     /// Returns the region's place on the ring.
     ///
     /// It is the hash of "weft region", 4 or 6, the region's length and its address.
-    pub fn key(&self, authority: &dyn Authority) -> NodeId {
+    pub fn key(&self, authority: &dyn DirectoryAuthority) -> NodeId {
         let (address, length) = self.0;
         let mut name = [0; 11 + 2 + 16];
         name[..11].copy_from_slice(b"weft region");

@@ -1,7 +1,7 @@
 //! Claims that a node stores for others. It accepts a claim only from its owner.
 
 use super::region::{self, Region};
-use super::{Authority, Conflict, Grant, LIFETIME};
+use super::{CertificateGrant, Conflict, DirectoryAuthority, LIFETIME};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,20 +17,20 @@ pub const MOST_IN_REGION: usize = 512;
 
 /// State of an owner's claim according to its last message.
 #[derive(Clone, Debug)]
-struct Record {
+struct ClaimRecord {
     seq: u64,
     until: Instant,
     /// The claim.
     ///
     /// `None` after a withdrawal, which is stored because an older claim may still be in flight.
-    claim: Option<Kept>,
+    claim: Option<StoredClaim>,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct StoredClaim {
     details: Box<[u8]>,
     certificate: Box<[u8]>,
-    grant: Grant,
+    grant: CertificateGrant,
     /// Time at which the certificate ends.
     ends: Instant,
 }
@@ -38,7 +38,7 @@ struct Kept {
 /// Claims by owner and by prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    records: BTreeMap<NodeId, Record>,
+    records: BTreeMap<NodeId, ClaimRecord>,
     prefixes: BTreeMap<WirePrefix, NodeId>,
 }
 
@@ -49,7 +49,7 @@ impl Store {
     pub fn claim(
         &mut self,
         now: Instant,
-        authority: &dyn Authority,
+        authority: &dyn DirectoryAuthority,
         from: NodeId,
         claim: Claim<'_>,
         belongs: impl Fn(Region) -> bool,
@@ -83,8 +83,8 @@ impl Store {
             }
         };
         let (details, certificate) = (claim.details.into(), claim.certificate.into());
-        let claim_kept = Some(Kept { details, certificate, grant, ends });
-        self.records.insert(from, Record { seq: claim.seq, until: ends.min(now + LIFETIME), claim: claim_kept });
+        let claim_kept = Some(StoredClaim { details, certificate, grant, ends });
+        self.records.insert(from, ClaimRecord { seq: claim.seq, until: ends.min(now + LIFETIME), claim: claim_kept });
         verdict
     }
 
@@ -93,7 +93,7 @@ impl Store {
         match self.records.get(&from) {
             Some(record) if record.seq > seq => ClaimVerdict::Outdated,
             Some(_) => {
-                let withdrawn = Record { seq, until: now + LIFETIME, claim: None };
+                let withdrawn = ClaimRecord { seq, until: now + LIFETIME, claim: None };
                 self.remove_prefixes(from);
                 self.records.insert(from, withdrawn);
                 ClaimVerdict::Taken
@@ -123,7 +123,7 @@ impl Store {
 
     /// Deletes claims that were not repeated in time.
     pub fn expire(&mut self, now: Instant) {
-        let is_over = |(owner, record): (&NodeId, &Record)| (record.until <= now).then_some(*owner);
+        let is_over = |(owner, record): (&NodeId, &ClaimRecord)| (record.until <= now).then_some(*owner);
         for owner in self.records.iter().filter_map(is_over).collect::<Vec<_>>() {
             self.forget(owner);
         }
@@ -147,10 +147,10 @@ impl Store {
     }
 
     /// Assigns a prefix to the owner of a certificate, unless another owner has an older one.
-    fn give(&mut self, prefix: WirePrefix, grant: &Grant, conflicts: &mut Vec<Conflict>) -> ClaimVerdict {
+    fn give(&mut self, prefix: WirePrefix, grant: &CertificateGrant, conflicts: &mut Vec<Conflict>) -> ClaimVerdict {
         let others: Vec<(WirePrefix, NodeId)> =
             self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
-        let seniority = |grant: &Grant| (grant.since_unix_s, grant.owner);
+        let seniority = |grant: &CertificateGrant| (grant.since_unix_s, grant.owner);
         let kept_by = |owner: &NodeId| self.records.get(owner).and_then(|record| record.claim.as_ref());
         let older = others
             .iter()

@@ -4,7 +4,7 @@
 
 use super::store::Store;
 use super::*;
-use crate::route::overlay::{Contact, Timing, Transmit};
+use crate::route::overlay::{NodeContact, OverlayTiming, OverlayTransmit};
 use alloc::collections::BTreeMap;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use weft_wire::ownership::ClaimMessage;
 /// Root key of the tests.
 ///
 /// A certificate contains owner, start, validity and a signature of one byte each, then IPv4 prefixes.
-struct Root;
+struct TestRoot;
 
 const SIGNED: u8 = 1;
 
@@ -28,16 +28,16 @@ fn certificate(owner: u8, since: u8, secs: u8, prefixes: &[([u8; 4], u8)]) -> Ve
     bytes
 }
 
-impl Authority for Root {
+impl DirectoryAuthority for TestRoot {
     fn place_of(&self, name: &[u8]) -> NodeId {
         let sum = name.iter().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
         id(sum)
     }
 
-    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let (&[owner, since, secs, SIGNED], prefixes) = certificate.split_first_chunk::<4>()? else { return None };
         let prefix = |chunk: &[u8]| Some((IpAddr::from(*chunk.first_chunk::<4>()?), *chunk.get(4)?));
-        Some(Grant {
+        Some(CertificateGrant {
             owner: id(owner),
             since_unix_s: since.into(),
             holds_for: Duration::from_secs(secs.into()),
@@ -52,7 +52,7 @@ fn at(secs: u64) -> Instant {
 
 fn take(store: &mut Store, now: u64, from: u8, seq: u64, certificate: &[u8]) -> (ClaimVerdict, Vec<Conflict>) {
     let (claim, mut conflicts) = (Claim { seq, details: &[from], certificate }, Vec::new());
-    let verdict = store.claim(at(now), &Root, id(from), claim, |_| true, &mut conflicts);
+    let verdict = store.claim(at(now), &TestRoot, id(from), claim, |_| true, &mut conflicts);
     (verdict, conflicts)
 }
 
@@ -133,13 +133,13 @@ fn what_is_kept_is_bounded() {
     let mut store = Store::default();
     let owner = |n: u32| NodeId::new(core::array::from_fn(|at| if at < 4 { n.to_be_bytes()[at] } else { 0 }));
     struct Anybody(NodeId, WirePrefix);
-    impl Authority for Anybody {
+    impl DirectoryAuthority for Anybody {
         fn place_of(&self, name: &[u8]) -> NodeId {
-            Root.place_of(name)
+            TestRoot.place_of(name)
         }
-        fn check(&self, _: &[u8]) -> Option<Grant> {
+        fn check(&self, _: &[u8]) -> Option<CertificateGrant> {
             let (owner, prefixes) = (self.0, alloc::vec![self.1]);
-            Some(Grant { owner, since_unix_s: 1, holds_for: Duration::from_secs(900), prefixes })
+            Some(CertificateGrant { owner, since_unix_s: 1, holds_for: Duration::from_secs(900), prefixes })
         }
     }
     let mut claim = |n: u32, prefix: WirePrefix| {
@@ -217,11 +217,11 @@ proptest! {
 /// A single node is the root of every key.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
-    let contact = Contact { id: id(5), details: [5].into() };
-    let overlay = Overlay::new(at(0), contact, Vec::new(), Timing::default(), Rng::new(1));
-    let mut directory = Directory::new(1_000, 1, Rng::new(2));
-    let context = Context { now: at(0), overlay: &overlay, authority: &Root };
-    let see_to_it = |directory: &mut Directory| {
+    let contact = NodeContact { id: id(5), details: [5].into() };
+    let overlay = OverlayState::new(at(0), contact, Vec::new(), OverlayTiming::default(), Rng::new(1));
+    let mut directory = OwnershipDirectory::new(1_000, 1, Rng::new(2));
+    let context = DirectoryContext { now: at(0), overlay: &overlay, authority: &TestRoot };
+    let see_to_it = |directory: &mut OwnershipDirectory| {
         while directory.next_timeout() <= context.now {
             directory.handle_timeout(&context);
         }
@@ -230,14 +230,14 @@ fn a_node_alone_holds_all_and_answers_itself() {
     see_to_it(&mut directory);
     assert_eq!(directory.kept(), (1, 1));
     directory.look_up(&context, HOST.into());
-    let Some(Event::Found(_, Found::Owner(owner))) = directory.poll_event() else { panic!() };
+    let Some(DirectoryEvent::Found(_, Found::Owner(owner))) = directory.poll_event() else { panic!() };
     assert_eq!((owner.id, owner.prefix), (id(5), (NET.0.into(), 24)));
     directory.look_up(&context, [10, 1, 3, 1].into());
-    assert_eq!(directory.poll_event(), Some(Event::Found([10, 1, 3, 1].into(), Found::Nobody)));
+    assert_eq!(directory.poll_event(), Some(DirectoryEvent::Found([10, 1, 3, 1].into(), Found::Nobody)));
     directory.withdraw(&context);
     see_to_it(&mut directory);
     directory.look_up(&context, HOST.into());
-    assert_eq!(directory.poll_event(), Some(Event::Found(HOST.into(), Found::Nobody)));
+    assert_eq!(directory.poll_event(), Some(DirectoryEvent::Found(HOST.into(), Found::Nobody)));
     assert_eq!(directory.poll_event(), None);
 }
 
@@ -246,18 +246,18 @@ fn a_node_alone_holds_all_and_answers_itself() {
 /// A node cannot claim with another node's certificate.
 #[test]
 fn a_holder_answers_an_owner() {
-    let contact = Contact { id: id(5), details: [5].into() };
-    let overlay = Overlay::new(at(0), contact, Vec::new(), Timing::default(), Rng::new(1));
-    let mut directory = Directory::new(1_000, 1, Rng::new(2));
-    let context = Context { now: at(0), overlay: &overlay, authority: &Root };
+    let contact = NodeContact { id: id(5), details: [5].into() };
+    let overlay = OverlayState::new(at(0), contact, Vec::new(), OverlayTiming::default(), Rng::new(1));
+    let mut directory = OwnershipDirectory::new(1_000, 1, Rng::new(2));
+    let context = DirectoryContext { now: at(0), overlay: &overlay, authority: &TestRoot };
     directory.own(&context, &certificate(6, 10, 200, &[NET]));
     assert_eq!(directory.kept(), (0, 0), "another's");
     let mut say = |from: u8, message: ClaimMessage<'_>| {
         let mut out = [0; MAX_MESSAGE];
         let len = message.emit(&mut out).unwrap();
-        assert!(Directory::is_for(&out[..len]));
+        assert!(OwnershipDirectory::is_for(&out[..len]));
         directory.handle_message(&context, id(from), &out[..len]).unwrap();
-        let Transmit { to, len, .. } = directory.poll_transmit(&overlay, &mut out).unwrap();
+        let OverlayTransmit { to, len, .. } = directory.poll_transmit(&overlay, &mut out).unwrap();
         assert_eq!(to, id(from));
         match ClaimMessage::parse(&out[..len]).unwrap() {
             ClaimMessage::Verdict { seq, verdict } => (seq, verdict),
