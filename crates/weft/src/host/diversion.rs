@@ -4,7 +4,7 @@ use super::redirection::Redirection;
 use super::rules::{self, Handover};
 use crate::config::host::Host;
 use std::io;
-use weft_io::netfilter::{Copies, Queue};
+use weft_io::netfilter::{Copies, NetfilterQueue};
 use weft_tcp_er::nft::Session;
 
 /// Maximum number of packets that wait for a verdict.
@@ -18,7 +18,7 @@ const NUMBERS: u16 = 0x7000;
 pub struct Diversion {
     _table: Session,
     _redirection: Option<Redirection>,
-    pub queue: Queue,
+    pub queue: NetfilterQueue,
     pub copies: Copies,
     pub handover: Handover,
 }
@@ -31,7 +31,7 @@ impl Diversion {
     pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
         let number = NUMBERS | (index & 0xfff) as u16;
         let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));
-        let queue = Queue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
+        let queue = NetfilterQueue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
         let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
         let table = |handover| {
             let text = rules::table(&config.interface, number, handover, &config.signal.rules);
