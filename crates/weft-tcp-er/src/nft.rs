@@ -48,7 +48,7 @@ fn command() -> io::Result<Command> {
 }
 
 /// The child process and its table.
-pub struct Session {
+pub struct NftSession {
     /// Command that prints a chain of the table.
     show: String,
     child: Child,
@@ -57,24 +57,24 @@ pub struct Session {
     said: BufReader<PipeReader>,
 }
 
-impl Drop for Session {
+impl Drop for NftSession {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Session {
+impl NftSession {
     /// Creates the table of family inet that `rules` describe in one line. `chain` names one of its chains.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.
-    pub fn create(table: &str, chain: &str, rules: &str) -> io::Result<Session> {
+    pub fn create(table: &str, chain: &str, rules: &str) -> io::Result<NftSession> {
         let (said, says) = io::pipe()?;
         let mut child = command()?.arg("-i").stdout(says.try_clone()?).stderr(says).spawn()?;
         let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let show = format!("list chain inet {table} {chain}");
-        let mut session = Session { show, child, stdin, said: BufReader::new(said) };
+        let mut session = NftSession { show, child, stdin, said: BufReader::new(said) };
         session.run(rules)?;
         Ok(session)
     }

@@ -28,7 +28,7 @@ const DEVIATIONS: usize = 6;
 
 /// Capacity of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Room {
+pub struct ProxyCapacity {
     /// Maximum number of connections of all workers together.
     pub connections: usize,
     /// Maximum number of connections of one worker.
@@ -37,7 +37,7 @@ pub struct Room {
     pub pipes: usize,
 }
 
-impl Room {
+impl ProxyCapacity {
     /// True if no more connections should be accepted. `own` counts one worker's connections, `all` those of all
     /// workers.
     pub fn is_full(&self, own: usize, all: usize) -> bool {
@@ -53,12 +53,12 @@ impl Room {
 /// Returns the capacity that `descriptors` per worker allow, at most `wanted` connections.
 ///
 /// A connection uses two descriptors, and so does a pipe.
-pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> Room {
+pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> ProxyCapacity {
     let pipes = (PIPES / workers).min(descriptors / 32);
     let most = descriptors.saturating_sub(OTHERS + LISTENING * workers + 2 * pipes) / 2;
     let each = most - most / SPARE;
     let fitting = workers * if workers > 1 { mean_within(each) } else { each };
-    Room { connections: wanted.min(fitting), each, pipes }
+    ProxyCapacity { connections: wanted.min(fitting), each, pipes }
 }
 
 /// Returns the mean m of a random count that practically never exceeds `most`.
@@ -99,7 +99,7 @@ pub fn workers(wanted: usize) -> io::Result<usize> {
 ///
 /// # Errors
 /// Fails if the kernel does not return the descriptor limit.
-pub fn room(wanted: usize, workers: usize) -> io::Result<Room> {
+pub fn room(wanted: usize, workers: usize) -> io::Result<ProxyCapacity> {
     Ok(room_in(raise(wanted)?, wanted, workers))
 }
 

@@ -5,7 +5,7 @@ use super::rules::{self, Handover};
 use crate::config::host::Host;
 use std::io;
 use weft_io::netfilter::{Copies, NetfilterQueue};
-use weft_tcp_er::nft::Session;
+use weft_tcp_er::nft::NftSession;
 
 /// Maximum number of packets that wait for a verdict.
 const MOST_WAITING: u32 = 1_024;
@@ -16,7 +16,7 @@ const NUMBERS: u16 = 0x7000;
 
 /// The queue, the copies, and the rules that lead to them. Dropping it removes the rules first.
 pub struct Diversion {
-    _table: Session,
+    _table: NftSession,
     _redirection: Option<Redirection>,
     pub queue: NetfilterQueue,
     pub copies: Copies,
@@ -35,7 +35,7 @@ impl Diversion {
         let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
         let table = |handover| {
             let text = rules::table(&config.interface, number, handover, &config.signal.rules);
-            Session::create(&rules::name(&config.interface), rules::CHAIN, &text)
+            NftSession::create(&rules::name(&config.interface), rules::CHAIN, &text)
         };
         match table(Handover::Queue) {
             Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),
