@@ -9,8 +9,10 @@ use crate::world::{WorldLink, emulated};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
-use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, ShareChange, Traces};
+use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
+use weft_scenario::{
+    Action, Directions, EventLink, EventResult, FlowDirection, Scenario, ShareChange, TimedEvent, Traces,
+};
 
 /// Interval between two reads of the paths' states.
 const POLL: Duration = Duration::from_millis(50);
@@ -33,7 +35,7 @@ pub(crate) struct Stage<'a> {
 /// An event that was carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Happened {
-    event: Event,
+    event: TimedEvent,
     at: Duration,
     /// Position of the event's link in the scenario.
     link: Option<usize>,
@@ -150,7 +152,7 @@ fn directions(directions: Directions) -> Vec<Direction> {
     up.into_iter().chain(directions.has_down().then_some(Direction::Backward)).collect()
 }
 
-fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+fn carry_out(stage: &Stage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Weights(weights) = &event.action {
         // Only weft has weights. Other variants continue unchanged.
         return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
@@ -174,7 +176,7 @@ fn set_share(stage: &Stage, change: &ShareChange) -> Result<(), LabError> {
     own.into_iter().flatten().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
 }
 
-fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+fn undo(stage: &Stage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Share(change) = &event.action {
         let before = stage.scenario.vpns.get(change.vpn).map(|vpn| change.back_to(vpn.share));
         return before.map_or(Ok(()), |before| set_share(stage, &before));
@@ -207,7 +209,7 @@ fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result
 }
 
 /// Returns the effect of each event, measured from the probes' arrivals and the links' bytes.
-pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
+pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &CarriedBytes) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
     let arrivals = stage.arrivals.values().next().map(Arrivals::all);
     let ends = happened.iter().skip(1).map(|next| next.at).chain([stage.scenario.duration]);
@@ -228,7 +230,7 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
 }
 
 /// Returns the time from the end of a cut until the link carried its former share again.
-fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
+fn share_back(done: &Happened, carried: &CarriedBytes, direction: FlowDirection, end: Duration) -> Option<Duration> {
     let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
     carried.share_back(done.link?, direction, done.at, restored, end)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
-use weft_scenario::measure::{Carried, LengthSummary, STEP};
+use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
 /// Largest p99.9 lateness of the emulator. A run above it is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
@@ -15,7 +15,7 @@ const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down",
 
 /// The traffic on the links during a run.
 pub(crate) struct LinksReport {
-    pub carried: Carried,
+    pub carried: CarriedBytes,
     /// Statistics of the time after the warm-up.
     pub snapshot: Snapshot,
 }
@@ -30,7 +30,7 @@ pub(crate) fn sample(
     over: &AtomicBool,
     tick: &(dyn Fn(Duration) + Sync),
 ) -> Result<LinksReport, LabError> {
-    let mut carried = Carried::default();
+    let mut carried = CarriedBytes::default();
     let mut before: Vec<[u64; 2]> = Vec::new();
     let mut marked = false;
     let mut at_end = None;

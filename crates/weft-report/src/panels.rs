@@ -5,7 +5,7 @@
 use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, WIDTH, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
-use weft_scenario::{Action, Directions, Event, EventLink, Scenario, Series};
+use weft_scenario::{Action, Directions, EventLink, Scenario, Series, TimedEvent};
 
 /// Time over which the values of a line are averaged, in seconds.
 const STEP_S: f64 = 1.0;
@@ -41,7 +41,7 @@ pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     marks
 }
 
-fn what(event: &Event) -> String {
+fn what(event: &TimedEvent) -> String {
     let link = match &event.link {
         Some(EventLink::Named(name)) => format!("{name} "),
         Some(EventLink::Carrying(flow)) => format!("{flow}'s link "),

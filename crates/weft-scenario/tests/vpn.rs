@@ -1,7 +1,7 @@
 //! Tests that the parser accepts correct VPNs in networks and rejects wrong ones with a helpful error.
 
 use std::time::Duration;
-use weft_scenario::{Discipline, LoopLaw, Markers, Network, QueueSize, VpnService, WeightBy};
+use weft_scenario::{ControlLaw, Discipline, Markers, NetworkScenario, QueueSize, VpnService, WeightBy};
 use weft_units::Rate;
 
 const GOOD: &str = r#"name = "two-sites"
@@ -81,7 +81,7 @@ ingress = { loop = "none", markers = "packets" }
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
-    let error = Network::parse(&text, "f").err().unwrap_or_else(|| panic!("accepted: {to}"));
+    let error = NetworkScenario::parse(&text, "f").err().unwrap_or_else(|| panic!("accepted: {to}"));
     assert!(error.message.contains(expected), "{to}: {error}");
     let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -91,21 +91,21 @@ fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
 
 #[test]
 fn edges_and_vpns_are_read_whole() {
-    let network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    let network = NetworkScenario::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
     let leasable: Vec<_> = network.edges.iter().map(|edge| (edge.node, edge.leasable)).collect();
     assert_eq!(leasable, [(6, Some(Rate::from_mbps(90))), (7, Some(Rate::from_mbps(60)))]);
     let [blue, red, line] = &network.vpns[..] else { panic!("{:?}", network.vpns) };
     assert_eq!((blue.weight, &blue.hosts[..], blue.service), (2.0, &[0, 3][..], VpnService::BestEffort));
-    assert_eq!((blue.ingress.law, blue.ingress.tau), (LoopLaw::Accumulation, Some(Duration::from_millis(40))));
+    assert_eq!((blue.ingress.law, blue.ingress.tau), (ControlLaw::Accumulation, Some(Duration::from_millis(40))));
     assert_eq!((red.weight, red.service), (1.0, VpnService::Assured(Rate::from_mbps(4))));
-    assert_eq!((red.ingress.law, red.ingress.weight_by), (LoopLaw::AimdWindow, WeightBy::Decrease));
+    assert_eq!((red.ingress.law, red.ingress.weight_by), (ControlLaw::AimdWindow, WeightBy::Decrease));
     assert_eq!(red.ingress.queue, QueueSize::Bytes(64_000));
     assert!(matches!(red.ingress.discipline, Discipline::CoDel { .. }));
     assert_eq!(line.service, VpnService::Leased(Rate::from_mbps(50)));
     let [loops, without] = &network.variants[..] else { panic!("{:?}", network.variants) };
     assert_eq!(loops.ingress_of(red), red.ingress);
     let changed = without.ingress_of(red);
-    assert_eq!((changed.law, changed.markers, changed.queue), (LoopLaw::None, Markers::Packets, red.ingress.queue));
+    assert_eq!((changed.law, changed.markers, changed.queue), (ControlLaw::None, Markers::Packets, red.ingress.queue));
     assert_eq!([0, 3, 6].map(|node| network.edge_of(node)), [Some(0), Some(1), None]);
 }
 
@@ -148,7 +148,7 @@ fn what_cannot_be_is_refused_at_its_place() {
 
 #[test]
 fn vpns_go_with_their_hosts() {
-    let mut network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    let mut network = NetworkScenario::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
     network.remove_nodes("s0");
     let left: Vec<_> = network.vpns.iter().map(|vpn| (vpn.name.as_str(), vpn.hosts.clone())).collect();
     assert_eq!(left, [("red", vec![0, 3]), ("line", vec![1, 4])]);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, probe_result};
+use weft_scenario::measure::{PROBE_PAYLOAD_BYTES, ProbeArrival, probe_result};
 use weft_scenario::{FlowDirection, Series};
 
 /// Time after the last datagram was sent during which arrivals still count.
@@ -22,19 +22,19 @@ const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The arrivals so far, in the order of reception. Events read them while the flow runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
+pub(crate) struct Arrivals(Arc<Mutex<Vec<ProbeArrival>>>);
 
 impl Arrivals {
-    fn push(&self, arrival: Arrival) {
+    fn push(&self, arrival: ProbeArrival) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
     }
 
-    pub fn all(&self) -> Vec<Arrival> {
+    pub fn all(&self) -> Vec<ProbeArrival> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the arrivals from `from` on, and the one before them.
-    pub fn since(&self, from: Duration) -> Vec<Arrival> {
+    pub fn since(&self, from: Duration) -> Vec<ProbeArrival> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
         arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
@@ -151,7 +151,7 @@ fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool, arrivals: &Arr
         let Ok(length) = socket.recv(&mut payload) else { continue };
         let received = epoch.elapsed();
         if let Some((sequence, sent)) = decode(payload.get(..length).unwrap_or_default()) {
-            arrivals.push(Arrival { sequence, sent, received });
+            arrivals.push(ProbeArrival { sequence, sent, received });
         }
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn exact_timers() {
     debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
-fn report(place: &Place, arrivals: &[Arrival], sent: u64) -> FlowReport {
+fn report(place: &Place, arrivals: &[ProbeArrival], sent: u64) -> FlowReport {
     let result = probe_result(place.flow, place.schedule.warmup, arrivals, sent);
     let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "ms", points }] }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_arrived_since_comes_with_the_one_before() {
-        let at = |ms| Arrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
+        let at = |ms| ProbeArrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
         let arrivals = Arrivals::default();
         assert!(arrivals.since(Duration::ZERO).is_empty());
         (1..=4).for_each(|ms| arrivals.push(at(ms)));

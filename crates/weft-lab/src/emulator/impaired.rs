@@ -4,7 +4,9 @@
 
 use super::spec::{Capacity, DirectionSpec};
 use super::stats::{DirectionStats, Times};
-use weft_scenario::channel::{self, About, Arrived, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
+use weft_scenario::channel::{
+    self, About, Channel, ChannelEvent, ChannelQueue, DeliveredPacket, Impaired, LossCause, Plain,
+};
 use weft_scenario::measure::Lengths;
 use weft_units::{FlowId, Instant, Rate, Rng};
 
@@ -30,18 +32,18 @@ pub(super) struct Counts<'a, T> {
 }
 
 impl<T> Counts<'_, T> {
-    fn note(&mut self, happened: Happened<T>) {
+    fn note(&mut self, happened: ChannelEvent<T>) {
         match happened {
-            Happened::Transmitted(sent) => {
+            ChannelEvent::Transmitted(sent) => {
                 self.stats.transmitted_bytes += u64::from(sent.bytes);
                 self.queue_delay.record(sent.waited);
                 self.queue_packets.record(sent.in_queue);
             }
-            Happened::Gone(packet, cause) => {
+            ChannelEvent::Gone(packet, cause) => {
                 match cause {
-                    Cause::Queue | Cause::Policer => self.stats.dropped_packets += 1,
-                    Cause::Loss => self.stats.lost_packets += 1,
-                    Cause::Outage => self.stats.cut_packets += 1,
+                    LossCause::Queue | LossCause::Policer => self.stats.dropped_packets += 1,
+                    LossCause::Loss => self.stats.lost_packets += 1,
+                    LossCause::Outage => self.stats.cut_packets += 1,
                 }
                 self.spent.push(packet);
             }
@@ -80,7 +82,7 @@ impl<T: Classified> ImpairedPipe<T> {
         self.channel.advance(now, &mut |happened| counts.note(happened));
     }
 
-    pub fn arrive(&mut self, now: Instant) -> Option<Arrived<T>> {
+    pub fn arrive(&mut self, now: Instant) -> Option<DeliveredPacket<T>> {
         self.channel.arrive(now)
     }
 
@@ -95,13 +97,13 @@ impl<T: Classified> ImpairedPipe<T> {
 
 fn plain(spec: &DirectionSpec, impaired: &Impaired) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Unlimited => channel::Capacity::Rate(UNLIMITED),
-        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+        Capacity::Unlimited => channel::SerializerCapacity::Rate(UNLIMITED),
+        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        Capacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
     let rate = match &capacity {
-        channel::Capacity::Rate(rate) => *rate,
-        channel::Capacity::Trace(trace) => trace.mean_rate(),
+        channel::SerializerCapacity::Rate(rate) => *rate,
+        channel::SerializerCapacity::Trace(trace) => trace.mean_rate(),
     };
     let queue = match impaired.impairments.aqm {
         None => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },

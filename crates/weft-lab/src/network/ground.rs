@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use crate::world::emulated;
 use std::fs;
 use std::path::PathBuf;
-use weft_scenario::{CostMetric, LinkDirection, LinkEnd, Network, NetworkLink, Traces};
+use weft_scenario::{CostMetric, LinkDirection, LinkEnd, NetworkLink, NetworkScenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 
@@ -22,7 +22,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub fn build(network: &Network, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
+    pub fn build(network: &NetworkScenario, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
         let lab = Lab::new()?;
         let nodes = network.nodes.iter().map(|name| lab.node(name)).collect::<Result<Vec<Node>, _>>()?;
         let links = (0..network.links.len()).map(|link| link_spec(network, &nodes, link, traces, seed));
@@ -47,7 +47,13 @@ impl Ground {
     }
 }
 
-fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces, seed: u64) -> Result<LinkSpec, LabError> {
+fn link_spec(
+    network: &NetworkScenario,
+    nodes: &[Node],
+    link: usize,
+    traces: &Traces,
+    seed: u64,
+) -> Result<LinkSpec, LabError> {
     let missing = || LabError::Scenario(format!("link {link} leads nowhere"));
     let description = network.links.get(link).ok_or_else(missing)?;
     let end = |end: usize| {

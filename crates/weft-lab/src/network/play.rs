@@ -10,7 +10,7 @@ use crate::{LabError, interrupt, sampler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{Network, NetworkVariant, Series, Traces, VariantRun};
+use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces, VariantRun};
 use weft_units::Rng;
 
 /// Time for servers to start before the run begins.
@@ -30,7 +30,7 @@ pub(super) struct Played {
 
 /// Runs `variant` once. Calls `tick` with the time since the run began.
 pub(super) fn play(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     traces: &Traces,
     seed: u64,
@@ -90,7 +90,7 @@ pub(super) fn play(
 }
 
 fn places<'a>(
-    network: &'a Network,
+    network: &'a NetworkScenario,
     variant: &NetworkVariant,
     ground: &'a Ground,
     sinks: &'a [Sink],
@@ -119,7 +119,7 @@ fn places<'a>(
 }
 
 /// Records the bytes that each flow receives in each second.
-fn record(network: &Network, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
+fn record(network: &NetworkScenario, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
     let empty =
         |flow: &weft_scenario::NetworkFlow| Series { name: flow.name.clone(), unit: "bit/s", points: Vec::new() };
     let mut series: Vec<Series> = network.flows.iter().map(empty).collect();

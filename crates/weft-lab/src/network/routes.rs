@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
-use weft_scenario::{CostMetric, LinkEnd, Network, Underlay};
+use weft_scenario::{CostMetric, LinkEnd, NetworkScenario, Underlay};
 use weft_sim::NodeId;
 use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
 
@@ -26,7 +26,7 @@ pub(super) fn own_address(node: usize) -> Ipv4Addr {
 }
 
 /// Returns the input of `ip -batch` for each node.
-pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
+pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String> {
     let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
     let tables = shortest_routes(&graph);
     let routers = routers_only(network, cost);
@@ -53,7 +53,7 @@ pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
 /// Adds routes of a node with weft: it reaches all links' ends over each of its links to a router.
 ///
 /// weft chooses the link for each datagram.
-fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
+fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.ends_at(node).iter().filter(leads_to_router) {
         let _ = writeln!(batch, "route add {LINKS} {} metric {}", way(network, *end), end.link + 1);
@@ -62,7 +62,7 @@ fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &m
 
 /// Adds routes of a router. It reaches links' ends over routers only.
 fn to_links(
-    network: &Network,
+    network: &NetworkScenario,
     underlay: &Underlay<'_>,
     (graph, tables): (&Graph, &[RouteTable]),
     node: usize,
@@ -80,7 +80,7 @@ fn to_links(
 }
 
 /// Returns the graph of the network without links to nodes with weft.
-fn routers_only(network: &Network, cost: CostMetric) -> Graph {
+fn routers_only(network: &NetworkScenario, cost: CostMetric) -> Graph {
     let mut routers = network.clone();
     routers.links.iter_mut().for_each(|link| {
         if link.ends.iter().any(|end| network.overlay.has(*end)) {
@@ -98,12 +98,12 @@ fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Opt
     Some(LinkEnd { link: direction / 2, end: direction % 2 })
 }
 
-fn way(network: &Network, near: LinkEnd) -> String {
+fn way(network: &NetworkScenario, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 
 /// Returns the name of a link's interfaces: the link's own name if Linux allows it.
-pub(super) fn interface(network: &Network, link: usize) -> String {
+pub(super) fn interface(network: &NetworkScenario, link: usize) -> String {
     let name = network.links.get(link).map_or("", |link| link.name.as_str());
     if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }
 }

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::{LabError, interrupt, net, scratch};
 use std::collections::BTreeMap;
 use weft_scenario::{
-    Network, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
+    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
 /// Number of times that a run with a late emulator is repeated.
@@ -34,7 +34,7 @@ pub struct NetworkRuns {
 /// Returns an error if the network needs a feature that the kernel or the lab lacks. Also fails if the
 /// network cannot be built or if the user interrupts. [`RunResult::skipped`] lists a variant whose program is
 /// missing.
-pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRuns, LabError> {
+pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<NetworkRuns, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -85,7 +85,7 @@ pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRun
 
 /// Returns a run in which the emulator kept up, or the last one if it never did.
 fn sound(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     traces: &Traces,
     repeat: u32,
@@ -111,7 +111,7 @@ fn sound(
     }
 }
 
-fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, LabError> {
+fn wanted<'a>(network: &'a NetworkScenario, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, LabError> {
     let find = |name: &String| {
         let names = || network.variants.iter().map(|variant| variant.name.as_str());
         network.variants.iter().find(|variant| variant.name == *name).ok_or_else(|| {

@@ -6,8 +6,8 @@ use crate::LabError;
 use crate::emulator::{Capacity, Direction, DirectionSpec, EmulatorHandle};
 use crate::interrupt;
 use std::time::{Duration, Instant};
-use weft_scenario::measure::Marks;
-use weft_scenario::{Action, Network, NetworkEvent, Target, Traces};
+use weft_scenario::measure::DeliveryMarks;
+use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario, Traces};
 
 /// A moment at which an event begins or ends.
 struct Moment {
@@ -18,7 +18,7 @@ struct Moment {
 
 /// All moments in time order, and the current settings of the links.
 pub(super) struct Timeline<'a> {
-    network: &'a Network,
+    network: &'a NetworkScenario,
     emulator: EmulatorHandle,
     sinks: &'a [Sink],
     moments: Vec<Moment>,
@@ -26,12 +26,12 @@ pub(super) struct Timeline<'a> {
     now: Vec<[DirectionSpec; 2]>,
     /// Settings before the events that end later: event, link, direction, settings.
     before: Vec<(usize, usize, usize, DirectionSpec)>,
-    marks: Marks,
+    marks: DeliveryMarks,
 }
 
 impl<'a> Timeline<'a> {
     pub fn new(
-        network: &'a Network,
+        network: &'a NetworkScenario,
         emulator: EmulatorHandle,
         traces: &Traces,
         sinks: &'a [Sink],
@@ -43,13 +43,13 @@ impl<'a> Timeline<'a> {
         }
         moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
         let now = network.links.iter().map(|link| directions(link, traces)).collect::<Result<_, _>>()?;
-        Ok(Timeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: Marks::default() })
+        Ok(Timeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: DeliveryMarks::default() })
     }
 
     /// Carries out all events until the end of the run.
     ///
     /// Returns the bytes that flows had received at each change and at the end of the warm-up.
-    pub fn play(mut self, epoch: Instant) -> Result<(Marks, Vec<u64>), LabError> {
+    pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = std::mem::take(&mut self.moments);
         let mut after_warmup = None;
@@ -110,13 +110,13 @@ impl<'a> Timeline<'a> {
 }
 
 /// Returns the links and directions that an event changes. Up is direction 0.
-fn concerned(network: &Network, event: &NetworkEvent) -> Vec<(usize, usize)> {
+fn concerned(network: &NetworkScenario, event: &NetworkEvent) -> Vec<(usize, usize)> {
     match event.target {
-        Target::Link(link) => {
+        EventTarget::Link(link) => {
             let up = event.directions.has_up().then_some((link, 0));
             up.into_iter().chain(event.directions.has_down().then_some((link, 1))).collect()
         }
-        Target::Node(node) => {
+        EventTarget::Node(node) => {
             let touching = network.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node));
             touching.flat_map(|(link, _)| [(link, 0), (link, 1)]).collect()
         }

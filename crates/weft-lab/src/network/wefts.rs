@@ -10,7 +10,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use toml::Value;
-use weft_scenario::{Network, OverlaySchedule, OverlayUse, Underlay};
+use weft_scenario::{NetworkScenario, OverlaySchedule, OverlayUse, Underlay};
 
 const PORT: u16 = 51_900;
 /// First two bytes of the addresses within the tunnels, 10.99.0.0/16.
@@ -23,7 +23,7 @@ pub(super) fn inner_address(node: usize) -> Ipv4Addr {
 
 /// The inputs of all configurations.
 struct Plan<'a> {
-    network: &'a Network,
+    network: &'a NetworkScenario,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
@@ -33,7 +33,7 @@ struct Plan<'a> {
 
 /// Starts the daemons, and waits until the two ends of each flow reach each other.
 pub(super) fn start(
-    network: &Network,
+    network: &NetworkScenario,
     used: &OverlayUse,
     ground: &Ground,
     binary: &Path,

@@ -26,7 +26,7 @@ use site::Site;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{App, Flow, FlowResult, Kind};
+use weft_scenario::{App, Flow, FlowResult, VariantKind};
 
 /// Time for the applications to start.
 const LEAD: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ const PING_INTERVAL: Duration = Duration::from_millis(10);
 /// Time for which the idle tunnel is pinged.
 const PING_LENGTH: Duration = Duration::from_secs(3);
 /// The competitors: name, and the lab's kind of variant.
-const COMPETITORS: [(&str, Kind); 3] =
-    [("no tunnel", Kind::EachLink), ("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+const COMPETITORS: [(&str, VariantKind); 3] =
+    [("no tunnel", VariantKind::EachLink), ("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
 
 /// The options of the bench.
 #[derive(Clone, Debug)]
@@ -152,10 +152,11 @@ fn prepare() -> Result<Machine, LabError> {
 }
 
 fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<Row, LabError> {
-    let takes_part = |name: &str, kind: Kind| {
-        options.only.as_deref().is_none_or(|only| only == name) && (kind != Kind::EachLink || condition.segmentation)
+    let takes_part = |name: &str, kind: VariantKind| {
+        options.only.as_deref().is_none_or(|only| only == name)
+            && (kind != VariantKind::EachLink || condition.segmentation)
     };
-    let competitors: Vec<(&str, Kind)> =
+    let competitors: Vec<(&str, VariantKind)> =
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
     let tell = |number: u32, competitor: usize| {
@@ -206,7 +207,7 @@ fn ratios(series: &[Competitor]) -> Vec<f64> {
     pairs.filter_map(|(weft, other)| Some(weft.as_ref()?.gbit_s / other.as_ref()?.gbit_s)).collect()
 }
 
-fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+fn turn(kind: VariantKind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
     let site = Site::build(&options.weft_binary)?;
     site.apply(condition)?;
     let lane = site.open(kind)?;

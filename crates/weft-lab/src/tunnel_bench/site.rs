@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
-use weft_scenario::{Kind, Scenario, Traces, Variant};
+use weft_scenario::{Scenario, Traces, Variant, VariantKind};
 
 /// Name of the pair's interface on both nodes.
 const PAIR: &str = "veth0";
@@ -63,7 +63,7 @@ impl Site {
     }
 
     /// Opens the only lane of a variant of this kind.
-    pub fn open(&self, kind: Kind) -> Result<Lane, LabError> {
+    pub fn open(&self, kind: VariantKind) -> Result<Lane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
         lane.ok_or_else(|| LabError::Missing(format!("{} made no lane", variant.name)))

@@ -16,7 +16,7 @@ use crate::lane::Lane;
 use crate::options::RunOptions;
 use crate::world::World;
 use std::path::{Path, PathBuf};
-use weft_scenario::{Kind, Variant};
+use weft_scenario::{Variant, VariantKind};
 
 /// Builds the lanes of `variant` in `world`.
 ///
@@ -25,17 +25,17 @@ use weft_scenario::{Kind, Variant};
 pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best: usize) -> Result<Vec<Lane>, LabError> {
     let chosen = chosen_links(variant, world);
     let lanes = match variant.kind {
-        Kind::EachLink | Kind::BestLink => Ok(raw::open(world, &chosen)),
-        Kind::Link => Ok(raw::open_one(variant, world, &chosen)),
-        Kind::Mptcp => mptcp::open(variant, world, &chosen),
-        Kind::Openvpn => openvpn::open(variant, world, best),
-        Kind::WireguardGo => wireguard_go::open(variant, world, best),
-        Kind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {
+        VariantKind::EachLink | VariantKind::BestLink => Ok(raw::open(world, &chosen)),
+        VariantKind::Link => Ok(raw::open_one(variant, world, &chosen)),
+        VariantKind::Mptcp => mptcp::open(variant, world, &chosen),
+        VariantKind::Openvpn => openvpn::open(variant, world, best),
+        VariantKind::WireguardGo => wireguard_go::open(variant, world, best),
+        VariantKind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {
             Some(_) => lanes.into_iter().map(|lane| openvpn::inside(variant, world, lane)).collect(),
             None => Ok(lanes),
         }),
-        Kind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
-        Kind::WeftEachVpn => weft::open_each_vpn(variant, world, options, &chosen),
+        VariantKind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
+        VariantKind::WeftEachVpn => weft::open_each_vpn(variant, world, options, &chosen),
     };
     lanes.map_err(|error| match error {
         LabError::Io(error) => LabError::Missing(error.to_string()),

@@ -12,7 +12,7 @@ use weft_units::Rate;
 /// The control law of a VPN's loop.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum LoopLaw {
+pub enum ControlLaw {
     /// No loop: the edge sends every packet at once.
     None,
     /// An AIMD window between two edges (paper 003).
@@ -59,7 +59,7 @@ pub enum WeightBy {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressSpec {
     /// Control law of the loop.
-    pub law: LoopLaw,
+    pub law: ControlLaw,
     /// Maximum length of the queue.
     pub queue: QueueSize,
     /// Discipline of the queue.
@@ -107,7 +107,7 @@ pub struct IngressSpec {
 impl Default for IngressSpec {
     fn default() -> IngressSpec {
         IngressSpec {
-            law: LoopLaw::AimdWindow,
+            law: ControlLaw::AimdWindow,
             queue: QueueSize::Packets(128),
             discipline: Discipline::DropTail,
             markers: Markers::Carried,
@@ -137,7 +137,7 @@ impl Default for IngressSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct IngressChange {
     /// Control law of the loop.
-    pub law: Option<LoopLaw>,
+    pub law: Option<ControlLaw>,
     /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
     /// The way in which markers travel.
@@ -210,7 +210,7 @@ impl IngressChange {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct IngressFile {
     #[serde(rename = "loop")]
-    law: Option<LoopLaw>,
+    law: Option<ControlLaw>,
     queue: Option<Spanned<QueueFile>>,
     markers: Option<Markers>,
     packet_size: Option<Spanned<Quantity<Bytes>>>,

@@ -8,8 +8,8 @@ mod file;
 use crate::draw::draw_mix;
 use crate::error::Source;
 use crate::{
-    App, Capacity, DirectionSpec, Flow, FlowDirection, FlowResult, Kind, Link, QueueSize, RunResult, Scenario,
-    ScenarioError, Variant, VariantResult,
+    App, Capacity, DirectionSpec, Flow, FlowDirection, FlowResult, Link, QueueSize, RunResult, Scenario, ScenarioError,
+    Variant, VariantKind, VariantResult,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -137,7 +137,9 @@ impl Sweep {
             leasable: None,
             flows: vec![Flow::plain("bulk", App::Iperf3, ranges.duration)],
             events: Vec::new(),
-            variants: [Kind::EachLink, Kind::BestLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
+            variants: [VariantKind::EachLink, VariantKind::BestLink, VariantKind::WeftEachLink, VariantKind::Weft]
+                .map(Variant::plain)
+                .into(),
             grid: None,
         }
     }

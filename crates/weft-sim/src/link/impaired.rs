@@ -2,7 +2,7 @@
 
 use super::{Capacity, LinkSpec, LinkStats, QueueSpec};
 use crate::{Body, Ecn, Packet};
-use weft_scenario::channel::{self, About, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
+use weft_scenario::channel::{self, About, Channel, ChannelEvent, ChannelQueue, Impaired, LossCause, Plain};
 use weft_units::{FlowId, Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 
@@ -74,8 +74,8 @@ impl ImpairedLink {
 
 fn plain(spec: &LinkSpec) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        Capacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
     let queue = match spec.queue {
         QueueSpec::DropTail { limit_packets, limit_bytes } => ChannelQueue::DropTail { limit_packets, limit_bytes },
@@ -93,9 +93,9 @@ fn is_udp(body: &Body) -> bool {
     }
 }
 
-fn count(stats: &mut LinkStats, happened: Happened<Box<Packet>>) {
+fn count(stats: &mut LinkStats, happened: ChannelEvent<Box<Packet>>) {
     match happened {
-        Happened::Transmitted(sent) => {
+        ChannelEvent::Transmitted(sent) => {
             stats.sent(sent.bytes, false);
             stats.marked_packets += u64::from(sent.marked);
             stats.queue_delay.record(sent.waited.as_nanos() as u64);
@@ -103,8 +103,8 @@ fn count(stats: &mut LinkStats, happened: Happened<Box<Packet>>) {
                 lengths.record(sent.in_queue);
             }
         }
-        Happened::Gone(_, Cause::Queue | Cause::Policer) => stats.dropped_packets += 1,
-        Happened::Gone(_, Cause::Loss) => stats.lost_packets += 1,
-        Happened::Gone(_, Cause::Outage) => stats.cut_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Queue | LossCause::Policer) => stats.dropped_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Loss) => stats.lost_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Outage) => stats.cut_packets += 1,
     }
 }

@@ -198,10 +198,10 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
 
 #[test]
 fn an_impaired_link_counts_what_its_channel_does() {
-    use weft_scenario::channel::{Impaired, Impairments, Outage, PolicerSpec};
+    use weft_scenario::channel::{Impaired, Impairments, OutageSpec, PolicerSpec};
     let ms = Duration::from_millis;
     let policer = PolicerSpec { rate: MBIT_12, bucket_bytes: 3_000, after: ms(0), only_udp: true };
-    let outage = Outage { every: ms(100), lasting: ms(20), spread: false, hold: false };
+    let outage = OutageSpec { every: ms(100), lasting: ms(20), spread: false, hold: false };
     let impairments = Impairments { policer: Some(policer), outage: Some(outage), ..Impairments::default() };
     let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
     let spec = LinkSpec { impaired, ..spec(Capacity::Rate(Rate::from_mbps(24)), 5) };

@@ -7,7 +7,7 @@ use super::overlay::Engines;
 use super::seat::Seat;
 use super::signalling::{seat_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
-use weft_scenario::{Capacity, Network, OverlayUse, PACKET_BYTES, QueueSize, Traces};
+use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
 use weft_sim::host::{Ends, Host};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
@@ -56,7 +56,7 @@ pub struct Built {
 /// # Errors
 /// Returns an error if there are more explicit paths than labels or if a trace is not in `traces`. Also fails
 /// if a VPN's share is not valid.
-pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
+pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
     let tables = network_routes(network, &graph, &variant.routing).map_err(|error| error.to_string())?;
@@ -99,7 +99,7 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
 /// Returns a flow's TCP settings.
 ///
 /// Its segments fit into the bytes that the overlay leaves of a packet.
-fn tcp_of(network: &Network, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
+fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     let tcp = variant.tcp_of(flow);
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
     TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
@@ -154,7 +154,13 @@ fn seat(
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
 /// connections to it.
-fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host], flows: &mut [BuiltFlow], rng: &Rng) {
+fn seat_proxies(
+    network: &NetworkScenario,
+    variant: &NetworkVariant,
+    hosts: &mut [Host],
+    flows: &mut [BuiltFlow],
+    rng: &Rng,
+) {
     let mut next = 2 * flows.len() as u32;
     for (built, flow) in flows.iter_mut().zip(&network.flows) {
         let Some(([first, second], between)) = variant.proxy_tcp_of(flow) else { continue };
@@ -200,7 +206,7 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
 ///
 /// weft takes 60 bytes, a first relay 30 bytes and each further relay 4 bytes. IPv4 and TCP with timestamps
 /// take 52 bytes.
-fn overlay_mss_bytes(network: &Network, used: &OverlayUse) -> u32 {
+fn overlay_mss_bytes(network: &NetworkScenario, used: &OverlayUse) -> u32 {
     let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
     1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
 }

@@ -7,7 +7,9 @@ use crate::eyes::Eyes;
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest};
+use weft_scenario::{
+    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest,
+};
 
 /// Runs a network's variants once for each of `seeds`. An empty `chosen` selects all variants.
 ///
@@ -19,7 +21,7 @@ use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, 
 /// Returns an error if the network's duration is too long, if there is no such variant, or if [`run`] or
 /// [`run_with_eyes`] fails.
 pub fn run_all(
-    network: &Network,
+    network: &NetworkScenario,
     traces: &Traces,
     chosen: &[String],
     seeds: &[u64],
@@ -68,7 +70,7 @@ pub fn run_all(
     Ok((result, all_series))
 }
 
-fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, String> {
+fn wanted<'a>(network: &'a NetworkScenario, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, String> {
     let find = |name: &String| {
         let names = || network.variants.iter().map(|v| v.name.as_str());
         network.variants.iter().find(|variant| variant.name == *name).ok_or_else(|| {

@@ -7,7 +7,7 @@ use super::run::{NetworkRun, agent, delivered, run_watched};
 use crate::eyes::{Eyes, file, keep_story, position, start_capture, write_story};
 use std::io::{self, Write};
 use std::path::Path;
-use weft_scenario::{Network, NetworkVariant, Series, Traces};
+use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces};
 use weft_sim::LinkId;
 use weft_sim::host::Agent;
 use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
@@ -22,7 +22,7 @@ use weft_units::{Duration, Instant};
 /// Returns an error if the network cannot be built or if a file cannot be written. Also fails if a link or
 /// flow to record does not exist.
 pub fn run_with_eyes(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     seed: u64,
     traces: &Traces,
@@ -52,7 +52,7 @@ pub fn run_with_eyes(
     Ok((run, series))
 }
 
-fn start_story(network: &Network, name: &str, built: &mut Built) -> Result<usize, String> {
+fn start_story(network: &NetworkScenario, name: &str, built: &mut Built) -> Result<usize, String> {
     let flow = position(network.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     let (from, number) = (built.flows[flow].from, built.flows[flow].number);
     match built.simulator.with_node(from, |station, _, _| keep_story(station.host_mut(), number)) {
@@ -70,7 +70,7 @@ struct Watcher<W> {
 }
 
 impl<W: Write> Watcher<W> {
-    fn new(out: W, network: &Network, eyes: &Eyes) -> io::Result<Watcher<W>> {
+    fn new(out: W, network: &NetworkScenario, eyes: &Eyes) -> io::Result<Watcher<W>> {
         let both = |name: &String| [format!("{name}.up"), format!("{name}.down")];
         let links: Vec<String> = network.links.iter().flat_map(|link| both(&link.name)).collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -81,7 +81,7 @@ impl<W: Write> Watcher<W> {
         Ok(Watcher { sampler, interval: eyes.interval, last: Instant::ZERO, failed: Ok(()) })
     }
 
-    fn run_until(&mut self, network: &Network, timeline: &mut Timeline, built: &mut Built, end: Instant) {
+    fn run_until(&mut self, network: &NetworkScenario, timeline: &mut Timeline, built: &mut Built, end: Instant) {
         while self.last < end {
             let next = (self.last + self.interval).min(end);
             timeline.run_until(network, built, next);
@@ -91,7 +91,7 @@ impl<W: Write> Watcher<W> {
         }
     }
 
-    fn sample(&mut self, network: &Network, built: &mut Built, now: Instant) -> io::Result<()> {
+    fn sample(&mut self, network: &NetworkScenario, built: &mut Built, now: Instant) -> io::Result<()> {
         let ids: Vec<LinkId> = built.links.iter().flatten().copied().collect();
         let links: Vec<LinkSnapshot> =
             ids.into_iter().map(|link| LinkSnapshot::of(built.simulator.link_mut(link), self.last, now)).collect();

@@ -1,6 +1,6 @@
 //! Makes the agents on hosts from a scenario's flows.
 
-use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
+use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, TcpRecovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
 use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
 use weft_sim::signalling::{Asker, QuickAsker, Wants};
@@ -32,8 +32,8 @@ pub(super) struct Agents {
 /// Returns the length of IP and TCP headers, in bytes. Only senders with RACK use timestamps.
 pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     match tcp.recovery {
-        Recovery::NewReno | Recovery::Sack => PLAIN_HEADER_BYTES,
-        Recovery::Rack => PLAIN_HEADER_BYTES + TIMESTAMPS_BYTES,
+        TcpRecovery::NewReno | TcpRecovery::Sack => PLAIN_HEADER_BYTES,
+        TcpRecovery::Rack => PLAIN_HEADER_BYTES + TIMESTAMPS_BYTES,
     }
 }
 
@@ -55,16 +55,16 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::ExplicitRate => CongestionKind::ExplicitRate { rate: tcp.explicit_rate },
         },
         recovery: match tcp.recovery {
-            Recovery::NewReno => tcp::Recovery::NewReno,
-            Recovery::Sack => tcp::Recovery::Sack,
-            Recovery::Rack => tcp::Recovery::RackTlp,
+            TcpRecovery::NewReno => tcp::Recovery::NewReno,
+            TcpRecovery::Sack => tcp::Recovery::Sack,
+            TcpRecovery::Rack => tcp::Recovery::RackTlp,
         },
         dup_thresh: match tcp.dup_thresh {
             DupThresh::Fixed(number) => number,
             DupThresh::Paths => tcp::dup_thresh(paths),
         },
-        adaptive_reordering: tcp.adaptive_reordering && tcp.recovery != Recovery::NewReno,
-        undo: tcp.recovery == Recovery::Rack,
+        adaptive_reordering: tcp.adaptive_reordering && tcp.recovery != TcpRecovery::NewReno,
+        undo: tcp.recovery == TcpRecovery::Rack,
         limited_transmit: tcp.limited_transmit,
         initial_window_segments: tcp.initial_window_segments,
         max_window_segments: tcp.window_segments,
@@ -88,7 +88,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
             DelayedAck::Modified => tcp::DelayedAck::Modified { delay, oracle: tcp.retransmit_oracle },
             DelayedAck::Quick => tcp::DelayedAck::Quick,
         },
-        sack: tcp.recovery != Recovery::NewReno,
+        sack: tcp.recovery != TcpRecovery::NewReno,
         ecn: tcp.ecn,
         ..ReceiverConfig::default()
     }

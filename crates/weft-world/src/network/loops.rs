@@ -14,7 +14,7 @@ use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
-use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, NetworkVpn};
+use weft_scenario::{ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
 use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
@@ -55,7 +55,7 @@ pub struct LoopRun {
 }
 
 /// Returns all possible loops: one for each VPN and each ordered pair of its edges.
-pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
+pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
     let mut loops = Vec::new();
     for (number, vpn) in (0..).zip(&network.vpns) {
         let mut edges: Vec<usize> = vpn.hosts.iter().filter_map(|host| network.edge_of(*host)).collect();
@@ -80,7 +80,7 @@ pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
 /// # Errors
 /// Returns an error if a VPN's share is not valid.
 pub(super) fn seat_edges(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     simulator: &mut Simulator<Seat>,
     rng: &Rng,
@@ -98,7 +98,7 @@ pub(super) fn seat_edges(
         let seat = Edge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
         simulator.with_node(here, |station, _, _| station.set_edge(seat));
     }
-    if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == LoopLaw::ExplicitRate) {
+    if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == ControlLaw::ExplicitRate) {
         let now = simulator.now();
         (0..simulator.links().len() as u32).for_each(|link| simulator.link_mut(LinkId(link)).grant_to_loops(now));
     }
@@ -107,10 +107,10 @@ pub(super) fn seat_edges(
 
 /// True if a VPN's loops also react to the losses of other loops.
 fn hears(spec: &IngressSpec) -> bool {
-    spec.shared_events && spec.law == LoopLaw::AimdWindow
+    spec.shared_events && spec.law == ControlLaw::AimdWindow
 }
 
-fn membership(network: &Network) -> Membership {
+fn membership(network: &NetworkScenario) -> Membership {
     let mut members = Membership::default();
     for (vpn, spec) in (0..).zip(&network.vpns) {
         for host in &spec.hosts {
@@ -136,10 +136,10 @@ fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steer
         .map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
     let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
     let control = match spec.law {
-        LoopLaw::None => None,
-        LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
-        LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
-        LoopLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(explicit_rate(spec)))),
+        ControlLaw::None => None,
+        ControlLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
+        ControlLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
+        ControlLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(explicit_rate(spec)))),
     };
     Ok(VpnPlan { share, queue, sizes, ecn, control, carried: spec.markers == Markers::Carried })
 }
@@ -200,9 +200,9 @@ pub struct Steering {
 }
 
 impl Steering {
-    fn of(network: &Network, variant: &NetworkVariant) -> Steering {
+    fn of(network: &NetworkScenario, variant: &NetworkVariant) -> Steering {
         let specs = network.vpns.iter().map(|vpn| (vpn.weight, variant.ingress_of(vpn)));
-        let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == LoopLaw::AimdWindow).collect();
+        let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == ControlLaw::AimdWindow).collect();
         let rank = network.edges.iter().map(|edge| node_id(edge.node)).zip(0..).collect();
         let Some((_, spec)) = windows.first() else {
             return Steering { controllers: None, nominal_weight: 1.0, rank };
@@ -305,7 +305,12 @@ pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSna
 }
 
 /// Returns the results of all loops that carried packets since [`start_counting`].
-pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], counted: Duration) -> Vec<LoopRun> {
+pub(super) fn results(
+    network: &NetworkScenario,
+    built: &Built,
+    before: &[(f64, f64)],
+    counted: Duration,
+) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {
         let node = built.simulator.nodes().get(this.from.index()).and_then(Seat::edge);

@@ -5,7 +5,7 @@ use super::events::Timeline;
 use super::loops::{self, LoopRun};
 use super::seat::Seat;
 use super::signalling::booked_bps;
-use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
+use weft_scenario::{FlowResult, LinkResult, NetworkScenario, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
@@ -74,12 +74,17 @@ impl NetworkRun {
 ///
 /// # Errors
 /// Returns an error if [`build`] fails.
-pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<NetworkRun, String> {
+pub fn run(
+    network: &NetworkScenario,
+    variant: &NetworkVariant,
+    seed: u64,
+    traces: &Traces,
+) -> Result<NetworkRun, String> {
     Ok(run_built(network, &mut build(network, variant, seed, traces)?))
 }
 
 /// Runs a built network to the end of the scenario.
-pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
+pub fn run_built(network: &NetworkScenario, built: &mut Built) -> NetworkRun {
     let mut by_second = vec![Vec::new(); network.flows.len()];
     let run = run_watched(network, built, |timeline, built, end| {
         while built.simulator.now() < end {
@@ -96,7 +101,7 @@ pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
 
 /// Runs a built network. `advance` runs it until the time that it is given.
 pub(super) fn run_watched(
-    network: &Network,
+    network: &NetworkScenario,
     built: &mut Built,
     mut advance: impl FnMut(&mut Timeline, &mut Built, Instant),
 ) -> NetworkRun {
@@ -257,7 +262,7 @@ fn link_queues(built: &mut Built, now: Instant, counted: Duration) -> Vec<[LinkQ
     built.links.iter().map(|pair| pair.map(&mut queue)).collect()
 }
 
-fn link_results(network: &Network, built: &mut Built) -> Vec<LinkResult> {
+fn link_results(network: &NetworkScenario, built: &mut Built) -> Vec<LinkResult> {
     let now = built.simulator.now();
     let mut results = Vec::new();
     for (spec, pair) in network.links.iter().zip(built.links.clone()) {

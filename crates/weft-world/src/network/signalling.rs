@@ -3,8 +3,8 @@
 use super::build::node_id;
 use super::seat::Seat;
 use weft_scenario::{
-    Capacity, CongestionControl, GrantLaw, Network, NetworkLink, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
-    Traces,
+    Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
+    TcpSpec, Traces,
 };
 use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor, Wants};
 use weft_sim::{LinkId, Simulator};
@@ -34,7 +34,7 @@ fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
 ///
 /// Makes the configured router change TTLs.
 pub(super) fn seat_controllers(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     links: &[[LinkId; 2]],
     simulator: &mut Simulator<Seat>,

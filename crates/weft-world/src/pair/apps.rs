@@ -2,7 +2,7 @@
 
 use super::world::{HOME, HUB, World};
 use crate::site::Site;
-use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
+use weft_scenario::measure::{EchoReply, PROBE_PAYLOAD_BYTES, ProbeArrival, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
 use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
 use weft_sim::source::Pattern;
@@ -268,12 +268,12 @@ impl Seat {
     }
 
     /// Returns all arrivals of a probe flow so far.
-    pub(super) fn arrivals(&self, world: &World) -> Vec<Arrival> {
+    pub(super) fn arrivals(&self, world: &World) -> Vec<ProbeArrival> {
         let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
             let received = *at - self.epoch;
             let sent = received.saturating_sub(*one_way);
-            Arrival { sequence: self.number_of(sent), sent, received }
+            ProbeArrival { sequence: self.number_of(sent), sent, received }
         };
         sink.log().iter().map(arrival).collect()
     }
@@ -307,7 +307,7 @@ impl Seat {
             App::Ping => {
                 let replies = self.replies(world);
                 let count = (self.flow.stop - self.flow.start).div_duration_f64(self.flow.interval).floor() as u64;
-                let at_s = |reply: &Reply| {
+                let at_s = |reply: &EchoReply| {
                     (self.flow.start + self.flow.interval.mul_f64((reply.sequence - 1) as f64)).as_secs_f64()
                 };
                 let points = replies.iter().map(|reply| (at_s(reply), reply.rtt_ms)).collect();
@@ -316,9 +316,9 @@ impl Seat {
         }
     }
 
-    fn replies(&self, world: &World) -> Vec<Reply> {
+    fn replies(&self, world: &World) -> Vec<EchoReply> {
         let Some(Agent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
-        let reply = |(at, rtt): &(Instant, Duration)| Reply {
+        let reply = |(at, rtt): &(Instant, Duration)| EchoReply {
             sequence: self.number_of((*at - self.epoch).saturating_sub(*rtt)) + 1,
             rtt_ms: rtt.as_secs_f64() * 1e3,
         };

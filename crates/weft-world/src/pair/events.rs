@@ -6,8 +6,8 @@ use super::world::{HOME, HUB};
 use crate::network::service;
 use std::collections::BTreeMap;
 use weft_engine::{Command, PathState, VpnChange};
-use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, App, Directions, Event, EventLink, EventResult, FlowDirection, ShareChange};
+use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
+use weft_scenario::{Action, App, Directions, EventLink, EventResult, FlowDirection, ShareChange, TimedEvent};
 use weft_sim::link::{Capacity, LinkSpec};
 use weft_sim::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
@@ -18,7 +18,7 @@ const WATCH: Duration = Duration::from_secs(5);
 /// An event that was carried out.
 #[derive(Clone, Debug)]
 pub(super) struct Happened {
-    event: Event,
+    event: TimedEvent,
     /// Position of the event's link in the scenario.
     link: Option<usize>,
     restored_at: Option<Duration>,
@@ -36,7 +36,7 @@ struct Due {
 pub(super) fn play(stage: &mut Stage<'_>) -> Vec<Happened> {
     let events = stage.scenario.events.clone();
     let mut due: Vec<Due> = Vec::new();
-    for (event, Event { at, lasting, .. }) in events.iter().enumerate() {
+    for (event, TimedEvent { at, lasting, .. }) in events.iter().enumerate() {
         due.push(Due { at: *at, event, is_end: false });
         due.extend(lasting.map(|time| Due { at: *at + time, event, is_end: true }));
     }
@@ -70,7 +70,7 @@ fn find(stage: &Stage<'_>, link: &EventLink) -> Option<usize> {
     }
 }
 
-fn carry_out(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
+fn carry_out(stage: &mut Stage<'_>, event: &TimedEvent, link: Option<usize>) {
     match (&event.action, link) {
         (Action::Weights(weights), _) => {
             let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
@@ -105,7 +105,7 @@ fn set_share(stage: &mut Stage<'_>, change: &ShareChange) {
     }
 }
 
-fn undo(stage: &mut Stage<'_>, event: &Event, link: Option<usize>) {
+fn undo(stage: &mut Stage<'_>, event: &TimedEvent, link: Option<usize>) {
     match (&event.action, link) {
         (Action::Share(change), _) => {
             if let Some(vpn) = stage.scenario.vpns.get(change.vpn) {
@@ -147,7 +147,7 @@ fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Ac
 /// Returns the effect of each event.
 ///
 /// The effect is measured from the probes' arrivals, the links' bytes and the paths' states.
-pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
+pub(super) fn judge(stage: &Stage<'_>, happened: &[Happened], carried: &CarriedBytes) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
     let probes = stage.seats.iter().filter(|seat| seat.flow().app == App::Probe);
     let arrivals = probes.min_by_key(|seat| seat.name().to_owned()).map(|seat| seat.arrivals(&stage.world));

@@ -4,7 +4,7 @@
 //! one lane, or one lane for each link.
 
 use super::world::{EngineSettings, VpnSettings};
-use weft_scenario::{Kind, Scenario, Variant};
+use weft_scenario::{Scenario, Variant, VariantKind};
 
 /// The cost of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,14 +60,14 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
         vec![lane(variant.name.clone(), Some(best), Carrier::Plain { link: best, overhead }, Some(note))]
     };
     match variant.kind {
-        Kind::EachLink | Kind::BestLink => chosen
+        VariantKind::EachLink | VariantKind::BestLink => chosen
             .iter()
             .map(|&link| {
                 let carrier = Carrier::Plain { link, overhead: PLAIN };
                 lane(format!("link:{}", link_name(link)), Some(link), carrier, None)
             })
             .collect(),
-        Kind::Link => chosen
+        VariantKind::Link => chosen
             .iter()
             .take(1)
             .map(|&link| {
@@ -75,20 +75,22 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
                 lane(variant.name.clone(), Some(link), carrier, None)
             })
             .collect(),
-        Kind::Openvpn => tunnel(OPENVPN, "a model: plain TCP over the best link with OpenVPN's 52 bytes a packet"),
-        Kind::WireguardGo => {
+        VariantKind::Openvpn => {
+            tunnel(OPENVPN, "a model: plain TCP over the best link with OpenVPN's 52 bytes a packet")
+        }
+        VariantKind::WireguardGo => {
             tunnel(WIREGUARD, "a model: plain TCP over the best link with WireGuard's 60 bytes a packet")
         }
-        Kind::Weft => {
+        VariantKind::Weft => {
             let carrier = Carrier::Engines { links: chosen, pairs: vec![settings] };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
-        Kind::WeftEachVpn => {
+        VariantKind::WeftEachVpn => {
             let pair = |vpn: &VpnSettings| EngineSettings { vpns: vec![vpn.clone()], ..settings.clone() };
             let carrier = Carrier::Engines { links: chosen, pairs: settings.vpns.iter().map(pair).collect() };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
-        Kind::WeftEachLink => {
+        VariantKind::WeftEachLink => {
             let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
             chosen
                 .iter()
@@ -98,7 +100,7 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
                 })
                 .collect()
         }
-        Kind::Mptcp => {
+        VariantKind::Mptcp => {
             let note = "a model of the kernel's: CUBIC on each subflow, the minimum-RTT scheduler";
             vec![lane(variant.name.clone(), None, Carrier::Multipath { links: chosen }, Some(note))]
         }

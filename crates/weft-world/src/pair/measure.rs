@@ -9,7 +9,7 @@ use super::world::{HOME, HUB, World, described};
 use crate::eyes::Eyes;
 use std::path::PathBuf;
 use weft_scenario::measure::{
-    Carried, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
+    CarriedBytes, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
     vpn_fairness, vpn_results, vpn_series,
 };
 use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
@@ -47,7 +47,7 @@ pub(super) struct Stage<'a> {
     pub seats: Vec<Seat>,
     /// The simulated time at which the run began.
     pub epoch: Instant,
-    carried: Carried,
+    carried: CarriedBytes,
     /// Bytes sent until the last sample, for each link, up first.
     before: Vec<[u64; 2]>,
     /// Bytes that each link could have sent since the warm-up, up first.
@@ -98,7 +98,7 @@ impl Bench<'_> {
             world,
             seats,
             epoch,
-            carried: Carried::default(),
+            carried: CarriedBytes::default(),
             before: zeros.clone(),
             capacity: zeros,
             next_look: STEP,

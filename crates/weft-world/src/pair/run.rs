@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    App, Capacity, Kind, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantResult, VariantRun,
-    median,
+    App, Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult,
+    VariantRun, median,
 };
 
 /// The options of a scenario run.
@@ -78,7 +78,7 @@ pub fn run(
         skipped: Vec::new(),
     };
     let settings_for = |variant: &Variant| settings_of.get(variant.name.as_str()).cloned().unwrap_or_default();
-    let (alone, others): (Vec<&Variant>, Vec<&Variant>) = to_run.iter().partition(|v| v.kind == Kind::EachLink);
+    let (alone, others): (Vec<&Variant>, Vec<&Variant>) = to_run.iter().partition(|v| v.kind == VariantKind::EachLink);
     for stage in [alone, others] {
         let best = campaign.best_link();
         let mut planned = Vec::new();

@@ -1,7 +1,7 @@
 //! The scenario files of the reproduction, and the cases made from them.
 
 use super::laboratory::Case;
-use weft_scenario::{Network, Scenario};
+use weft_scenario::{NetworkScenario, Scenario};
 
 /// A scenario file that is compiled into the program.
 #[derive(Clone, Copy)]
@@ -44,8 +44,8 @@ scenario_files! {
 }
 
 impl ScenarioFile {
-    pub fn read(self) -> Result<Network, String> {
-        Network::parse(self.text, self.name).map_err(|error| error.to_string())
+    pub fn read(self) -> Result<NetworkScenario, String> {
+        NetworkScenario::parse(self.text, self.name).map_err(|error| error.to_string())
     }
 }
 
@@ -57,14 +57,14 @@ pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
 /// Returns one variant of a network as a case.
 ///
 /// `label` distinguishes this network from others with the same name.
-pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+pub(super) fn case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);
     Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
 }
 
 /// Returns one variant of a network as a case that lasts as long as its scenario says.
-pub(super) fn whole_case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+pub(super) fn whole_case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let length = Some([network.duration, network.warmup]);
     Ok(Case { length, ..case(network, label, variant)? })
 }
@@ -90,7 +90,7 @@ pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Re
 }
 
 /// Returns a case of a network of three explicit paths with these weights.
-pub(super) fn weighted(network: &Network, weights: [u32; 3], variant: &str) -> Result<Case, String> {
+pub(super) fn weighted(network: &NetworkScenario, weights: [u32; 3], variant: &str) -> Result<Case, String> {
     let mut network = network.clone();
     network.paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = weight);
     case(&network, &format!("{weights:?}"), variant)

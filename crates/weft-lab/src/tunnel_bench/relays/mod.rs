@@ -15,11 +15,11 @@ use crate::LabError;
 use crate::variants::wireguard_go_chain;
 use chain::Chain;
 use serde::Serialize;
-use weft_scenario::Kind;
+use weft_scenario::VariantKind;
 
 /// Numbers of nodes between the ends, one for each row of the result.
 const BETWEEN: [usize; 4] = [0, 1, 2, 3];
-const PROGRAMS: [(&str, Kind); 2] = [("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+const PROGRAMS: [(&str, VariantKind); 2] = [("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
 
 /// One program over a number of nodes.
 #[derive(Clone, Debug, Serialize)]
@@ -53,8 +53,8 @@ pub struct RelayBench {
 /// Returns an error if [`tunnel_bench`](super::tunnel_bench) would.
 pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<RelayBench, LabError> {
     let machine = prepare()?;
-    let takes_part = |(name, _): &(&str, Kind)| options.only.as_deref().is_none_or(|only| only == *name);
-    let competitors: Vec<(&str, Kind, usize)> = PROGRAMS
+    let takes_part = |(name, _): &(&str, VariantKind)| options.only.as_deref().is_none_or(|only| only == *name);
+    let competitors: Vec<(&str, VariantKind, usize)> = PROGRAMS
         .into_iter()
         .filter(takes_part)
         .flat_map(|(name, kind)| BETWEEN.map(|between| (name, kind, between)))
@@ -71,10 +71,10 @@ pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> 
     Ok(RelayBench { machine, duration_s, warmup_s, rows: rows.collect() })
 }
 
-fn turn(kind: Kind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+fn turn(kind: VariantKind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
     let chain = Chain::build(between)?;
     let lane = match kind {
-        Kind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
+        VariantKind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
         _ => weft::open(&chain, &options.weft_binary)?,
     };
     measured(&chain.world, &lane, options, true)

@@ -7,7 +7,7 @@ use super::super::laboratory::{Case, Laboratory};
 use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
 use super::weights::bound;
-use weft_scenario::{CongestionControl, Network, Recovery};
+use weft_scenario::{CongestionControl, NetworkScenario, TcpRecovery};
 use weft_units::Rate;
 
 pub(super) const ROWS: [Row; 4] = [
@@ -62,7 +62,7 @@ const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
 /// Third weight in the sweep of Figure 6, where w₁ = 7.
 const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
-fn with_loss(loss: f64) -> Result<Network, String> {
+fn with_loss(loss: f64) -> Result<NetworkScenario, String> {
     let mut network = ACCESS.read()?;
     for link in network.links_mut("link*") {
         link.directions_mut().into_iter().for_each(|direction| direction.spec.loss = loss);
@@ -78,7 +78,7 @@ fn explicit(mut case: Case, capacities_mbps: [f64; 3], weights: [u32; 3]) -> Cas
     for flow in &mut case.network.flows {
         flow.tcp.congestion = CongestionControl::ExplicitRate;
         flow.tcp.explicit_rate = rate;
-        flow.tcp.recovery = Recovery::Rack;
+        flow.tcp.recovery = TcpRecovery::Rack;
     }
     case.name += &format!(", explicit rate {rate}");
     case
@@ -131,7 +131,7 @@ fn surfaces_of(
 /// The first weight is `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
-    network: &Network,
+    network: &NetworkScenario,
     capacities_mbps: [f64; 3],
     (w1, w2, w3): (u32, &[u32], &[u32]),
 ) -> Result<[Vec<Estimate>; 2], String> {

@@ -7,7 +7,7 @@ use super::super::fairness::{index_curve, mean_index, of_link, rate_mbps, settli
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use crate::network::NetworkRun;
-use weft_scenario::{Network, NetworkVpn};
+use weft_scenario::{NetworkScenario, NetworkVpn};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 5] = [
@@ -125,11 +125,11 @@ const CAPACITY_MBPS: f64 = 100.0;
 /// Returns a case with this number of bottlenecks.
 ///
 /// The later links are fast and carry no cross loop.
-fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
 
-fn linear_of(m: usize, label: &str, variant: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+fn linear_of(m: usize, label: &str, variant: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     let mut network = LINEAR.read()?;
     for number in m + 1..=MOST {
         network.remove_nodes(&format!("c{number}-*"));
@@ -157,7 +157,7 @@ fn long_rate(runs: &Outcomes) -> Estimate {
 
 fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
     let outcomes = all_lengths(lab)?;
-    let early = |network: &mut Network| {
+    let early = |network: &mut NetworkScenario| {
         let third = |vpn: &mut NetworkVpn| (vpn.ingress.high, vpn.ingress.low) = (2.0 / 3.0, 0.5);
         network.vpns_mut("long").for_each(third);
     };
@@ -242,7 +242,7 @@ fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {
 }
 
 fn own_tau(lab: &mut Laboratory) -> Result<Finding, String> {
-    let short = |network: &mut Network| {
+    let short = |network: &mut NetworkScenario| {
         for vpn in network.vpns_mut("cross*") {
             (vpn.ingress.tau, vpn.ingress.increase) = (Some(Duration::from_millis(14)), Some(14.0 / 54.0));
         }

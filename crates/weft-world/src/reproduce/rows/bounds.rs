@@ -7,7 +7,7 @@ use super::super::fairness::{of_link, of_queue, rate_mbps};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use crate::network::NetworkRun;
-use weft_scenario::{Discipline, Network, QueueSize, Traffic};
+use weft_scenario::{Discipline, NetworkScenario, QueueSize, Traffic};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 5] = [
@@ -54,7 +54,7 @@ pub(super) const ROWS: [Row; 5] = [
 ];
 
 /// Returns the longest queue of a link, in packets of 1000 bytes.
-fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimate {
+fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) -> Estimate {
     let place = network.links.iter().position(|known| known.name == link).unwrap_or_default();
     let of = of_queue(runs, place, |queue| queue.longest_ms);
     let packets = mbps * 1e3 / 8_000.0;
@@ -77,7 +77,7 @@ impl Greedy {
         format!("{} loops, α = {}, H = {}, T = {} ms", self.loops, self.increase, self.high, self.interval_ms)
     }
 
-    fn case(&self) -> Result<(Network, Case), String> {
+    fn case(&self) -> Result<(NetworkScenario, Case), String> {
         let mut network = QUEUES.read()?;
         for gone in self.loops..10 {
             for kind in ["s", "in", "out", "d"] {
@@ -128,7 +128,7 @@ fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
 }
 
 /// Returns the network of row E1 with this number of bottlenecks, each with this rate.
-fn linear(bottlenecks: usize, mbps: u64) -> Result<Network, String> {
+fn linear(bottlenecks: usize, mbps: u64) -> Result<NetworkScenario, String> {
     let mut network = LINEAR.read()?;
     for number in 1..=6 {
         let kept = number <= bottlenecks;

@@ -6,7 +6,7 @@ use super::super::checks::Checks;
 use super::super::fairness::{goodputs, of_link, of_queue, variation};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
-use weft_scenario::{Discipline, LoopLaw, Network, NetworkFlow, QueueSize, RandomEarly, Traffic};
+use weft_scenario::{ControlLaw, Discipline, NetworkFlow, NetworkScenario, QueueSize, RandomEarly, Traffic};
 
 pub(super) const ROWS: [Row; 3] = [
     Row {
@@ -38,7 +38,7 @@ pub(super) const ROWS: [Row; 3] = [
 const MOST_LOOPS: usize = 10;
 
 /// Returns the network with this number of connections, spread evenly over this number of edges.
-fn network(edges: usize, connections: usize) -> Result<Network, String> {
+fn network(edges: usize, connections: usize) -> Result<NetworkScenario, String> {
     let mut network = QUEUES.read()?;
     for gone in edges..MOST_LOOPS {
         for kind in ["s", "in", "out", "d"] {
@@ -113,7 +113,7 @@ fn setup(connections: usize, setup: usize) -> Result<Case, String> {
         network.links_mut("bottleneck").for_each(|link| link.set_queue(QueueSize::Packets(50), fred()));
     }
     for vpn in network.vpns_mut("*") {
-        vpn.ingress.law = if loops { LoopLaw::Accumulation } else { LoopLaw::None };
+        vpn.ingress.law = if loops { ControlLaw::Accumulation } else { ControlLaw::None };
         if outside {
             vpn.ingress.discipline = fred();
         }

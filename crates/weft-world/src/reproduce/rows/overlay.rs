@@ -6,7 +6,7 @@ use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
 use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
-use weft_scenario::{CongestionControl, Recovery};
+use weft_scenario::{CongestionControl, TcpRecovery};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 3] = [
@@ -71,7 +71,7 @@ fn cell(window: u32, delay_ms: u64, loss: f64, is_explicit: bool) -> Result<Case
         if is_explicit {
             flow.tcp.congestion = CongestionControl::ExplicitRate;
             flow.tcp.explicit_rate = EXPLICIT_RATE;
-            flow.tcp.recovery = Recovery::Rack;
+            flow.tcp.recovery = TcpRecovery::Rack;
         }
     }
     let kind = if is_explicit { "explicit" } else { "legacy" };

@@ -8,7 +8,7 @@ use super::super::row::{Finding, Measured, Row};
 use super::super::sweep::goodput_mbps;
 use crate::network::NetworkRun;
 use weft_core::fair::solve::max_min;
-use weft_scenario::{Capacity, CongestionControl, Network, Recovery, Traffic};
+use weft_scenario::{Capacity, CongestionControl, NetworkScenario, TcpRecovery, Traffic};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 4] = [
@@ -52,7 +52,12 @@ const QUICK_BPS: u64 = 20_480_000;
 /// Fraction of the granted rate that is TCP payload. The granted rate counts IP bytes.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
-fn variant(file: ScenarioFile, name: &str, label: &str, change: impl FnOnce(&mut Network)) -> Result<Case, String> {
+fn variant(
+    file: ScenarioFile,
+    name: &str,
+    label: &str,
+    change: impl FnOnce(&mut NetworkScenario),
+) -> Result<Case, String> {
     let mut network = file.read()?;
     change(&mut network);
     whole_case(&network, label, name)
@@ -77,10 +82,10 @@ fn is_exactly(found: Estimate, value: f64) -> bool {
 }
 
 fn exchange(lab: &mut Laboratory) -> Result<Finding, String> {
-    let lossy = |network: &mut Network| {
+    let lossy = |network: &mut NetworkScenario| {
         network.links_mut("*").flat_map(|link| link.directions_mut()).for_each(|way| way.spec.loss = 0.02);
     };
-    let stopped = |network: &mut Network| {
+    let stopped = |network: &mut NetworkScenario| {
         network.duration = Duration::from_secs(45);
         network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(45));
         network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
@@ -211,7 +216,7 @@ fn with_layers(layers: u32) -> Result<Case, String> {
     }
     for flow in &mut network.flows {
         flow.tcp.mss_bytes -= layers * LAYER_BYTES;
-        (flow.tcp.congestion, flow.tcp.recovery) = (CongestionControl::ExplicitRate, Recovery::Rack);
+        (flow.tcp.congestion, flow.tcp.recovery) = (CongestionControl::ExplicitRate, TcpRecovery::Rack);
         flow.tcp.explicit_rate = rate;
     }
     case(&network, &format!("{layers} layers"), "plain")

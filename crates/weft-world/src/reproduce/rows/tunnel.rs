@@ -7,7 +7,7 @@ use super::super::laboratory::Laboratory;
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use crate::pair::EngineSettings;
 use weft_engine::{Policy, Schedule};
-use weft_scenario::{Kind, RunSeries, Scenario, Series, Variant};
+use weft_scenario::{RunSeries, Scenario, Series, Variant, VariantKind};
 
 pub(super) const ROWS: [Row; 2] = [
     Row {
@@ -104,7 +104,7 @@ fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
 }
 
 fn overhead(lab: &mut Laboratory) -> Result<Finding, String> {
-    let kinds = [Kind::EachLink, Kind::WeftEachLink, Kind::Weft];
+    let kinds = [VariantKind::EachLink, VariantKind::WeftEachLink, VariantKind::Weft];
     let scenario = Scenario { variants: kinds.map(Variant::plain).into(), ..read_pair(CLEAN)? };
     let played = lab.play(&scenario, &EngineSettings::default())?;
     let mbps =

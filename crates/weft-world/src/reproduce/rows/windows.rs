@@ -7,7 +7,7 @@ use super::super::fairness::{by_second, index_curve, mean_index, of_link, settli
 use super::super::laboratory::{Case, Laboratory, Outcomes};
 use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
 use weft_core::fair::index;
-use weft_scenario::{Network, Steering, Traffic};
+use weft_scenario::{NetworkScenario, Steering, Traffic};
 
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
 /// Length of a run in the paper, in seconds.
@@ -52,7 +52,7 @@ pub(super) const ROWS: [Row; 4] = [
     },
 ];
 
-fn five(a: f64, b: f64, every: u8) -> Result<Network, String> {
+fn five(a: f64, b: f64, every: u8) -> Result<NetworkScenario, String> {
     let mut network = FIVE_VPNS.read()?;
     for vpn in network.vpns_mut("*") {
         (vpn.ingress.increase, vpn.ingress.decrease, vpn.ingress.marker_every) = (Some(a), b, every);

@@ -5,7 +5,7 @@
 
 use crate::reproduce::case::{FIGURE_7, case};
 use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
-use weft_scenario::{Network, NetworkLink};
+use weft_scenario::{NetworkLink, NetworkScenario};
 use weft_units::{Duration, Rate};
 
 /// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
@@ -15,7 +15,7 @@ pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("cong
 pub(super) struct Reading {
     /// The name of the reading.
     pub name: &'static str,
-    change: fn(&mut Network),
+    change: fn(&mut NetworkScenario),
 }
 
 /// The reading by which the rows are accepted.
@@ -29,12 +29,12 @@ pub(super) const BESIDE: [Reading; 2] = [
     Reading { name: "equal routes", change: even_out },
 ];
 
-fn core_links(network: &mut Network) -> impl Iterator<Item = &mut NetworkLink> {
+fn core_links(network: &mut NetworkScenario) -> impl Iterator<Item = &mut NetworkLink> {
     network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
 }
 
 /// Gives every route the delay of the fastest route.
-fn even_out(network: &mut Network) {
+fn even_out(network: &mut NetworkScenario) {
     let routes: Vec<Vec<usize>> = network.paths.iter().map(|path| path.nodes.clone()).collect();
     let delays: Vec<Duration> = routes.iter().map(|route| delay(network, route)).collect();
     let fastest = delays.iter().min().copied().unwrap_or_default();
@@ -48,7 +48,7 @@ fn is_on(link: &NetworkLink, route: &[usize]) -> bool {
     route.windows(2).any(|hop| hop.iter().all(|node| link.ends.contains(node)))
 }
 
-fn delay(network: &Network, route: &[usize]) -> Duration {
+fn delay(network: &NetworkScenario, route: &[usize]) -> Duration {
     network.links.iter().filter(|link| is_on(link, route)).map(|link| link.up.spec.delay).sum()
 }
 
