@@ -1,8 +1,8 @@
 //! Defines the packets of the simulated network.
 
 use crate::edge::EdgeBody;
-use crate::signalling::{Probe, Signalled};
-use crate::tcp::Segment;
+use crate::signalling::{SensorMessage, Signalled};
+use crate::tcp::TcpSegment;
 use weft_units::Instant;
 
 macro_rules! number {
@@ -35,7 +35,7 @@ number! {
 
 /// A packet's ECN field (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ecn {
+pub enum PacketEcn {
     /// Not ECN-capable.
     #[default]
     NotEct,
@@ -59,7 +59,7 @@ pub struct Packet {
     /// Label of the explicit path that the packet follows, or 0 for none.
     pub label: u16,
     /// ECN field of the packet.
-    pub ecn: Ecn,
+    pub ecn: PacketEcn,
     /// Content of the packet.
     pub body: Body,
 }
@@ -68,11 +68,11 @@ pub struct Packet {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
-    Tcp(Segment),
+    Tcp(TcpSegment),
     /// A TCP segment with a rate request or its answer.
     Signalled(Box<Signalled>),
     /// A message between the sensors at the two ends of a legacy path.
-    Probe(Probe),
+    Probe(SensorMessage),
     /// A datagram of a source without congestion control.
     Udp {
         /// Number of the datagram in its source's sequence, from 0.
@@ -89,7 +89,7 @@ pub enum Body {
 impl Body {
     /// Returns the TCP segment, if the packet has one that is not encapsulated.
     #[inline]
-    pub fn segment(&self) -> Option<&Segment> {
+    pub fn segment(&self) -> Option<&TcpSegment> {
         match self {
             Body::Tcp(segment) => Some(segment),
             Body::Signalled(signalled) => Some(&signalled.segment),

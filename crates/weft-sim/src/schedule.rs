@@ -45,7 +45,7 @@ const SIDES: usize = 4;
 ///
 /// The earliest time is known at once. A change costs the logarithm of the number of sources. Sources with equal times
 /// follow in the order of their numbers.
-pub(crate) struct Schedule {
+pub(crate) struct SourceSchedule {
     /// The matches of the tree in rounds, with the final first.
     ///
     /// The winner of match `m` is a player of the round before it in this array. The players of the last round are the
@@ -58,15 +58,15 @@ pub(crate) struct Schedule {
     first: Entrant,
 }
 
-impl Default for Schedule {
-    fn default() -> Schedule {
-        Schedule::new()
+impl Default for SourceSchedule {
+    fn default() -> SourceSchedule {
+        SourceSchedule::new()
     }
 }
 
-impl Schedule {
-    pub(crate) fn new() -> Schedule {
-        Schedule { matches: vec![[Entrant::NOBODY; SIDES]], last_round: 0, sources: 0, first: Entrant::NOBODY }
+impl SourceSchedule {
+    pub(crate) fn new() -> SourceSchedule {
+        SourceSchedule { matches: vec![[Entrant::NOBODY; SIDES]], last_round: 0, sources: 0, first: Entrant::NOBODY }
     }
 
     /// Adds a source without a pending event.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_earliest_comes_first_and_ties_go_by_number() {
-        let (mut schedule, mut rng) = (Schedule::new(), Rng::new(3));
+        let (mut schedule, mut rng) = (SourceSchedule::new(), Rng::new(3));
         let mut times: Vec<Instant> = Vec::new();
         for step in 0..20_000 {
             if step % 200 == 0 {
@@ -155,6 +155,6 @@ mod tests {
 
     #[test]
     fn an_empty_schedule_has_nothing_to_do() {
-        assert_eq!(Schedule::new().first().0, Instant::FAR_FUTURE);
+        assert_eq!(SourceSchedule::new().first().0, Instant::FAR_FUTURE);
     }
 }

@@ -10,11 +10,11 @@
 mod membership;
 mod meter;
 
-pub use membership::{Member, Membership};
+pub use membership::{Membership, VpnMembership};
 pub use meter::{LoopMeter, TICK};
 
-use crate::host::Egress;
-use crate::{Body, Ecn, FlowNo, NodeId, Packet};
+use crate::host::PacketSink;
+use crate::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use std::sync::Arc;
 use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
 use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, LoopReport, Marker};
@@ -59,7 +59,7 @@ pub enum EdgeBody {
         /// Marker data of the packet's loop.
         tag: Option<Tag>,
         /// ECN field of the packet when it entered the tunnel.
-        inner_ecn: Ecn,
+        inner_ecn: PacketEcn,
         /// Content of the host's packet.
         body: Body,
     },
@@ -98,7 +98,7 @@ pub struct VpnPlan {
 }
 
 /// The state of the tunnel between this edge and another one.
-struct Way {
+struct TunnelState {
     edge: NodeId,
     ingress: Ingress<Box<Packet>>,
     /// VPNs that both edges have, by their number in the ingress.
@@ -111,21 +111,27 @@ struct Way {
 }
 
 /// An edge with its tunnels to other edges.
-pub struct Edge {
+pub struct TunnelEdge {
     here: NodeId,
     members: Arc<Membership>,
     plans: Arc<[VpnPlan]>,
-    ways: Vec<Way>,
+    ways: Vec<TunnelState>,
     /// Index of the tunnel to each node that is an edge.
     way_to: Vec<Option<u32>>,
 }
 
-impl Edge {
+impl TunnelEdge {
     /// Creates the edge at node `here`.
     ///
     /// Random drops of its queues depend only on `rng`. With `shared_events`, the windows between the same two edges
     /// share their loss events.
-    pub fn new(here: NodeId, members: Arc<Membership>, plans: Arc<[VpnPlan]>, shared_events: bool, rng: &Rng) -> Edge {
+    pub fn new(
+        here: NodeId,
+        members: Arc<Membership>,
+        plans: Arc<[VpnPlan]>,
+        shared_events: bool,
+        rng: &Rng,
+    ) -> TunnelEdge {
         let config = IngressConfig { shared_events, ..IngressConfig::default() };
         let (mut ways, mut way_to) = (Vec::new(), Vec::new());
         for (edge, vpns) in members.common_vpns(here) {
@@ -139,15 +145,22 @@ impl Edge {
             way_to.resize(way_to.len().max(edge.index() + 1), None);
             way_to[edge.index()] = Some(ways.len() as u32);
             let meters = plans.iter().map(|_| LoopMeter::default()).collect();
-            ways.push(Way { edge, ingress, vpns, places, arriving: vec![LoopEgress::default(); plans.len()], meters });
+            ways.push(TunnelState {
+                edge,
+                ingress,
+                vpns,
+                places,
+                arriving: vec![LoopEgress::default(); plans.len()],
+                meters,
+            });
         }
-        Edge { here, members, plans, ways, way_to }
+        TunnelEdge { here, members, plans, ways, way_to }
     }
 
     /// Processes a packet that arrived at the edge's node.
     ///
     /// It returns the packet if the node must route it like any other packet.
-    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
+    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         if packet.destination == self.here {
             return self.told(now, packet, out);
         }
@@ -167,7 +180,7 @@ impl Edge {
     }
 
     /// Handles the expiry of a loop's or queue's deadline.
-    pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
+    pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         for way in 0..self.ways.len() {
             if self.ways[way].ingress.deadline().is_some_and(|at| at <= now) {
                 self.pump(now, way, out);
@@ -175,7 +188,7 @@ impl Edge {
         }
     }
 
-    /// Returns the time at which [`Edge::wake`] must be called next.
+    /// Returns the time at which [`TunnelEdge::wake`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         self.ways.iter().filter_map(|way| way.ingress.deadline()).min()
     }
@@ -209,14 +222,14 @@ impl Edge {
     }
 
     /// Processes a message from another edge.
-    fn told(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
+    fn told(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         let Body::Edge(body) = &packet.body else { return Some(packet) };
         let way = (*self.way_to.get(packet.source.index())?)? as usize;
         match &**body {
             EdgeBody::Wrapped { .. } => {}
             EdgeBody::Marker(vpn, tag) => self.answer(now, way, *vpn, tag, out),
             EdgeBody::Report(vpn, report, granted) => {
-                let Way { ingress, places, .. } = &mut self.ways[way];
+                let TunnelState { ingress, places, .. } = &mut self.ways[way];
                 if let Some(place) = places[*vpn as usize] {
                     if let Some(grant) = granted {
                         ingress.on_grant(now, place, *grant);
@@ -229,20 +242,20 @@ impl Edge {
         None
     }
 
-    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Box<Packet>, out: &mut impl Egress) {
+    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Box<Packet>, out: &mut impl PacketSink) {
         let Some(way) = self.way_to.get(to.index()).copied().flatten() else { return };
-        let Way { ingress, places, .. } = &mut self.ways[way as usize];
+        let TunnelState { ingress, places, .. } = &mut self.ways[way as usize];
         let Some(place) = places[vpn as usize] else { return };
-        let ecn_capable = self.plans[vpn as usize].ecn && packet.ecn != Ecn::NotEct;
+        let ecn_capable = self.plans[vpn as usize].ecn && packet.ecn != PacketEcn::NotEct;
         let arrival = Arrival { flow: FlowId(packet.flow.0 as u16), bytes: packet.bytes, ecn_capable };
         ingress.enqueue(now, place, arrival, packet, &mut drop);
         self.pump(now, way as usize, out);
     }
 
     /// Sends the packets and markers that the loops of a tunnel allow.
-    fn pump(&mut self, now: Instant, way: usize, out: &mut impl Egress) {
+    fn pump(&mut self, now: Instant, way: usize, out: &mut impl PacketSink) {
         let (here, plans) = (self.here, &self.plans);
-        let Way { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
+        let TunnelState { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
         while let Some((place, marker)) = ingress.next_marker(now) {
             let tag = Tag { marker, ask: ingress.ask(place) };
             out.send(lone(here, *edge, vpns[place.0 as usize], tag));
@@ -261,7 +274,13 @@ impl Edge {
     }
 
     /// Removes the encapsulation of a host's packet that leaves the tunnel.
-    fn leave(&mut self, now: Instant, from: Member, mut packet: Box<Packet>, out: &mut impl Egress) -> Box<Packet> {
+    fn leave(
+        &mut self,
+        now: Instant,
+        from: VpnMembership,
+        mut packet: Box<Packet>,
+        out: &mut impl PacketSink,
+    ) -> Box<Packet> {
         let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
         let (mut tag, mut inner_ecn) = (None, packet.ecn);
         if let Body::Edge(wrapping) = packet.body {
@@ -273,8 +292,8 @@ impl Edge {
             (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
         // Only marks that the route set count, not those of the edge's own queue or of the sender.
-        let ce = packet.ecn == Ecn::Ce && inner_ecn != Ecn::Ce;
-        let Way { arriving, meters, .. } = &mut self.ways[way as usize];
+        let ce = packet.ecn == PacketEcn::Ce && inner_ecn != PacketEcn::Ce;
+        let TunnelState { arriving, meters, .. } = &mut self.ways[way as usize];
         arriving[from.vpn as usize].on_packet(packet.bytes, ce);
         meters[from.vpn as usize].arrived(now, packet.bytes);
         if let Some(tag) = tag {
@@ -283,8 +302,8 @@ impl Edge {
         packet
     }
 
-    fn answer(&mut self, now: Instant, way: usize, vpn: u32, tag: &Tag, out: &mut impl Egress) {
-        let Way { edge, arriving, .. } = &mut self.ways[way];
+    fn answer(&mut self, now: Instant, way: usize, vpn: u32, tag: &Tag, out: &mut impl PacketSink) {
+        let TunnelState { edge, arriving, .. } = &mut self.ways[way];
         if let Some(report) = arriving[vpn as usize].on_marker(now, tag.marker) {
             let granted = tag.ask.map(|ask| ask.granted);
             let bytes = REPORT_BYTES + if granted.is_some() { GRANT_BYTES } else { 0 };
@@ -296,7 +315,7 @@ impl Edge {
 /// Returns a packet from one edge to another.
 fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<Packet> {
     let body = Body::Edge(Box::new(body));
-    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body })
+    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: PacketEcn::NotEct, body })
 }
 
 /// Returns a separate marker packet.
@@ -311,9 +330,9 @@ fn carried_bytes(tag: &Option<Tag>) -> u32 {
 /// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.
 fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
-        packet.ecn = Ecn::Ce;
+        packet.ecn = PacketEcn::Ce;
     }
-    if tag.is_none() && packet.ecn != Ecn::Ce {
+    if tag.is_none() && packet.ecn != PacketEcn::Ce {
         return packet;
     }
     packet.bytes += carried_bytes(&tag);

@@ -1,7 +1,7 @@
 //! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
 
-use super::{Capacity, LinkSpec, LinkStats, QueueSpec};
-use crate::{Body, Ecn, Packet};
+use super::{LinkSpec, LinkStats, QueueSpec, TransmitterCapacity};
+use crate::{Body, Packet, PacketEcn};
 use weft_scenario::channel::{self, About, Channel, ChannelEvent, ChannelQueue, Impaired, LossCause, Plain};
 use weft_units::{FlowId, Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
@@ -34,7 +34,7 @@ impl ImpairedLink {
             bytes: packet.bytes,
             flow: FlowId(packet.flow.0 as u16),
             is_udp: is_udp(&packet.body),
-            ecn_capable: self.marks && packet.ecn != Ecn::NotEct,
+            ecn_capable: self.marks && packet.ecn != PacketEcn::NotEct,
         };
         self.channel.offer(now, packet, about, &mut |happened| count(stats, happened));
     }
@@ -50,7 +50,7 @@ impl ImpairedLink {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;
         if arrived.marked {
-            packet.ecn = Ecn::Ce;
+            packet.ecn = PacketEcn::Ce;
         }
         Some(packet)
     }
@@ -74,8 +74,8 @@ impl ImpairedLink {
 
 fn plain(spec: &LinkSpec) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
+        TransmitterCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        TransmitterCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
     let queue = match spec.queue {
         QueueSpec::DropTail { limit_packets, limit_bytes } => ChannelQueue::DropTail { limit_packets, limit_bytes },

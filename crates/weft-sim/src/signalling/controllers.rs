@@ -1,7 +1,7 @@
 //! Holds the controllers of a router and applies them to packets on the way to a link.
 
-use super::{Controller, PROBE_BYTES, Probe, Said, Sensor, Signalled, is_genuine};
-use crate::{Body, Ecn, FlowNo, LinkId, NodeId, Packet, Ports};
+use super::{LinkController, NearSensor, PROBE_BYTES, RateSignal, SensorMessage, Signalled, is_genuine};
+use crate::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports};
 use weft_units::Instant;
 use weft_wire::quick_start::{Function, QuickRate};
 
@@ -22,9 +22,9 @@ pub struct Controllers {
 #[derive(Debug)]
 struct Controlled {
     link: LinkId,
-    controller: Controller,
+    controller: LinkController,
     /// Sensor of the legacy path behind the link, if there is one.
-    sensor: Option<Sensor>,
+    sensor: Option<NearSensor>,
 }
 
 impl Controllers {
@@ -36,12 +36,12 @@ impl Controllers {
     /// Adds the controller of a link.
     ///
     /// With a sensor, the controller grants the rate that the legacy path behind the link has left.
-    pub fn add(&mut self, link: LinkId, controller: Controller, sensor: Option<Sensor>) {
+    pub fn add(&mut self, link: LinkId, controller: LinkController, sensor: Option<NearSensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }
 
     /// Returns the controller of a link.
-    pub fn of(&self, link: LinkId) -> Option<&Controller> {
+    pub fn of(&self, link: LinkId) -> Option<&LinkController> {
         self.by_link.iter().find(|controlled| controlled.link == link).map(|controlled| &controlled.controller)
     }
 
@@ -70,10 +70,10 @@ impl Controllers {
             *ttl = ttl.wrapping_sub(1);
             *is_encapsulated = sensor.is_some();
             match said {
-                Said::Explicit { signal, .. } if is_genuine => {
+                RateSignal::Explicit { signal, .. } if is_genuine => {
                     controller.answer(now, flow, signal, self.node.0 as u16 + 1);
                 }
-                Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
                     controller.approve(option);
                 }
                 _ => {}
@@ -83,7 +83,7 @@ impl Controllers {
 
     /// Returns the time at which the next probe is sent.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(Sensor::deadline).min()
+        self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(NearSensor::deadline).min()
     }
 
     /// Sends the probes that are due.
@@ -98,18 +98,18 @@ impl Controllers {
     }
 
     /// Processes a probe for this node and returns the answer, if any.
-    pub(crate) fn hear(&mut self, now: Instant, from: NodeId, probe: Probe) -> Option<Box<Packet>> {
+    pub(crate) fn hear(&mut self, now: Instant, from: NodeId, probe: SensorMessage) -> Option<Box<Packet>> {
         match probe {
-            Probe::First(pair) => {
+            SensorMessage::First(pair) => {
                 self.pairs.retain(|(sender, ..)| *sender != from);
                 self.pairs.push((from, pair, now));
                 None
             }
-            Probe::Second(pair, left) => {
+            SensorMessage::Second(pair, left) => {
                 let (.., came) = self.pairs.iter().find(|(sender, first, _)| (*sender, *first) == (from, pair))?;
-                Some(packet(self.node, from, Probe::Gap { gap: now - *came, left, came: now }))
+                Some(packet(self.node, from, SensorMessage::Gap { gap: now - *came, left, came: now }))
             }
-            Probe::Gap { gap, left, came } => {
+            SensorMessage::Gap { gap, left, came } => {
                 for Controlled { controller, sensor, .. } in &mut self.by_link {
                     if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
                         sensor.hear(gap, left, came, controller.own());
@@ -121,9 +121,17 @@ impl Controllers {
     }
 }
 
-fn packet(source: NodeId, destination: NodeId, probe: Probe) -> Box<Packet> {
-    let bytes = if matches!(probe, Probe::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
-    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Probe(probe) })
+fn packet(source: NodeId, destination: NodeId, probe: SensorMessage) -> Box<Packet> {
+    let bytes = if matches!(probe, SensorMessage::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
+    Box::new(Packet {
+        flow: NO_FLOW,
+        source,
+        destination,
+        bytes,
+        label: 0,
+        ecn: PacketEcn::NotEct,
+        body: Body::Probe(probe),
+    })
 }
 
 /// Size of an answer to a pair of probes, in IP bytes.

@@ -1,7 +1,7 @@
 //! Computes the routes of a scenario's network.
 
 use super::{
-    Edge, Graph, LabelPath, RouteTable, TooManyPaths, destinations_behind, disjoint_paths, equal_cost_routes,
+    Graph, GraphEdge, LabelPath, RouteTable, TooManyPaths, destinations_behind, disjoint_paths, equal_cost_routes,
     k_shortest_paths, lay_paths, shortest_routes,
 };
 use crate::{LinkId, NodeId};
@@ -22,7 +22,7 @@ pub fn link_id(number: usize, direction: Directions) -> LinkId {
 /// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
 /// kbit/s, or 1 for a link whose capacity is a trace.
 pub fn graph_of(network: &NetworkScenario, metric: CostMetric) -> Graph {
-    let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| Edge {
+    let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| GraphEdge {
         from: NodeId(from as u32),
         to: NodeId(to as u32),
         cost: cost(link, direction, metric),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// One next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NextHop {
+pub struct HopEntry {
     /// Link on which the packet is sent.
     pub link: LinkId,
     /// Label that the packet gets, or 0 for none.
@@ -16,7 +16,7 @@ pub struct NextHop {
 }
 
 /// All next hops to one destination, or empty if no route exists.
-pub type NextHops = Vec<NextHop>;
+pub type NextHops = Vec<HopEntry>;
 
 /// The routes of one node.
 ///
@@ -38,7 +38,7 @@ impl RouteTable {
     }
 
     /// Returns the next hops to a destination.
-    pub fn towards(&self, destination: NodeId) -> &[NextHop] {
+    pub fn towards(&self, destination: NodeId) -> &[HopEntry] {
         self.by_destination.get(destination.index()).map_or(&[], Vec::as_slice)
     }
 
@@ -54,10 +54,10 @@ impl RouteTable {
 ///
 /// `tables` has one table for each node.
 pub fn path_count(graph: &Graph, tables: &[RouteTable], from: NodeId, to: NodeId) -> u64 {
-    Counter { graph, tables, to, known: BTreeMap::new() }.ways(from, 0)
+    PathCounter { graph, tables, to, known: BTreeMap::new() }.ways(from, 0)
 }
 
-struct Counter<'a> {
+struct PathCounter<'a> {
     graph: &'a Graph,
     tables: &'a [RouteTable],
     to: NodeId,
@@ -67,7 +67,7 @@ struct Counter<'a> {
     known: BTreeMap<(NodeId, u16), u64>,
 }
 
-impl Counter<'_> {
+impl PathCounter<'_> {
     fn ways(&mut self, node: NodeId, label: u16) -> u64 {
         if node == self.to {
             return 1;

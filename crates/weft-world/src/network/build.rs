@@ -9,7 +9,7 @@ use super::signalling::{seat_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
-use weft_sim::host::{Ends, Host};
+use weft_sim::host::{FlowNodes, SimHost};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
 use weft_sim::signalling::Wants;
 use weft_sim::topology::{graph_of, network_routes, path_count};
@@ -63,7 +63,7 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     let paths = |flow: &NetworkFlow| path_count(&graph, &tables, node_id(flow.from), node_id(flow.to));
     let mut flows: Vec<BuiltFlow> =
         (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
-    let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
+    let mut hosts: Vec<SimHost> = network.nodes.iter().map(|_| SimHost::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
         let tcp = tcp_of(network, variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
@@ -106,13 +106,13 @@ fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlo
 }
 
 /// Returns the node with this number, with an engine if the overlay has one there.
-fn seat_of(number: NodeId, router: Router, host: Host, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
+fn seat_of(number: NodeId, router: Router, host: SimHost, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
     match engines.filter(|engines| engines.has(number.index())) {
         None => Ok(Seat::Station(Station::new(number, router, host))),
         Some(engines) => {
             let mut site = engines.site(number.index())?;
             *site.host_mut() = host;
-            Ok(Seat::gate(Station::new(number, router, Host::new()), site))
+            Ok(Seat::gate(Station::new(number, router, SimHost::new()), site))
         }
     }
 }
@@ -128,7 +128,7 @@ fn built_flow(number: u32, flow: &NetworkFlow, paths: u64) -> BuiltFlow {
 }
 
 fn seat(
-    hosts: &mut [Host],
+    hosts: &mut [SimHost],
     built: &BuiltFlow,
     flow: &NetworkFlow,
     to: NodeId,
@@ -140,7 +140,7 @@ fn seat(
     let Agents { ends: [source, sink], back: responses } =
         agents(flow, tcp, wants, built.paths, built.number, back, rng);
     let mut add = |flow, here: NodeId, there, agent| {
-        hosts[here.index()].add(Ends { flow, here, there }, agent);
+        hosts[here.index()].add(FlowNodes { flow, here, there }, agent);
     };
     add(built.number, built.from, to, source);
     add(built.number, to, built.from, sink);
@@ -157,7 +157,7 @@ fn seat(
 fn seat_proxies(
     network: &NetworkScenario,
     variant: &NetworkVariant,
-    hosts: &mut [Host],
+    hosts: &mut [SimHost],
     flows: &mut [BuiltFlow],
     rng: &Rng,
 ) {
@@ -171,9 +171,9 @@ fn seat_proxies(
             let asks = wants(&tcp, &variant.signalling);
             let [source, sink] = onward(flow, &tcp, asks, built.paths, &rng.split(u64::from(this.0)));
             let host = &mut hosts[here.index()];
-            host.add(Ends { flow: this, here, there }, source);
+            host.add(FlowNodes { flow: this, here, there }, source);
             host.join(built.arrives, this);
-            hosts[there.index()].add(Ends { flow: this, here: there, there: here }, sink);
+            hosts[there.index()].add(FlowNodes { flow: this, here: there, there: here }, sink);
             built.arrives = this;
         }
     }
@@ -189,16 +189,16 @@ pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
     matches!(flow.traffic, Traffic::RequestResponse { .. })
 }
 
-fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
+fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::HopSelection {
     use weft_scenario::{Forwarding, HashKey};
     use weft_sim::forward as sim;
     match variant.routing.forwarding {
-        Forwarding::RoundRobin => sim::Forwarding::RoundRobin,
-        Forwarding::Random => sim::Forwarding::Random,
-        Forwarding::Weighted => sim::Forwarding::Weighted,
-        Forwarding::WeightedBlock => sim::Forwarding::WeightedBlock,
-        Forwarding::FlowHash(HashKey::Flow) => sim::Forwarding::FlowHash(sim::HashKey::Flow),
-        Forwarding::FlowHash(HashKey::Source) => sim::Forwarding::FlowHash(sim::HashKey::Source),
+        Forwarding::RoundRobin => sim::HopSelection::RoundRobin,
+        Forwarding::Random => sim::HopSelection::Random,
+        Forwarding::Weighted => sim::HopSelection::Weighted,
+        Forwarding::WeightedBlock => sim::HopSelection::WeightedBlock,
+        Forwarding::FlowHash(HashKey::Flow) => sim::HopSelection::FlowHash(sim::HopHashKey::Flow),
+        Forwarding::FlowHash(HashKey::Source) => sim::HopSelection::FlowHash(sim::HopHashKey::Source),
     }
 }
 
@@ -218,10 +218,10 @@ fn overlay_mss_bytes(network: &NetworkScenario, used: &OverlayUse) -> u32 {
 pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces) -> Result<LinkSpec, String> {
     let spec = &direction.spec;
     let (capacity, rate) = match &spec.capacity {
-        Capacity::Rate(rate) => (link::Capacity::Rate(*rate), *rate),
+        Capacity::Rate(rate) => (link::TransmitterCapacity::Rate(*rate), *rate),
         Capacity::Trace(name) => {
             let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
-            (link::Capacity::Trace(trace.clone()), trace.mean_rate())
+            (link::TransmitterCapacity::Trace(trace.clone()), trace.mean_rate())
         }
     };
     Ok(LinkSpec {

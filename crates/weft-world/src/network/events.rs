@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use weft_scenario::measure::DeliveryMarks;
 use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario};
 use weft_sim::LinkId;
-use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::link::{LinkSpec, TransmitterCapacity};
 use weft_units::Instant;
 
 /// A moment at which an event begins or ends.
@@ -100,7 +100,7 @@ fn apply(action: &Action, spec: &mut LinkSpec) {
     match action {
         Action::Cut => spec.cut = true,
         Action::Restore => spec.cut = false,
-        Action::Rate(rate) => spec.capacity = Capacity::Rate(*rate),
+        Action::Rate(rate) => spec.capacity = TransmitterCapacity::Rate(*rate),
         Action::Loss(loss) => spec.loss = *loss,
         Action::Delay(delay) => spec.delay = *delay,
         Action::Weights(_) | Action::Share(_) => {}

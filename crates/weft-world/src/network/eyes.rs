@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces};
 use weft_sim::LinkId;
-use weft_sim::host::Agent;
-use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
+use weft_sim::host::FlowAgent;
+use weft_sim::record::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
 /// Runs a variant and writes `STEM.csv` into `directory`.
@@ -95,14 +95,14 @@ impl<W: Write> Watcher<W> {
         let ids: Vec<LinkId> = built.links.iter().flatten().copied().collect();
         let links: Vec<LinkSnapshot> =
             ids.into_iter().map(|link| LinkSnapshot::of(built.simulator.link_mut(link), self.last, now)).collect();
-        let of_flow = |(flow, spec)| FlowSnapshot {
+        let of_flow = |(flow, spec)| FlowSample {
             delivered_bytes: delivered(built, flow, spec),
             tcp: match agent(&built.simulator, flow.from, flow.number) {
-                Some(Agent::TcpSource(source)) => Some(source.state()),
+                Some(FlowAgent::TcpSource(source)) => Some(source.state()),
                 _ => None,
             },
         };
-        let flows: Vec<FlowSnapshot> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
+        let flows: Vec<FlowSample> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
         let loops: Vec<LoopSnapshot> = built.loops.iter().map(|this| snapshot(&built.simulator, this)).collect();
         self.sampler.sample(now, &links, &flows, &loops)
     }

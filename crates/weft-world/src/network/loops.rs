@@ -16,7 +16,7 @@ use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
 use weft_scenario::{ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
-use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
+use weft_sim::edge::{LoopMeter, Membership, TunnelEdge, VpnMembership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -95,7 +95,7 @@ pub(super) fn seat_edges(
     let shared_events = network.vpns.iter().all(|vpn| hears(&variant.ingress_of(vpn)));
     for edge in &network.edges {
         let here = node_id(edge.node);
-        let seat = Edge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
+        let seat = TunnelEdge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
         simulator.with_node(here, |station, _, _| station.set_edge(seat));
     }
     if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == ControlLaw::ExplicitRate) {
@@ -115,7 +115,7 @@ fn membership(network: &NetworkScenario) -> Membership {
     for (vpn, spec) in (0..).zip(&network.vpns) {
         for host in &spec.hosts {
             if let Some(edge) = network.edge_of(*host) {
-                members.add(node_id(*host), Member { edge: node_id(network.edges[edge].node), vpn });
+                members.add(node_id(*host), VpnMembership { edge: node_id(network.edges[edge].node), vpn });
             }
         }
     }
@@ -277,7 +277,7 @@ impl Steering {
 /// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
-    built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(Edge::clear_stats);
+    built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(TunnelEdge::clear_stats);
     before
 }
 

@@ -7,7 +7,7 @@ use super::seat::Seat;
 use super::signalling::booked_bps;
 use weft_scenario::{FlowResult, LinkResult, NetworkScenario, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
-use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
+use weft_sim::host::{FlowAgent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
 use weft_sim::signalling::{Asker, QuickAsker};
 use weft_sim::tcp::SenderCounters;
@@ -161,9 +161,9 @@ fn start_counting(built: &mut Built) -> u64 {
         for node in [flow.from, flow.to] {
             let number = if node == flow.to { flow.arrives } else { flow.number };
             built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(number) {
-                Some(Agent::DatagramSink(sink)) => sink.clear(),
-                Some(Agent::Echo(echo)) => echo.clear(),
-                Some(Agent::TcpSink(sink)) => sink.clear(),
+                Some(FlowAgent::DatagramSink(sink)) => sink.clear(),
+                Some(FlowAgent::Echo(echo)) => echo.clear(),
+                Some(FlowAgent::TcpSink(sink)) => sink.clear(),
                 _ => {}
             });
         }
@@ -171,7 +171,7 @@ fn start_counting(built: &mut Built) -> u64 {
     hops
 }
 
-pub(super) fn agent(simulator: &Simulator<Seat>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
+pub(super) fn agent(simulator: &Simulator<Seat>, node: NodeId, flow: FlowNo) -> Option<&FlowAgent> {
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
@@ -182,7 +182,7 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
         false => (flow.to, flow.arrives),
     };
     match agent(&built.simulator, node, number) {
-        Some(Agent::TcpSink(sink)) => sink.delivered_bytes(),
+        Some(FlowAgent::TcpSink(sink)) => sink.delivered_bytes(),
         _ => 0,
     }
 }
@@ -190,7 +190,7 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
 /// Returns a value of each flow's TCP source, or the default if the flow has none.
 fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     let one = |flow: &BuiltFlow| match agent(&built.simulator, flow.from, flow.number) {
-        Some(Agent::TcpSource(source)) => of(source),
+        Some(FlowAgent::TcpSource(source)) => of(source),
         _ => T::default(),
     };
     built.flows.iter().map(one).collect()
@@ -198,14 +198,14 @@ fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
 
 fn sender(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> SenderCounters {
     match agent(simulator, flow.from, flow.number) {
-        Some(Agent::TcpSource(source)) => source.counters(),
+        Some(FlowAgent::TcpSource(source)) => source.counters(),
         _ => SenderCounters::default(),
     }
 }
 
 fn acknowledgments(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> u64 {
     match agent(simulator, flow.to, flow.arrives) {
-        Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
+        Some(FlowAgent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,
     }
 }
@@ -213,7 +213,7 @@ fn acknowledgments(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> u64 {
 fn lateness(built: &Built) -> Lateness {
     let mut all = Lateness::default();
     for flow in &built.flows {
-        if let Some(Agent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) {
+        if let Some(FlowAgent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) {
             all.add(sink.lateness());
         }
     }
@@ -228,16 +228,16 @@ fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64,
     if spec.traffic.is_tcp() {
         let goodput_bps = bps(delivered(built, flow, spec) - before);
         let longest_gap_ms = match agent(&built.simulator, flow.to, flow.arrives) {
-            Some(Agent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
+            Some(FlowAgent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
             _ => None,
         };
         return FlowResult { name, goodput_bps, longest_gap_ms, ..FlowResult::default() };
     }
-    if let Some(Agent::Echo(echo)) = agent(&built.simulator, flow.from, flow.number) {
+    if let Some(FlowAgent::Echo(echo)) = agent(&built.simulator, flow.from, flow.number) {
         let (rtt_ms_p50, rtt_ms_p95) = (ms(echo.rtt(), 0.5), ms(echo.rtt(), 0.95));
         return FlowResult { name, rtt_ms_p50, rtt_ms_p95, ..FlowResult::default() };
     }
-    let Some(Agent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) else {
+    let Some(FlowAgent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) else {
         return FlowResult { name, ..FlowResult::default() };
     };
     FlowResult {

@@ -1,9 +1,9 @@
 //! A node of a network: a host and a router. On an overlay node an engine stands between the two.
 
 use crate::site::EngineSite;
-use weft_sim::edge::Edge;
-use weft_sim::host::Host;
-use weft_sim::{Body, LinkId, Node, Packet, Ports, Router, Station};
+use weft_sim::edge::TunnelEdge;
+use weft_sim::host::SimHost;
+use weft_sim::{Body, LinkId, Packet, Ports, Router, SimNode, Station};
 use weft_units::Instant;
 
 /// One node of a network.
@@ -28,7 +28,7 @@ impl Seat {
     }
 
     /// Returns the node's host.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         match self {
             Seat::Station(station) => station.host(),
             Seat::Gate(gate) => gate.site.host(),
@@ -36,7 +36,7 @@ impl Seat {
     }
 
     /// Returns the node's host for changes.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         match self {
             Seat::Station(station) => station.host_mut(),
             Seat::Gate(gate) => gate.site.host_mut(),
@@ -62,17 +62,17 @@ impl Seat {
     }
 
     /// Makes the node an edge.
-    pub fn set_edge(&mut self, edge: Edge) {
+    pub fn set_edge(&mut self, edge: TunnelEdge) {
         self.station_mut().set_edge(edge);
     }
 
     /// Returns the node's edge, if it is one.
-    pub fn edge(&self) -> Option<&Edge> {
+    pub fn edge(&self) -> Option<&TunnelEdge> {
         self.station().edge()
     }
 
     /// Returns the node's edge for changes, if it is one.
-    pub fn edge_mut(&mut self) -> Option<&mut Edge> {
+    pub fn edge_mut(&mut self) -> Option<&mut TunnelEdge> {
         self.station_mut().edge_mut()
     }
 
@@ -91,7 +91,7 @@ impl Seat {
     }
 }
 
-impl Node for Seat {
+impl SimNode for Seat {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         self.station_mut().pass_on(packet, ports)

@@ -6,7 +6,7 @@ use weft_scenario::{
     Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
     TcpSpec, Traces,
 };
-use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor, Wants};
+use weft_sim::signalling::{Controllers, LawKind, LinkController, LinkGrants, Meddler, NearSensor, RateDemand, Wants};
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
@@ -16,7 +16,7 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
         return None;
     }
     if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
-        let demand = Demand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path };
+        let demand = RateDemand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path };
         return Some(Wants::Explicit(demand));
     }
     (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
@@ -59,9 +59,9 @@ pub(super) fn seat_controllers(
             let below = spec.over.get(&link.name).filter(|below| below.to != *name);
             let rate = below.map_or(rate, |below| below.capacity);
             let far = |below: &SubPath| network.nodes.iter().position(|node| *node == below.to).map(node_id);
-            let sensor = below.and_then(|below| Some(Sensor::new(far(below)?, below.capacity, seed)));
+            let sensor = below.and_then(|below| Some(NearSensor::new(far(below)?, below.capacity, seed)));
             let grants = LinkGrants { law, capacity: rate, reservable: rate.scaled(spec.reservable), seed };
-            let controller = Controller::new(grants, spec.round_trip, spec.interval);
+            let controller = LinkController::new(grants, spec.round_trip, spec.interval);
             controllers.add(id, controller, sensor);
         }
         simulator.with_node(node_id(number), |station, _, _| {

@@ -4,10 +4,12 @@ use super::world::{HOME, HUB, World};
 use crate::site::Site;
 use weft_scenario::measure::{EchoReply, PROBE_PAYLOAD_BYTES, ProbeArrival, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
-use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
+use weft_sim::host::{
+    DatagramSink, DatagramSource, Echo, EchoAnswer, FlowAgent, FlowNodes, Supply, TcpSink, TcpSource,
+};
 use weft_sim::source::Pattern;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig, WindowOpening};
+use weft_sim::tcp::{AckRule, LossRecovery, ReceiverConfig, SenderConfig, WindowOpening};
 use weft_sim::{FlowNo, NodeId};
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -60,7 +62,7 @@ fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> Sende
     SenderConfig {
         mss,
         congestion,
-        recovery: Recovery::RackTlp,
+        recovery: LossRecovery::RackTlp,
         dup_thresh,
         adaptive_reordering: true,
         undo: true,
@@ -85,7 +87,7 @@ fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
         mss,
         window_segments: set.unwrap_or(WINDOW_BYTES) / mss.max(1),
         opening: if set.is_some() { WindowOpening::AfterHandshake } else { WindowOpening::WithData },
-        delayed_ack: DelayedAck::Quick,
+        delayed_ack: AckRule::Quick,
         sack: true,
         ecn: false,
     }
@@ -156,11 +158,11 @@ impl Seat {
     }
 
     /// Adds one of the flow's ends at `node`.
-    fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, Ends)) {
+    fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
         let there = if node == self.from { self.to } else { self.from };
         world.simulator.with_node(node, |site, now, ports| {
-            add(site, Ends { flow: self.number, here: node, there });
-            weft_sim::Node::wake(site, now, ports);
+            add(site, FlowNodes { flow: self.number, here: node, there });
+            weft_sim::SimNode::wake(site, now, ports);
         });
     }
 
@@ -184,22 +186,28 @@ impl Seat {
         Ok(())
     }
 
-    fn agents(&self, world: &World, rng: &Rng) -> Result<[Agent; 2], String> {
+    fn agents(&self, world: &World, rng: &Rng) -> Result<[FlowAgent; 2], String> {
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let datagrams = |bytes| {
             DatagramSource::new(Pattern::Even { interval: self.flow.interval }, bytes, start, stop, rng.split(1))
         };
         let supply = match self.flow.app {
             App::Ping => {
-                return Ok([Agent::Echo(Box::new(Echo::new(datagrams(PING_BYTES)))), Agent::EchoAnswer(EchoAnswer)]);
+                return Ok([
+                    FlowAgent::Echo(Box::new(Echo::new(datagrams(PING_BYTES)))),
+                    FlowAgent::EchoAnswer(EchoAnswer),
+                ]);
             }
             App::Probe => {
                 let source = datagrams(PROBE_PAYLOAD_BYTES as u32 + UDP_HEADERS_LEN);
-                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::new(DatagramSink::logging()))]);
+                return Ok([
+                    FlowAgent::DatagramSource(source),
+                    FlowAgent::DatagramSink(Box::new(DatagramSink::logging())),
+                ]);
             }
             App::Cbr => {
                 let source = datagrams(self.flow.packet_bytes);
-                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
+                return Ok([FlowAgent::DatagramSource(source), FlowAgent::DatagramSink(Box::default())]);
             }
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers { bytes: self.flow.size_bytes, pause: Duration::ZERO },
@@ -213,7 +221,7 @@ impl Seat {
         let sender = sender_config(mss, congestion, dup_thresh);
         let source = TcpSource::new(sender, TCP_HEADERS_LEN, supply, start, stop, rng.split(3));
         let sink = TcpSink::new(receiver_config(&self.flow, mss), TCP_HEADERS_LEN, None).marking(self.flow.size_bytes);
-        Ok([Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))])
+        Ok([FlowAgent::TcpSource(Box::new(source)), FlowAgent::TcpSink(Box::new(sink))])
     }
 
     /// True if the flow's explicit rate is the rate of the tunnel's paths.
@@ -224,10 +232,10 @@ impl Seat {
     /// Sets the flow's explicit rate to `rate`.
     pub(super) fn grant(&self, world: &mut World, rate: Rate) {
         world.simulator.with_node(self.from, |site, now, ports| {
-            if let Some(Agent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
+            if let Some(FlowAgent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
                 source.set_rate(now, rate);
             }
-            weft_sim::Node::wake(site, now, ports);
+            weft_sim::SimNode::wake(site, now, ports);
         });
     }
 
@@ -241,7 +249,7 @@ impl Seat {
         &self.flow
     }
 
-    fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a Agent> {
+    fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a FlowAgent> {
         world.simulator.nodes().get(node.index())?.host(self.number).agent(self.number)
     }
 
@@ -252,8 +260,8 @@ impl Seat {
             return Some(bytes);
         }
         match self.agent(world, self.to)? {
-            Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
-            Agent::DatagramSink(sink) if self.flow.app == App::Cbr => {
+            FlowAgent::TcpSink(sink) => Some(sink.delivered_bytes()),
+            FlowAgent::DatagramSink(sink) if self.flow.app == App::Cbr => {
                 Some(sink.received_bytes() - sink.received() * u64::from(UDP_HEADERS_LEN))
             }
             _ => None,
@@ -269,7 +277,7 @@ impl Seat {
 
     /// Returns all arrivals of a probe flow so far.
     pub(super) fn arrivals(&self, world: &World) -> Vec<ProbeArrival> {
-        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
+        let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
             let received = *at - self.epoch;
             let sent = received.saturating_sub(*one_way);
@@ -280,7 +288,7 @@ impl Seat {
 
     /// Returns the least one-way delay of the last `count` arrivals of a probe flow.
     pub(super) fn recent_one_way(&self, world: &World, count: usize) -> Option<Duration> {
-        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
+        let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
 
@@ -298,7 +306,7 @@ impl Seat {
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {
-                    Some(Agent::DatagramSource(source)) => source.sent(),
+                    Some(FlowAgent::DatagramSource(source)) => source.sent(),
                     _ => 0,
                 };
                 let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
@@ -317,7 +325,7 @@ impl Seat {
     }
 
     fn replies(&self, world: &World) -> Vec<EchoReply> {
-        let Some(Agent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
+        let Some(FlowAgent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
         let reply = |(at, rtt): &(Instant, Duration)| EchoReply {
             sequence: self.number_of((*at - self.epoch).saturating_sub(*rtt)) + 1,
             rtt_ms: rtt.as_secs_f64() * 1e3,
@@ -342,7 +350,7 @@ impl Seat {
     /// Goodput counts the transfers that began after the warm-up. It divides their bytes by their own time,
     /// from connect to the last byte.
     fn transfer_result(&self, world: &World, warmup: Duration) -> FlowResult {
-        let (Some(Agent::TcpSource(source)), Some(Agent::TcpSink(sink))) =
+        let (Some(FlowAgent::TcpSource(source)), Some(FlowAgent::TcpSink(sink))) =
             (self.agent(world, self.from), self.agent(world, self.to))
         else {
             return self.bulk_result(warmup);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weft_engine::{Command, PathState, VpnChange};
 use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
 use weft_scenario::{Action, App, Directions, EventLink, EventResult, FlowDirection, ShareChange, TimedEvent};
-use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::link::{LinkSpec, TransmitterCapacity};
 use weft_sim::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
@@ -92,7 +92,7 @@ fn tell(stage: &mut Stage<'_>, node: NodeId, command: &Command) {
         let Some(engines) = site.engines_mut() else { return };
         let told = engines.all_mut().map(|engine| engine.command(now, command.clone()).is_ok());
         if told.fold(false, |a, b| a | b) {
-            weft_sim::Node::wake(site, now, ports);
+            weft_sim::SimNode::wake(site, now, ports);
         }
     });
 }
@@ -135,7 +135,7 @@ fn cut(stage: &mut Stage<'_>, link: usize, which: Directions, is_cut: bool) {
 fn set(stage: &mut Stage<'_>, link: usize, which: Directions, change: Option<&Action>) {
     for (id, mut wanted) in directions(stage, link, which) {
         match change {
-            Some(Action::Rate(rate)) => wanted.capacity = Capacity::Rate(*rate),
+            Some(Action::Rate(rate)) => wanted.capacity = TransmitterCapacity::Rate(*rate),
             Some(Action::Loss(loss)) => wanted.loss = *loss,
             Some(Action::Delay(delay)) => wanted.delay = *delay,
             _ => {}

@@ -8,7 +8,7 @@ use weft_core::service::Service;
 use weft_engine::{EngineConfig, Entry, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig};
 use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
-use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::link::{LinkSpec, TransmitterCapacity};
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
@@ -153,9 +153,11 @@ impl World {
         self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
             let spec = self.simulator.links().get(link.index()).map(|link| link.spec().clone());
-            let Some(LinkSpec { capacity: capacity @ Capacity::Trace(_), impaired: None, .. }) = spec else { continue };
-            let Capacity::Trace(trace) = &capacity else { continue };
-            let pause = Capacity::Rate(trace.mean_rate());
+            let Some(LinkSpec { capacity: capacity @ TransmitterCapacity::Trace(_), impaired: None, .. }) = spec else {
+                continue;
+            };
+            let TransmitterCapacity::Trace(trace) = &capacity else { continue };
+            let pause = TransmitterCapacity::Rate(trace.mean_rate());
             self.simulator.set_link(*link, |spec| spec.capacity = pause);
             self.simulator.set_link(*link, |spec| spec.capacity = capacity);
         }

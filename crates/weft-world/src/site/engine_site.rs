@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{
     Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
 };
-use weft_sim::host::Host;
+use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
@@ -69,7 +69,7 @@ pub struct PathChange {
 /// A host whose packets pass through an engine.
 pub struct EngineSite {
     engine: Engine,
-    host: Host,
+    host: SimHost,
     here: NodeId,
     codec: InnerCodec,
     port: u16,
@@ -104,7 +104,7 @@ impl EngineSite {
         }
         Ok(EngineSite {
             engine,
-            host: Host::new(),
+            host: SimHost::new(),
             here,
             codec: InnerCodec::new(here),
             port,
@@ -120,12 +120,12 @@ impl EngineSite {
     }
 
     /// Returns the host with its applications.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         &self.host
     }
 
     /// Returns the host for changes. Wake the site after adding an application.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
 

@@ -7,7 +7,7 @@ use weft_sim::record::ip_packet::{
     IpFields, SuperSegment, TcpDirection, TcpReader, read_udp, udp_headers, window_shift,
 };
 use weft_sim::record::{endpoints, node_at};
-use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_sim::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
@@ -29,7 +29,7 @@ struct FlowCodec {
 struct Pending {
     flow: FlowNo,
     there: NodeId,
-    ecn: Ecn,
+    ecn: PacketEcn,
     segments: SuperSegment,
 }
 
@@ -153,7 +153,7 @@ impl InnerCodec {
 
 fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
     let body = Body::Udp { number: 0, sent_at: Instant::ZERO };
-    Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
+    Packet { flow, source, destination, bytes: 0, label: 0, ecn: PacketEcn::NotEct, body }
 }
 
 /// Returns a flow's initial sequence number.
@@ -166,7 +166,7 @@ fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_sim::tcp::{Flags, Segment};
+    use weft_sim::tcp::{Flags, TcpSegment};
 
     fn packet(flow: u32, body: Body, bytes: u32) -> Packet {
         Packet {
@@ -175,13 +175,13 @@ mod tests {
             destination: NodeId(1),
             bytes,
             label: 0,
-            ecn: Ecn::NotEct,
+            ecn: PacketEcn::NotEct,
             body,
         }
     }
 
     fn segment(flow: u32, seq: u64, len: u32) -> Packet {
-        let segment = Segment { seq, len, flags: Flags::ACK, window: 1 << 20, ..Segment::default() };
+        let segment = TcpSegment { seq, len, flags: Flags::ACK, window: 1 << 20, ..TcpSegment::default() };
         packet(flow, Body::Tcp(segment), 52 + len)
     }
 

@@ -1,7 +1,7 @@
 //! Datagrams as the simulator's links carry them: real IPv4 and UDP headers before real bytes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_sim::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use weft_wire::checksum::checksum;
 use weft_wire::ip::{IpView, protocol};
 
@@ -54,11 +54,11 @@ pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Box<
     })
 }
 
-fn ecn(tos: u8) -> Ecn {
+fn ecn(tos: u8) -> PacketEcn {
     match tos & CE {
-        0 => Ecn::NotEct,
-        CE => Ecn::Ce,
-        _ => Ecn::Ect,
+        0 => PacketEcn::NotEct,
+        CE => PacketEcn::Ce,
+        _ => PacketEcn::Ect,
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn destination_port(packet: &Packet) -> Option<u16> {
 pub(super) fn read(packet: &Packet) -> Option<Arrived<'_>> {
     let Body::Raw(bytes) = &packet.body else { return None };
     let ip = IpView::parse(bytes).ok().filter(|ip| ip.protocol == protocol::UDP)?;
-    let marked = if packet.ecn == Ecn::Ce { CE } else { 0 };
+    let marked = if packet.ecn == PacketEcn::Ce { CE } else { 0 };
     Some(Arrived {
         source: SocketAddr::new(ip.src, ip.ports().0),
         destination: ip.dst,
@@ -102,8 +102,8 @@ mod tests {
             tos: 0b10,
         };
         let mut sent = packet(&route, [NodeId(0), NodeId(1)], &[1, 2, 3]);
-        assert_eq!((sent.bytes, sent.ecn), (31, Ecn::Ect));
-        sent.ecn = Ecn::Ce;
+        assert_eq!((sent.bytes, sent.ecn), (31, PacketEcn::Ect));
+        sent.ecn = PacketEcn::Ce;
         let arrived = read(&sent).unwrap();
         assert_eq!(arrived.source.to_string(), "10.77.0.1:51900");
         assert_eq!(arrived.destination.to_string(), "10.77.0.2");

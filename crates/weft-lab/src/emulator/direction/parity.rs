@@ -9,8 +9,8 @@ use super::Pipe;
 use std::sync::Arc;
 use weft_scenario::channel::Impaired;
 use weft_scenario::draw::{LinkClass, draw_link};
-use weft_sim::link::{Capacity as SimCapacity, LinkSpec, QueueSpec};
-use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, NodeId, Packet, Ports, Simulator};
+use weft_sim::link::{LinkSpec, QueueSpec, TransmitterCapacity as SimCapacity};
+use weft_sim::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports, SimNode, Simulator};
 use weft_units::{Duration, FlowId, Instant, Rate, Rng};
 
 const BYTES: u32 = 1_400;
@@ -35,7 +35,7 @@ struct End {
     got: Vec<(u64, Instant)>,
 }
 
-impl Node for End {
+impl SimNode for End {
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, _: &mut Ports<'_>) {
         if let Body::Udp { number, .. } = packet.body {
             self.got.push((number, now));
@@ -49,7 +49,7 @@ impl Node for End {
         let flow = FlowNo((number % 4) as u32);
         ports.send(
             LinkId(0),
-            Box::new(Packet { flow, source, destination, bytes: BYTES, label: 0, ecn: Ecn::NotEct, body }),
+            Box::new(Packet { flow, source, destination, bytes: BYTES, label: 0, ecn: PacketEcn::NotEct, body }),
         );
         self.sent += 1;
     }

@@ -1,17 +1,17 @@
 //! Processes acknowledgments at the sender.
 
 use super::losses::Repetition;
-use super::{Opening, Phase, Sender};
+use super::{HandshakePhase, RecoveryPhase, TcpSender};
 use crate::tcp::congestion::AckEvent;
 use crate::tcp::recovery::LossDetection;
-use crate::tcp::scoreboard::Sent;
-use crate::tcp::{Flags, Segment};
+use crate::tcp::scoreboard::SentSegment;
+use crate::tcp::{Flags, TcpSegment};
 use std::time::Duration;
 use weft_units::Instant;
 
 /// The changes that one acknowledgment caused.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
+pub(super) struct AckEffect {
     /// Number of bytes by which the cumulative acknowledgment advanced.
     pub advanced: u64,
     /// Number of newly delivered bytes, acknowledged cumulatively or selectively.
@@ -27,15 +27,15 @@ pub(super) struct News {
     pub reordering: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Processes an acknowledgment.
     ///
     /// The caller must poll [`transmit`](Self::transmit) afterwards.
-    pub fn receive(&mut self, now: Instant, ack: &Segment) {
+    pub fn receive(&mut self, now: Instant, ack: &TcpSegment) {
         if ack.flags.has(Flags::SYN) {
             self.establish(now, ack);
         }
-        if !ack.flags.has(Flags::ACK) || self.opening != Opening::Established || ack.ack > self.nxt {
+        if !ack.flags.has(Flags::ACK) || self.opening != HandshakePhase::Established || ack.ack > self.nxt {
             return;
         }
         self.note_duplicate_report(now, ack);
@@ -47,9 +47,9 @@ impl Sender {
         self.right_edge = ack.ack.saturating_add(u64::from(ack.window));
 
         let room_before = self.window.saturating_sub(self.scoreboard.pipe_bytes());
-        let was_recovering = self.phase == Phase::FastRecovery;
+        let was_recovering = self.phase == RecoveryPhase::FastRecovery;
         let outstanding = !self.scoreboard.is_empty();
-        let mut news = News::default();
+        let mut news = AckEffect::default();
         self.take_cumulative(now, ack.ack, &mut news);
         if ack.sack_count > 0 {
             self.take_sacks(now, ack, &mut news);
@@ -65,15 +65,15 @@ impl Sender {
         self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut news);
         self.react_to_echo(now, ack);
         if news.delivered > 0 || news.lost > 0 {
-            let in_recovery = was_recovering || self.phase == Phase::FastRecovery;
+            let in_recovery = was_recovering || self.phase == RecoveryPhase::FastRecovery;
             self.tell_congestion(now, &news, rtt, room_before >= self.mss, in_recovery);
         }
         self.update_window(news.delivered);
     }
 
-    fn establish(&mut self, now: Instant, syn_ack: &Segment) {
-        let Opening::SynSent { times, at } = self.opening else { return };
-        self.opening = Opening::Established;
+    fn establish(&mut self, now: Instant, syn_ack: &TcpSegment) {
+        let HandshakePhase::SynSent { times, at } = self.opening else { return };
+        self.opening = HandshakePhase::Established;
         self.timers.rto = Instant::FAR_FUTURE;
         self.ecn = self.config.ecn && syn_ack.flags.has(Flags::ECE);
         if times == 1 && at != Instant::FAR_FUTURE {
@@ -84,7 +84,7 @@ impl Sender {
         self.last_sent_at = now;
     }
 
-    fn take_cumulative(&mut self, now: Instant, ack: u64, news: &mut News) {
+    fn take_cumulative(&mut self, now: Instant, ack: u64, news: &mut AckEffect) {
         if ack == self.una {
             return;
         }
@@ -102,7 +102,7 @@ impl Sender {
         self.high_sacked = high_sacked.max(ack);
     }
 
-    fn take_sacks(&mut self, now: Instant, ack: &Segment, news: &mut News) {
+    fn take_sacks(&mut self, now: Instant, ack: &TcpSegment, news: &mut AckEffect) {
         let high_sacked = self.high_sacked;
         let skip = usize::from(ack.flags.has(Flags::DSACK));
         for block in ack.sacks().iter().skip(skip) {
@@ -124,7 +124,14 @@ impl Sender {
     }
 
     /// Records that the segment `sent` is known to have arrived.
-    fn note_delivered(&mut self, now: Instant, index: usize, sent: &Sent, high_sacked: u64, news: &mut News) {
+    fn note_delivered(
+        &mut self,
+        now: Instant,
+        index: usize,
+        sent: &SentSegment,
+        high_sacked: u64,
+        news: &mut AckEffect,
+    ) {
         news.delivered += u64::from(sent.len);
         if let LossDetection::RackTlp(rack, _) = &mut self.detection {
             rack.delivered(now, sent, self.rtt.shortest_nanos());
@@ -147,7 +154,7 @@ impl Sender {
     ///
     /// The first segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives the sample for the
     /// congestion control.
-    fn measure(&mut self, now: Instant, news: &News) -> Option<Duration> {
+    fn measure(&mut self, now: Instant, news: &AckEffect) -> Option<Duration> {
         if news.ambiguous {
             return None;
         }
@@ -162,7 +169,7 @@ impl Sender {
     pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
-        } else if !(matches!(self.detection, LossDetection::NewReno(_)) && self.phase == Phase::FastRecovery) {
+        } else if !(matches!(self.detection, LossDetection::NewReno(_)) && self.phase == RecoveryPhase::FastRecovery) {
             self.restart_rto(now);
         }
     }
@@ -170,20 +177,27 @@ impl Sender {
     /// Responds to an echoed congestion mark as to a loss (RFC 3168 §6.1.2).
     ///
     /// It does so at most once in a window of data. Nothing is retransmitted.
-    fn react_to_echo(&mut self, now: Instant, ack: &Segment) {
+    fn react_to_echo(&mut self, now: Instant, ack: &TcpSegment) {
         let echo = ack.flags.has(Flags::ECE) && !ack.flags.has(Flags::SYN);
         if !self.ecn || !echo || self.ecn_until.is_some_and(|until| self.una < until) {
             return;
         }
         self.ecn_until = Some(self.nxt);
         self.send_cwr = true;
-        if self.phase == Phase::Open {
+        if self.phase == RecoveryPhase::Open {
             self.counters.ecn_reductions += 1;
             self.congestion.on_ecn(now, self.flight_size());
         }
     }
 
-    fn tell_congestion(&mut self, now: Instant, news: &News, rtt: Option<Duration>, had_room: bool, in_recovery: bool) {
+    fn tell_congestion(
+        &mut self,
+        now: Instant,
+        news: &AckEffect,
+        rtt: Option<Duration>,
+        had_room: bool,
+        in_recovery: bool,
+    ) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
         // A window grows only on cumulative acknowledgments (RFC 5681 §3.1), but a rate counts all data that arrives.
