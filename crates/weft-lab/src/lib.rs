@@ -28,12 +28,12 @@ mod vpns;
 mod world;
 
 pub use error::LabError;
-pub use failover::{Cut, CutSeries, Failover, FailoverOptions, failover, failover_csv, failover_table};
+pub use failover::{CutResult, CutSeries, Failover, FailoverOptions, failover, failover_csv, failover_table};
 pub use network::{NetworkRuns, run_network};
 pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;
 pub use tunnel_bench::{
-    Competitor, Condition, Machine, Over, RelayBench, Row, TunnelBench, TunnelBenchOptions, Turn, relay_bench,
-    relay_bench_table, tunnel_bench, tunnel_bench_table,
+    BenchMachine, BenchRow, Competitor, Condition, Over, RelayBench, TunnelBench, TunnelBenchOptions, Turn,
+    relay_bench, relay_bench_table, tunnel_bench, tunnel_bench_table,
 };

@@ -1,7 +1,7 @@
 //! Samples the emulator during a run: time series of each link, and statistics after the warm-up.
 
 use crate::LabError;
-use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
+use crate::emulator::{EmulatedLinkStats, EmulatorHandle, EmulatorSnapshot, LinkSide};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,13 +11,13 @@ use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
 /// Largest p99.9 lateness of the emulator. A run above it is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
-const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down", Direction::Backward)];
+const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", LinkSide::Backward)];
 
 /// The traffic on the links during a run.
 pub(crate) struct LinksReport {
     pub carried: CarriedBytes,
     /// Statistics of the time after the warm-up.
-    pub snapshot: Snapshot,
+    pub snapshot: EmulatorSnapshot,
 }
 
 /// Samples until `over`.
@@ -63,7 +63,7 @@ pub(crate) fn sample(
     Ok(LinksReport { carried, snapshot })
 }
 
-fn delivered(link: &LinkStats) -> [u64; 2] {
+fn delivered(link: &EmulatedLinkStats) -> [u64; 2] {
     [link.forward.sent_bytes, link.backward.sent_bytes]
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::net::{Lab, Node};
+use weft_lab::net::{Lab, NetNamespace};
 use weft_tcp_er::congestion::{Available, Congestion, KernelConnection, NAME, choose, is_available};
 
 const BYTES: usize = 1_000_000;
@@ -70,7 +70,7 @@ fn it_is_there_while_held_and_obeys() {
 }
 
 /// Measures a transfer while the grant toward `to` is renewed.
-fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
+fn granted(node: &NetNamespace, congestion: &Congestion, to: IpAddr) -> Duration {
     let over = AtomicBool::new(false);
     let length = if to.is_ipv4() { 8 } else { 128 };
     let renew = || congestion.grants().set(to, length, BYTES_PER_S, monotonic_ns()).unwrap();

@@ -1,14 +1,14 @@
 //! Runs ping, which measures the round-trip time of a sparse flow.
 
-use super::{FlowReport, GRACE, Place, failed, need};
+use super::{FlowEndpoints, FlowReport, GRACE, failed, need};
 use crate::LabError;
 use crate::interrupt;
 use weft_scenario::Series;
 use weft_scenario::measure::{EchoReply, ping_result};
 
-pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
     need("ping", "iputils-ping")?;
-    let Place { world, flow, .. } = place;
+    let FlowEndpoints { world, flow, .. } = place;
     interrupt::sleep_until(place.starts_at())?;
     let interval_s = flow.interval.as_secs_f64();
     let count = (place.length().as_secs_f64() / interval_s).floor().max(1.0);
@@ -37,7 +37,7 @@ fn parse_reply(line: &str) -> Option<EchoReply> {
     Some(EchoReply { sequence: field("icmp_seq=")?.parse().ok()?, rtt_ms: field("time=")?.parse().ok()? })
 }
 
-fn report(place: &Place, replies: &[EchoReply], count: u64) -> FlowReport {
+fn report(place: &FlowEndpoints, replies: &[EchoReply], count: u64) -> FlowReport {
     let (start_s, interval_s) = (place.flow.start.as_secs_f64(), place.flow.interval.as_secs_f64());
     let result = ping_result(place.flow, place.schedule.warmup, replies, count);
     let points =

@@ -2,8 +2,8 @@
 //!
 //! It joins the channel model, which the simulator shares, with the emulator's packets and counters.
 
-use super::spec::{Capacity, DirectionSpec};
-use super::stats::{DirectionStats, Times};
+use super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::stats::{DirectionStats, TimeHistogram};
 use weft_scenario::channel::{
     self, About, Channel, ChannelEvent, ChannelQueue, DeliveredPacket, Impaired, LossCause, Plain,
 };
@@ -24,14 +24,14 @@ pub(super) trait Classified: Clone {
 }
 
 /// The counters of a direction.
-pub(super) struct Counts<'a, T> {
+pub(super) struct DirectionCounts<'a, T> {
     pub stats: &'a mut DirectionStats,
-    pub queue_delay: &'a mut Times,
+    pub queue_delay: &'a mut TimeHistogram,
     pub queue_packets: &'a mut Lengths,
     pub spent: &'a mut Vec<T>,
 }
 
-impl<T> Counts<'_, T> {
+impl<T> DirectionCounts<'_, T> {
     fn note(&mut self, happened: ChannelEvent<T>) {
         match happened {
             ChannelEvent::Transmitted(sent) => {
@@ -57,28 +57,34 @@ pub(super) struct ImpairedPipe<T> {
 }
 
 impl<T: Classified> ImpairedPipe<T> {
-    pub fn new(spec: &DirectionSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
+    pub fn new(spec: &EmulatedDirection, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
         ImpairedPipe { channel: Channel::new(plain(spec, impaired), impaired.clone(), rng, now) }
     }
 
-    pub fn set(&mut self, now: Instant, spec: &DirectionSpec, impaired: &Impaired, counts: &mut Counts<'_, T>) {
+    pub fn set(
+        &mut self,
+        now: Instant,
+        spec: &EmulatedDirection,
+        impaired: &Impaired,
+        counts: &mut DirectionCounts<'_, T>,
+    ) {
         self.channel.set(now, plain(spec, impaired), &mut |happened| counts.note(happened));
         if spec.cut {
             self.channel.clear(now, &mut |happened| counts.note(happened));
         }
     }
 
-    pub fn restart(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+    pub fn restart(&mut self, now: Instant, counts: &mut DirectionCounts<'_, T>) {
         self.channel.restart(now, &mut |happened| counts.note(happened));
     }
 
-    pub fn offer(&mut self, now: Instant, packet: T, bytes: u64, counts: &mut Counts<'_, T>) {
+    pub fn offer(&mut self, now: Instant, packet: T, bytes: u64, counts: &mut DirectionCounts<'_, T>) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let about = About { bytes, flow: packet.flow(), is_udp: packet.is_udp(), ecn_capable: false };
         self.channel.offer(now, packet, about, &mut |happened| counts.note(happened));
     }
 
-    pub fn advance(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+    pub fn advance(&mut self, now: Instant, counts: &mut DirectionCounts<'_, T>) {
         self.channel.advance(now, &mut |happened| counts.note(happened));
     }
 
@@ -95,11 +101,11 @@ impl<T: Classified> ImpairedPipe<T> {
     }
 }
 
-fn plain(spec: &DirectionSpec, impaired: &Impaired) -> Plain {
+fn plain(spec: &EmulatedDirection, impaired: &Impaired) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Unlimited => channel::SerializerCapacity::Rate(UNLIMITED),
-        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
+        EmulatedCapacity::Unlimited => channel::SerializerCapacity::Rate(UNLIMITED),
+        EmulatedCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        EmulatedCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
     let rate = match &capacity {
         channel::SerializerCapacity::Rate(rate) => *rate,

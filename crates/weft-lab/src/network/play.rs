@@ -2,8 +2,8 @@
 
 use super::ground::Ground;
 use super::routes::own_address;
-use super::timeline::Timeline;
-use super::traffic::{self, Place, Sink};
+use super::timeline::LabTimeline;
+use super::traffic::{self, FlowSetting, Sink};
 use super::wefts::{self, inner_address};
 use crate::options::RunOptions;
 use crate::{LabError, interrupt, sampler};
@@ -49,7 +49,7 @@ pub(super) fn play(
     let over = AtomicBool::new(false);
     let epoch = Instant::now() + LEAD;
     let places = places(network, variant, &ground, &sinks, &over, epoch, &Rng::new(seed))?;
-    let timeline = Timeline::new(network, ground.emulator(), traces, &sinks)?;
+    let timeline = LabTimeline::new(network, ground.emulator(), traces, &sinks)?;
     let emulator = ground.emulator();
     let (marked, links, series) = thread::scope(|scope| {
         let clock = scope.spawn(|| {
@@ -97,12 +97,12 @@ fn places<'a>(
     over: &'a AtomicBool,
     epoch: Instant,
     rng: &Rng,
-) -> Result<Vec<Place<'a>>, LabError> {
+) -> Result<Vec<FlowSetting<'a>>, LabError> {
     let missing = || LabError::Scenario("a flow ends nowhere".into());
     let node = |number: usize| ground.nodes.get(number).ok_or_else(missing);
     let place = |(number, (flow, sink)): (usize, (&'a _, &'a _))| {
         let flow: &weft_scenario::NetworkFlow = flow;
-        Ok(Place {
+        Ok(FlowSetting {
             flow,
             tcp: variant.tcp_of(flow),
             from: node(flow.from)?,

@@ -5,7 +5,7 @@
 use super::check::check;
 use super::play::{Played, play};
 use crate::options::RunOptions;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::{LabError, interrupt, net, scratch};
 use std::collections::BTreeMap;
 use weft_scenario::{
@@ -42,7 +42,7 @@ pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<Ne
     check(network, &variants)?;
     let traces = network.load_traces(options.traces.as_deref()).map_err(|why| LabError::Scenario(why.to_string()))?;
     let repeats = options.repeat.unwrap_or(network.repeats).max(1);
-    let progress = Progress::new(options.progress, variants.len() * repeats as usize, network.duration);
+    let progress = RunProgress::new(options.progress, variants.len() * repeats as usize, network.duration);
     let mut runs: BTreeMap<&str, Vec<VariantRun>> = BTreeMap::new();
     let (mut series, mut skipped, mut number) = (BTreeMap::new(), Vec::<Skipped>::new(), 0);
     for repeat in 0..repeats {
@@ -90,7 +90,7 @@ fn sound(
     traces: &Traces,
     repeat: u32,
     options: &RunOptions,
-    progress: &Progress,
+    progress: &RunProgress,
     number: usize,
 ) -> Result<Played, LabError> {
     let seed = network.seed.wrapping_add(u64::from(repeat));

@@ -22,7 +22,7 @@ pub(super) fn inner_address(node: usize) -> Ipv4Addr {
 }
 
 /// The inputs of all configurations.
-struct Plan<'a> {
+struct WeftPlan<'a> {
     network: &'a NetworkScenario,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
@@ -43,7 +43,7 @@ pub(super) fn start(
         false => Ok(String::new()),
     };
     let keys = network.nodes.iter().enumerate().map(key).collect::<Result<Vec<String>, LabError>>()?;
-    let plan = Plan { network, used, underlay: Underlay::new(network), ground, keys };
+    let plan = WeftPlan { network, used, underlay: Underlay::new(network), ground, keys };
     let mut daemons = Vec::new();
     for (number, node) in ground.nodes.iter().enumerate().filter(|(number, _)| network.overlay.has(*number)) {
         let file = ground.file(&format!("{node}.toml"));
@@ -62,7 +62,7 @@ pub(super) fn start(
     Ok(daemons)
 }
 
-impl Plan<'_> {
+impl WeftPlan<'_> {
     fn name(&self, node: usize) -> &str {
         self.network.nodes.get(node).map_or("", String::as_str)
     }

@@ -11,18 +11,18 @@ mod report;
 mod site;
 
 pub use condition::Condition;
-pub use machine::Machine;
+pub use machine::BenchMachine;
 pub use relays::{Over, RelayBench, relay_bench, relay_bench_table};
 pub use report::tunnel_bench_table;
 
-use crate::apps::probe::Arrivals;
-use crate::apps::{self, Place, Schedule};
-use crate::lane::Lane;
-use crate::world::World;
+use crate::apps::probe::ProbeArrivals;
+use crate::apps::{self, FlowEndpoints, FlowTimes};
+use crate::lane::LabLane;
+use crate::world::LabPair;
 use crate::{LabError, interrupt, net, scratch};
 use machine::cpu_time;
 use serde::Serialize;
-use site::Site;
+use site::BenchSite;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ pub struct Competitor {
 
 /// All competitors under one condition.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct BenchRow {
     /// The condition of the veth pair.
     #[serde(flatten)]
     pub condition: Condition,
@@ -112,13 +112,13 @@ pub struct Row {
 #[derive(Clone, Debug, Serialize)]
 pub struct TunnelBench {
     /// The machine on which it was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// Length of a flow, in seconds.
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
     /// One row for each condition.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BenchRow>,
 }
 
 /// Measures all competitors under all conditions, in a bounded time. Nothing is left behind.
@@ -139,7 +139,7 @@ pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) ->
 }
 
 /// Does the preparation that every bench needs. Returns the machine.
-fn prepare() -> Result<Machine, LabError> {
+fn prepare() -> Result<BenchMachine, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -148,10 +148,10 @@ fn prepare() -> Result<Machine, LabError> {
     {
         apps::need(program, package)?;
     }
-    Ok(Machine::read())
+    Ok(BenchMachine::read())
 }
 
-fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<Row, LabError> {
+fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<BenchRow, LabError> {
     let takes_part = |name: &str, kind: VariantKind| {
         options.only.as_deref().is_none_or(|only| only == name)
             && (kind != VariantKind::EachLink || condition.segmentation)
@@ -164,7 +164,7 @@ fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut
     };
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));
     let series = take_turns(&names, options.turns, tell, turn)?;
-    Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
+    Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
 /// Lets competitors take turns. `turn` runs one of them by its position.
@@ -208,7 +208,7 @@ fn ratios(series: &[Competitor]) -> Vec<f64> {
 }
 
 fn turn(kind: VariantKind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
-    let site = Site::build(&options.weft_binary)?;
+    let site = BenchSite::build(&options.weft_binary)?;
     site.apply(condition)?;
     let lane = site.open(kind)?;
     let mut turn = measured(site.world(), &lane, options, condition.segmentation)?;
@@ -221,13 +221,13 @@ fn turn(kind: VariantKind, condition: Condition, options: &TunnelBenchOptions) -
 }
 
 /// Measures the idle tunnel's round-trip time if `pings`, then a flow.
-fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
+fn measured(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
     let mut turn = Turn::default();
     if pings {
         let ping = flow(App::Ping, PING_LENGTH);
-        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
-        let place = Place { world, lane, flow: &ping, port: PORT, schedule };
-        let result = apps::run(&place, &Arrivals::default())?.result;
+        let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
+        let place = FlowEndpoints { world, lane, flow: &ping, port: PORT, schedule };
+        let result = apps::run(&place, &ProbeArrivals::default())?.result;
         (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
     }
     let (result, cpu) = bulk(world, lane, options)?;
@@ -242,16 +242,20 @@ fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: boo
 /// Runs one TCP connection.
 ///
 /// Returns its result, and each tunnel program's processor time after the warm-up.
-fn bulk(world: &World, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Vec<Duration>), LabError> {
+fn bulk(
+    world: &LabPair,
+    lane: &LabLane,
+    options: &TunnelBenchOptions,
+) -> Result<(FlowResult, Vec<Duration>), LabError> {
     let flow = flow(App::Iperf3, options.duration);
-    let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };
-    let place = Place { world, lane, flow: &flow, port: PORT, schedule };
+    let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: options.warmup };
+    let place = FlowEndpoints { world, lane, flow: &flow, port: PORT, schedule };
     let cpu_at = |offset: Duration| -> Result<Vec<Duration>, LabError> {
         interrupt::sleep_until(schedule.epoch + offset)?;
         Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).collect::<Result<_, _>>()?)
     };
     thread::scope(|scope| {
-        let client = scope.spawn(|| apps::run(&place, &Arrivals::default()));
+        let client = scope.spawn(|| apps::run(&place, &ProbeArrivals::default()));
         let cpu = cpu_at(options.warmup).and_then(|before| {
             let after = cpu_at(options.duration)?;
             Ok(after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect())

@@ -10,10 +10,10 @@ mod weft;
 
 pub use report::relay_bench_table;
 
-use super::{Competitor, Machine, TunnelBenchOptions, Turn, measured, prepare, take_turns};
+use super::{BenchMachine, Competitor, TunnelBenchOptions, Turn, measured, prepare, take_turns};
 use crate::LabError;
 use crate::variants::wireguard_go_chain;
-use chain::Chain;
+use chain::RelayChain;
 use serde::Serialize;
 use weft_scenario::VariantKind;
 
@@ -35,7 +35,7 @@ pub struct Over {
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayBench {
     /// The machine on which it was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// Length of a flow, in seconds.
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
@@ -72,7 +72,7 @@ pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> 
 }
 
 fn turn(kind: VariantKind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
-    let chain = Chain::build(between)?;
+    let chain = RelayChain::build(between)?;
     let lane = match kind {
         VariantKind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
         _ => weft::open(&chain, &options.weft_binary)?,
