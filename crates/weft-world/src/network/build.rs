@@ -1,10 +1,10 @@
 //! Builds a simulator with nodes, links and flows from a scenario.
 
 use super::flows::{Agents, agents, onward};
-use super::loops::{BuiltLoop, Steering, loops, seat_edges};
+use super::loops::{BuiltLoop, NetworkSteering, loops, seat_edges};
 use super::offered::Offered;
-use super::overlay::Engines;
-use super::seat::Seat;
+use super::overlay::OverlayEngines;
+use super::seat::NetworkSeat;
 use super::signalling::{seat_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
@@ -38,7 +38,7 @@ pub struct BuiltFlow {
 /// A network that is ready to run.
 pub struct Built {
     /// The simulator that contains all nodes and links.
-    pub simulator: Simulator<Seat>,
+    pub simulator: Simulator<NetworkSeat>,
     /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
     /// Both directions of each of the scenario's links, up first.
@@ -46,7 +46,7 @@ pub struct Built {
     /// The loops that the VPNs can have.
     pub loops: Vec<BuiltLoop>,
     /// The controllers that steer the loops' windows.
-    pub steering: Steering,
+    pub steering: NetworkSteering,
     /// Number of bytes that each link could have carried.
     pub offered: Offered,
 }
@@ -71,7 +71,7 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     }
     seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
-    let engines = variant.overlay.as_ref().map(|used| Engines::new(network, used, rng.split(4)));
+    let engines = variant.overlay.as_ref().map(|used| OverlayEngines::new(network, used, rng.split(4)));
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
@@ -106,13 +106,18 @@ fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlo
 }
 
 /// Returns the node with this number, with an engine if the overlay has one there.
-fn seat_of(number: NodeId, router: Router, host: SimHost, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
+fn seat_of(
+    number: NodeId,
+    router: Router,
+    host: SimHost,
+    engines: Option<&OverlayEngines<'_>>,
+) -> Result<NetworkSeat, String> {
     match engines.filter(|engines| engines.has(number.index())) {
-        None => Ok(Seat::Station(Station::new(number, router, host))),
+        None => Ok(NetworkSeat::Station(Station::new(number, router, host))),
         Some(engines) => {
             let mut site = engines.site(number.index())?;
             *site.host_mut() = host;
-            Ok(Seat::gate(Station::new(number, router, SimHost::new()), site))
+            Ok(NetworkSeat::gate(Station::new(number, router, SimHost::new()), site))
         }
     }
 }

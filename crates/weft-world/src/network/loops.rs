@@ -4,7 +4,7 @@
 //! collects each loop's result.
 
 use super::build::{Built, managed_queue, node_id};
-use super::seat::Seat;
+use super::seat::NetworkSeat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -82,10 +82,10 @@ pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
 pub(super) fn seat_edges(
     network: &NetworkScenario,
     variant: &NetworkVariant,
-    simulator: &mut Simulator<Seat>,
+    simulator: &mut Simulator<NetworkSeat>,
     rng: &Rng,
-) -> Result<Steering, String> {
-    let steering = Steering::of(network, variant);
+) -> Result<NetworkSteering, String> {
+    let steering = NetworkSteering::of(network, variant);
     let members = Arc::new(membership(network));
     // H, L and α are proportional to the weight, so weights are normalised to a mean of one.
     let mean_weight = network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64;
@@ -131,7 +131,7 @@ pub(crate) fn service(of: VpnService) -> Service {
     }
 }
 
-fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steering) -> Result<VpnPlan, String> {
+fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &NetworkSteering) -> Result<VpnPlan, String> {
     let share = Share::new(vpn.weight / mean_weight, service(vpn.service))
         .map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
     let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
@@ -191,7 +191,7 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
 ///
 /// One controller steers the windows from earlier to later edges of the scenario file. Another one steers the
 /// windows back.
-pub struct Steering {
+pub struct NetworkSteering {
     /// The controllers for windows up and down. `None` if there are no windows to steer.
     controllers: Option<[WindowController; 2]>,
     nominal_weight: f64,
@@ -199,13 +199,13 @@ pub struct Steering {
     rank: BTreeMap<NodeId, usize>,
 }
 
-impl Steering {
-    fn of(network: &NetworkScenario, variant: &NetworkVariant) -> Steering {
+impl NetworkSteering {
+    fn of(network: &NetworkScenario, variant: &NetworkVariant) -> NetworkSteering {
         let specs = network.vpns.iter().map(|vpn| (vpn.weight, variant.ingress_of(vpn)));
         let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == ControlLaw::AimdWindow).collect();
         let rank = network.edges.iter().map(|edge| node_id(edge.node)).zip(0..).collect();
         let Some((_, spec)) = windows.first() else {
-            return Steering { controllers: None, nominal_weight: 1.0, rank };
+            return NetworkSteering { controllers: None, nominal_weight: 1.0, rank };
         };
         let config = ControllerConfig {
             steering: match spec.steering {
@@ -227,7 +227,7 @@ impl Steering {
             WeightBy::Decrease => weights.fold(f64::INFINITY, f64::min),
         };
         let controllers = [(); 2].map(|()| WindowController::new(config, Instant::ZERO));
-        Steering { controllers: Some(controllers), nominal_weight, rank }
+        NetworkSteering { controllers: Some(controllers), nominal_weight, rank }
     }
 
     /// Returns a and b of a new window with this weight.
@@ -237,7 +237,7 @@ impl Steering {
     }
 
     /// Runs the simulator until `end`, and steers the windows whenever a controller is due.
-    pub(super) fn run_until(&mut self, simulator: &mut Simulator<Seat>, end: Instant) {
+    pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkSeat>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
             self.turn(due, simulator);
@@ -249,8 +249,8 @@ impl Steering {
         self.controllers.iter().flatten().filter_map(WindowController::deadline).min()
     }
 
-    fn turn(&mut self, now: Instant, simulator: &mut Simulator<Seat>) {
-        let Steering { controllers: Some(controllers), rank, .. } = self else { return };
+    fn turn(&mut self, now: Instant, simulator: &mut Simulator<NetworkSeat>) {
+        let NetworkSteering { controllers: Some(controllers), rank, .. } = self else { return };
         let [up, down] = controllers;
         for (controller, is_up) in [(up, true), (down, false)] {
             if controller.deadline().is_none_or(|due| due > now) {
@@ -277,25 +277,25 @@ impl Steering {
 /// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
-    built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(TunnelEdge::clear_stats);
+    built.simulator.nodes_mut().iter_mut().filter_map(NetworkSeat::edge_mut).for_each(TunnelEdge::clear_stats);
     before
 }
 
 /// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
-fn losses(simulator: &Simulator<Seat>, this: &BuiltLoop) -> (f64, f64) {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+fn losses(simulator: &Simulator<NetworkSeat>, this: &BuiltLoop) -> (f64, f64) {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
     let lost = status.control.map_or(0, |control| control.lost_packets);
     (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
 }
 
-fn arrivals<'a>(simulator: &'a Simulator<Seat>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
+fn arrivals<'a>(simulator: &'a Simulator<NetworkSeat>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
 /// Returns the current state of a loop, for time series.
-pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSnapshot {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+pub(super) fn snapshot(simulator: &Simulator<NetworkSeat>, this: &BuiltLoop) -> LoopSnapshot {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
     LoopSnapshot {
         delivered_bytes: arrivals(simulator, this).map_or(0, |meter| meter.bytes()),
@@ -313,7 +313,7 @@ pub(super) fn results(
 ) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {
-        let node = built.simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+        let node = built.simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
         let Some((status, waits)) = node.and_then(|edge| edge.departures(this.vpn, this.to)) else { continue };
         let Some(arrived) = arrivals(&built.simulator, this) else { continue };
         if status.sent_packets == 0 {

@@ -20,6 +20,6 @@ pub use campaign::run_all;
 pub use eyes::run_with_eyes;
 pub use flows::{header_bytes, receiver_config, sender_config};
 pub(crate) use loops::service;
-pub use loops::{BuiltLoop, LoopRun, Steering};
+pub use loops::{BuiltLoop, LoopRun, NetworkSteering};
 pub use run::{LinkQueue, NetworkRun, run, run_built};
-pub use seat::{Gate, Seat};
+pub use seat::{EngineGateway, NetworkSeat};

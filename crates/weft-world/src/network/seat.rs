@@ -8,46 +8,46 @@ use weft_units::Instant;
 
 /// One node of a network.
 #[expect(clippy::large_enum_variant, reason = "most nodes are stations, and every packet passes one")]
-pub enum Seat {
+pub enum NetworkSeat {
     /// A node without weft.
     Station(Station),
     /// A node with an engine, through which the host sends all its packets.
-    Gate(Box<Gate>),
+    Gate(Box<EngineGateway>),
 }
 
 /// A host behind an engine, and a router that forwards the packets of others.
-pub struct Gate {
+pub struct EngineGateway {
     station: Station,
     site: EngineSite,
 }
 
-impl Seat {
+impl NetworkSeat {
     /// Returns a node with an engine and the hosts behind it. The station's own host sends nothing.
-    pub fn gate(station: Station, site: EngineSite) -> Seat {
-        Seat::Gate(Box::new(Gate { station, site }))
+    pub fn gate(station: Station, site: EngineSite) -> NetworkSeat {
+        NetworkSeat::Gate(Box::new(EngineGateway { station, site }))
     }
 
     /// Returns the node's host.
     pub fn host(&self) -> &SimHost {
         match self {
-            Seat::Station(station) => station.host(),
-            Seat::Gate(gate) => gate.site.host(),
+            NetworkSeat::Station(station) => station.host(),
+            NetworkSeat::Gate(gate) => gate.site.host(),
         }
     }
 
     /// Returns the node's host for changes.
     pub fn host_mut(&mut self) -> &mut SimHost {
         match self {
-            Seat::Station(station) => station.host_mut(),
-            Seat::Gate(gate) => gate.site.host_mut(),
+            NetworkSeat::Station(station) => station.host_mut(),
+            NetworkSeat::Gate(gate) => gate.site.host_mut(),
         }
     }
 
     /// Returns the node's engine, if it has one.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
-            Seat::Station(_) => None,
-            Seat::Gate(gate) => Some(&gate.site),
+            NetworkSeat::Station(_) => None,
+            NetworkSeat::Gate(gate) => Some(&gate.site),
         }
     }
 
@@ -78,20 +78,20 @@ impl Seat {
 
     fn station(&self) -> &Station {
         match self {
-            Seat::Station(station) => station,
-            Seat::Gate(gate) => &gate.station,
+            NetworkSeat::Station(station) => station,
+            NetworkSeat::Gate(gate) => &gate.station,
         }
     }
 
     fn station_mut(&mut self) -> &mut Station {
         match self {
-            Seat::Station(station) => station,
-            Seat::Gate(gate) => &mut gate.station,
+            NetworkSeat::Station(station) => station,
+            NetworkSeat::Gate(gate) => &mut gate.station,
         }
     }
 }
 
-impl SimNode for Seat {
+impl SimNode for NetworkSeat {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         self.station_mut().pass_on(packet, ports)
@@ -100,16 +100,18 @@ impl SimNode for Seat {
     #[inline]
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
-            Seat::Station(station) => station.receive(now, from, packet, ports),
-            Seat::Gate(gate) if matches!(packet.body, Body::Raw(_)) => gate.site.receive(now, from, &packet, ports),
-            Seat::Gate(gate) => gate.station.receive(now, from, packet, ports),
+            NetworkSeat::Station(station) => station.receive(now, from, packet, ports),
+            NetworkSeat::Gate(gate) if matches!(packet.body, Body::Raw(_)) => {
+                gate.site.receive(now, from, &packet, ports)
+            }
+            NetworkSeat::Gate(gate) => gate.station.receive(now, from, packet, ports),
         }
     }
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         match self {
-            Seat::Station(station) => station.wake(now, ports),
-            Seat::Gate(gate) => {
+            NetworkSeat::Station(station) => station.wake(now, ports),
+            NetworkSeat::Gate(gate) => {
                 gate.station.wake(now, ports);
                 gate.site.wake(now, ports);
             }
@@ -118,8 +120,8 @@ impl SimNode for Seat {
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Seat::Station(station) => station.deadline(),
-            Seat::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
+            NetworkSeat::Station(station) => station.deadline(),
+            NetworkSeat::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
         }
     }
 }

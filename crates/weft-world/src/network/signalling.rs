@@ -1,7 +1,7 @@
 //! Explicit rates in a network: which routers and flows take part, and which rates they guarantee.
 
 use super::build::node_id;
-use super::seat::Seat;
+use super::seat::NetworkSeat;
 use weft_scenario::{
     Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
     TcpSpec, Traces,
@@ -37,7 +37,7 @@ pub(super) fn seat_controllers(
     network: &NetworkScenario,
     variant: &NetworkVariant,
     links: &[[LinkId; 2]],
-    simulator: &mut Simulator<Seat>,
+    simulator: &mut Simulator<NetworkSeat>,
     traces: &Traces,
     seed: u64,
 ) {
@@ -75,7 +75,7 @@ pub(super) fn seat_controllers(
 }
 
 /// Returns the rates that are guaranteed to flows on each link, up first, in bit/s.
-pub(super) fn booked_bps(simulator: &Simulator<Seat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
+pub(super) fn booked_bps(simulator: &Simulator<NetworkSeat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());
         let own = routers.filter_map(|controllers| controllers.of(link)).next();

@@ -16,9 +16,9 @@ mod terrain;
 mod world;
 
 pub use judge::{Roots, Walk, missing_in_cells, walk};
-pub use sites::{Finding, Lie, Registry};
-pub use terrain::{Shape, Terrain};
-pub use world::{Arrival, Traffic, World};
+pub use sites::{Lie, LookupResult, Registry};
+pub use terrain::{Terrain, TerrainShape};
+pub use world::{OverlayTraffic, OverlayWorld, RootArrival};
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
 
-use super::world::World;
+use super::world::OverlayWorld;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_core::route::overlay::{NodeContact, OverlayState};
@@ -123,7 +123,7 @@ impl Lie {
 
 /// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
+pub struct LookupResult {
     /// The node that asked.
     pub node: u32,
     /// The address that it looked up.
@@ -136,7 +136,7 @@ pub struct Finding {
 
 /// The part of a node that does not belong to its overlay: its directory and its certificate.
 #[derive(Default)]
-pub(super) struct Site {
+pub(super) struct OverlaySite {
     pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
@@ -144,7 +144,7 @@ pub(super) struct Site {
     pub(super) met: BTreeSet<u32>,
 }
 
-impl Site {
+impl OverlaySite {
     /// Starts the directory of a node whose program starts.
     pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &OverlayState, registry: &Registry, rng: Rng) {
         let mut directory = OwnershipDirectory::new(START_UNIX_S, run, rng);
@@ -156,7 +156,7 @@ impl Site {
     }
 }
 
-impl World {
+impl OverlayWorld {
     /// Gives a directory to every node that starts from now on.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
@@ -236,7 +236,7 @@ impl World {
     /// True if the owner of a finding is at the address that the finding names.
     ///
     /// If it is not, the node that asked reports this to its directory.
-    pub fn meet(&mut self, finding: &Finding) -> bool {
+    pub fn meet(&mut self, finding: &LookupResult) -> bool {
         let Found::Owner(owner) = &finding.found else { return false };
         let to = &self.nodes[self.node(owner.id) as usize];
         let is_there = to.overlay.is_some() && to.contact.details == owner.details;
@@ -248,7 +248,7 @@ impl World {
     }
 
     /// Returns the results of lookups since the last call.
-    pub fn take_findings(&mut self) -> Vec<Finding> {
+    pub fn take_findings(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.findings)
     }
 

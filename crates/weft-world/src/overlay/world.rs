@@ -3,7 +3,7 @@
 //! The world owns the clock, the nodes and an agenda of events. It hands messages and packets from node to
 //! node with the terrain's delays and losses. It must never depend on anything but its random stream.
 
-use super::sites::{Finding, Now, Registry, Site};
+use super::sites::{LookupResult, Now, OverlaySite, Registry};
 use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ const MOST_HOPS: u8 = 32;
 
 /// Messages that a node sent for the overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub struct OverlayTraffic {
     /// Number of messages that the node sent.
     pub messages: u64,
     /// Number of bytes on the wire, headers included.
@@ -32,7 +32,7 @@ pub struct Traffic {
 
 /// A packet that reached the root of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct RootArrival {
     /// The packet's number at its source.
     pub seq: u32,
     /// The node that sent the packet.
@@ -47,79 +47,79 @@ pub struct Arrival {
     pub hops: u32,
 }
 
-pub(super) struct Node {
+pub(super) struct OverlayWorldNode {
     pub(super) contact: NodeContact,
     pub(super) overlay: Option<OverlayState>,
-    pub(super) site: Site,
+    pub(super) site: OverlaySite,
     run: u32,
     next_seq: u32,
     wake: Instant,
-    traffic: Traffic,
-    of_directory: Traffic,
+    traffic: OverlayTraffic,
+    of_directory: OverlayTraffic,
 }
 
 #[derive(Clone, Copy)]
-struct Packet {
+struct OverlayPacket {
     header: Header,
     source: u32,
     sent_at: Instant,
 }
 
-enum Event {
+enum OverlayEvent {
     Wake,
     Message { from: u32, via: Option<NodeId>, run: u32, bytes: Box<[u8]> },
-    Packet(Box<Packet>),
+    Packet(Box<OverlayPacket>),
 }
 
-struct Entry {
+struct OverlayAgendaEntry {
     at: Instant,
     order: u64,
     node: u32,
-    event: Event,
+    event: OverlayEvent,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for OverlayAgendaEntry {
+    fn eq(&self, other: &OverlayAgendaEntry) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Entry {}
+impl Eq for OverlayAgendaEntry {}
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+impl PartialOrd for OverlayAgendaEntry {
+    fn partial_cmp(&self, other: &OverlayAgendaEntry) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+impl Ord for OverlayAgendaEntry {
+    fn cmp(&self, other: &OverlayAgendaEntry) -> std::cmp::Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
 /// Nodes, numbered from zero, and the messages and packets on their way between them.
-pub struct World {
+pub struct OverlayWorld {
     /// The network between the nodes.
     pub terrain: Terrain,
     now: Instant,
     timing: OverlayTiming,
     rng: Rng,
     pub(super) registry: Option<Registry>,
-    pub(super) nodes: Vec<Node>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) nodes: Vec<OverlayWorldNode>,
+    pub(super) findings: Vec<LookupResult>,
     pub(super) reports: Vec<(u32, Report)>,
-    agenda: BinaryHeap<Reverse<Entry>>,
+    agenda: BinaryHeap<Reverse<OverlayAgendaEntry>>,
     order: u64,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<RootArrival>,
     events: u64,
     buffer: Box<[u8; MAX_MESSAGE]>,
 }
 
-impl World {
+impl OverlayWorld {
     /// Returns a world without nodes.
-    pub fn new(terrain: Terrain, timing: OverlayTiming, rng: Rng) -> World {
-        World {
+    pub fn new(terrain: Terrain, timing: OverlayTiming, rng: Rng) -> OverlayWorld {
+        OverlayWorld {
             terrain,
             now: Instant::ZERO,
             timing,
@@ -168,12 +168,12 @@ impl World {
     }
 
     /// Returns the traffic that a node has sent.
-    pub fn traffic(&self, node: u32) -> Traffic {
+    pub fn traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].traffic
     }
 
     /// Returns the traffic that a node has sent for the directory.
-    pub fn directory_traffic(&self, node: u32) -> Traffic {
+    pub fn directory_traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].of_directory
     }
 
@@ -183,9 +183,18 @@ impl World {
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
         bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
         let contact = NodeContact { id: NodeId::new(bytes), details: DETAILS.into() };
-        let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, Traffic::default(), Traffic::default());
-        let site = Site::default();
-        self.nodes.push(Node { contact, overlay: None, site, run: 0, next_seq: 0, wake, traffic, of_directory });
+        let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, OverlayTraffic::default(), OverlayTraffic::default());
+        let site = OverlaySite::default();
+        self.nodes.push(OverlayWorldNode {
+            contact,
+            overlay: None,
+            site,
+            run: 0,
+            next_seq: 0,
+            wake,
+            traffic,
+            of_directory,
+        });
         self.terrain.add();
         self.start(node, via);
         node
@@ -218,12 +227,12 @@ impl World {
         node.next_seq += 1;
         let (seq, run, id) = (node.next_seq, node.run, node.contact.id);
         let header = Header { key, source: id, run, seq, hops_left: MOST_HOPS, was_duplicated: false };
-        self.route(source, Packet { header, source, sent_at: self.now });
+        self.route(source, OverlayPacket { header, source, sent_at: self.now });
         seq
     }
 
     /// Returns the packets that arrived since the last call.
-    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+    pub fn take_arrivals(&mut self) -> Vec<RootArrival> {
         std::mem::take(&mut self.arrivals)
     }
 
@@ -238,10 +247,10 @@ impl World {
         self.now = end;
     }
 
-    fn handle(&mut self, node: u32, event: Event) {
+    fn handle(&mut self, node: u32, event: OverlayEvent) {
         let now = self.now;
         match event {
-            Event::Wake => {
+            OverlayEvent::Wake => {
                 let this = &mut self.nodes[node as usize];
                 if this.wake != now {
                     return;
@@ -251,7 +260,7 @@ impl World {
                     overlay.handle_timeout(now);
                 }
             }
-            Event::Message { from, via, run, bytes } => {
+            OverlayEvent::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
                 // A session ends with its process, so a message from an earlier run of the sender is refused.
                 let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
@@ -261,18 +270,18 @@ impl World {
                 }
                 overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
             }
-            Event::Packet(packet) => return self.route(node, *packet),
+            OverlayEvent::Packet(packet) => return self.route(node, *packet),
         }
         self.settle(node);
     }
 
-    fn route(&mut self, at: u32, mut packet: Packet) {
+    fn route(&mut self, at: u32, mut packet: OverlayPacket) {
         let Some(overlay) = &mut self.nodes[at as usize].overlay else { return };
         match overlay.next_hop(self.now, &mut packet.header) {
             NextHop::Deliver => {
                 let hops = u32::from(MOST_HOPS - packet.header.hops_left);
-                let Packet { source, sent_at, header } = packet;
-                self.arrivals.push(Arrival { seq: header.seq, source, root: at, sent_at, at: self.now, hops });
+                let OverlayPacket { source, sent_at, header } = packet;
+                self.arrivals.push(RootArrival { seq: header.seq, source, root: at, sent_at, at: self.now, hops });
             }
             NextHop::Forward(to) => self.forward(at, to, packet),
             NextHop::Duplicate(first, second) => {
@@ -284,11 +293,11 @@ impl World {
         self.settle(at);
     }
 
-    fn forward(&mut self, from: u32, to: NodeId, packet: Packet) {
+    fn forward(&mut self, from: u32, to: NodeId, packet: OverlayPacket) {
         let via = self.overlay(from).and_then(|overlay| overlay.via(to));
         let to = self.node(to);
         if let Some(delay) = self.cross(from, via, to) {
-            self.schedule(self.now + delay, to, Event::Packet(Box::new(packet)));
+            self.schedule(self.now + delay, to, OverlayEvent::Packet(Box::new(packet)));
         }
     }
 
@@ -316,7 +325,7 @@ impl World {
         this.overlay = Some(overlay);
         if wake < this.wake {
             this.wake = wake;
-            self.schedule(wake, node, Event::Wake);
+            self.schedule(wake, node, OverlayEvent::Wake);
         }
     }
 
@@ -339,7 +348,7 @@ impl World {
         }
         while let Some(event) = directory.poll_event() {
             match event {
-                Report::Found(address, found) => self.findings.push(Finding { node, address, found, at: now }),
+                Report::Found(address, found) => self.findings.push(LookupResult { node, address, found, at: now }),
                 other => self.reports.push((node, other)),
             }
         }
@@ -379,12 +388,12 @@ impl World {
         }
         let to = self.node(to);
         if let Some(delay) = self.cross(node, via, to) {
-            self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
+            self.schedule(self.now + delay, to, OverlayEvent::Message { from: node, via, run, bytes });
         }
     }
 
-    fn schedule(&mut self, at: Instant, node: u32, event: Event) {
+    fn schedule(&mut self, at: Instant, node: u32, event: OverlayEvent) {
         self.order += 1;
-        self.agenda.push(Reverse(Entry { at, order: self.order, node, event }));
+        self.agenda.push(Reverse(OverlayAgendaEntry { at, order: self.order, node, event }));
     }
 }

@@ -1,6 +1,6 @@
 //! The applications of a scenario as agents on the two hosts, and what those agents measured.
 
-use super::world::{HOME, HUB, World};
+use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
 use weft_scenario::measure::{EchoReply, PROBE_PAYLOAD_BYTES, ProbeArrival, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
@@ -101,7 +101,7 @@ fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
 }
 
 /// A flow's two ends in the world, and the bytes that it has delivered.
-pub(super) struct Seat {
+pub(super) struct FlowEnds {
     flow: Flow,
     number: FlowNo,
     from: NodeId,
@@ -117,12 +117,17 @@ pub(super) struct Seat {
 ///
 /// # Errors
 /// Returns an error if a congestion control is not known.
-pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
+pub(super) fn seat(
+    scenario: &Scenario,
+    world: &mut TwoSiteWorld,
+    epoch: Instant,
+    rng: &Rng,
+) -> Result<Vec<FlowEnds>, String> {
     let vpns = &scenario.vpns;
     let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
-        let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        let seat = FlowEnds { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
         if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
             seat.join(world, &vpn.name);
         }
@@ -140,14 +145,14 @@ pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: 
     seats.collect()
 }
 
-impl Seat {
+impl FlowEnds {
     /// Returns the node of the flow's sender, and the flow's number there.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
     }
 
     /// Assigns the flow's packets to a VPN at both nodes, if there are VPNs.
-    fn join(&self, world: &mut World, vpn: &str) {
+    fn join(&self, world: &mut TwoSiteWorld, vpn: &str) {
         for node in [HOME, HUB] {
             world.simulator.with_node(node, |site, _, _| {
                 if let Some(engines) = site.engines_mut() {
@@ -158,7 +163,7 @@ impl Seat {
     }
 
     /// Adds one of the flow's ends at `node`.
-    fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
+    fn add(&self, world: &mut TwoSiteWorld, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
         let there = if node == self.from { self.to } else { self.from };
         world.simulator.with_node(node, |site, now, ports| {
             add(site, FlowNodes { flow: self.number, here: node, there });
@@ -166,7 +171,7 @@ impl Seat {
         });
     }
 
-    fn connect_multipath(&self, world: &mut World, rng: &Rng) -> Result<(), String> {
+    fn connect_multipath(&self, world: &mut TwoSiteWorld, rng: &Rng) -> Result<(), String> {
         if matches!(self.flow.app, App::Http | App::Transfer) {
             return Err("the simulator's MPTCP has no http".into());
         }
@@ -186,7 +191,7 @@ impl Seat {
         Ok(())
     }
 
-    fn agents(&self, world: &World, rng: &Rng) -> Result<[FlowAgent; 2], String> {
+    fn agents(&self, world: &TwoSiteWorld, rng: &Rng) -> Result<[FlowAgent; 2], String> {
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let datagrams = |bytes| {
             DatagramSource::new(Pattern::Even { interval: self.flow.interval }, bytes, start, stop, rng.split(1))
@@ -230,7 +235,7 @@ impl Seat {
     }
 
     /// Sets the flow's explicit rate to `rate`.
-    pub(super) fn grant(&self, world: &mut World, rate: Rate) {
+    pub(super) fn grant(&self, world: &mut TwoSiteWorld, rate: Rate) {
         world.simulator.with_node(self.from, |site, now, ports| {
             if let Some(FlowAgent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
                 source.set_rate(now, rate);
@@ -249,11 +254,11 @@ impl Seat {
         &self.flow
     }
 
-    fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a FlowAgent> {
+    fn agent<'a>(&self, world: &'a TwoSiteWorld, node: NodeId) -> Option<&'a FlowAgent> {
         world.simulator.nodes().get(node.index())?.host(self.number).agent(self.number)
     }
 
-    fn delivered_bytes(&self, world: &World) -> Option<u64> {
+    fn delivered_bytes(&self, world: &TwoSiteWorld) -> Option<u64> {
         if let Some(site) = world.simulator.nodes().get(self.to.index()).and_then(Site::multipath)
             && let Some(bytes) = site.delivered_bytes(self.number)
         {
@@ -269,14 +274,14 @@ impl Seat {
     }
 
     /// Records the bytes delivered until `at`. The time counts from the beginning of the run.
-    pub(super) fn look(&mut self, world: &World, at: Duration) {
+    pub(super) fn look(&mut self, world: &TwoSiteWorld, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
         }
     }
 
     /// Returns all arrivals of a probe flow so far.
-    pub(super) fn arrivals(&self, world: &World) -> Vec<ProbeArrival> {
+    pub(super) fn arrivals(&self, world: &TwoSiteWorld) -> Vec<ProbeArrival> {
         let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
             let received = *at - self.epoch;
@@ -287,7 +292,7 @@ impl Seat {
     }
 
     /// Returns the least one-way delay of the last `count` arrivals of a probe flow.
-    pub(super) fn recent_one_way(&self, world: &World, count: usize) -> Option<Duration> {
+    pub(super) fn recent_one_way(&self, world: &TwoSiteWorld, count: usize) -> Option<Duration> {
         let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
@@ -298,7 +303,7 @@ impl Seat {
     }
 
     /// Returns the figures that the application measured, and its time series.
-    pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
+    pub(super) fn report(&self, world: &TwoSiteWorld, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
             App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
@@ -324,7 +329,7 @@ impl Seat {
         }
     }
 
-    fn replies(&self, world: &World) -> Vec<EchoReply> {
+    fn replies(&self, world: &TwoSiteWorld) -> Vec<EchoReply> {
         let Some(FlowAgent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
         let reply = |(at, rtt): &(Instant, Duration)| EchoReply {
             sequence: self.number_of((*at - self.epoch).saturating_sub(*rtt)) + 1,
@@ -349,7 +354,7 @@ impl Seat {
     ///
     /// Goodput counts the transfers that began after the warm-up. It divides their bytes by their own time,
     /// from connect to the last byte.
-    fn transfer_result(&self, world: &World, warmup: Duration) -> FlowResult {
+    fn transfer_result(&self, world: &TwoSiteWorld, warmup: Duration) -> FlowResult {
         let (Some(FlowAgent::TcpSource(source)), Some(FlowAgent::TcpSink(sink))) =
             (self.agent(world, self.from), self.agent(world, self.to))
         else {

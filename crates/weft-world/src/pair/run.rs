@@ -2,8 +2,8 @@
 //!
 //! Collects the result.
 
-use super::lane::{Lane, lanes};
-use super::measure::{Bench, LaneRun};
+use super::lane::{SimLane, lanes};
+use super::measure::{LaneRun, SimRunInputs};
 use super::world::EngineSettings;
 use crate::check_duration;
 use crate::eyes::{self, Eyes};
@@ -69,7 +69,7 @@ pub fn run(
     // The bound depends on the impaired links, whose capacity depends on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
-    let bench = Bench { scenario, traces, looks: options.looks.as_ref() };
+    let bench = SimRunInputs { scenario, traces, looks: options.looks.as_ref() };
     let mut campaign = Campaign {
         bench: &bench,
         seeds: (0..repeats).map(|n| first_seed.wrapping_add(u64::from(n))).collect(),
@@ -132,24 +132,24 @@ impl LaneRun {
 
 /// The runs so far.
 struct Campaign<'a> {
-    bench: &'a Bench<'a>,
+    bench: &'a SimRunInputs<'a>,
     seeds: Vec<u64>,
     threads: usize,
-    runs: Vec<(Lane, Vec<LaneRun>)>,
+    runs: Vec<(SimLane, Vec<LaneRun>)>,
     skipped: Vec<Skipped>,
 }
 
 impl Campaign<'_> {
     /// Runs lanes once for each seed.
-    fn run(&mut self, lanes: &[Lane], done: &(dyn Fn(usize, usize) + Sync)) {
-        let jobs: Vec<(&Lane, usize, u64)> = (lanes.iter())
+    fn run(&mut self, lanes: &[SimLane], done: &(dyn Fn(usize, usize) + Sync)) {
+        let jobs: Vec<(&SimLane, usize, u64)> = (lanes.iter())
             .flat_map(|lane| self.seeds.iter().zip(1..).map(move |(seed, number)| (lane, number, *seed)))
             .collect();
-        let one = |(lane, number, seed): &(&Lane, usize, u64)| {
+        let one = |(lane, number, seed): &(&SimLane, usize, u64)| {
             let variant = self.bench.scenario.variants.iter().find(|variant| variant.name == lane.variant);
             let scenario =
                 variant.map_or_else(|| self.bench.scenario.clone(), |variant| self.bench.scenario.under(variant));
-            Bench { scenario: &scenario, ..*self.bench }.run(lane, *number, *seed)
+            SimRunInputs { scenario: &scenario, ..*self.bench }.run(lane, *number, *seed)
         };
         let mut results = side_by_side(self.threads, &jobs, one, done).into_iter();
         for lane in lanes {

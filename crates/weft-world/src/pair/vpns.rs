@@ -1,6 +1,6 @@
 //! The state of all VPNs' ingress queues, as a user of the engines sees it.
 
-use super::world::{HOME, HUB, World};
+use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
 use weft_engine::{VpnSnapshot, VpnStatus};
 use weft_scenario::FlowDirection;
@@ -13,7 +13,7 @@ pub(super) struct Entries([Vec<Option<VpnStatus>>; 2]);
 
 impl Entries {
     /// Reads the current state. It is empty if there are no engines.
-    pub(super) fn of(world: &World, vpns: &[PairVpn]) -> Entries {
+    pub(super) fn of(world: &TwoSiteWorld, vpns: &[PairVpn]) -> Entries {
         Entries([HOME, HUB].map(|node| {
             let Some(engines) = world.simulator.nodes().get(node.index()).and_then(Site::engines) else {
                 return Vec::new();

@@ -5,15 +5,15 @@ use weft_scenario::{NetworkScenario, Scenario};
 
 /// A scenario file that is compiled into the program.
 #[derive(Clone, Copy)]
-pub(super) struct ScenarioFile {
+pub(super) struct CompiledScenario {
     pub name: &'static str,
     pub text: &'static str,
 }
 
 macro_rules! scenario_files {
     ($($constant:ident = $file:literal;)*) => {
-        $(pub(super) const $constant: ScenarioFile =
-            ScenarioFile { name: $file, text: include_str!(concat!("../../../../scenarios/", $file)) };)*
+        $(pub(super) const $constant: CompiledScenario =
+            CompiledScenario { name: $file, text: include_str!(concat!("../../../../scenarios/", $file)) };)*
     };
 }
 
@@ -43,14 +43,14 @@ scenario_files! {
     CLEAN = "clean-links.toml";
 }
 
-impl ScenarioFile {
+impl CompiledScenario {
     pub fn read(self) -> Result<NetworkScenario, String> {
         NetworkScenario::parse(self.text, self.name).map_err(|error| error.to_string())
     }
 }
 
 /// Parses a scenario of two nodes.
-pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
+pub(super) fn read_pair(file: CompiledScenario) -> Result<Scenario, String> {
     Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 

@@ -26,7 +26,7 @@ struct FlowCodec {
 }
 
 /// Segments of one flow that leave as one super-packet.
-struct Pending {
+struct PendingSuperPacket {
     flow: FlowNo,
     there: NodeId,
     ecn: PacketEcn,
@@ -37,7 +37,7 @@ struct Pending {
 pub(super) struct InnerCodec {
     here: NodeId,
     flows: Vec<Option<FlowCodec>>,
-    pending: Option<Pending>,
+    pending: Option<PendingSuperPacket>,
     written: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl InnerCodec {
                 self.flush(device);
                 let segments = SuperSegment::new(*segment);
                 let (flow, there, ecn) = (packet.flow, packet.destination, packet.ecn);
-                self.pending = Some(Pending { flow, there, ecn, segments });
+                self.pending = Some(PendingSuperPacket { flow, there, ecn, segments });
             }
             Body::Udp { number, sent_at } => {
                 self.flush(device);
@@ -84,7 +84,7 @@ impl InnerCodec {
 
     /// Ends an instant: hands the segments that waited to be joined to `device`.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
-        let Some(Pending { flow, there, ecn, segments }) = self.pending.take() else { return };
+        let Some(PendingSuperPacket { flow, there, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
         written.clear();
         let codec = self.codec(flow, there);

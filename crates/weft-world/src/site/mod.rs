@@ -9,7 +9,7 @@ mod multipath_site;
 mod outer;
 mod plain_site;
 
-pub use engine_site::{EngineSite, PathChange, SiteLink};
+pub use engine_site::{EnginePathChange, EngineSite, SiteLink};
 pub use engines::Engines;
 pub(crate) use multipath_site::DSS_MAPPING_LEN;
 pub use multipath_site::MultipathSite;

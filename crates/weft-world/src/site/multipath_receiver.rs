@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weft_sim::tcp::{ReceiverConfig, TcpReceiver, TcpSegment};
 use weft_units::Instant;
 
-struct Subflow {
+struct ReceivingSubflow {
     receiver: TcpReceiver,
     /// Segments that wait for subflow order, by subflow sequence number.
     ///
@@ -16,7 +16,7 @@ struct Subflow {
 
 /// Receives one connection over several subflows.
 pub(super) struct MultipathReceiver {
-    subflows: Vec<Subflow>,
+    subflows: Vec<ReceivingSubflow>,
     /// The connection's next byte.
     next_data: u64,
     /// Data that arrived before earlier data of another subflow: its end, by its first byte.
@@ -25,7 +25,7 @@ pub(super) struct MultipathReceiver {
 
 impl MultipathReceiver {
     pub(super) fn new(config: ReceiverConfig, subflows: usize) -> MultipathReceiver {
-        let subflow = || Subflow { receiver: TcpReceiver::new(config), waiting: BTreeMap::new() };
+        let subflow = || ReceivingSubflow { receiver: TcpReceiver::new(config), waiting: BTreeMap::new() };
         let subflows = (0..subflows).map(|_| subflow()).collect();
         MultipathReceiver { subflows, next_data: 0, early: BTreeMap::new() }
     }

@@ -19,7 +19,7 @@ pub(crate) const DSS_MAPPING_LEN: u32 = 20;
 /// Length of an acknowledgment's DSS option, in bytes.
 const DSS_ACK_LEN: u32 = 12;
 
-enum End {
+enum MultipathEnd {
     Sender(Box<MultipathSender>),
     Receiver(Box<MultipathReceiver>),
 }
@@ -28,7 +28,7 @@ enum End {
 pub struct MultipathSite {
     host: SimHost,
     links: Vec<SiteLink>,
-    connections: Vec<(FlowNodes, End)>,
+    connections: Vec<(FlowNodes, MultipathEnd)>,
     outbox: Outbox,
 }
 
@@ -51,19 +51,19 @@ impl MultipathSite {
     /// Adds the sending end of a connection. It sends from `start` until `stop`.
     pub fn add_sender(&mut self, ends: FlowNodes, config: SenderConfig, start: Instant, stop: Instant) {
         let sender = MultipathSender::new(config, self.links.len(), start, stop);
-        self.connections.push((ends, End::Sender(Box::new(sender))));
+        self.connections.push((ends, MultipathEnd::Sender(Box::new(sender))));
     }
 
     /// Adds the receiving end of a connection.
     pub fn add_receiver(&mut self, ends: FlowNodes, config: ReceiverConfig) {
         let receiver = MultipathReceiver::new(config, self.links.len());
-        self.connections.push((ends, End::Receiver(Box::new(receiver))));
+        self.connections.push((ends, MultipathEnd::Receiver(Box::new(receiver))));
     }
 
     /// Returns the bytes that reached the application of a connection that ends here.
     pub fn delivered_bytes(&self, flow: FlowNo) -> Option<u64> {
         self.connections.iter().find_map(|(ends, end)| match end {
-            End::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),
+            MultipathEnd::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),
             _ => None,
         })
     }
@@ -72,8 +72,8 @@ impl MultipathSite {
         for (ends, end) in &mut self.connections {
             loop {
                 let next = match end {
-                    End::Sender(sender) => sender.transmit(now),
-                    End::Receiver(receiver) => receiver.transmit(now),
+                    MultipathEnd::Sender(sender) => sender.transmit(now),
+                    MultipathEnd::Receiver(receiver) => receiver.transmit(now),
                 };
                 let Some((subflow, segment)) = next else { break };
                 if let Some(link) = self.links.get(subflow) {
@@ -103,10 +103,10 @@ impl SimNode for MultipathSite {
         let subflow = self.links.iter().position(|link| link.back == from);
         let own = self.connections.iter_mut().find(|(ends, _)| ends.flow == packet.flow);
         match (own, subflow, &packet.body) {
-            (Some((_, End::Sender(sender))), Some(subflow), Body::Tcp(segment)) => {
+            (Some((_, MultipathEnd::Sender(sender))), Some(subflow), Body::Tcp(segment)) => {
                 sender.receive(now, subflow, segment)
             }
-            (Some((_, End::Receiver(receiver))), Some(subflow), Body::Tcp(segment)) => {
+            (Some((_, MultipathEnd::Receiver(receiver))), Some(subflow), Body::Tcp(segment)) => {
                 receiver.receive(now, subflow, segment);
             }
             _ => self.host.receive(now, packet, &mut self.outbox),
@@ -118,8 +118,8 @@ impl SimNode for MultipathSite {
         self.host.wake(now, &mut self.outbox);
         for (_, end) in &mut self.connections {
             match end {
-                End::Sender(sender) => sender.wake(now),
-                End::Receiver(receiver) => receiver.wake(now),
+                MultipathEnd::Sender(sender) => sender.wake(now),
+                MultipathEnd::Receiver(receiver) => receiver.wake(now),
             }
         }
         self.transmit(now, ports);
@@ -127,8 +127,8 @@ impl SimNode for MultipathSite {
 
     fn deadline(&self) -> Option<Instant> {
         let ends = self.connections.iter().filter_map(|(_, end)| match end {
-            End::Sender(sender) => sender.deadline(),
-            End::Receiver(receiver) => receiver.deadline(),
+            MultipathEnd::Sender(sender) => sender.deadline(),
+            MultipathEnd::Receiver(receiver) => receiver.deadline(),
         });
         ends.chain(self.host.deadline()).min()
     }

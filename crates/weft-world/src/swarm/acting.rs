@@ -2,17 +2,17 @@
 
 use super::fault::FaultKind;
 use super::liar::Liar;
-use super::role::Role;
-use super::site::Waiting;
+use super::role::NodeRole;
+use super::site::SocketDatagram;
 use super::violation::Violation;
-use super::wire::{Sent, corrupt};
-use super::world::{STRANGER, Todo, World};
+use super::wire::{DatagramFate, corrupt};
+use super::world::{STRANGER, SwarmWorld, Todo};
 use weft_units::{Duration, Instant};
 
 /// Least and greatest interval between two lies, in µs.
 const LIES_APART_US: (u64, u64) = (200, 8_000);
 
-impl World<'_> {
+impl SwarmWorld<'_> {
     pub(super) fn begin(&mut self, number: usize) -> Result<(), Violation> {
         let fault = &self.plan.faults[number];
         self.tell(0, || format!("{:?} begins", fault.kind));
@@ -114,14 +114,14 @@ impl World<'_> {
             }
             None => (0..1 + rng.below(1400)).map(|_| rng.next_u64() as u8).collect(),
         };
-        self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
+        self.take_in(node, SocketDatagram { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
     /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
     ///
     /// The liar stops at `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
-        let Role::Liar { hub } = self.plan.roles[node] else { return };
+        let NodeRole::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {
             return;
         }
@@ -133,7 +133,7 @@ impl World<'_> {
         self.plan_for(self.now + apart, Todo::Lie(node, until));
         let Some(bytes) = self.liar.as_mut().and_then(|liar| liar.send(self.now)) else { return };
         let (from, to) = (self.rng.below(self.plan.nodes[node].links.len() as u64) as usize, self.wire.public(hub, 0));
-        if let Sent::Arrives(copies) = self.wire.send(self.now, (node, from), to, 0, &bytes) {
+        if let DatagramFate::Arrives(copies) = self.wire.send(self.now, (node, from), to, 0, &bytes) {
             for (at, to, datagram) in copies {
                 self.plan_for(at, Todo::Arrive(to, datagram));
             }

@@ -149,7 +149,7 @@ fn swarm_check(context: &Context, seeds: std::ops::Range<u64>) -> Check {
     let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));
     std::panic::set_hook(hook);
     let failures: Vec<_> = found.failures.iter().take(20).collect();
-    let row = |failure: &&weft_world::swarm::Failure| {
+    let row = |failure: &&weft_world::swarm::FailedSeed| {
         let violation = failure.outcome.violation.as_ref().map(ToString::to_string);
         json!({ "seed": failure.seed, "violation": violation })
     };
