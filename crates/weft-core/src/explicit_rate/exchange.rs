@@ -75,11 +75,11 @@ impl RateInitiator {
                 *attempts = attempts.saturating_add(1);
                 *until = now + round_trip * (1 << (*attempts).min(MOST_DOUBLINGS));
                 self.ttl_difference = ttl_difference(ttl, qttl);
-                Some(self.say(Message::Request, qttl))
+                Some(self.build_signal(Message::Request, qttl))
             }
             RequestState::Granted { is_confirmed: confirmed @ false, .. } => {
                 *confirmed = true;
-                let confirm = self.say(Message::Confirm, qttl);
+                let confirm = self.build_signal(Message::Confirm, qttl);
                 Some(Signal { echoed: self.granted, reverse: self.reverse, ..confirm })
             }
             RequestState::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
@@ -160,19 +160,19 @@ impl RateInitiator {
     pub fn release(&mut self, qttl: u8) -> Option<Signal> {
         let had = matches!(self.state, RequestState::Granted { .. });
         self.state = RequestState::GivenUp;
-        had.then(|| self.say(Message::Release, qttl))
+        had.then(|| self.build_signal(Message::Release, qttl))
     }
 
     /// Returns an update that asks only for the guaranteed rate that the flow has.
     ///
     /// Booking more each time, only to release it, would keep that rate from other flows.
     fn update(&self, qttl: u8) -> Signal {
-        let update = self.say(Message::Update, qttl);
+        let update = self.build_signal(Message::Update, qttl);
         let forward = Rates { guaranteed: self.granted.guaranteed.min(update.forward.guaranteed), ..update.forward };
         Signal { forward, ..update }
     }
 
-    fn say(&self, message: Message, qttl: u8) -> Signal {
+    fn build_signal(&self, message: Message, qttl: u8) -> Signal {
         Signal { message, nonce: self.nonce, qttl, ..self.wish.signal }
     }
 }

@@ -38,7 +38,7 @@ impl QuickStartLink {
     /// Takes a sample if one is due. `sent_bytes` is the total that the link has sent.
     ///
     /// A late call makes one long sample.
-    pub fn look(&mut self, now: Instant, sent_bytes: u64) {
+    pub fn sample(&mut self, now: Instant, sent_bytes: u64) {
         let elapsed = now - self.slot_began;
         if elapsed < SLOT {
             return;
@@ -122,13 +122,13 @@ mod tests {
         let mut link = QuickStartLink::new(Instant::ZERO, 0);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), QuickRate::ZERO, "nothing is known yet");
         // 20 Mbit/s are in use and 70 Mbit/s are free. The encoding can express 40.96 and then 20.48 Mbit/s of that.
-        link.look(Instant::from_millis(150), 375_000);
+        link.sample(Instant::from_millis(150), 375_000);
         let granted: [u64; 4] =
             core::array::from_fn(|_| link.approve(Rate::from_mbps(100), QuickRate::MOST).rate().bps() / MBPS);
         assert_eq!(granted, [40, 20, 5, 2]);
-        link.look(Instant::from_millis(300), 750_000);
+        link.sample(Instant::from_millis(300), 750_000);
         assert_eq!(link.approve(Rate::from_mbps(100), rate(10)).rate().bps(), 640_000, "others may come to use theirs");
-        link.look(Instant::from_millis(450), 1_125_000);
+        link.sample(Instant::from_millis(450), 1_125_000);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), rate(41));
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let mut sent = 0;
         for slot in 1..=11 {
             sent += if slot == 1 { 1_875_000 } else { 0 };
-            link.look(Instant::from_millis(150 * slot), sent);
+            link.sample(Instant::from_millis(150 * slot), sent);
             let granted = link.approve(Rate::from_mbps(100), rate(1));
             assert_eq!(granted > QuickRate::ZERO, slot == 11, "{slot}");
         }

@@ -196,7 +196,7 @@ impl<T> Ingress<T> {
                 self.timers.pull(slot, this.next_time());
                 continue;
             };
-            this.hear(now, self.events);
+            this.on_congestion_events(now, self.events);
             match this.control.as_ref().map_or(Credit::Now, |control| control.credit(now, view.bytes)) {
                 Credit::Now => {
                     self.selected = Some(slot);
@@ -413,7 +413,7 @@ impl<T> Ingress<T> {
         }
         let rng = self.rng.split(u64::from(vpn.0));
         let mut this = Awake::new(vpn, entry, self.config.quantum_bytes, now, rng);
-        this.heard = self.events;
+        this.applied_events = self.events;
         if let Some(delays) = self.delays {
             this.queue.configure(delays.within(entry.profile().sizes));
         }
@@ -434,13 +434,13 @@ impl<T> Ingress<T> {
     fn with_loop(&mut self, now: Instant, vpn: VpnNo, work: impl FnOnce(&mut ControlLoop)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
-        this.hear(now, self.events);
+        this.on_congestion_events(now, self.events);
         let Some(control) = this.control.as_deref_mut() else { return };
         let before = control.loss_events();
         work(control);
         if self.config.shared_events && control.loss_events() != before {
             self.events = self.events.wrapping_add(1);
-            this.heard = self.events;
+            this.applied_events = self.events;
         }
         if matches!(this.place, TurnState::UntilReport | TurnState::UntilTime(_)) {
             this.place = TurnState::Ring;

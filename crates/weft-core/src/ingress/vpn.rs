@@ -141,7 +141,7 @@ pub(super) struct Awake<T> {
     /// True if its loop is in the list of those that must send a marker by itself.
     pub asks: bool,
     /// Number of the congestion events that its loop has applied.
-    pub heard: u32,
+    pub applied_events: u32,
     /// Time when a packet last arrived or left.
     pub used_at: Instant,
 }
@@ -160,7 +160,7 @@ impl<T> Awake<T> {
             turn_at: now,
             place: TurnState::Empty,
             asks: false,
-            heard: 0,
+            applied_events: 0,
             used_at: now,
         }
     }
@@ -179,9 +179,9 @@ impl<T> Awake<T> {
     }
 
     /// Applies the congestion events of other loops of the edge pair since the last call.
-    pub fn hear(&mut self, now: Instant, events: u32) {
-        if self.heard != events {
-            self.heard = events;
+    pub fn on_congestion_events(&mut self, now: Instant, events: u32) {
+        if self.applied_events != events {
+            self.applied_events = events;
             if let Some(control) = &mut self.control {
                 control.on_congestion(now);
             }

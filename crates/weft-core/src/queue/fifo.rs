@@ -37,7 +37,7 @@ impl<T> Fifo<T> {
     }
 
     /// True if a unit of `bytes` fits within both limits.
-    pub(super) fn has_room(&self, bytes: u32) -> bool {
+    pub(super) fn fits(&self, bytes: u32) -> bool {
         self.backlog_bytes + u64::from(bytes) <= self.limit_bytes && self.units.len() < self.limit_units
     }
 

@@ -88,7 +88,7 @@ impl<T> Fred<T> {
     /// Appends `item`, perhaps with a CE mark, or passes it to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let verdict = self.judge(now, &arrival);
-        let room = self.fifo.has_room(arrival.bytes);
+        let room = self.fifo.fits(arrival.bytes);
         if verdict != FredVerdict::Accept || !room {
             self.law.acted();
         }

@@ -245,7 +245,7 @@ impl<T> Resequencer<T> {
         item: T,
         out: &mut impl FnMut(FlowId, FlowSeq, T),
     ) -> Inserted<T> {
-        self.make_room(place, seq, out);
+        self.grow_to(place, seq, out);
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);
         if state.ahead(seq) == 0 {
@@ -306,7 +306,7 @@ impl<T> Resequencer<T> {
         if ahead < 0 {
             return count.min(ahead.unsigned_abs());
         }
-        self.make_room(place, seq, out);
+        self.grow_to(place, seq, out);
         let state = self.flows.state(place);
         let ahead = state.ahead(seq) as u32;
         if ahead == 0 {
@@ -326,7 +326,7 @@ impl<T> Resequencer<T> {
     /// Grows the ring until it reaches `seq`, which is not passed yet.
     ///
     /// If a limit prevents that, gives up holes early.
-    fn make_room(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
+    fn grow_to(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         loop {
             let state = self.flows.state(place);
             let ahead = state.ahead(seq) as u32;

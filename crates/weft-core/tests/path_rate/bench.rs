@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
 use weft_core::control::{PathRate, PathRateConfig, Phase};
-use weft_core::sense::{PathSample, ReceiveLog, SentBook};
+use weft_core::sense::{PathSample, ReceiveLog, SentPackets};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Size of a full packet in bytes.
@@ -227,7 +227,7 @@ struct World<'a> {
     order: u64,
     rng: Rng,
     control: PathRate,
-    book: SentBook<()>,
+    book: SentPackets<()>,
     log: ReceiveLog,
     report_timer: Option<Instant>,
     next_send: Instant,
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
             order: 0,
             rng: Rng::new(link.seed),
             control: PathRate::new(config),
-            book: SentBook::new(),
+            book: SentPackets::new(),
             log: ReceiveLog::new(),
             report_timer: None,
             next_send: Instant::ZERO,

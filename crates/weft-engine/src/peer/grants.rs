@@ -42,11 +42,11 @@ impl Peer {
         let sent_bytes = self.totals.sent_bytes;
         let mut grants = self.grants.take().unwrap_or_else(|| Grants::new(now, sent_bytes).into());
         if grants.link.is_due(now) {
-            self.way_in.asks().for_each(|ask| grants.link.hear(now, &ask));
+            self.way_in.asks().for_each(|ask| grants.link.on_ask(now, &ask));
             grants.link.on_arrival(sent_bytes.saturating_sub(grants.sent_bytes));
             grants.sent_bytes = sent_bytes;
             let capacity = self.pacing_rate(now);
-            grants.link.look(now, capacity, self.waiting_on_paths());
+            grants.link.update(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
             // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
             // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.

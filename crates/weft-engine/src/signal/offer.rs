@@ -104,7 +104,7 @@ impl Offer {
 
     /// Updates the offer from the bundle's present state.
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
-        self.quick_start.look(now, bundle.sent_bytes);
+        self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
         self.carried = bundle.carried;
         self.bookings.set_reservable(self.carried.scaled(self.reservable));

@@ -100,7 +100,7 @@ pub struct LoopLink {
     config: GrantConfig,
     law: Option<PiRate>,
     grant: LoopGrant,
-    looked_at: Instant,
+    updated_at: Instant,
     arrived_bytes: u64,
     /// Properties of the loops in this span and in the previous one.
     asked: [FeedbackExtremes; 2],
@@ -114,7 +114,7 @@ impl LoopLink {
             config,
             law: None,
             grant: LoopGrant::UNLIMITED,
-            looked_at: now,
+            updated_at: now,
             arrived_bytes: 0,
             asked: [NOBODY; 2],
             span_began: now,
@@ -132,15 +132,15 @@ impl LoopLink {
     /// It updates the grant if an update is due, and writes the grant into `ask`. `capacity` is the rate that the
     /// link can carry, and `queued_bytes` its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {
-        self.hear(now, ask);
+        self.on_ask(now, ask);
         if self.is_due(now) {
-            self.look(now, capacity, queued_bytes);
+            self.update(now, capacity, queued_bytes);
         }
         ask.granted = ask.granted.min(self.grant);
     }
 
     /// Records that a loop crosses the link.
-    pub fn hear(&mut self, now: Instant, ask: &Ask) {
+    pub fn on_ask(&mut self, now: Instant, ask: &Ask) {
         if now - self.span_began >= self.feedback() * SPAN {
             (self.asked, self.span_began) = ([NOBODY, self.asked[0]], now);
         }
@@ -157,14 +157,14 @@ impl LoopLink {
 
     /// True if an update of the link is due.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.law.is_none() || now - self.looked_at >= (self.feedback() / 4).clamp(LOOK.0, LOOK.1)
+        self.law.is_none() || now - self.updated_at >= (self.feedback() / 4).clamp(LOOK.0, LOOK.1)
     }
 
     /// Updates the grant from the link's capacity and its backlog.
-    pub fn look(&mut self, now: Instant, capacity: Rate, queued_bytes: u64) {
-        let elapsed = now - self.looked_at;
+    pub fn update(&mut self, now: Instant, capacity: Rate, queued_bytes: u64) {
+        let elapsed = now - self.updated_at;
         let arriving = Rate::from_bps((self.arrived_bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9)) as u64);
-        (self.looked_at, self.arrived_bytes) = (now, 0);
+        (self.updated_at, self.arrived_bytes) = (now, 0);
         let round_trip = self.feedback();
         let most = capacity.scaled(self.config.most);
         let lightest = self.asked[0].weight.min(self.asked[1].weight).clamp(UNIT_WEIGHT, 1.0 / UNIT_WEIGHT);

@@ -35,7 +35,7 @@ impl Duplicates {
     /// The run number rises when a node restarts. Packets of an earlier run, and packets too old to decide, do not
     /// count as new.
     pub fn is_new(&mut self, now: Instant, source: NodeId, run: u32, seq: u32) -> bool {
-        self.make_room(now, source);
+        self.evict_oldest(now, source);
         let fresh = DuplicateWindow { run, newest: seq, seen: 0, used: now };
         let window = self.windows.entry(source).or_insert(fresh);
         if run > window.run || now - window.used >= MEMORY {
@@ -57,7 +57,7 @@ impl Duplicates {
         is_new
     }
 
-    fn make_room(&mut self, now: Instant, source: NodeId) {
+    fn evict_oldest(&mut self, now: Instant, source: NodeId) {
         if self.windows.len() < SOURCES || self.windows.contains_key(&source) {
             return;
         }

@@ -96,7 +96,7 @@ impl OverlayState {
         if header.was_duplicated && !duplicates.is_new(now, header.source, header.run, header.seq) {
             return NextHop::Drop;
         }
-        let next = self.way_to(header.key, !header.was_duplicated);
+        let next = self.next_hop_for(header.key, !header.was_duplicated);
         if matches!(next, NextHop::Forward(_) | NextHop::Duplicate(..)) {
             let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
             header.hops_left = hops_left;
@@ -106,7 +106,7 @@ impl OverlayState {
     }
 
     /// Returns the next hop that a packet with this key would take now.
-    pub fn way_to(&self, key: NodeId, may_duplicate: bool) -> NextHop {
+    pub fn next_hop_for(&self, key: NodeId, may_duplicate: bool) -> NextHop {
         match select(&self.choices(key), may_duplicate) {
             Some(next) => next,
             None if self.is_ready() => NextHop::Deliver,

@@ -103,7 +103,7 @@ impl Announcer {
         self.places = keys.into_iter().map(|key| PrefixKey { key, asked_at: None, due: at.now }).collect();
         self.asked.clear();
         self.begin_round(at.now);
-        self.tell_all(at.now);
+        self.resend_to_all(at.now);
         if self.certificate.is_none() {
             self.round_at = Instant::FAR_FUTURE;
         }
@@ -113,7 +113,7 @@ impl Announcer {
     pub fn contact_changed(&mut self, now: Instant) {
         if self.certificate.is_some() {
             self.begin_round(now);
-            self.tell_all(now);
+            self.resend_to_all(now);
         }
     }
 
@@ -238,7 +238,7 @@ impl Announcer {
         self.holders.retain(|_, holder| !is_owner || holder.named_in + ROUNDS_UNNAMED >= round);
     }
 
-    fn tell_all(&mut self, now: Instant) {
+    fn resend_to_all(&mut self, now: Instant) {
         for holder in self.holders.values_mut() {
             (holder.seq, holder.tries, holder.due) = (self.seq, 0, now);
         }
