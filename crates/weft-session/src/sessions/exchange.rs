@@ -407,7 +407,7 @@ impl Sessions {
         peer.pending = None;
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
         peer.certificate = certificate;
-        peer.shared.told(now, is_shared);
+        peer.shared.on_shared_report(now, is_shared);
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
         indices.point(response.receiver, IndexTarget::Key(id, slot as u8));
