@@ -2,12 +2,12 @@
 //!
 //! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
 
+use super::capacity::{ProxyCapacity, plan_capacity};
 use super::listeners::Listeners;
 use super::nft;
 use super::orders::{Order, OrderReader};
 use super::policy::ProxyPolicy;
 use super::rates::Totals;
-use super::room::{ProxyCapacity, room};
 use super::ruleset::DiversionNames;
 use super::shared::{ProxySettings, ProxyState};
 use super::status::ProxyStatus;
@@ -95,11 +95,11 @@ impl<'a> HeadThread<'a> {
                             return Ok(());
                         }
                     }
-                    _ => shared.head().hear()?,
+                    _ => shared.head().clear()?,
                 }
             }
             diversion.follow()?;
-            diversion.tell(Instant::now())?;
+            diversion.report_status(Instant::now())?;
             diversion.tell_refused(Instant::now())?;
         }
         Ok(())
@@ -125,12 +125,12 @@ struct ProxyDiversion<'a> {
     nft: nft::NftTable,
     policy: ProxyPolicy,
     /// Capacity of the proxy.
-    room: ProxyCapacity,
+    capacity: ProxyCapacity,
     status: ProxyStatus,
     /// Time of the next status report.
     due: Instant,
     /// Status that was reported last.
-    told: ProxyStatus,
+    reported: ProxyStatus,
     /// Time from which a refused connection may be reported.
     due_refused: Instant,
 }
@@ -143,27 +143,27 @@ impl<'a> ProxyDiversion<'a> {
             listeners,
             nft: nft::NftTable::create(names)?,
             policy: ProxyPolicy::default(),
-            room: ProxyCapacity::default(),
+            capacity: ProxyCapacity::default(),
             status: ProxyStatus::default(),
             due: Instant::now(),
-            told: ProxyStatus::default(),
+            reported: ProxyStatus::default(),
             due_refused: Instant::now(),
         })
     }
 
     fn time_to_wait(&self, now: Instant) -> Duration {
-        let tell = self.due.saturating_duration_since(now);
-        if self.status.is_open { tell } else { tell.min(LOOK) }
+        let until_report = self.due.saturating_duration_since(now);
+        if self.status.is_open { until_report } else { until_report.min(LOOK) }
     }
 
     fn set_policy(&mut self, policy: ProxyPolicy) -> io::Result<()> {
-        self.room = room(policy.capacity, self.shared.workers())?;
-        self.status.capacity = self.room.connections as u64;
+        self.capacity = plan_capacity(policy.capacity, self.shared.workers())?;
+        self.status.capacity = self.capacity.connections as u64;
         self.status.congestion = self.listeners.choose_congestion(&policy.congestion);
         let (congestion, access) = (self.status.congestion.clone(), policy.access.clone());
-        self.shared.set(ProxySettings { room: self.room, congestion, access });
+        self.shared.set(ProxySettings { capacity: self.capacity, congestion, access });
         self.policy = policy;
-        self.set_open(self.has_room(|most| most - 1))
+        self.set_open(self.has_capacity(|most| most - 1))
     }
 
     fn set_open(&mut self, open: bool) -> io::Result<()> {
@@ -176,10 +176,10 @@ impl<'a> ProxyDiversion<'a> {
     }
 
     /// True if the number of connections is within `part` of the capacity, in total and for each worker.
-    fn has_room(&self, part: impl Fn(usize) -> usize) -> bool {
+    fn has_capacity(&self, part: impl Fn(usize) -> usize) -> bool {
         let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
-        is_within(self.shared.connections(), self.room.connections)
-            && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.room.each))
+        is_within(self.shared.connections(), self.capacity.connections)
+            && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.capacity.each))
     }
 
     /// Closes the diversion when a worker is full, and opens it when there is capacity again.
@@ -187,21 +187,21 @@ impl<'a> ProxyDiversion<'a> {
         let (of, whole) = REOPEN;
         match (self.shared.was_full(), self.status.is_open) {
             (true, true) => self.set_open(false),
-            (_, false) if self.has_room(|most| most * of / whole) => self.set_open(true),
+            (_, false) if self.has_capacity(|most| most * of / whole) => self.set_open(true),
             _ => Ok(()),
         }
     }
 
-    fn tell(&mut self, now: Instant) -> io::Result<()> {
+    fn report_status(&mut self, now: Instant) -> io::Result<()> {
         if now < self.due {
             return Ok(());
         }
         self.due = now + TELL;
         self.status.counts = self.shared.counts().sum();
-        if self.status != self.told {
+        if self.status != self.reported {
             let mut out = io::stdout().lock();
             writeln!(out, "{}", self.status).and_then(|()| out.flush())?;
-            self.told = self.status.clone();
+            self.reported = self.status.clone();
         }
         Ok(())
     }

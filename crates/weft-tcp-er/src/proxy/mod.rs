@@ -10,6 +10,7 @@
 //! to reset on close.
 
 mod bell;
+mod capacity;
 mod connection;
 pub mod detour;
 mod direction;
@@ -22,7 +23,6 @@ pub mod permit;
 pub mod policy;
 mod pool;
 mod rates;
-mod room;
 mod ruleset;
 mod shadow;
 mod share;
@@ -32,9 +32,9 @@ mod sys;
 mod table;
 mod worker;
 
+pub use capacity::{ProxyCapacity, plan_capacity, workers};
 pub use orders::Order;
 pub use rates::{Total, Totals};
-pub use room::{ProxyCapacity, room, workers};
 pub use ruleset::DiversionNames;
 pub use shadow::{Shade, shades};
 pub use share::level;

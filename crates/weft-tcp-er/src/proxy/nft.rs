@@ -29,7 +29,7 @@ impl NftTable {
     /// # Errors
     /// Fails if nft is missing or rejects the rules.
     pub fn create(names: &DiversionNames) -> io::Result<NftTable> {
-        let session = NftSession::create(&names.table, "untracked", &ruleset::table(names))?;
+        let session = NftSession::create(&ruleset::table(names))?;
         Ok(NftTable { names: names.clone(), session })
     }
 

@@ -3,9 +3,9 @@
 //! The longest time for which a thread holds a lock is the computation of the rates.
 
 use super::bell::Bell;
+use super::capacity::ProxyCapacity;
 use super::permit::AccessCheck;
 use super::rates::{PeerRates, Totals, Use};
-use super::room::ProxyCapacity;
 use super::status::{Counts, RefusedConnection};
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub struct ProxySettings {
     /// Capacity of the proxy.
-    pub room: ProxyCapacity,
+    pub capacity: ProxyCapacity,
     /// Congestion control of legs between proxies; empty for the system's default.
     pub congestion: String,
     /// Access rules.

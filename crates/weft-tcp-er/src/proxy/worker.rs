@@ -89,7 +89,7 @@ impl<'a> Worker<'a> {
             self.poll.wait(wait, &mut happened)?;
             for event in &happened {
                 match event.token {
-                    BELL => self.hear()?,
+                    BELL => self.on_bell()?,
                     token if token >= FIRST_LISTENER => self.accept((token - FIRST_LISTENER) as usize)?,
                     _ => self.on_leg(event),
                 }
@@ -120,8 +120,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads shared state after a wake-up.
-    fn hear(&mut self) -> io::Result<()> {
-        self.shared.bell(self.index).map_or(Ok(()), |bell| bell.hear())?;
+    fn on_bell(&mut self) -> io::Result<()> {
+        self.shared.bell(self.index).map_or(Ok(()), |bell| bell.clear())?;
         self.take_settings();
         self.granting.renew(self.shared, &mut self.connections);
         Ok(())
@@ -129,18 +129,18 @@ impl<'a> Worker<'a> {
 
     fn take_settings(&mut self) {
         self.settings = self.shared.settings();
-        self.pool.set_most(self.settings.room.pipes);
+        self.pool.set_most(self.settings.capacity.pipes);
     }
 
     fn accept(&mut self, listener: usize) -> io::Result<()> {
         self.take_settings();
-        let room = self.settings.room;
+        let capacity = self.settings.capacity;
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.of(self.index).get(listener) else { return Ok(()) };
             match listener.socket.accept() {
                 Ok(None) => break,
                 Ok(Some(client)) => {
-                    if !room.is_crammed(self.connections.len(), self.shared.connections())
+                    if !capacity.is_crammed(self.connections.len(), self.shared.connections())
                         && let Ok(connection) = Connection::new(client, listener.address, listener.role)
                     {
                         self.judge_and_take_in(connection, listener.role);
@@ -148,14 +148,14 @@ impl<'a> Worker<'a> {
                 }
                 // The client had disconnected before its connection was accepted.
                 Err(why) if why.raw_os_error() == Some(libc::ECONNABORTED) => {}
-                Err(why) if !is_want_of_room(&why) => return Err(why),
+                Err(why) if !is_lack_of_capacity(&why) => return Err(why),
                 Err(_) => {
                     self.shared.say_full();
                     return Ok(());
                 }
             }
         }
-        if room.is_full(self.connections.len(), self.shared.connections()) {
+        if capacity.is_full(self.connections.len(), self.shared.connections()) {
             self.shared.say_full();
         }
         Ok(())
@@ -279,6 +279,6 @@ fn leg(id: Id, is_server: bool) -> u64 {
 }
 
 /// True if descriptors or memory have run out.
-fn is_want_of_room(why: &io::Error) -> bool {
+fn is_lack_of_capacity(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

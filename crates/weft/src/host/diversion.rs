@@ -35,7 +35,7 @@ impl Diversion {
         let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
         let table = |handover| {
             let text = rules::table(&config.interface, number, handover, &config.signal.rules);
-            NftSession::create(&rules::name(&config.interface), rules::CHAIN, &text)
+            NftSession::create(&text)
         };
         match table(Handover::Queue) {
             Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),
