@@ -21,6 +21,7 @@ mod flow;
 mod grid;
 pub mod jitter;
 mod link;
+mod load_traces;
 pub mod measure;
 mod network;
 mod quantity;
@@ -32,7 +33,6 @@ mod series;
 mod stats;
 mod sweep;
 pub mod trace;
-mod traces;
 mod variant;
 mod vpn;
 
@@ -43,6 +43,7 @@ pub use event::{Action, EventLink, TimedEvent};
 pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
+pub use load_traces::Traces;
 pub use network::{
     CongestionControl, ControlLaw, CostMetric, DelayedAck, Discipline, DupThresh, EventTarget, ExplicitPath,
     Forwarding, GrantLaw, HashKey, IngressChange, IngressSpec, LinkDirection, LinkEnd, Markers, NetworkEdge,
@@ -58,6 +59,5 @@ pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{DrawnMix, Least, MixRanges, MixResult, MixSource, Sweep, SweepResult};
-pub use traces::Traces;
 pub use variant::{OpenvpnProto, Variant, VariantKind, VariantTcp};
 pub use vpn::{PairVpn, ShareChange, VpnEntry, VpnQueue, VpnShare};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use weft_scenario::{ControlLaw, Discipline, Markers, NetworkScenario, QueueSize, VpnService, WeightBy};
-use weft_units::Rate;
+use weft_units::{Rate, Rng};
 
 const GOOD: &str = r#"name = "two-sites"
 duration = "60 s"
@@ -155,4 +155,36 @@ fn vpns_go_with_their_hosts() {
     assert_eq!(network.edges.iter().map(|edge| edge.node).collect::<Vec<_>>(), [5, 6]);
     network.vpns_mut("l*").for_each(|vpn| vpn.weight = 3.0);
     assert_eq!(network.vpns.iter().map(|vpn| vpn.weight).collect::<Vec<_>>(), [1.0, 3.0]);
+}
+
+#[test]
+fn low_is_below_high_in_every_variant_whichever_tables_set_them() {
+    let (mut rng, mut refused) = (Rng::new(3), 0);
+    for _ in 0..300 {
+        // Each of the three tables sets `low`, `high`, both or neither.
+        let tables: [[Option<f64>; 2]; 3] =
+            std::array::from_fn(|_| std::array::from_fn(|_| rng.chance(0.4).then(|| (1 + rng.below(8)) as f64 / 2.0)));
+        let keys = |table: usize, separator: &str| {
+            let key = |name: &str, value: Option<f64>| value.map(|value| format!("{name} = {value:?}{separator}"));
+            [key("low", tables[table][0]), key("high", tables[table][1])].into_iter().flatten().collect::<String>()
+        };
+        let text = GOOD
+            .replacen("tau = \"40 ms\"\n", &format!("tau = \"40 ms\"\n{}", keys(0, "\n")), 1)
+            .replacen("weight = 2\n", &format!("weight = 2\ningress = {{ {} tau = \"40 ms\" }}\n", keys(1, ", ")), 1)
+            .replacen("{ loop = \"none\"", &format!("{{ {} loop = \"none\"", keys(2, ", ")), 1);
+        let last = |of: &[usize], key: usize| of.iter().rev().find_map(|table| tables[*table][key]);
+        // The VPNs and variants of the text apply these tables.
+        let applied: [&[usize]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
+        let is_sound = |of: &&[usize]| last(of, 0).unwrap_or(1.5) < last(of, 1).unwrap_or(2.0);
+        let each_table = tables.iter().all(|[low, high]| low.is_none() || high.is_none() || low < high);
+        match NetworkScenario::parse(&text, "f") {
+            Ok(_) => assert!(each_table && applied.iter().all(is_sound), "accepted: {text}"),
+            Err(error) => {
+                refused += 1;
+                assert!(!each_table || !applied.iter().all(is_sound), "refused with {error}: {text}");
+                assert!(error.message.contains("`low`"), "{error}");
+            }
+        }
+    }
+    assert!((30..270).contains(&refused), "{refused} of 300 refused");
 }

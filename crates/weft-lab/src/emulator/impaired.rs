@@ -5,7 +5,7 @@
 use super::spec::{EmulatedCapacity, EmulatedDirection};
 use super::stats::{DirectionStats, TimeHistogram};
 use weft_scenario::channel::{
-    self, About, Channel, ChannelEvent, ChannelQueue, DeliveredPacket, Impaired, LossCause, Plain,
+    self, About, Channel, ChannelEvent, DeliveredPacket, Impaired, LossCause, Plain, QueueSpec,
 };
 use weft_scenario::measure::Lengths;
 use weft_units::{FlowId, Instant, Rate, Rng};
@@ -112,10 +112,10 @@ fn plain(spec: &EmulatedDirection, impaired: &Impaired) -> Plain {
         channel::SerializerCapacity::Trace(trace) => trace.mean_rate(),
     };
     let queue = match impaired.impairments.aqm {
-        None => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
+        None => QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
         Some(aqm) => {
             let (kind, config) = aqm.queue(spec.queue_bytes, rate);
-            ChannelQueue::Managed { kind, config }
+            QueueSpec::Managed { kind, config, ecn: false }
         }
     };
     Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }

@@ -15,7 +15,7 @@ use weft_units::{Duration, FlowId, Instant, Rng};
 
 /// The queue in front of the transmitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ChannelQueue {
+pub enum QueueSpec {
     /// A first-in, first-out queue that drops arriving packets above a limit.
     ///
     /// The packet in transmission counts toward the limits. An idle link accepts any packet.
@@ -31,6 +31,8 @@ pub enum ChannelQueue {
         kind: QueueKind,
         /// Limits and time constants of the discipline.
         config: QueueConfig,
+        /// True if ECN-capable packets are marked instead of dropped.
+        ecn: bool,
     },
 }
 
@@ -48,7 +50,7 @@ pub struct Plain {
     /// Probability of independent loss, from 0 to 1.
     pub loss: f64,
     /// The queue in front of the transmitter, which never changes.
-    pub queue: ChannelQueue,
+    pub queue: QueueSpec,
 }
 
 /// The properties of a packet that a channel needs.
@@ -60,7 +62,7 @@ pub struct About {
     pub flow: FlowId,
     /// True if the packet is UDP.
     pub is_udp: bool,
-    /// True if a queue may mark the packet instead of dropping it.
+    /// True if the packet is ECN-capable, so that a queue may mark it instead of dropping it.
     pub ecn_capable: bool,
 }
 
@@ -153,8 +155,8 @@ impl<T: Clone> Channel<T> {
         let impairments = &impaired.impairments;
         let timeline = ImpairmentTimeline::new(impairments, impaired.schedule, start);
         let queue = match plain.queue {
-            ChannelQueue::Managed { kind, config } => FlowQueue::with_rng(kind, config, rng.split(3)),
-            ChannelQueue::DropTail { .. } => {
+            QueueSpec::Managed { kind, config, .. } => FlowQueue::with_rng(kind, config, rng.split(3)),
+            QueueSpec::DropTail { .. } => {
                 let config = QueueConfig { limit_bytes: u64::MAX, limit_units: usize::MAX, ..QueueConfig::default() };
                 FlowQueue::new(QueueKind::DropTail, config)
             }
@@ -261,13 +263,14 @@ impl<T: Clone> Channel<T> {
         if self.policer.as_mut().is_some_and(|policer| !policer.takes(now, bytes, about.is_udp)) {
             return happened(ChannelEvent::Gone(packet, LossCause::Policer));
         }
-        if let ChannelQueue::DropTail { limit_packets, limit_bytes } = self.plain.queue {
+        if let QueueSpec::DropTail { limit_packets, limit_bytes } = self.plain.queue {
             let (packets, waits) = self.backlog();
             if packets > 0 && (packets >= limit_packets || waits + bytes > limit_bytes) {
                 return happened(ChannelEvent::Gone(packet, LossCause::Queue));
             }
         }
-        let arrival = Arrival { flow: about.flow, bytes: about.bytes, ecn_capable: about.ecn_capable };
+        let marks = matches!(self.plain.queue, QueueSpec::Managed { ecn: true, .. });
+        let arrival = Arrival { flow: about.flow, bytes: about.bytes, ecn_capable: marks && about.ecn_capable };
         let waiting = QueuedPacket { packet, came: now, bytes: about.bytes };
         let mut dropped = |waiting: QueuedPacket<T>| happened(ChannelEvent::Gone(waiting.packet, LossCause::Queue));
         self.queue.enqueue(now, arrival, waiting, &mut dropped);

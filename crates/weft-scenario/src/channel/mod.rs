@@ -28,7 +28,7 @@ pub(crate) use file::{
     BurstLossFile, HandoverFile, ImpairmentSettings, JitterFile, LongLossFile, OutageFile, PolicerFile, ReorderFile,
     SwingFile, with_impairments,
 };
-pub use line::{About, Channel, ChannelEvent, ChannelQueue, DeliveredPacket, LossCause, Plain, Transmission};
+pub use line::{About, Channel, ChannelEvent, DeliveredPacket, LossCause, Plain, QueueSpec, Transmission};
 pub use policer::Policer;
 pub use serializer::{Serializer, SerializerCapacity};
 pub use spec::{

@@ -236,6 +236,6 @@ pub struct Impaired {
 impl Impaired {
     /// Returns the seed of a link's schedule in a run with this seed.
     pub fn schedule(seed: u64, link: &str) -> u64 {
-        Rng::new(seed).split(crate::traces::hash(link)).next_u64()
+        Rng::new(seed).split(crate::load_traces::hash(link)).next_u64()
     }
 }

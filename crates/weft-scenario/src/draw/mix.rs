@@ -110,7 +110,7 @@ fn limit_total(links: &mut [Link]) {
 fn rate(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
-        Capacity::Trace(name) => crate::traces::synthetic_rate(name),
+        Capacity::Trace(name) => crate::load_traces::synthetic_rate(name),
     }
 }
 

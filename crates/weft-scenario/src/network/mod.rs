@@ -112,6 +112,13 @@ impl NetworkScenario {
             overlay: &overlay,
         };
         let variants = variant::read(source, &read.variants, &read.routing, &signalling, &around)?;
+        for (number, variant) in variants.iter().enumerate() {
+            for (vpn, file) in vpns.iter().zip(&read.vpns) {
+                let of_variant = read.variants.get(number).map(|file| &file.ingress);
+                let tables = of_variant.into_iter().chain(&file.ingress).chain([&read.ingress]);
+                ingress::check(source, tables, &variant.ingress_of(vpn))?;
+            }
+        }
         Ok(NetworkScenario {
             name: read.name,
             description: read.description,

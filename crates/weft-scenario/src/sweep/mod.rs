@@ -5,7 +5,7 @@
 
 mod file;
 
-use crate::draw::draw_mix;
+use crate::draw::{draw_mix, log_even};
 use crate::error::Source;
 use crate::{
     App, Capacity, DirectionSpec, Flow, FlowDirection, FlowResult, Link, QueueSize, RunResult, Scenario, ScenarioError,
@@ -193,8 +193,8 @@ impl Sweep {
 
 impl MixRanges {
     fn link(&self, number: u64, rng: &mut Rng) -> Link {
-        let [least, most] = self.rate.map(|rate| (rate.bps() as f64).ln());
-        let rate = Rate::from_bps((least + (most - least) * rng.unit()).exp() as u64);
+        let [least, most] = self.rate.map(|rate| rate.bps() as f64);
+        let rate = Rate::from_bps(log_even(rng, least, most) as u64);
         let delay = self.delay[0] + (self.delay[1] - self.delay[0]).mul_f64(rng.unit());
         let loss = self.loss[0] + (self.loss[1] - self.loss[0]) * rng.unit();
         Link::symmetric(format!("link{number}"), rate, delay, loss, self.queue)
@@ -231,7 +231,7 @@ fn describe(link: &Link) -> String {
 fn describe_drawn(link: &Link) -> String {
     let rate = |direction: &DirectionSpec| match &direction.capacity {
         Capacity::Rate(rate) => *rate,
-        Capacity::Trace(name) => crate::traces::synthetic_rate(name),
+        Capacity::Trace(name) => crate::load_traces::synthetic_rate(name),
     };
     let mbps = |direction: &DirectionSpec| rate(direction).bps() as f64 / 1e6;
     let bursts = link.down.impairments.burst_loss.map_or(0.0, |bursts| bursts.share);

@@ -22,7 +22,7 @@ fn drop_tail(rate: Rate) -> Plain {
         delay: Duration::from_millis(20),
         jitter: Duration::ZERO,
         loss: 0.0,
-        queue: ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: u64::MAX },
+        queue: QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: u64::MAX },
     }
 }
 

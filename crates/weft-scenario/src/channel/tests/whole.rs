@@ -37,8 +37,8 @@ fn every_packet_arrives_or_is_gone_however_late_one_looks() {
         let rate = Rate::from_mbps(10);
         let managed = [Aqm::CoDel, Aqm::Red, Aqm::FqCoDel][seed as usize % 3].queue(limit_bytes, rate);
         let queue = match seed % 4 {
-            0 => ChannelQueue::Managed { kind: managed.0, config: managed.1 },
-            _ => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes },
+            0 => QueueSpec::Managed { kind: managed.0, config: managed.1, ecn: false },
+            _ => QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes },
         };
         let plain = Plain { queue, ..drop_tail(rate) };
         let times = bursty(seed, 3_000);
@@ -73,7 +73,7 @@ fn watched(mut channel: Channel<u64>, times: &[Instant]) -> ChannelFates {
 #[test]
 fn a_channel_without_impairments_is_a_plain_link() {
     let plain = Plain {
-        queue: ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: 4_500 },
+        queue: QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: 4_500 },
         ..drop_tail(Rate::from_mbps(12))
     };
     let outcome = run(&mut channel(plain, Impairments::default(), 1), 1_500, steady(5, Duration::ZERO));
@@ -87,7 +87,7 @@ fn codel_keeps_a_standing_queue_short() {
     let rate = Rate::from_mbps(12);
     let (kind, config) = Aqm::CoDel.queue(1_500_000, rate);
     assert_eq!(kind, QueueKind::Codel);
-    let queue = ChannelQueue::Managed { kind, config };
+    let queue = QueueSpec::Managed { kind, config, ecn: false };
     let apart = Duration::from_micros(950);
     let managed =
         run(&mut channel(Plain { queue, ..drop_tail(rate) }, Impairments::default(), 1), 1_500, steady(20_000, apart));
