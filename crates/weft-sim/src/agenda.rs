@@ -31,7 +31,7 @@ struct Agenda {
 
 /// The positions of a link's events in the agendas of its two ends.
 #[derive(Clone, Copy)]
-struct Seats {
+struct LinkSlots {
     arrival: u32,
     /// Position of the departure event, or `None` if the link has no managed queue.
     departure: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct Agendas {
     nodes: SourceSchedule,
     running: Option<NodeId>,
     /// Positions of the links' events, by link.
-    seats: Vec<Seats>,
+    link_slots: Vec<LinkSlots>,
 }
 
 impl Agendas {
@@ -65,7 +65,7 @@ impl Agendas {
     pub(crate) fn add_link(&mut self, id: LinkId, link: &LinkDirectionState) {
         let arrival = self.add_event(link.to(), AgendaEntry::Arrival(id));
         let departure = link.is_managed().then(|| self.add_event(link.from(), AgendaEntry::Departure(id)));
-        self.seats.push(Seats { arrival, departure });
+        self.link_slots.push(LinkSlots { arrival, departure });
         let lookahead = &mut self.agendas[link.to().index()].lookahead;
         *lookahead = link.spec().delay.min(*lookahead);
     }
@@ -90,7 +90,7 @@ impl Agendas {
     /// Updates the times of a link's events.
     #[inline]
     pub(crate) fn set_link(&mut self, id: LinkId, link: &LinkDirectionState) {
-        let Seats { arrival, departure } = self.seats[id.index()];
+        let LinkSlots { arrival, departure } = self.link_slots[id.index()];
         self.set(link.to(), arrival, link.next_arrival());
         if let Some(departure) = departure {
             self.set(link.from(), departure, link.next_departure());
@@ -98,9 +98,9 @@ impl Agendas {
     }
 
     #[inline]
-    fn set(&mut self, node: NodeId, seat: u32, at: Instant) {
+    fn set(&mut self, node: NodeId, slot: u32, at: Instant) {
         let schedule = &mut self.agendas[node.index()].schedule;
-        schedule.set(seat, at);
+        schedule.set(slot, at);
         if self.running != Some(node) {
             self.nodes.set(node.0, schedule.first().0);
         }
@@ -131,7 +131,7 @@ impl Agendas {
     #[inline]
     pub(crate) fn first_of(&self, node: NodeId) -> (Instant, AgendaEntry) {
         let agenda = &self.agendas[node.index()];
-        let (at, seat) = agenda.schedule.first();
-        (at, agenda.events[seat as usize])
+        let (at, slot) = agenda.schedule.first();
+        (at, agenda.events[slot as usize])
     }
 }

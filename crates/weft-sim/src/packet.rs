@@ -3,7 +3,7 @@
 use crate::edge::EdgeBody;
 use crate::signalling::{SensorMessage, Signalled};
 use crate::tcp::TcpSegment;
-use weft_units::Instant;
+use weft_units::{FlowId, Instant};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -31,6 +31,24 @@ number! {
 number! {
     /// A flow: a 5-tuple, the same in both directions.
     FlowNo
+}
+
+impl FlowNo {
+    /// Flow number of packets that belong to no flow, for example probes and lone markers.
+    pub(crate) const NONE: FlowNo = FlowNo(u32::MAX);
+
+    /// Returns the flow's key in queues that separate flows.
+    ///
+    /// A flow with a number below 65,535 has its own key. Larger numbers share the keys by a hash, as the flows of
+    /// RFC 8290 share buckets, so that no two flows share a key because of the distance between their numbers.
+    pub(crate) fn queue_key(self) -> FlowId {
+        match u16::try_from(self.0) {
+            Ok(number) => FlowId(number),
+            Err(_) if self == FlowNo::NONE => FlowId(u16::MAX),
+            // Standard: Fibonacci hashing takes the upper bits of the product with 2^64 / golden ratio.
+            Err(_) => FlowId((u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16),
+        }
+    }
 }
 
 /// A packet's ECN field (RFC 3168 §5).
@@ -95,5 +113,32 @@ impl Body {
             Body::Signalled(signalled) => Some(&signalled.segment),
             Body::Probe(_) | Body::Udp { .. } | Body::Raw(_) | Body::Edge(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use weft_units::Rng;
+
+    #[test]
+    fn a_flow_below_65535_has_its_own_queue_key() {
+        let keys: HashSet<FlowId> = (0..65_535).map(|flow| FlowNo(flow).queue_key()).collect();
+        assert_eq!(keys.len(), 65_535);
+        assert!(!keys.contains(&FlowNo::NONE.queue_key()));
+    }
+
+    #[test]
+    fn the_distance_of_two_flow_numbers_does_not_make_them_share_a_queue() {
+        let mut rng = Rng::new(11);
+        let mut shared = 0;
+        for _ in 0..10_000 {
+            let flow = rng.below(65_536 * 1_000) as u32;
+            let other = flow + 65_536 * (1 + rng.below(100) as u32);
+            shared += u32::from(FlowNo(flow).queue_key() == FlowNo(other).queue_key());
+        }
+        // By chance one pair in 65,536 shares a key.
+        assert!(shared <= 3, "{shared} of 10,000 pairs share a key");
     }
 }

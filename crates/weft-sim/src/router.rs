@@ -1,7 +1,7 @@
 //! Routes packets: looks up the destination or label of a packet and sends it to the next hop.
 
 use crate::forward::{HopSelection, Spreader};
-use crate::signalling::{Controllers, Meddler};
+use crate::signalling::{Meddler, RouterControllers};
 use crate::topology::{HopEntry, RouteTable};
 use crate::{Body, LinkId, Packet, Ports, SimNode};
 use weft_units::{Instant, Rng};
@@ -33,7 +33,7 @@ pub struct Router {
     forwarding: HopSelection,
     rng: Rng,
     /// Controllers of explicit-rate signalling, if the router takes part in it.
-    controllers: Option<Box<Controllers>>,
+    controllers: Option<Box<RouterControllers>>,
     /// Attacker that manipulates signals at this router.
     meddler: Option<Box<Meddler>>,
 }
@@ -46,7 +46,7 @@ impl Router {
     }
 
     /// Makes the router take part in explicit-rate signalling.
-    pub fn set_controllers(&mut self, controllers: Controllers) {
+    pub fn set_controllers(&mut self, controllers: RouterControllers) {
         self.controllers = Some(Box::new(controllers));
     }
 
@@ -70,17 +70,17 @@ impl Router {
     /// Processes a packet that is addressed to this node.
     ///
     /// It consumes packets of sensors and returns all others.
-    pub(crate) fn hear(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
+    pub(crate) fn receive(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         let Body::Probe(probe) = packet.body else { return Some(packet) };
         let controllers = self.controllers.as_mut()?;
-        if let Some(answer) = controllers.hear(ports.now, packet.source, probe) {
+        if let Some(answer) = controllers.receive(ports.now, packet.source, probe) {
             self.forward(answer, ports);
         }
         None
     }
 
     /// Returns the controllers of explicit-rate signalling, if the router has them.
-    pub fn controllers(&self) -> Option<&Controllers> {
+    pub fn controllers(&self) -> Option<&RouterControllers> {
         self.controllers.as_deref()
     }
 

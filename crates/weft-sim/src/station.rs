@@ -82,7 +82,7 @@ impl SimNode for Station {
 
     #[inline]
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
-        let packet = if packet.destination == self.id { self.router.hear(packet, ports) } else { Some(packet) };
+        let packet = if packet.destination == self.id { self.router.receive(packet, ports) } else { Some(packet) };
         let Some(packet) = packet else { return };
         let uplink = &mut Uplink { router: &mut self.router, ports };
         let packet = match &mut self.edge {

@@ -100,12 +100,12 @@ impl SimHost {
 
     /// Adds an agent, at most one for each flow, and returns its index.
     pub fn add(&mut self, ends: FlowNodes, agent: FlowAgent) -> usize {
-        let seat = self.timers.add();
+        let position = self.timers.add();
         self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
-        self.by_flow[ends.flow.index()] = seat;
+        self.by_flow[ends.flow.index()] = position;
         self.agents.push((ends, agent));
-        self.reschedule(seat);
-        seat as usize
+        self.reschedule(position);
+        position as usize
     }
 
     /// Returns the agents in the order in which they were added.
@@ -115,20 +115,20 @@ impl SimHost {
 
     /// Returns the agent of a flow.
     pub fn agent(&self, flow: FlowNo) -> Option<&FlowAgent> {
-        let seat = *self.by_flow.get(flow.index())?;
-        self.agents.get(seat as usize).map(|(_, agent)| agent)
+        let position = *self.by_flow.get(flow.index())?;
+        self.agents.get(position as usize).map(|(_, agent)| agent)
     }
 
     /// Returns the agent of a flow for changes.
     pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut FlowAgent> {
-        let seat = *self.by_flow.get(flow.index())?;
-        self.agents.get_mut(seat as usize).map(|(_, agent)| agent)
+        let position = *self.by_flow.get(flow.index())?;
+        self.agents.get_mut(position as usize).map(|(_, agent)| agent)
     }
 
     /// Processes a packet that is addressed to this host.
     pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) {
-        let Some(&seat) = self.by_flow.get(packet.flow.index()) else { return };
-        let Some((ends, agent)) = self.agents.get_mut(seat as usize) else { return };
+        let Some(&position) = self.by_flow.get(packet.flow.index()) else { return };
+        let Some((ends, agent)) = self.agents.get_mut(position as usize) else { return };
         let ends = *ends;
         match agent {
             FlowAgent::TcpSource(source) => source.receive(now, ends, &packet, out),
@@ -142,7 +142,7 @@ impl SimHost {
             FlowAgent::Echo(echo) => echo.receive(now, &packet),
             FlowAgent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
         }
-        self.reschedule(seat);
+        self.reschedule(position);
         if !self.relays.is_empty() {
             self.relay(now, packet.flow, out);
         }
@@ -150,23 +150,23 @@ impl SimHost {
 
     /// Makes the flow that a sink's trigger names write its data.
     fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl PacketSink) {
-        let Some(&seat) = self.by_flow.get(demand.flow.index()) else { return };
-        if let Some((ends, FlowAgent::TcpSource(source))) = self.agents.get_mut(seat as usize) {
+        let Some(&position) = self.by_flow.get(demand.flow.index()) else { return };
+        if let Some((ends, FlowAgent::TcpSource(source))) = self.agents.get_mut(position as usize) {
             source.write(now, *ends, demand.write_bytes, demand.pause, out);
-            self.reschedule(seat);
+            self.reschedule(position);
         }
     }
 
     /// Handles the deadlines of all agents that have come.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         loop {
-            let (at, seat) = self.timers.first();
+            let (at, position) = self.timers.first();
             if at > now || at == Instant::FAR_FUTURE {
                 return;
             }
-            let (ends, agent) = &mut self.agents[seat as usize];
+            let (ends, agent) = &mut self.agents[position as usize];
             agent.wake(now, *ends, out);
-            self.reschedule(seat);
+            self.reschedule(position);
         }
     }
 
@@ -175,8 +175,8 @@ impl SimHost {
         Some(self.timers.first().0).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    fn reschedule(&mut self, seat: u32) {
-        let deadline = self.agents[seat as usize].1.deadline();
-        self.timers.set(seat, deadline.unwrap_or(Instant::FAR_FUTURE));
+    fn reschedule(&mut self, position: u32) {
+        let deadline = self.agents[position as usize].1.deadline();
+        self.timers.set(position, deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 }

@@ -27,7 +27,7 @@ impl SimHost {
     pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl PacketSink) {
         let Some(number) = self.relays.iter().position(|relay| relay.from == flow || relay.to == flow) else { return };
         let ConnectionRelay { from, to, written } = self.relays[number];
-        let Some([sink, source]) = self.seats([from, to]) else { return };
+        let Some([sink, source]) = self.positions([from, to]) else { return };
         let FlowAgent::TcpSink(receiving) = &self.agents[sink].1 else { return };
         let received = receiving.delivered_bytes();
         let (ends, FlowAgent::TcpSource(sending)) = &mut self.agents[source] else { return };
@@ -42,15 +42,15 @@ impl SimHost {
         if let (ends, FlowAgent::TcpSink(receiving)) = &mut self.agents[sink] {
             receiving.hold(now, *ends, unread, out);
         }
-        [sink, source].into_iter().for_each(|seat| self.reschedule(seat as u32));
+        [sink, source].into_iter().for_each(|position| self.reschedule(position as u32));
     }
 
-    fn seats(&self, flows: [FlowNo; 2]) -> Option<[usize; 2]> {
-        let seat = |flow: FlowNo| self.by_flow.get(flow.index()).map(|seat| *seat as usize);
-        let [first, second] = flows.map(seat);
+    fn positions(&self, flows: [FlowNo; 2]) -> Option<[usize; 2]> {
+        let position = |flow: FlowNo| self.by_flow.get(flow.index()).map(|position| *position as usize);
+        let [first, second] = flows.map(position);
         first
             .zip(second)
             .map(|(first, second)| [first, second])
-            .filter(|seats| seats.iter().all(|s| *s < self.agents.len()))
+            .filter(|positions| positions.iter().all(|s| *s < self.agents.len()))
     }
 }

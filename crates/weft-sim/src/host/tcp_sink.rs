@@ -105,7 +105,7 @@ impl TcpSink {
         out: &mut impl PacketSink,
     ) -> Option<Trigger> {
         let segment = packet.body.segment()?;
-        self.answerer.hear(packet);
+        self.answerer.receive(packet);
         let before = self.receiver.delivered_bytes();
         self.receiver.receive(now, segment, packet.ecn == PacketEcn::Ce);
         self.transmit(now, ends, out);
@@ -152,7 +152,9 @@ impl TcpSink {
             let bytes = acknowledgment_bytes(self.header_bytes, &segment);
             out.send(match self.answerer.sign(ends, &segment) {
                 None => ends.packet(bytes, PacketEcn::NotEct, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + signed.said.bytes(), PacketEcn::NotEct, Body::Signalled(signed)),
+                Some(signed) => {
+                    ends.packet(bytes + signed.rate_signal.bytes(), PacketEcn::NotEct, Body::Signalled(signed))
+                }
             });
         }
     }

@@ -172,11 +172,11 @@ impl TcpSource {
     pub(super) fn receive(&mut self, now: Instant, ends: FlowNodes, packet: &Packet, out: &mut impl PacketSink) {
         let Some(segment) = packet.body.segment() else { return };
         self.sender.receive(now, segment);
-        if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.hear(now, packet)) {
+        if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.receive(now, packet)) {
             self.sender.grant(now, rate);
         }
         let srtt = self.sender.srtt();
-        if let Some(rate) = self.quick_asker.as_mut().and_then(|asker| asker.hear(now, packet, srtt)) {
+        if let Some(rate) = self.quick_asker.as_mut().and_then(|asker| asker.receive(now, packet, srtt)) {
             self.sender.quick_start(rate, self.header_bytes);
         }
         self.go_on(now, ends, out);
@@ -237,11 +237,11 @@ impl TcpSource {
             self.transmit(now, ends, out);
         }
         if self.story.is_some() {
-            self.tell(now);
+            self.record_state(now);
         }
     }
 
-    fn tell(&mut self, now: Instant) {
+    fn record_state(&mut self, now: Instant) {
         let state = SenderRecord::State(self.state());
         let Some(story) = &mut self.story else { return };
         let last = story.iter().rev().find(|(_, told)| matches!(told, SenderRecord::State(_)));
@@ -305,7 +305,7 @@ impl TcpSource {
                 self.asker.as_mut().and_then(sign).or_else(|| self.quick_asker.as_mut().and_then(sign_quickly));
             out.send(match signed {
                 None => ends.packet(bytes, ecn, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + signed.said.bytes(), ecn, Body::Signalled(signed)),
+                Some(signed) => ends.packet(bytes + signed.rate_signal.bytes(), ecn, Body::Signalled(signed)),
             });
         }
     }

@@ -1,21 +1,19 @@
 //! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
 
-use super::{LinkSpec, LinkStats, QueueSpec, TransmitterCapacity};
+use super::{LinkSpec, LinkStats, TransmitterCapacity};
 use crate::{Body, Packet, PacketEcn};
-use weft_scenario::channel::{self, About, Channel, ChannelEvent, ChannelQueue, Impaired, LossCause, Plain};
-use weft_units::{FlowId, Instant, Rng};
+use weft_scenario::channel::{self, About, Channel, ChannelEvent, Impaired, LossCause, Plain};
+use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 
 /// One direction of an impaired link.
 pub(super) struct ImpairedLink {
     channel: Channel<Box<Packet>>,
-    marks: bool,
 }
 
 impl ImpairedLink {
     pub(super) fn new(spec: &LinkSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedLink {
-        let marks = matches!(spec.queue, QueueSpec::Managed { ecn: true, .. });
-        ImpairedLink { channel: Channel::new(plain(spec), impaired.clone(), rng, now), marks }
+        ImpairedLink { channel: Channel::new(plain(spec), impaired.clone(), rng, now) }
     }
 
     pub(super) fn restart(&mut self, now: Instant, stats: &mut LinkStats) {
@@ -32,9 +30,9 @@ impl ImpairedLink {
     pub(super) fn offer(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
         let about = About {
             bytes: packet.bytes,
-            flow: FlowId(packet.flow.0 as u16),
+            flow: packet.flow.queue_key(),
             is_udp: is_udp(&packet.body),
-            ecn_capable: self.marks && packet.ecn != PacketEcn::NotEct,
+            ecn_capable: packet.ecn != PacketEcn::NotEct,
         };
         self.channel.offer(now, packet, about, &mut |happened| count(stats, happened));
     }
@@ -77,11 +75,7 @@ fn plain(spec: &LinkSpec) -> Plain {
         TransmitterCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
         TransmitterCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
-    let queue = match spec.queue {
-        QueueSpec::DropTail { limit_packets, limit_bytes } => ChannelQueue::DropTail { limit_packets, limit_bytes },
-        QueueSpec::Managed { kind, config, .. } => ChannelQueue::Managed { kind, config },
-    };
-    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
+    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue: spec.queue }
 }
 
 /// Returns true if a policer of UDP polices this packet.

@@ -4,7 +4,7 @@ use super::transmitter::Transmitter;
 use super::{LinkStats, QueueSpec};
 use crate::{Packet, PacketEcn};
 use weft_core::queue::{Arrival, FlowQueue};
-use weft_units::{FlowId, Instant, Rng};
+use weft_units::{Instant, Rng};
 
 /// A managed queue and the packet in transmission.
 pub(super) struct Managed {
@@ -26,7 +26,7 @@ impl Managed {
     }
 
     pub(super) fn enqueue(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
-        let flow = FlowId(packet.flow.0 as u16);
+        let flow = packet.flow.queue_key();
         let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: self.ecn && packet.ecn != PacketEcn::NotEct };
         self.queue.enqueue(now, arrival, packet, &mut |_| stats.dropped_packets += 1);
     }

@@ -14,6 +14,7 @@ mod transmitter;
 pub use histogram::Histogram;
 pub use stats::LinkStats;
 pub use transmitter::TransmitterCapacity;
+pub use weft_scenario::channel::QueueSpec;
 
 use crate::{NodeId, Packet};
 use impaired::ImpairedLink;
@@ -22,34 +23,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use transmitter::Transmitter;
 use weft_core::control_loop::explicit_rate::LoopLink;
-use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::channel::Impaired;
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_units::{Duration, Instant, Rate, Rng};
-
-/// The queue in front of the transmitter.
-#[derive(Clone, PartialEq, Debug)]
-pub enum QueueSpec {
-    /// A first-in, first-out queue that drops arriving packets above a limit.
-    ///
-    /// The packet in transmission counts toward the limits.
-    DropTail {
-        /// Maximum number of packets.
-        limit_packets: usize,
-        /// Maximum number of IP bytes.
-        limit_bytes: u64,
-    },
-    /// A queue with active queue management.
-    Managed {
-        /// The queue discipline.
-        kind: QueueKind,
-        /// Limits and time constants of the discipline.
-        config: QueueConfig,
-        /// True if ECN-capable packets are marked instead of dropped.
-        ecn: bool,
-    },
-}
 
 /// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]

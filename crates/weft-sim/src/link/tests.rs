@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Body, FlowNo, PacketEcn};
+use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::trace::Trace;
 use weft_units::Rate;
 

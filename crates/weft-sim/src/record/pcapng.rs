@@ -93,7 +93,7 @@ impl<W: Write> PcapngWriter<W> {
             }
             // The rate signal is left out, because it may not fit beside the segment's options.
             Body::Signalled(signalled) => {
-                let bare = Packet { bytes: packet.bytes - signalled.said.bytes(), ..packet.clone() };
+                let bare = Packet { bytes: packet.bytes - signalled.rate_signal.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }

@@ -242,7 +242,7 @@ impl LinkController {
         let LinkBytes { asking, other } = std::mem::take(&mut self.arrived);
         let capacity = less(capacity, self.booked());
         self.carries = capacity;
-        self.quick_start.look(now, self.came_bytes);
+        self.quick_start.sample(now, self.came_bytes);
         let capacity = less(capacity, Rate::from_bytes_over(other, since));
         let gain = (since.as_secs_f64() / self.least_round_trip.as_secs_f64()).min(1.0);
         self.own_bps += (Rate::from_bytes_over(asking + other, since).bps() as f64 - self.own_bps) * gain;

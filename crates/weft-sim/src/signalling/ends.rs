@@ -85,17 +85,17 @@ impl Asker {
             true => self.initiator.release(qttl),
             false => self.initiator.on_packet(now, TTL, qttl, srtt.unwrap_or(GUESS)),
         }?;
-        let said =
+        let rate_signal =
             RateSignal::Explicit { signal: signed(signal, ends.flow, ends.here, ends.there), arrived_difference: 0 };
-        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
+        Some(Box::new(Signalled { rate_signal, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 
     /// Processes a packet.
     ///
     /// If the packet answers a request, it returns the granted rate, which is zero for none.
-    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
+    pub(crate) fn receive(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
         let Body::Signalled(answer) = &packet.body else { return None };
-        let RateSignal::Explicit { signal, arrived_difference } = &answer.said else { return None };
+        let RateSignal::Explicit { signal, arrived_difference } = &answer.rate_signal else { return None };
         if !is_genuine(packet) {
             return None;
         }
@@ -118,9 +118,9 @@ pub(crate) struct Answerer {
 
 impl Answerer {
     /// Processes a packet and prepares the answer to its request.
-    pub fn hear(&mut self, packet: &Packet) {
+    pub fn receive(&mut self, packet: &Packet) {
         let Body::Signalled(asked) = &packet.body else { return };
-        let answer = match &asked.said {
+        let answer = match &asked.rate_signal {
             RateSignal::Explicit { signal, .. } if is_genuine(packet) => answer_to(signal, asked.ttl),
             RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
                 Some(RateSignal::QuickAnswer(Response::to(option, asked.ttl)))
@@ -132,11 +132,11 @@ impl Answerer {
 
     /// Returns the acknowledgement with the pending answer, if there is one.
     pub fn sign(&mut self, ends: FlowNodes, segment: &TcpSegment) -> Option<Box<Signalled>> {
-        let mut said = *self.due.take()?;
-        if let RateSignal::Explicit { signal, .. } = &mut said {
+        let mut rate_signal = *self.due.take()?;
+        if let RateSignal::Explicit { signal, .. } = &mut rate_signal {
             *signal = signed(*signal, ends.flow, ends.here, ends.there);
         }
-        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
+        Some(Box::new(Signalled { rate_signal, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 }
 

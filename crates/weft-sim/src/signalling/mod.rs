@@ -9,20 +9,20 @@
 //! A segment with a signal has its own [`Body`](crate::Body) variant, so that all other bodies stay small.
 
 mod controller;
-mod controllers;
 mod ends;
 mod law;
 mod meddler;
 mod quick_start;
+mod router_controllers;
 mod sensor;
 
 pub use controller::{LinkController, LinkGrants};
-pub use controllers::Controllers;
 pub(crate) use ends::Answerer;
 pub use ends::{Asker, RateDemand};
 pub use law::LawKind;
 pub use meddler::Meddler;
 pub use quick_start::QuickAsker;
+pub use router_controllers::RouterControllers;
 pub(crate) use sensor::PROBE_BYTES;
 pub use sensor::{NearSensor, SensorMessage};
 
@@ -79,7 +79,7 @@ impl RateSignal {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signalled {
     /// The rate signal.
-    pub said: RateSignal,
+    pub rate_signal: RateSignal,
     /// TTL of the packet.
     pub ttl: u8,
     /// True while the packet crosses a legacy path inside another packet.
@@ -98,7 +98,7 @@ fn signed(signal: Signal, flow: FlowNo, from: NodeId, to: NodeId) -> Signal {
 /// Returns true if the authentication tag of a packet's signal is correct.
 fn is_genuine(packet: &Packet) -> bool {
     match &packet.body {
-        Body::Signalled(signalled) => match &signalled.said {
+        Body::Signalled(signalled) => match &signalled.rate_signal {
             RateSignal::Explicit { signal, .. } => {
                 KEY.is_right(&key_of(signal, packet.flow, packet.source, packet.destination), signal)
             }

@@ -74,7 +74,7 @@ impl QuickAsker {
             _ => return None,
         };
         Some(Box::new(Signalled {
-            said: RateSignal::Quick(option),
+            rate_signal: RateSignal::Quick(option),
             ttl: TTL,
             is_encapsulated: false,
             segment: *segment,
@@ -93,10 +93,10 @@ impl QuickAsker {
     /// Processes a packet and returns the initial rate if the packet grants one.
     ///
     /// `srtt` is the smoothed round-trip time, if known.
-    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
+    pub(crate) fn receive(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
         let Stands::Asked(asked) = self.stands else { return None };
         let response = match &packet.body {
-            Body::Signalled(signalled) => match signalled.said {
+            Body::Signalled(signalled) => match signalled.rate_signal {
                 RateSignal::QuickAnswer(response) => Some(response),
                 _ => None,
             },
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn option_of(signed: Option<Box<Signalled>>) -> QuickStart {
-        match signed.map(|signed| signed.said) {
+        match signed.map(|signed| signed.rate_signal) {
             Some(RateSignal::Quick(option)) => option,
             other => panic!("{other:?}"),
         }
@@ -144,12 +144,13 @@ mod tests {
     /// It returns the granted rate and the report of the next packet.
     fn answered(asker: &mut QuickAsker, response: Response) -> (Option<Rate>, QuickStart) {
         let segment = segment(Flags::SYN.with(Flags::ACK));
-        let answer = Signalled { said: RateSignal::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
+        let answer =
+            Signalled { rate_signal: RateSignal::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
         let body = Body::Signalled(Box::new(answer));
         let (source, destination) = (NodeId(1), NodeId(0));
         let packet = Packet { flow: FlowNo(0), source, destination, bytes: 60, label: 0, ecn: PacketEcn::NotEct, body };
         let now = Instant::ZERO + ROUND_TRIP;
-        let granted = asker.hear(now, &packet, Some(ROUND_TRIP));
+        let granted = asker.receive(now, &packet, Some(ROUND_TRIP));
         (granted, option_of(asker.sign(now, &TcpSegment { flags: Flags::ACK, ..SYN }, 1)))
     }
 

@@ -120,7 +120,7 @@ impl NearSensor {
     /// Processes the far end's answer to a pair of probes.
     ///
     /// `own` is the rate of the flows that pass this router.
-    pub(super) fn hear(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
+    pub(super) fn receive(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
         let (before, since) = (self.queueing, came - self.came);
         self.least_delay = self.least_delay.min(came - left);
         self.queueing = (came - left) - self.least_delay;

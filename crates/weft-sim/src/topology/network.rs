@@ -91,9 +91,9 @@ fn both_ways(network: &NetworkScenario, graph: &Graph, path: &ExplicitPath) -> V
     let there = path.links.iter().zip(&path.nodes).map(|(link, from)| towards(*link, *from));
     let back = path.links.iter().zip(&path.nodes[1..]).map(|(link, from)| towards(*link, *from)).rev();
     let named = path.destinations.as_ref().map(|nodes| nodes.iter().map(|node| NodeId(*node as u32)).collect());
-    let mut ways = vec![(there.collect::<Vec<_>>(), named)];
+    let mut count_paths = vec![(there.collect::<Vec<_>>(), named)];
     if !path.one_way {
-        ways.push((back.collect(), None));
+        count_paths.push((back.collect(), None));
     }
     let is_whole = |links: &[LinkId]| links.iter().all(|link| graph.leaving(graph.edge(*link).from).contains(link));
     let labelled = |(links, named): (Vec<LinkId>, Option<Vec<NodeId>>)| {
@@ -101,7 +101,7 @@ fn both_ways(network: &NetworkScenario, graph: &Graph, path: &ExplicitPath) -> V
         let destinations = named.unwrap_or_else(|| destinations_behind(graph, from, to));
         is_whole(&links).then_some(LabelPath { links, weight: path.weight, destinations })
     };
-    ways.into_iter().filter_map(labelled).collect()
+    count_paths.into_iter().filter_map(labelled).collect()
 }
 
 /// Returns the cheapest paths that the network's flows need, in both directions.
@@ -240,7 +240,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
     /// Returns the number of routes from the first FTP's source to its destination and back.
     ///
     /// `text` is a scenario of the project, and `variant` is one of its variants.
-    fn ways(text: &str, variant: &str) -> (u64, u64) {
+    fn count_paths(text: &str, variant: &str) -> (u64, u64) {
         let network = NetworkScenario::parse(text, "shipped").unwrap();
         let routing = &network.variant(variant).unwrap().routing;
         let graph = graph_of(&network, routing.cost);
@@ -265,7 +265,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
             (figure_7, "ecmp", 2),
             (figure_7, "two-lsps", 2),
         ] {
-            assert_eq!(ways(figure, variant), (paths, paths), "{variant}");
+            assert_eq!(count_paths(figure, variant), (paths, paths), "{variant}");
         }
     }
 

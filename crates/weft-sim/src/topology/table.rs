@@ -54,7 +54,7 @@ impl RouteTable {
 ///
 /// `tables` has one table for each node.
 pub fn path_count(graph: &Graph, tables: &[RouteTable], from: NodeId, to: NodeId) -> u64 {
-    PathCounter { graph, tables, to, known: BTreeMap::new() }.ways(from, 0)
+    PathCounter { graph, tables, to, known: BTreeMap::new() }.count_paths(from, 0)
 }
 
 struct PathCounter<'a> {
@@ -68,7 +68,7 @@ struct PathCounter<'a> {
 }
 
 impl PathCounter<'_> {
-    fn ways(&mut self, node: NodeId, label: u16) -> u64 {
+    fn count_paths(&mut self, node: NodeId, label: u16) -> u64 {
         if node == self.to {
             return 1;
         }
@@ -77,14 +77,14 @@ impl PathCounter<'_> {
         }
         self.known.insert((node, label), 0);
         let table = &self.tables[node.index()];
-        let ways = match table.labelled(label) {
-            Some(link) => self.ways(self.graph.edge(link).to, label),
+        let count_paths = match table.labelled(label) {
+            Some(link) => self.count_paths(self.graph.edge(link).to, label),
             None => {
                 let hops = table.towards(self.to).iter();
-                hops.map(|hop| self.ways(self.graph.edge(hop.link).to, hop.label)).fold(0, u64::saturating_add)
+                hops.map(|hop| self.count_paths(self.graph.edge(hop.link).to, hop.label)).fold(0, u64::saturating_add)
             }
         };
-        self.known.insert((node, label), ways);
-        ways
+        self.known.insert((node, label), count_paths);
+        count_paths
     }
 }

@@ -49,26 +49,26 @@ impl TcpSender {
         let room_before = self.window.saturating_sub(self.scoreboard.pipe_bytes());
         let was_recovering = self.phase == RecoveryPhase::FastRecovery;
         let outstanding = !self.scoreboard.is_empty();
-        let mut news = AckEffect::default();
-        self.take_cumulative(now, ack.ack, &mut news);
+        let mut effect = AckEffect::default();
+        self.take_cumulative(now, ack.ack, &mut effect);
         if ack.sack_count > 0 {
-            self.take_sacks(now, ack, &mut news);
+            self.take_sacks(now, ack, &mut effect);
         }
-        let rtt = self.measure(now, &news);
-        if news.advanced > 0 {
+        let rtt = self.measure(now, &effect);
+        if effect.advanced > 0 {
             self.restart_or_stop_rto(now);
             self.limited_bytes = 0;
             self.quick_acknowledged();
         }
         let bare = ack.len == 0 && ack.sack_count == 0 && !ack.flags.has(Flags::SYN) && !ack.flags.has(Flags::FIN);
-        let plain = bare && outstanding && !window_moved && news.advanced == 0;
-        self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut news);
+        let plain = bare && outstanding && !window_moved && effect.advanced == 0;
+        self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut effect);
         self.react_to_echo(now, ack);
-        if news.delivered > 0 || news.lost > 0 {
+        if effect.delivered > 0 || effect.lost > 0 {
             let in_recovery = was_recovering || self.phase == RecoveryPhase::FastRecovery;
-            self.tell_congestion(now, &news, rtt, room_before >= self.mss, in_recovery);
+            self.tell_congestion(now, &effect, rtt, room_before >= self.mss, in_recovery);
         }
-        self.update_window(news.delivered);
+        self.update_window(effect.delivered);
     }
 
     fn establish(&mut self, now: Instant, syn_ack: &TcpSegment) {
@@ -84,15 +84,15 @@ impl TcpSender {
         self.last_sent_at = now;
     }
 
-    fn take_cumulative(&mut self, now: Instant, ack: u64, news: &mut AckEffect) {
+    fn take_cumulative(&mut self, now: Instant, ack: u64, effect: &mut AckEffect) {
         if ack == self.una {
             return;
         }
-        news.advanced = ack - self.una;
+        effect.advanced = ack - self.una;
         let high_sacked = self.high_sacked;
         while let Some(sent) = self.scoreboard.pop_acked(ack) {
             if !sent.is_sacked() {
-                self.note_delivered(now, 0, &sent, high_sacked, news);
+                self.note_delivered(now, 0, &sent, high_sacked, effect);
             }
             if let Some(rate) = &mut self.delivery_rate {
                 rate.pop();
@@ -102,7 +102,7 @@ impl TcpSender {
         self.high_sacked = high_sacked.max(ack);
     }
 
-    fn take_sacks(&mut self, now: Instant, ack: &TcpSegment, news: &mut AckEffect) {
+    fn take_sacks(&mut self, now: Instant, ack: &TcpSegment, effect: &mut AckEffect) {
         let high_sacked = self.high_sacked;
         let skip = usize::from(ack.flags.has(Flags::DSACK));
         for block in ack.sacks().iter().skip(skip) {
@@ -114,8 +114,8 @@ impl TcpSender {
             let mut index = self.scoreboard.position(start);
             while self.scoreboard.get(index).is_some_and(|sent| sent.end() <= end) {
                 if let Some(sent) = self.scoreboard.mark_sacked(index) {
-                    news.newly_sacked = true;
-                    self.note_delivered(now, index, &sent, high_sacked, news);
+                    effect.newly_sacked = true;
+                    self.note_delivered(now, index, &sent, high_sacked, effect);
                     self.high_sacked = self.high_sacked.max(sent.end());
                 }
                 index += 1;
@@ -130,9 +130,9 @@ impl TcpSender {
         index: usize,
         sent: &SentSegment,
         high_sacked: u64,
-        news: &mut AckEffect,
+        effect: &mut AckEffect,
     ) {
-        news.delivered += u64::from(sent.len);
+        effect.delivered += u64::from(sent.len);
         if let LossDetection::RackTlp(rack, _) = &mut self.detection {
             rack.delivered(now, sent, self.rtt.shortest_nanos());
         }
@@ -140,13 +140,13 @@ impl TcpSender {
             rate.delivered(index, now, u64::from(sent.len));
         }
         if sent.is_ambiguous() {
-            news.ambiguous = true;
+            effect.ambiguous = true;
             return;
         }
-        news.first_sent_at.get_or_insert(sent.at);
-        news.last_sent_at = Some(sent.at);
+        effect.first_sent_at.get_or_insert(sent.at);
+        effect.last_sent_at = Some(sent.at);
         if sent.seq < high_sacked {
-            news.reordering = news.reordering.max(high_sacked - sent.seq);
+            effect.reordering = effect.reordering.max(high_sacked - sent.seq);
         }
     }
 
@@ -154,11 +154,11 @@ impl TcpSender {
     ///
     /// The first segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives the sample for the
     /// congestion control.
-    fn measure(&mut self, now: Instant, news: &AckEffect) -> Option<Duration> {
-        if news.ambiguous {
+    fn measure(&mut self, now: Instant, effect: &AckEffect) -> Option<Duration> {
+        if effect.ambiguous {
             return None;
         }
-        let (first, last) = (news.first_sent_at?, news.last_sent_at?);
+        let (first, last) = (effect.first_sent_at?, effect.last_sent_at?);
         self.rtt.sample(now.as_nanos().saturating_sub(first.as_nanos()));
         Some(now - last)
     }
@@ -193,7 +193,7 @@ impl TcpSender {
     fn tell_congestion(
         &mut self,
         now: Instant,
-        news: &AckEffect,
+        effect: &AckEffect,
         rtt: Option<Duration>,
         had_room: bool,
         in_recovery: bool,
@@ -201,11 +201,11 @@ impl TcpSender {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
         // A window grows only on cumulative acknowledgments (RFC 5681 §3.1), but a rate counts all data that arrives.
-        let acked_bytes = if self.delivery_rate.is_some() { news.delivered } else { news.advanced };
+        let acked_bytes = if self.delivery_rate.is_some() { effect.delivered } else { effect.advanced };
         self.congestion.on_ack(&AckEvent {
             now,
             acked_bytes,
-            lost_bytes: news.lost,
+            lost_bytes: effect.lost,
             flight_bytes: self.scoreboard.pipe_bytes(),
             srtt: self.rtt.smoothed(),
             rtt,

@@ -16,16 +16,16 @@ pub(super) struct Repetition {
 }
 
 impl TcpSender {
-    pub(super) fn look_for_losses(&mut self, now: Instant, repetition: Repetition, news: &mut AckEffect) {
-        if self.config.adaptive_reordering && news.reordering > 0 {
-            self.learn_reordering(news.reordering);
+    pub(super) fn look_for_losses(&mut self, now: Instant, repetition: Repetition, effect: &mut AckEffect) {
+        if self.config.adaptive_reordering && effect.reordering > 0 {
+            self.learn_reordering(effect.reordering);
         }
         match self.detection {
-            LossDetection::NewReno(_) if news.advanced > 0 => self.new_reno_advanced(now, news.advanced),
+            LossDetection::NewReno(_) if effect.advanced > 0 => self.new_reno_advanced(now, effect.advanced),
             LossDetection::NewReno(_) if repetition.plain => self.new_reno_duplicate(now),
             LossDetection::NewReno(_) => {}
-            LossDetection::Sack(_) => self.sack_acknowledged(now, news),
-            LossDetection::RackTlp(..) => self.rack_acknowledged(now, repetition, news),
+            LossDetection::Sack(_) => self.sack_acknowledged(now, effect),
+            LossDetection::RackTlp(..) => self.rack_acknowledged(now, repetition, effect),
         }
     }
 
@@ -80,34 +80,34 @@ impl TcpSender {
     }
 
     /// Processes an acknowledgment by RFC 6675 §5.
-    fn sack_acknowledged(&mut self, now: Instant, news: &mut AckEffect) {
-        if news.advanced > 0 {
+    fn sack_acknowledged(&mut self, now: Instant, effect: &mut AckEffect) {
+        if effect.advanced > 0 {
             self.leave_recovery_past_its_point(now);
         }
         let LossDetection::Sack(sack) = &mut self.detection else { return };
-        if news.advanced > 0 {
+        if effect.advanced > 0 {
             sack.advanced();
         }
         if self.scoreboard.sacked_segments() == 0 {
             return;
         }
-        news.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
-        let enough = news.newly_sacked && news.advanced == 0 && sack.duplicate(self.dup_thresh);
+        effect.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
+        let enough = effect.newly_sacked && effect.advanced == 0 && sack.duplicate(self.dup_thresh);
         let Some(&first) = self.scoreboard.get(0) else { return };
         if self.phase == RecoveryPhase::Open && (enough || first.is_lost()) {
             sack.enter(first.end());
-            self.enter_fast_recovery(now, news.delivered);
+            self.enter_fast_recovery(now, effect.delivered);
             self.scoreboard.mark_lost(0);
             self.restart_rto(now);
         }
     }
 
     /// Processes an acknowledgment by RFC 8985 §6.2 steps 2 to 5 and §7.4.
-    fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, news: &mut AckEffect) {
+    fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, effect: &mut AckEffect) {
         let (una, nxt) = (self.una, self.nxt);
-        let ended = news.advanced > 0 && self.leave_recovery_past_its_point(now);
+        let ended = effect.advanced > 0 && self.leave_recovery_past_its_point(now);
         let LossDetection::RackTlp(rack, probe) = &mut self.detection else { return };
-        if news.reordering > 0 {
+        if effect.reordering > 0 {
             rack.saw_reordering();
         }
         rack.note_dsack(repetition.dsack, una, nxt);
@@ -120,8 +120,8 @@ impl TcpSender {
             self.congestion.on_congestion(now, self.flight_size());
             self.congestion.on_recovery_exit(now);
         }
-        news.lost = self.rack_detect(now, news.delivered);
-        if news.advanced > 0 {
+        effect.lost = self.rack_detect(now, effect.delivered);
+        if effect.advanced > 0 {
             self.schedule_probe(now);
         }
     }

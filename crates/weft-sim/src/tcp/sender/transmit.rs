@@ -63,7 +63,7 @@ impl TcpSender {
         }
         if let Some(index) = self.scoreboard.next_waiting() {
             let len = self.scoreboard.get(index)?.len;
-            return (self.retransmit_first || self.has_room(pipe, len)).then_some(SegmentChoice::Again(index));
+            return (self.retransmit_first || self.fits(pipe, len)).then_some(SegmentChoice::Again(index));
         }
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
@@ -84,7 +84,7 @@ impl TcpSender {
         }
     }
 
-    fn has_room(&self, pipe: u64, len: u32) -> bool {
+    fn fits(&self, pipe: u64, len: u32) -> bool {
         self.probe_due || pipe + u64::from(len) <= self.window
     }
 
@@ -100,7 +100,7 @@ impl TcpSender {
         let len = unsent.min(self.mss) as u32;
         let fin = self.closed && u64::from(len) == unsent;
         let fits = self.nxt + u64::from(len) <= self.right_edge;
-        (fits && self.has_room(pipe, len)).then_some(SegmentChoice::New { len, fin })
+        (fits && self.fits(pipe, len)).then_some(SegmentChoice::New { len, fin })
     }
 
     fn note_app_limited(&mut self, pipe: u64) {

@@ -5,14 +5,11 @@ use crate::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports};
 use weft_units::Instant;
 use weft_wire::quick_start::{Function, QuickRate};
 
-/// Flow number of probes, which belong to no flow.
-const NO_FLOW: FlowNo = FlowNo(u32::MAX);
-
 /// The controllers of a router's links.
 ///
 /// A router without controllers does not take part in signalling and only decrements TTLs.
 #[derive(Debug)]
-pub struct Controllers {
+pub struct RouterControllers {
     node: NodeId,
     by_link: Vec<Controlled>,
     /// First probe of each incomplete pair: sender, number of the pair and time of arrival.
@@ -27,10 +24,10 @@ struct Controlled {
     sensor: Option<NearSensor>,
 }
 
-impl Controllers {
+impl RouterControllers {
     /// Creates an empty set of controllers for this node.
-    pub fn new(node: NodeId) -> Controllers {
-        Controllers { node, by_link: Vec::new(), pairs: Vec::new() }
+    pub fn new(node: NodeId) -> RouterControllers {
+        RouterControllers { node, by_link: Vec::new(), pairs: Vec::new() }
     }
 
     /// Adds the controller of a link.
@@ -66,12 +63,12 @@ impl Controllers {
         controller.look(now, ports.links, link, sensor.as_ref());
         controller.count(packet.flow, packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
-            let Signalled { said, ttl, is_encapsulated, .. } = &mut **signalled;
+            let Signalled { rate_signal, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);
             *is_encapsulated = sensor.is_some();
-            match said {
+            match rate_signal {
                 RateSignal::Explicit { signal, .. } if is_genuine => {
-                    controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+                    controller.answer(now, flow, signal, router_number(self.node));
                 }
                 RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
                     controller.approve(option);
@@ -98,7 +95,7 @@ impl Controllers {
     }
 
     /// Processes a probe for this node and returns the answer, if any.
-    pub(crate) fn hear(&mut self, now: Instant, from: NodeId, probe: SensorMessage) -> Option<Box<Packet>> {
+    pub(crate) fn receive(&mut self, now: Instant, from: NodeId, probe: SensorMessage) -> Option<Box<Packet>> {
         match probe {
             SensorMessage::First(pair) => {
                 self.pairs.retain(|(sender, ..)| *sender != from);
@@ -112,7 +109,7 @@ impl Controllers {
             SensorMessage::Gap { gap, left, came } => {
                 for Controlled { controller, sensor, .. } in &mut self.by_link {
                     if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
-                        sensor.hear(gap, left, came, controller.own());
+                        sensor.receive(gap, left, came, controller.own());
                     }
                 }
                 None
@@ -121,10 +118,17 @@ impl Controllers {
     }
 }
 
+/// Returns the number of a router in a signal, which is never zero.
+///
+/// The field has 16 bits, so routers whose numbers differ by 65,535 share a number.
+fn router_number(node: NodeId) -> u16 {
+    (node.0 % u32::from(u16::MAX)) as u16 + 1
+}
+
 fn packet(source: NodeId, destination: NodeId, probe: SensorMessage) -> Box<Packet> {
     let bytes = if matches!(probe, SensorMessage::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
     Box::new(Packet {
-        flow: NO_FLOW,
+        flow: FlowNo::NONE,
         source,
         destination,
         bytes,
@@ -136,3 +140,23 @@ fn packet(source: NodeId, destination: NodeId, probe: SensorMessage) -> Box<Pack
 
 /// Size of an answer to a pair of probes, in IP bytes.
 const ANSWER_BYTES: u32 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    #[test]
+    fn every_router_has_a_number_above_zero_and_neighbours_differ() {
+        let mut rng = Rng::new(5);
+        let drawn = (0..10_000).map(|_| rng.next_u64() as u32);
+        for node in [0, 65_534, 65_535, 65_536, u32::MAX - 1].into_iter().chain(drawn) {
+            let number = router_number(NodeId(node));
+            assert!(number > 0, "node {node}");
+            assert_ne!(number, router_number(NodeId(node.wrapping_add(1))), "node {node}");
+            if node < 65_535 {
+                assert_eq!(u32::from(number), node + 1);
+            }
+        }
+    }
+}
