@@ -33,7 +33,7 @@ impl RunProgress {
     }
 
     /// Prints a line above the bar.
-    pub fn say(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 }

@@ -99,7 +99,7 @@ impl LabCampaign<'_> {
                 Ok(lanes) => {
                     let lateness_ms = lanes.first().map_or(0.0, |lane| lane.run.lateness_ms_p999);
                     let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
-                    self.progress.say(&format!(
+                    self.progress.print_line(&format!(
                         "{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}",
                         variant.name
                     ));
@@ -109,7 +109,7 @@ impl LabCampaign<'_> {
                     late += 1;
                 }
                 Err(LabError::Missing(reason)) => {
-                    self.progress.say(&format!("{} is skipped: {reason}", variant.name));
+                    self.progress.print_line(&format!("{} is skipped: {reason}", variant.name));
                     self.skipped.push(Skipped { name: variant.name.clone(), reason });
                     return Ok(());
                 }

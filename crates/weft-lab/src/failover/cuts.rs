@@ -29,27 +29,29 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 pub(super) fn measure(
     contender: &Contender,
     options: &FailoverOptions,
-    tell: &mut impl FnMut(&str),
+    report_progress: &mut impl FnMut(&str),
 ) -> Result<CutSeries, LabError> {
     let mut series =
         CutSeries { name: contender.name.to_owned(), detection: contender.detection(), ..CutSeries::default() };
     let diamond = LabDiamond::build(0)?;
     let mut network = contender.start(&diamond, &options.weft_binary)?;
     wait_whole(network.as_ref())?;
-    tell(&format!("{}: idle", contender.name));
+    report_progress(&format!("{}: idle", contender.name));
     pause(SETTLE)?;
     series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
     let way = ProbeEndpoints { from, to, address: network.far_end(), port: PORT };
     let epoch = Instant::now();
     let mut stage = CutStage { contender, diamond: &diamond, network: network.as_mut(), epoch };
-    while_probing(&way, epoch, options.interval, |probes| match stage.play(probes, options, &mut series, tell) {
-        Err(LabError::Interrupted) => Err(LabError::Interrupted),
-        Err(error) => {
-            series.failure = Some(error.to_string());
-            Ok(())
+    while_probing(&way, epoch, options.interval, |probes| {
+        match stage.play(probes, options, &mut series, report_progress) {
+            Err(LabError::Interrupted) => Err(LabError::Interrupted),
+            Err(error) => {
+                series.failure = Some(error.to_string());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(()) => Ok(()),
     })?;
     Ok(series)
 }
@@ -67,7 +69,7 @@ impl CutStage<'_> {
         probes: &ProbeArrivals,
         options: &FailoverOptions,
         series: &mut CutSeries,
-        tell: &mut impl FnMut(&str),
+        report_progress: &mut impl FnMut(&str),
     ) -> Result<(), LabError> {
         wait_until("no probe arrived", POLL, || Ok(probes.last_sent().is_some()))?;
         pause(SETTLE)?;
@@ -75,7 +77,7 @@ impl CutStage<'_> {
         series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
-            tell(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
+            report_progress(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
             if options.restart {
                 self.network.restart_far_end(self.diamond)?;
                 wait_whole(self.network)?;

@@ -135,13 +135,13 @@ impl Failover {
 
 /// Measures all contenders, in a bounded time. Nothing is left behind.
 ///
-/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
 /// Returns an error if an option names no contender, if the diamond cannot be built, or if the user
 /// interrupts. [`Failover::skipped`] lists a contender that is not installed or does not start.
-pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result<Failover, LabError> {
+pub fn failover(options: &FailoverOptions, mut report_progress: impl FnMut(&str)) -> Result<Failover, LabError> {
     if let Some(unknown) = options.only.iter().find(|only| CONTENDERS.iter().all(|contender| contender.name != **only))
     {
         let names = CONTENDERS.map(|contender| contender.name).join(", ");
@@ -162,7 +162,7 @@ pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result
     };
     let takes_part = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     for contender in CONTENDERS.iter().filter(|contender| takes_part(contender.name)) {
-        match cuts::measure(contender, options, &mut tell) {
+        match cuts::measure(contender, options, &mut report_progress) {
             Ok(series) => result.series.push(series),
             Err(LabError::Interrupted) => return Err(LabError::Interrupted),
             Err(error) => {

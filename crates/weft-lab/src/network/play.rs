@@ -1,10 +1,10 @@
 //! Runs one variant of a network once.
 
 use super::ground::Ground;
+use super::overlay_daemons::{self, inner_address};
 use super::routes::own_address;
 use super::timeline::LabTimeline;
 use super::traffic::{self, FlowSetting, Sink};
-use super::wefts::{self, inner_address};
 use crate::options::RunOptions;
 use crate::{LabError, interrupt, sampler};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ pub(super) fn play(
         None => Vec::new(),
         Some(used) => {
             let missing = || LabError::Missing("the weft program is not there".into());
-            wefts::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
+            overlay_daemons::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
         }
     };
     let sinks: Vec<Sink> = network.flows.iter().map(|_| Sink::default()).collect();

@@ -36,8 +36,13 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
             let mut batch = format!("address add {}/32 dev lo\n", own_address(node));
             for other in (0..network.nodes.len()).filter(|other| *other != node) {
                 if let Some(next) = next_hop(&graph, &tables, node, other) {
-                    let way = way(network, next);
-                    let _ = writeln!(batch, "route add {}/32 {way} src {}", own_address(other), own_address(node));
+                    let route_arguments = route_arguments(network, next);
+                    let _ = writeln!(
+                        batch,
+                        "route add {}/32 {route_arguments} src {}",
+                        own_address(other),
+                        own_address(node)
+                    );
                 }
             }
             match network.overlay.has(node) {
@@ -56,7 +61,7 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
 fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.ends_at(node).iter().filter(leads_to_router) {
-        let _ = writeln!(batch, "route add {LINKS} {} metric {}", way(network, *end), end.link + 1);
+        let _ = writeln!(batch, "route add {LINKS} {} metric {}", route_arguments(network, *end), end.link + 1);
     }
 }
 
@@ -72,9 +77,13 @@ fn to_links(
         let Some(router) = description.ends.into_iter().find(|end| !network.overlay.has(*end)) else { continue };
         let Some(next) = next_hop(graph, tables, node, router) else { continue };
         for end in underlay.ends_at(router).iter().filter(|end| end.link == link) {
-            let way = way(network, next);
-            let _ =
-                writeln!(batch, "route add {}/32 {way}\nroute add {}/32 {way}", end.address(), end.other().address());
+            let route_arguments = route_arguments(network, next);
+            let _ = writeln!(
+                batch,
+                "route add {}/32 {route_arguments}\nroute add {}/32 {route_arguments}",
+                end.address(),
+                end.other().address()
+            );
         }
     }
 }
@@ -98,7 +107,7 @@ fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Opt
     Some(LinkEnd { link: direction / 2, end: direction % 2 })
 }
 
-fn way(network: &NetworkScenario, near: LinkEnd) -> String {
+fn route_arguments(network: &NetworkScenario, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 

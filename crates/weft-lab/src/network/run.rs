@@ -58,7 +58,7 @@ pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<Ne
                     series.insert(format!("{}-{}-{}", network.name, variant.name, repeat + 1), played.series);
                 }
                 Err(LabError::Missing(reason)) => {
-                    progress.say(&format!("{} is skipped: {reason}", variant.name));
+                    progress.print_line(&format!("{} is skipped: {reason}", variant.name));
                     skipped.push(Skipped { name: variant.name.clone(), reason });
                 }
                 Err(error) => return Err(error),
@@ -103,7 +103,7 @@ fn sound(
         let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
         let lateness_ms = played.run.lateness_ms_p999;
         let what = format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms)", variant.name);
-        progress.say(&format!("{what}: {verdict}"));
+        progress.print_line(&format!("{what}: {verdict}"));
         if late == LATE_REPEATS {
             return Ok(played);
         }

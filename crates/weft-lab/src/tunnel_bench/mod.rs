@@ -123,16 +123,19 @@ pub struct TunnelBench {
 
 /// Measures all competitors under all conditions, in a bounded time. Nothing is left behind.
 ///
-/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
 /// Returns an error if the lab cannot be built, if a program that all competitors need is missing, or if the
 /// user interrupts. A competitor that fails is no error: its [`Competitor::failure`] contains the reason.
-pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
+pub fn tunnel_bench(
+    options: &TunnelBenchOptions,
+    mut report_progress: impl FnMut(&str),
+) -> Result<TunnelBench, LabError> {
     let machine = prepare()?;
     let conditions = Condition::ALL.iter().take(options.conditions);
-    let rows = conditions.map(|condition| row(*condition, options, &mut tell));
+    let rows = conditions.map(|condition| row(*condition, options, &mut report_progress));
     let rows = rows.collect::<Result<_, _>>()?;
     let seconds = |d: Duration| d.as_secs_f64();
     Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
@@ -151,7 +154,11 @@ fn prepare() -> Result<BenchMachine, LabError> {
     Ok(BenchMachine::read())
 }
 
-fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<BenchRow, LabError> {
+fn row(
+    condition: Condition,
+    options: &TunnelBenchOptions,
+    report_progress: &mut impl FnMut(&str),
+) -> Result<BenchRow, LabError> {
     let takes_part = |name: &str, kind: VariantKind| {
         options.only.as_deref().is_none_or(|only| only == name)
             && (kind != VariantKind::EachLink || condition.segmentation)
@@ -159,21 +166,21 @@ fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut
     let competitors: Vec<(&str, VariantKind)> =
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
-    let tell = |number: u32, competitor: usize| {
-        tell(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
+    let report_progress = |number: u32, competitor: usize| {
+        report_progress(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
     };
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));
-    let series = take_turns(&names, options.turns, tell, turn)?;
+    let series = take_turns(&names, options.turns, report_progress, turn)?;
     Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
 /// Lets competitors take turns. `turn` runs one of them by its position.
 ///
-/// The function calls `tell` with the turn and the position of the next competitor.
+/// The function calls `report_progress` with the turn and the position of the next competitor.
 fn take_turns(
     names: &[&str],
     turns: u32,
-    mut tell: impl FnMut(u32, usize),
+    mut report_progress: impl FnMut(u32, usize),
     turn: impl Fn(usize) -> Option<Result<Turn, LabError>>,
 ) -> Result<Vec<Competitor>, LabError> {
     let new = |name: &&str| Competitor { name: (*name).to_owned(), turns: Vec::new(), failure: None };
@@ -185,7 +192,7 @@ fn take_turns(
             order.reverse();
         }
         for (place, series) in order {
-            tell(number, place);
+            report_progress(number, place);
             match turn(place) {
                 Some(Ok(turn)) => series.turns.push(Some(turn)),
                 Some(Err(LabError::Interrupted)) => return Err(LabError::Interrupted),

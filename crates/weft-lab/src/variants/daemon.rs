@@ -57,7 +57,7 @@ impl Daemon {
     }
 
     /// True if the program's log contains `what`.
-    pub fn has_said(&self, what: &str) -> bool {
+    pub fn log_contains(&self, what: &str) -> bool {
         std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains(what))
     }
 

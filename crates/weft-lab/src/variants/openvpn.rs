@@ -63,7 +63,7 @@ fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) 
     let role = [&["--tls-client", "--nobind", "--remote", &address, "--proto", of_client], &options[..]].concat();
     let began = Instant::now();
     let client = start(&world.home, &role, &home, &hub.fingerprint, [HOME, HUB], home_log)?;
-    while !client.has_said(CONNECTED) && began.elapsed() < READY_TIMEOUT {
+    while !client.log_contains(CONNECTED) && began.elapsed() < READY_TIMEOUT {
         interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
     }
     lane.setup = Some(began.elapsed());

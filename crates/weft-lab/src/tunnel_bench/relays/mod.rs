@@ -46,12 +46,15 @@ pub struct RelayBench {
 
 /// Measures both programs over each number of nodes. See [`tunnel_bench`](super::tunnel_bench).
 ///
-/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `tell` with a
+/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `report_progress` with a
 /// description of each next step.
 ///
 /// # Errors
 /// Returns an error if [`tunnel_bench`](super::tunnel_bench) would.
-pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<RelayBench, LabError> {
+pub fn relay_bench(
+    options: &TunnelBenchOptions,
+    mut report_progress: impl FnMut(&str),
+) -> Result<RelayBench, LabError> {
     let machine = prepare()?;
     let takes_part = |(name, _): &(&str, VariantKind)| options.only.as_deref().is_none_or(|only| only == *name);
     let competitors: Vec<(&str, VariantKind, usize)> = PROGRAMS
@@ -61,11 +64,11 @@ pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> 
         .collect();
     let names: Vec<&str> = competitors.iter().map(|(name, ..)| *name).collect();
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind, between)| turn(*kind, *between, options));
-    let tell = |number: u32, competitor: usize| {
+    let report_progress = |number: u32, competitor: usize| {
         let (name, _, between) = competitors[competitor];
-        tell(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
+        report_progress(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
     };
-    let series = take_turns(&names, options.turns, tell, turn)?;
+    let series = take_turns(&names, options.turns, report_progress, turn)?;
     let rows = competitors.iter().zip(series).map(|((_, _, between), series)| Over { between: *between, series });
     let (duration_s, warmup_s) = (options.duration.as_secs_f64(), options.warmup.as_secs_f64());
     Ok(RelayBench { machine, duration_s, warmup_s, rows: rows.collect() })
