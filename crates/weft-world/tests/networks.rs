@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 use weft_scenario::{NetworkScenario, Traces};
-use weft_world::Eyes;
-use weft_world::network::{NetworkRun, run, run_with_eyes};
+use weft_world::Observers;
+use weft_world::network::{NetworkRun, run, run_observed};
 
 /// Two hosts behind a bottleneck of 10 Mbit/s between two routers. Each test adds its flows.
 const DUMBBELL: &str = r#"
@@ -130,12 +130,16 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
         flow("pareto", "peak = \"4 Mbit/s\"\non = \"500 ms\"\noff = \"500 ms\"")
     );
     let network = NetworkScenario::parse(&text, "dumbbell.toml").unwrap();
-    let eyes = Eyes { captured: vec!["middle".into()], traced: Some(network.flows[0].name.clone()), ..Eyes::default() };
+    let observers = Observers {
+        captured: vec!["middle".into()],
+        traced: Some(network.flows[0].name.clone()),
+        ..Observers::default()
+    };
     let directory = std::env::temp_dir().join(format!("weft-networks-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let record = |stem: &str, seed| {
         let (run, series) =
-            run_with_eyes(&network, &network.variants[0], seed, &Traces::new(), &eyes, &directory, stem).unwrap();
+            run_observed(&network, &network.variants[0], seed, &Traces::new(), &observers, &directory, stem).unwrap();
         let files = ["csv", "pcapng", "tcp.csv"].map(|ending| {
             let file: PathBuf = directory.join(format!("{stem}.{ending}"));
             std::fs::read(file).unwrap()

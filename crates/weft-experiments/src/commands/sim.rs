@@ -11,7 +11,7 @@ use weft_engine::LinkConfig;
 use weft_report::{Chart, charts_picture, grid_table, run_table};
 use weft_scenario::{AnyScenario, NetworkScenario, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
-use weft_world::Eyes;
+use weft_world::Observers;
 use weft_world::network::run_all;
 use weft_world::pair::{self, EngineSettings, PairOptions, VpnSettings};
 
@@ -114,8 +114,8 @@ pub(super) fn save_network(
     Ok(())
 }
 
-fn eyes(options: &SimOptions) -> Eyes {
-    Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() }
+fn eyes(options: &SimOptions) -> Observers {
+    Observers { captured: options.pcap.clone(), traced: options.trace.clone(), ..Observers::default() }
 }
 
 /// Returns the charts of a run's flows and queues, those with the largest totals.

@@ -1,11 +1,11 @@
 //! Builds a simulator with nodes, links and flows from a scenario.
 
 use super::flows::{Agents, agents, onward};
-use super::loops::{BuiltLoop, NetworkSteering, loops, seat_edges};
+use super::loops::{BuiltLoop, NetworkSteering, add_edges, loops};
+use super::node::NetworkNode;
 use super::offered::Offered;
 use super::overlay::OverlayEngines;
-use super::seat::NetworkSeat;
-use super::signalling::{seat_controllers, wants};
+use super::signalling::{add_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
@@ -38,7 +38,7 @@ pub struct BuiltFlow {
 /// A network that is ready to run.
 pub struct Built {
     /// The simulator that contains all nodes and links.
-    pub simulator: Simulator<NetworkSeat>,
+    pub simulator: Simulator<NetworkNode>,
     /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
     /// Both directions of each of the scenario's links, up first.
@@ -67,15 +67,15 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     for (built, flow) in flows.iter().zip(&network.flows) {
         let tcp = tcp_of(network, variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
-        seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
+        add_agents(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
     }
-    seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
+    add_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
     let engines = variant.overlay.as_ref().map(|used| OverlayEngines::new(network, used, rng.split(4)));
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
-        simulator.add_node(seat_of(NodeId(number), router, host, engines.as_ref())?);
+        simulator.add_node(node_of(NodeId(number), router, host, engines.as_ref())?);
     }
     let mut links = Vec::new();
     for link in &network.links {
@@ -89,8 +89,8 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
         let down = simulator.add_link(b, a, spec(&link.down)?);
         links.push([up, down]);
     }
-    seat_controllers(network, variant, &links, &mut simulator, traces, seed);
-    let steering = seat_edges(network, variant, &mut simulator, &rng.split(3))?;
+    add_controllers(network, variant, &links, &mut simulator, traces, seed);
+    let steering = add_edges(network, variant, &mut simulator, &rng.split(3))?;
     let mut offered = Offered::default();
     offered.clear(&simulator);
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
@@ -106,18 +106,18 @@ fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlo
 }
 
 /// Returns the node with this number, with an engine if the overlay has one there.
-fn seat_of(
+fn node_of(
     number: NodeId,
     router: Router,
     host: SimHost,
     engines: Option<&OverlayEngines<'_>>,
-) -> Result<NetworkSeat, String> {
+) -> Result<NetworkNode, String> {
     match engines.filter(|engines| engines.has(number.index())) {
-        None => Ok(NetworkSeat::Station(Station::new(number, router, host))),
+        None => Ok(NetworkNode::Station(Station::new(number, router, host))),
         Some(engines) => {
             let mut site = engines.site(number.index())?;
             *site.host_mut() = host;
-            Ok(NetworkSeat::gate(Station::new(number, router, SimHost::new()), site))
+            Ok(NetworkNode::gate(Station::new(number, router, SimHost::new()), site))
         }
     }
 }
@@ -132,7 +132,7 @@ fn built_flow(number: u32, flow: &NetworkFlow, paths: u64) -> BuiltFlow {
     BuiltFlow { number, from: node_id(flow.from), to: node_id(flow.to), paths, arrives: number }
 }
 
-fn seat(
+fn add_agents(
     hosts: &mut [SimHost],
     built: &BuiltFlow,
     flow: &NetworkFlow,
@@ -159,7 +159,7 @@ fn seat(
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
 /// connections to it.
-fn seat_proxies(
+fn add_proxies(
     network: &NetworkScenario,
     variant: &NetworkVariant,
     hosts: &mut [SimHost],

@@ -4,7 +4,7 @@
 //! collects each loop's result.
 
 use super::build::{Built, managed_queue, node_id};
-use super::seat::NetworkSeat;
+use super::node::NetworkNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -79,10 +79,10 @@ pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
 ///
 /// # Errors
 /// Returns an error if a VPN's share is not valid.
-pub(super) fn seat_edges(
+pub(super) fn add_edges(
     network: &NetworkScenario,
     variant: &NetworkVariant,
-    simulator: &mut Simulator<NetworkSeat>,
+    simulator: &mut Simulator<NetworkNode>,
     rng: &Rng,
 ) -> Result<NetworkSteering, String> {
     let steering = NetworkSteering::of(network, variant);
@@ -95,8 +95,8 @@ pub(super) fn seat_edges(
     let shared_events = network.vpns.iter().all(|vpn| hears(&variant.ingress_of(vpn)));
     for edge in &network.edges {
         let here = node_id(edge.node);
-        let seat = TunnelEdge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
-        simulator.with_node(here, |station, _, _| station.set_edge(seat));
+        let edge = TunnelEdge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
+        simulator.with_node(here, |station, _, _| station.set_edge(edge));
     }
     if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == ControlLaw::ExplicitRate) {
         let now = simulator.now();
@@ -237,7 +237,7 @@ impl NetworkSteering {
     }
 
     /// Runs the simulator until `end`, and steers the windows whenever a controller is due.
-    pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkSeat>, end: Instant) {
+    pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkNode>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
             self.turn(due, simulator);
@@ -249,7 +249,7 @@ impl NetworkSteering {
         self.controllers.iter().flatten().filter_map(WindowController::deadline).min()
     }
 
-    fn turn(&mut self, now: Instant, simulator: &mut Simulator<NetworkSeat>) {
+    fn turn(&mut self, now: Instant, simulator: &mut Simulator<NetworkNode>) {
         let NetworkSteering { controllers: Some(controllers), rank, .. } = self else { return };
         let [up, down] = controllers;
         for (controller, is_up) in [(up, true), (down, false)] {
@@ -277,25 +277,25 @@ impl NetworkSteering {
 /// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
-    built.simulator.nodes_mut().iter_mut().filter_map(NetworkSeat::edge_mut).for_each(TunnelEdge::clear_stats);
+    built.simulator.nodes_mut().iter_mut().filter_map(NetworkNode::edge_mut).for_each(TunnelEdge::clear_stats);
     before
 }
 
 /// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
-fn losses(simulator: &Simulator<NetworkSeat>, this: &BuiltLoop) -> (f64, f64) {
-    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
+fn losses(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> (f64, f64) {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
     let lost = status.control.map_or(0, |control| control.lost_packets);
     (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
 }
 
-fn arrivals<'a>(simulator: &'a Simulator<NetworkSeat>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
+fn arrivals<'a>(simulator: &'a Simulator<NetworkNode>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
 /// Returns the current state of a loop, for time series.
-pub(super) fn snapshot(simulator: &Simulator<NetworkSeat>, this: &BuiltLoop) -> LoopSnapshot {
-    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
+pub(super) fn snapshot(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> LoopSnapshot {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
     LoopSnapshot {
         delivered_bytes: arrivals(simulator, this).map_or(0, |meter| meter.bytes()),
@@ -313,7 +313,7 @@ pub(super) fn results(
 ) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {
-        let node = built.simulator.nodes().get(this.from.index()).and_then(NetworkSeat::edge);
+        let node = built.simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
         let Some((status, waits)) = node.and_then(|edge| edge.departures(this.vpn, this.to)) else { continue };
         let Some(arrived) = arrivals(&built.simulator, this) else { continue };
         if status.sent_packets == 0 {

@@ -3,7 +3,7 @@
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
 use super::loops::{self, LoopRun};
-use super::seat::NetworkSeat;
+use super::node::NetworkNode;
 use super::signalling::booked_bps;
 use weft_scenario::{FlowResult, LinkResult, NetworkScenario, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
@@ -171,7 +171,7 @@ fn start_counting(built: &mut Built) -> u64 {
     hops
 }
 
-pub(super) fn agent(simulator: &Simulator<NetworkSeat>, node: NodeId, flow: FlowNo) -> Option<&FlowAgent> {
+pub(super) fn agent(simulator: &Simulator<NetworkNode>, node: NodeId, flow: FlowNo) -> Option<&FlowAgent> {
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
@@ -196,14 +196,14 @@ fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     built.flows.iter().map(one).collect()
 }
 
-fn sender(simulator: &Simulator<NetworkSeat>, flow: &BuiltFlow) -> SenderCounters {
+fn sender(simulator: &Simulator<NetworkNode>, flow: &BuiltFlow) -> SenderCounters {
     match agent(simulator, flow.from, flow.number) {
         Some(FlowAgent::TcpSource(source)) => source.counters(),
         _ => SenderCounters::default(),
     }
 }
 
-fn acknowledgments(simulator: &Simulator<NetworkSeat>, flow: &BuiltFlow) -> u64 {
+fn acknowledgments(simulator: &Simulator<NetworkNode>, flow: &BuiltFlow) -> u64 {
     match agent(simulator, flow.to, flow.arrives) {
         Some(FlowAgent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,

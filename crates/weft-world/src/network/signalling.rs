@@ -1,12 +1,14 @@
 //! Explicit rates in a network: which routers and flows take part, and which rates they guarantee.
 
 use super::build::node_id;
-use super::seat::NetworkSeat;
+use super::node::NetworkNode;
 use weft_scenario::{
     Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
     TcpSpec, Traces,
 };
-use weft_sim::signalling::{Controllers, LawKind, LinkController, LinkGrants, Meddler, NearSensor, RateDemand, Wants};
+use weft_sim::signalling::{
+    LawKind, LinkController, LinkGrants, Meddler, NearSensor, RateDemand, RouterControllers, Wants,
+};
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
@@ -33,11 +35,11 @@ fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
 /// Gives a controller to each outgoing link of each router that takes part.
 ///
 /// Makes the configured router change TTLs.
-pub(super) fn seat_controllers(
+pub(super) fn add_controllers(
     network: &NetworkScenario,
     variant: &NetworkVariant,
     links: &[[LinkId; 2]],
-    simulator: &mut Simulator<NetworkSeat>,
+    simulator: &mut Simulator<NetworkNode>,
     traces: &Traces,
     seed: u64,
 ) {
@@ -49,7 +51,7 @@ pub(super) fn seat_controllers(
         GrantLaw::Erica => LawKind::Erica,
     };
     for (number, name) in network.nodes.iter().enumerate() {
-        let mut controllers = Controllers::new(node_id(number));
+        let mut controllers = RouterControllers::new(node_id(number));
         let outgoing = network.links.iter().zip(links).flat_map(|(link, ids)| {
             let rates = link_rates(link, traces);
             (0..2).map(move |way| (link, way, ids[way], rates[way]))
@@ -75,7 +77,7 @@ pub(super) fn seat_controllers(
 }
 
 /// Returns the rates that are guaranteed to flows on each link, up first, in bit/s.
-pub(super) fn booked_bps(simulator: &Simulator<NetworkSeat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
+pub(super) fn booked_bps(simulator: &Simulator<NetworkNode>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());
         let own = routers.filter_map(|controllers| controllers.of(link)).next();

@@ -93,5 +93,5 @@ impl BrownoutFlow {
 }
 
 fn way(world: &OverlayWorld, key: NodeId) -> NextHop {
-    world.overlay(0).map_or(NextHop::Drop, |overlay| overlay.way_to(key, false))
+    world.overlay(0).map_or(NextHop::Drop, |overlay| overlay.next_hop_for(key, false))
 }

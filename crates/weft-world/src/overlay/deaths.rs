@@ -94,7 +94,7 @@ fn flows_by(world: &OverlayWorld, rng: &mut Rng, victim: u32) -> Vec<DeathsFlow>
 fn path(world: &OverlayWorld, source: u32, key: NodeId) -> Vec<u32> {
     let mut path = vec![source];
     let mut at = source;
-    while let Some(NextHop::Forward(to)) = world.overlay(at).map(|overlay| overlay.way_to(key, false)) {
+    while let Some(NextHop::Forward(to)) = world.overlay(at).map(|overlay| overlay.next_hop_for(key, false)) {
         at = world.node(to);
         path.push(at);
     }

@@ -72,7 +72,7 @@ fn follow(world: &OverlayWorld, node: u32, key: NodeId, may_duplicate: bool, hop
         }
         follow(world, next, key, may_duplicate, hops + stations.len() - 1)
     };
-    match overlay.way_to(key, may_duplicate) {
+    match overlay.next_hop_for(key, may_duplicate) {
         NextHop::Deliver => Walk::Ends(overlay.id(), hops),
         NextHop::Drop => Walk::Lost,
         NextHop::Forward(to) => onward(to, may_duplicate),

@@ -94,7 +94,7 @@ pub enum Lie {
 
 impl Lie {
     /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
-    pub(super) fn tell(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn forge(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
             return (message.header.source == own.id && message.kind != call::CallKind::Answer).then(|| bytes.to_vec());

@@ -8,7 +8,7 @@ use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weft_core::route::overlay::{Header, NextHop, NodeContact, OverlayState, OverlayTiming, OverlayTransmit};
-use weft_core::route::ownership::{DirectoryContext, DirectoryEvent as Report, OwnershipDirectory};
+use weft_core::route::ownership::{DirectoryContext, DirectoryEvent, OwnershipDirectory};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
@@ -108,7 +108,7 @@ pub struct OverlayWorld {
     pub(super) registry: Option<Registry>,
     pub(super) nodes: Vec<OverlayWorldNode>,
     pub(super) findings: Vec<LookupResult>,
-    pub(super) reports: Vec<(u32, Report)>,
+    pub(super) reports: Vec<(u32, DirectoryEvent)>,
     agenda: BinaryHeap<Reverse<OverlayAgendaEntry>>,
     order: u64,
     arrivals: Vec<RootArrival>,
@@ -348,7 +348,9 @@ impl OverlayWorld {
         }
         while let Some(event) = directory.poll_event() {
             match event {
-                Report::Found(address, found) => self.findings.push(LookupResult { node, address, found, at: now }),
+                DirectoryEvent::Found(address, found) => {
+                    self.findings.push(LookupResult { node, address, found, at: now })
+                }
                 other => self.reports.push((node, other)),
             }
         }
@@ -378,7 +380,7 @@ impl OverlayWorld {
         let run = this.run;
         let mut bytes: Box<[u8]> = self.buffer[..len].into();
         if let Some(lie) = this.site.lie.as_ref().filter(|_| OwnershipDirectory::is_for(&bytes)) {
-            let Some(told) = lie.tell(&this.contact, &bytes) else { return };
+            let Some(told) = lie.forge(&this.contact, &bytes) else { return };
             bytes = told.into();
         }
         for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {

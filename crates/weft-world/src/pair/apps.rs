@@ -117,32 +117,32 @@ pub(super) struct FlowEnds {
 ///
 /// # Errors
 /// Returns an error if a congestion control is not known.
-pub(super) fn seat(
+pub(super) fn add_flows(
     scenario: &Scenario,
     world: &mut TwoSiteWorld,
     epoch: Instant,
     rng: &Rng,
 ) -> Result<Vec<FlowEnds>, String> {
     let vpns = &scenario.vpns;
-    let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
+    let flow_ends = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
-        let seat = FlowEnds { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        let ends = FlowEnds { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
         if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
-            seat.join(world, &vpn.name);
+            ends.join(world, &vpn.name);
         }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
         if is_multipath && flow.app.is_tcp() {
-            seat.connect_multipath(world, &rng)?;
+            ends.connect_multipath(world, &rng)?;
         } else {
-            let [source, sink] = seat.agents(world, &rng)?;
-            seat.add(world, to, |site, ends| _ = site.host_mut(seat.number).add(ends, sink));
-            seat.add(world, from, |site, ends| _ = site.host_mut(seat.number).add(ends, source));
+            let [source, sink] = ends.agents(world, &rng)?;
+            ends.add(world, to, |site, nodes| _ = site.host_mut(ends.number).add(nodes, sink));
+            ends.add(world, from, |site, nodes| _ = site.host_mut(ends.number).add(nodes, source));
         }
-        Ok(seat)
+        Ok(ends)
     });
-    seats.collect()
+    flow_ends.collect()
 }
 
 impl FlowEnds {
@@ -274,7 +274,7 @@ impl FlowEnds {
     }
 
     /// Records the bytes delivered until `at`. The time counts from the beginning of the run.
-    pub(super) fn look(&mut self, world: &TwoSiteWorld, at: Duration) {
+    pub(super) fn sample(&mut self, world: &TwoSiteWorld, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
         }

@@ -63,8 +63,8 @@ fn find(stage: &SimStage<'_>, link: &EventLink) -> Option<usize> {
     match link {
         EventLink::Named(name) => stage.scenario.links.iter().position(|known| known.name == *name),
         EventLink::Carrying(flow) => {
-            let seat = stage.seats.iter().find(|seat| seat.name() == flow);
-            let seen = seat.and_then(|seat| seat.recent_one_way(&stage.world, RECENT_PROBES));
+            let ends = stage.flow_ends.iter().find(|ends| ends.name() == flow);
+            let seen = ends.and_then(|ends| ends.recent_one_way(&stage.world, RECENT_PROBES));
             carrying_link(stage.scenario, flow, seen)
         }
     }
@@ -74,7 +74,7 @@ fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent, link: Option<usize>) 
     match (&event.action, link) {
         (Action::Weights(weights), _) => {
             let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
-            tell(stage, HOME, &Command::SetWeights(Some(pairs)));
+            send_command(stage, HOME, &Command::SetWeights(Some(pairs)));
         }
         (Action::Share(change), _) => set_share(stage, change),
         (Action::Cut, Some(link)) => cut(stage, link, event.directions, true),
@@ -87,7 +87,7 @@ fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent, link: Option<usize>) 
 /// Sends a command to a node's engines, if the node has engines.
 ///
 /// An engine refuses a command for a link or VPN that it does not have. The refusal changes nothing.
-fn tell(stage: &mut SimStage<'_>, node: NodeId, command: &Command) {
+fn send_command(stage: &mut SimStage<'_>, node: NodeId, command: &Command) {
     stage.world.simulator.with_node(node, |site, now, ports| {
         let Some(engines) = site.engines_mut() else { return };
         let told = engines.all_mut().map(|engine| engine.command(now, command.clone()).is_ok());
@@ -101,7 +101,7 @@ fn set_share(stage: &mut SimStage<'_>, change: &ShareChange) {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return };
     for node in [HOME, HUB] {
         let change = VpnChange { weight: change.weight, service: change.service.map(service) };
-        tell(stage, node, &Command::SetVpn { vpn: vpn.name.clone(), change });
+        send_command(stage, node, &Command::SetVpn { vpn: vpn.name.clone(), change });
     }
 }
 
@@ -149,8 +149,8 @@ fn set(stage: &mut SimStage<'_>, link: usize, which: Directions, change: Option<
 /// The effect is measured from the probes' arrivals, the links' bytes and the paths' states.
 pub(super) fn judge(stage: &SimStage<'_>, happened: &[ObservedEvent], carried: &CarriedBytes) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
-    let probes = stage.seats.iter().filter(|seat| seat.flow().app == App::Probe);
-    let arrivals = probes.min_by_key(|seat| seat.name().to_owned()).map(|seat| seat.arrivals(&stage.world));
+    let probes = stage.flow_ends.iter().filter(|ends| ends.flow().app == App::Probe);
+    let arrivals = probes.min_by_key(|ends| ends.name().to_owned()).map(|ends| ends.arrivals(&stage.world));
     let ends = happened.iter().skip(1).map(|next| next.event.at).chain([stage.scenario.duration]);
     let judged = happened.iter().zip(ends).map(|(done, end)| {
         let at = done.event.at;
@@ -192,6 +192,6 @@ fn demoted_after(stage: &SimStage<'_>, done: &ObservedEvent) -> Option<Duration>
 }
 
 /// Returns the flows that are probes.
-pub(super) fn probe_seats(seats: &[FlowEnds]) -> impl Iterator<Item = &FlowEnds> {
-    seats.iter().filter(|seat| seat.flow().app == App::Probe)
+pub(super) fn probe_flows(flow_ends: &[FlowEnds]) -> impl Iterator<Item = &FlowEnds> {
+    flow_ends.iter().filter(|ends| ends.flow().app == App::Probe)
 }

@@ -6,7 +6,7 @@ use super::lane::SimLane;
 use super::vpns::Entries;
 use super::watch::RunRecords;
 use super::world::{HOME, HUB, TwoSiteWorld, described};
-use crate::eyes::Eyes;
+use crate::observers::Observers;
 use std::path::PathBuf;
 use weft_scenario::measure::{
     CarriedBytes, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
@@ -30,7 +30,7 @@ const USED_PERCENT: u64 = 104;
 pub(super) struct SimRunInputs<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
-    pub looks: Option<&'a (Eyes, PathBuf)>,
+    pub looks: Option<&'a (Observers, PathBuf)>,
 }
 
 /// The measurements of one run of a lane.
@@ -44,7 +44,7 @@ pub(super) struct SimStage<'a> {
     pub scenario: &'a Scenario,
     pub described: Vec<[LinkSpec; 2]>,
     pub world: TwoSiteWorld,
-    pub seats: Vec<FlowEnds>,
+    pub flow_ends: Vec<FlowEnds>,
     /// The simulated time at which the run began.
     pub epoch: Instant,
     carried: CarriedBytes,
@@ -90,13 +90,13 @@ impl SimRunInputs<'_> {
         let epoch = world.simulator.now() + LEAD;
         world.simulator.run_until(epoch);
         world.begin_run();
-        let seats = apps::seat(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
+        let flow_ends = apps::add_flows(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
         let zeros = vec![[0; 2]; world.links.len()];
         let mut stage = SimStage {
             scenario: self.scenario,
             described: described(self.scenario, self.traces, seed)?,
             world,
-            seats,
+            flow_ends,
             epoch,
             carried: CarriedBytes::default(),
             before: zeros.clone(),
@@ -112,9 +112,9 @@ impl SimRunInputs<'_> {
 
     fn collect(&self, stage: &SimStage<'_>, lane: &SimLane) -> LaneRun {
         let (mut flows, mut series) = (Vec::new(), Vec::new());
-        for seat in &stage.seats {
-            let (mut result, one) = seat.report(&stage.world, self.scenario.warmup);
-            result.beyond_omniscient_ms_p95 = self.beyond_omniscient(stage, seat);
+        for ends in &stage.flow_ends {
+            let (mut result, one) = ends.report(&stage.world, self.scenario.warmup);
+            result.beyond_omniscient_ms_p95 = self.beyond_omniscient(stage, ends);
             flows.push(result);
             series.push(one);
         }
@@ -148,14 +148,14 @@ impl SimRunInputs<'_> {
     ///
     /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
     /// links.
-    fn beyond_omniscient(&self, stage: &SimStage<'_>, seat: &FlowEnds) -> Option<f64> {
-        let flow = events::probe_seats(std::slice::from_ref(seat)).next()?.flow();
+    fn beyond_omniscient(&self, stage: &SimStage<'_>, ends: &FlowEnds) -> Option<f64> {
+        let flow = events::probe_flows(std::slice::from_ref(ends)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
         if !self.scenario.links.iter().any(is_trace) {
             return None;
         }
         let floor = omniscient_ms_p95(self.scenario, flow.direction, self.traces)?;
-        Some(newest_age_ms_p95(&seat.arrivals(&stage.world), self.scenario.warmup, flow.stop)? - floor)
+        Some(newest_age_ms_p95(&ends.arrivals(&stage.world), self.scenario.warmup, flow.stop)? - floor)
     }
 }
 
@@ -164,7 +164,7 @@ impl SimStage<'_> {
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
-            self.look();
+            self.sample();
             self.next_look += STEP;
         }
         self.go(end);
@@ -204,7 +204,7 @@ impl SimStage<'_> {
         self.entries[0] = Entries::of(&self.world, &self.scenario.vpns);
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let now = self.world.simulator.now();
         let mut step = Vec::with_capacity(self.before.len());
         for (pair, before) in self.world.links.iter().zip(&mut self.before) {
@@ -213,8 +213,8 @@ impl SimStage<'_> {
             *before = sent;
         }
         self.carried.steps.push((self.at, step));
-        for seat in &mut self.seats {
-            seat.look(&self.world, self.at);
+        for ends in &mut self.flow_ends {
+            ends.sample(&self.world, self.at);
         }
         self.grant_paths();
     }
@@ -224,11 +224,11 @@ impl SimStage<'_> {
     /// A proxy divides it in the same way.
     fn grant_paths(&mut self) {
         for node in [HOME, HUB] {
-            let own = |seat: &&FlowEnds| seat.goes_by_paths() && seat.sender().0 == node;
-            let flows = self.seats.iter().filter(own).count() as u64;
+            let own = |ends: &&FlowEnds| ends.goes_by_paths() && ends.sender().0 == node;
+            let flows = self.flow_ends.iter().filter(own).count() as u64;
             let Some(rate) = self.world.paths_rate(node).filter(|_| flows > 0) else { continue };
             let each = Rate::from_bps(rate.bps() * USED_PERCENT / 100 / flows);
-            self.seats.iter().filter(own).for_each(|seat| seat.grant(&mut self.world, each));
+            self.flow_ends.iter().filter(own).for_each(|ends| ends.grant(&mut self.world, each));
         }
     }
 

@@ -6,7 +6,7 @@ use super::lane::{SimLane, lanes};
 use super::measure::{LaneRun, SimRunInputs};
 use super::world::EngineSettings;
 use crate::check_duration;
-use crate::eyes::{self, Eyes};
+use crate::observers::{self, Observers};
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct PairOptions {
     /// The records of each run, and the directory for their files.
     ///
     /// File names contain scenario, variant and run.
-    pub looks: Option<(Eyes, PathBuf)>,
+    pub looks: Option<(Observers, PathBuf)>,
 }
 
 /// The outcome of a scenario run.
@@ -110,12 +110,12 @@ fn lacking(variant: &Variant) -> Option<&'static str> {
 
 /// Returns an error if a link or flow to record does not exist.
 fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String> {
-    let Some((eyes, _)) = &options.looks else { return Ok(()) };
-    for name in &eyes.captured {
-        eyes::position(scenario.links.iter().map(|link| link.name.as_str()), name, "link", "capture from")?;
+    let Some((observers, _)) = &options.looks else { return Ok(()) };
+    for name in &observers.captured {
+        observers::position(scenario.links.iter().map(|link| link.name.as_str()), name, "link", "capture from")?;
     }
-    let Some(name) = &eyes.traced else { return Ok(()) };
-    let flow = eyes::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
+    let Some(name) = &observers.traced else { return Ok(()) };
+    let flow = observers::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     match scenario.flows[flow].app {
         App::Iperf3 | App::Http | App::Transfer => Ok(()),
         _ => Err(format!("flow `{name}` does not go over TCP")),

@@ -15,7 +15,7 @@ const LIES_APART_US: (u64, u64) = (200, 8_000);
 impl SwarmWorld<'_> {
     pub(super) fn begin(&mut self, number: usize) -> Result<(), Violation> {
         let fault = &self.plan.faults[number];
-        self.tell(0, || format!("{:?} begins", fault.kind));
+        self.log(0, || format!("{:?} begins", fault.kind));
         self.wire.begin(number, fault);
         match fault.kind {
             FaultKind::Crash { node } | FaultKind::LoseState { node, .. } => self.sites[node].stop(self.now),
@@ -24,7 +24,7 @@ impl SwarmWorld<'_> {
             FaultKind::ClockStep { node, by } => {
                 self.sites[node].clock.step(by);
                 self.sites[node].stepped_at = Some(self.now);
-                self.sites[node].told(self.now);
+                self.sites[node].on_input(self.now);
             }
             FaultKind::Attack { node, count } => {
                 let apart = (fault.until - fault.at) / count;
@@ -47,7 +47,7 @@ impl SwarmWorld<'_> {
 
     pub(super) fn end(&mut self, number: usize) -> Result<(), Violation> {
         self.wire.end(number);
-        self.tell(0, || format!("{:?} ends", self.plan.faults[number].kind));
+        self.log(0, || format!("{:?} ends", self.plan.faults[number].kind));
         match self.plan.faults[number].kind {
             FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
                 // If the disk was full, the stored state may be older than the initiations that the node
@@ -68,7 +68,7 @@ impl SwarmWorld<'_> {
                 self.sites[node].wake = self.now;
                 self.sites[node].wake_up(self.now);
                 self.watch.on_wake_up(node);
-                self.hear(node)?;
+                self.take_events(node)?;
             }
             FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, true),
             FaultKind::DiskFull { node } => self.sites[node].is_disk_full = false,

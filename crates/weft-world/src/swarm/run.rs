@@ -41,7 +41,7 @@ pub(super) fn play(plan: &Plan) -> SwarmOutcome {
 }
 
 /// Runs a plan and returns a log of its events.
-pub(super) fn tell(plan: &Plan) -> String {
+pub(super) fn describe_plan(plan: &Plan) -> String {
     let mut world = SwarmWorld::new(plan);
     world.story = Some(String::new());
     play_in(&mut world);

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::role::NodeRole;
-use super::run::{SwarmOutcome, play, tell};
+use super::run::{SwarmOutcome, describe_plan, play};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -90,7 +90,7 @@ pub fn explain(seed: u64, story: bool) -> String {
             }
         }
     }
-    let mut text = if story { tell(&plan) } else { String::new() };
+    let mut text = if story { describe_plan(&plan) } else { String::new() };
     describe(&plan, &outcome, &mut text);
     text
 }

@@ -146,7 +146,7 @@ impl SwarmSite {
     }
 
     /// Records that the engine got an input, and wakes the node at `at` or earlier.
-    pub(super) fn told(&mut self, at: Instant) {
+    pub(super) fn on_input(&mut self, at: Instant) {
         self.asked = None;
         self.wake = self.wake.min(at);
     }
@@ -228,14 +228,14 @@ impl SwarmSite {
             Some(engine) => drop(engine.revoke(local, revocation)),
             None => self.disk.revocations.push(*revocation),
         }
-        self.told(now);
+        self.on_input(now);
     }
 
     /// Reads the configuration again.
     pub(super) fn reload(&mut self, plan: &Plan, now: Instant) -> Result<(), ConfigError> {
         let config = self.config(plan);
         let local = self.local(now);
-        self.told(now);
+        self.on_input(now);
         let Some(engine) = &mut self.engine else { return Ok(()) };
         engine.reconfigure(local, config.peers, config.vpns, config.links, config.inner_mtu)
     }
@@ -252,7 +252,7 @@ impl SwarmSite {
         let local = self.local(now);
         if let Some(engine) = &mut self.engine {
             engine.handle_link(local, event);
-            self.told(now);
+            self.on_input(now);
         }
     }
 

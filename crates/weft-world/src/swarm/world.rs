@@ -242,7 +242,7 @@ impl<'a> SwarmWorld<'a> {
             }
             self.hand_over(flow.from, flow.vpn, &bytes);
         }
-        self.sites[flow.from].told(self.now);
+        self.sites[flow.from].on_input(self.now);
     }
 
     /// Hands a packet that was read from a node's TUN device of `vpn` to its engine.
@@ -326,9 +326,9 @@ impl<'a> SwarmWorld<'a> {
             Received { at: local, link, source: first.source, destination, tos: first.tos, buf, len, stride };
         engine.handle_datagrams(local, received);
         let rejected = engine.rejected_datagrams() - before;
-        site.told(self.now + self.plan.nodes[node].lag);
+        site.on_input(self.now + self.plan.nodes[node].lag);
         self.counts.datagrams += datagrams.len() as u64;
-        self.hear(node)?;
+        self.take_events(node)?;
         if first.tampered && rejected == 0 && is_sealed(&first.bytes) {
             let what =
                 format!("node {node} took a datagram of type {} that was replayed or changed", first.bytes[0] & 15);
@@ -338,7 +338,7 @@ impl<'a> SwarmWorld<'a> {
             return Ok(());
         }
         if rejected > 0 {
-            self.tell(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
+            self.log(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
         // Each path brings an answer to a handshake, and the node uses only the first.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
@@ -379,7 +379,7 @@ impl<'a> SwarmWorld<'a> {
         self.counts.turns += 1;
         self.transmit_all(node)?;
         self.deliver(node)?;
-        self.hear(node)?;
+        self.take_events(node)?;
         let site = &mut self.sites[node];
         let asked = site.engine.as_ref().and_then(|e| e.next_timeout(local));
         let asked = asked.map_or(Instant::FAR_FUTURE, |local| site.clock.global(local));
@@ -534,7 +534,7 @@ impl<'a> SwarmWorld<'a> {
     }
 
     /// Adds a line to the log.
-    pub(super) fn tell(&mut self, node: usize, what: impl FnOnce() -> String) {
+    pub(super) fn log(&mut self, node: usize, what: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
             let _ = writeln!(story, "{:12.3} ms  node {node}: {}", now.as_micros() as f64 / 1e3, what());
@@ -542,9 +542,9 @@ impl<'a> SwarmWorld<'a> {
     }
 
     /// Takes a node's events.
-    pub(super) fn hear(&mut self, node: usize) -> Result<(), Violation> {
+    pub(super) fn take_events(&mut self, node: usize) -> Result<(), Violation> {
         while let Some(event) = self.sites[node].engine.as_mut().and_then(Engine::poll_event) {
-            self.tell(node, || format!("{event:?}"));
+            self.log(node, || format!("{event:?}"));
             match event {
                 Event::InnerMtu(mtu) => self.sites[node].inner_mtu = mtu,
                 Event::Established { peer, fresh } => {

@@ -8,7 +8,7 @@ use weft_units::Instant;
 
 /// One node of a network.
 #[expect(clippy::large_enum_variant, reason = "most nodes are stations, and every packet passes one")]
-pub enum NetworkSeat {
+pub enum NetworkNode {
     /// A node without weft.
     Station(Station),
     /// A node with an engine, through which the host sends all its packets.
@@ -21,33 +21,33 @@ pub struct EngineGateway {
     site: EngineSite,
 }
 
-impl NetworkSeat {
+impl NetworkNode {
     /// Returns a node with an engine and the hosts behind it. The station's own host sends nothing.
-    pub fn gate(station: Station, site: EngineSite) -> NetworkSeat {
-        NetworkSeat::Gate(Box::new(EngineGateway { station, site }))
+    pub fn gate(station: Station, site: EngineSite) -> NetworkNode {
+        NetworkNode::Gate(Box::new(EngineGateway { station, site }))
     }
 
     /// Returns the node's host.
     pub fn host(&self) -> &SimHost {
         match self {
-            NetworkSeat::Station(station) => station.host(),
-            NetworkSeat::Gate(gate) => gate.site.host(),
+            NetworkNode::Station(station) => station.host(),
+            NetworkNode::Gate(gate) => gate.site.host(),
         }
     }
 
     /// Returns the node's host for changes.
     pub fn host_mut(&mut self) -> &mut SimHost {
         match self {
-            NetworkSeat::Station(station) => station.host_mut(),
-            NetworkSeat::Gate(gate) => gate.site.host_mut(),
+            NetworkNode::Station(station) => station.host_mut(),
+            NetworkNode::Gate(gate) => gate.site.host_mut(),
         }
     }
 
     /// Returns the node's engine, if it has one.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
-            NetworkSeat::Station(_) => None,
-            NetworkSeat::Gate(gate) => Some(&gate.site),
+            NetworkNode::Station(_) => None,
+            NetworkNode::Gate(gate) => Some(&gate.site),
         }
     }
 
@@ -78,20 +78,20 @@ impl NetworkSeat {
 
     fn station(&self) -> &Station {
         match self {
-            NetworkSeat::Station(station) => station,
-            NetworkSeat::Gate(gate) => &gate.station,
+            NetworkNode::Station(station) => station,
+            NetworkNode::Gate(gate) => &gate.station,
         }
     }
 
     fn station_mut(&mut self) -> &mut Station {
         match self {
-            NetworkSeat::Station(station) => station,
-            NetworkSeat::Gate(gate) => &mut gate.station,
+            NetworkNode::Station(station) => station,
+            NetworkNode::Gate(gate) => &mut gate.station,
         }
     }
 }
 
-impl SimNode for NetworkSeat {
+impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         self.station_mut().pass_on(packet, ports)
@@ -100,18 +100,18 @@ impl SimNode for NetworkSeat {
     #[inline]
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
-            NetworkSeat::Station(station) => station.receive(now, from, packet, ports),
-            NetworkSeat::Gate(gate) if matches!(packet.body, Body::Raw(_)) => {
+            NetworkNode::Station(station) => station.receive(now, from, packet, ports),
+            NetworkNode::Gate(gate) if matches!(packet.body, Body::Raw(_)) => {
                 gate.site.receive(now, from, &packet, ports)
             }
-            NetworkSeat::Gate(gate) => gate.station.receive(now, from, packet, ports),
+            NetworkNode::Gate(gate) => gate.station.receive(now, from, packet, ports),
         }
     }
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         match self {
-            NetworkSeat::Station(station) => station.wake(now, ports),
-            NetworkSeat::Gate(gate) => {
+            NetworkNode::Station(station) => station.wake(now, ports),
+            NetworkNode::Gate(gate) => {
                 gate.station.wake(now, ports);
                 gate.site.wake(now, ports);
             }
@@ -120,8 +120,8 @@ impl SimNode for NetworkSeat {
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            NetworkSeat::Station(station) => station.deadline(),
-            NetworkSeat::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
+            NetworkNode::Station(station) => station.deadline(),
+            NetworkNode::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
         }
     }
 }
