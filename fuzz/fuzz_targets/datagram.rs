@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, Initiation, InitiationPayload, MessageWriter, Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, Initiation, InitiationPayload, MessageWriter, HandshakeResponse, ResponsePayload,
 };
 use weft_wire::hop::{HOP_HEADER_LEN, HopHeader, PacketType};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
@@ -39,7 +39,7 @@ fn handshake(bytes: &[u8]) {
         writer.finish(|_| *message.macs.mac1, Some(|_: &[u8]| *message.macs.mac2)).unwrap();
         assert_eq!(out, bytes);
     }
-    if let Ok(message) = Response::parse(bytes) {
+    if let Ok(message) = HandshakeResponse::parse(bytes) {
         let mut out = vec![0; bytes.len()];
         let mut writer = MessageWriter::response(&mut out, message.sender, message.receiver).unwrap();
         writer.noise_mut().copy_from_slice(message.noise);

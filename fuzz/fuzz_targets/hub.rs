@@ -11,7 +11,7 @@ use weft_engine::{
     Engine, EngineConfig, LinkEvent, OverlayConfig, Policy, Prefix, RateController, Received, SignalConfig,
     SignalKey, TrustConfig,
 };
-use weft_session::{Certificate, Cipher, Claims, Identity, PeerConfig, RootKey, Sessions};
+use weft_session::{Certificate, Cipher, Claims, Identity, SessionPeerConfig, RootKey, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way};
@@ -130,7 +130,7 @@ impl Hub {
 
 /// Returns a node that has completed a handshake with the hub.
 fn join(hub: &mut Hub, node: usize) -> Sessions {
-    let peer = PeerConfig::from(identity(0).public_key());
+    let peer = SessionPeerConfig::from(identity(0).public_key());
     let mut sessions = Sessions::new(identity(node), &[peer], Cipher::Aes256Gcm, [node as u8; 32], hub.now).unwrap();
     sessions.set_certificate(certificate(node, 1, 24, 9).filter(|_| node == 1).as_ref());
     call(hub, &mut sessions, node, 1);

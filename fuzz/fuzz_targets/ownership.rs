@@ -3,17 +3,17 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_wire::call::{self, MAX_BODY};
-use weft_wire::ownership::{MAX_MESSAGE, MAX_QUESTION, Message, Question, Reply};
+use weft_wire::ownership::{MAX_MESSAGE, MAX_QUESTION, ClaimMessage, OwnershipQuestion, Reply};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut out = [0; call::MAX_MESSAGE];
-    if let Ok(message) = call::Message::parse(bytes) {
+    if let Ok(message) = call::CallMessage::parse(bytes) {
         let len = message.emit(&mut out).expect("what is parsed can be written");
         assert_eq!(len, bytes.len());
-        assert_eq!(call::Message::parse(&out[..len]), Ok(message));
+        assert_eq!(call::CallMessage::parse(&out[..len]), Ok(message));
         body(message.body);
     }
-    if let Ok(message) = Message::parse(bytes) {
+    if let Ok(message) = ClaimMessage::parse(bytes) {
         let len = message.emit(&mut out[..MAX_MESSAGE]).expect("what is parsed can be written");
         assert_eq!(&out[..len], bytes);
     }
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn body(bytes: &[u8]) {
     let mut out = [0; MAX_BODY];
-    if let Ok(question) = Question::parse(bytes) {
+    if let Ok(question) = OwnershipQuestion::parse(bytes) {
         let len = question.emit(&mut out[..MAX_QUESTION]).expect("what is parsed can be written");
         assert_eq!(&out[..len], bytes);
     }

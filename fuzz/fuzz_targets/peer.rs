@@ -11,7 +11,7 @@ use weft_core::service::Service;
 use weft_engine::{
     Engine, EngineConfig, Entry, LinkEvent, MemberConfig, Policy, Prefix, Received, TrustConfig, VpnConfig,
 };
-use weft_session::{Cipher, Identity, PeerConfig, RootKey, Sessions};
+use weft_session::{Cipher, Identity, SessionPeerConfig, RootKey, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, Frames};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -145,7 +145,7 @@ fn relayed(sessions: &mut Sessions, bytes: &[u8]) -> Option<Vec<u8>> {
 fuzz_target!(|bytes: &[u8]| {
     let me = Identity::from_secret([1; 32]);
     let mut node = Node::new(&me);
-    let hub = PeerConfig::from(Identity::from_secret([2; 32]).public_key());
+    let hub = SessionPeerConfig::from(Identity::from_secret([2; 32]).public_key());
     let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [1; 32], node.now).unwrap();
     let mut out = [0; 512];
     let len = sessions.initiate(node.now, PeerId(0), 1, &mut out).unwrap();

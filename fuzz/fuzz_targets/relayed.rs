@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Instant, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, MAX_RELAYS, Way, overhead};
@@ -15,7 +15,7 @@ const LOOKED_AHEAD: usize = 128;
 
 fn node(own: u8, other: u8) -> Sessions {
     let [own_key, other_key] = [own, other].map(|n| Identity::from_secret([n; 32]));
-    let peer = PeerConfig::from(other_key.public_key());
+    let peer = SessionPeerConfig::from(other_key.public_key());
     Sessions::new(own_key, &[peer], Cipher::Aes256Gcm, [own; 32], Instant::ZERO).unwrap()
 }
 

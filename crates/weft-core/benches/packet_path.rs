@@ -6,7 +6,7 @@ use std::hint::black_box;
 use weft_core::flow::table::FlowTable;
 use weft_core::queue::{Arrival, FlowQueue, QueueConfig, QueueKind, RedConfig};
 use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
-use weft_core::sched::weighted_round_robin::Order;
+use weft_core::sched::weighted_round_robin::RoundOrder;
 use weft_core::sched::{PathView, Scheduler, SchedulerKind, UnitView};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, Rate, Rng};
 
@@ -31,8 +31,8 @@ fn schedule(c: &mut Criterion) {
     let kinds = [
         ("earliest-delivery", SchedulerKind::EarliestDelivery),
         ("round-robin", SchedulerKind::RoundRobin),
-        ("weighted-round-robin smooth", SchedulerKind::WeightedRoundRobin(Order::Smooth)),
-        ("weighted-round-robin block", SchedulerKind::WeightedRoundRobin(Order::Block)),
+        ("weighted-round-robin smooth", SchedulerKind::WeightedRoundRobin(RoundOrder::Smooth)),
+        ("weighted-round-robin block", SchedulerKind::WeightedRoundRobin(RoundOrder::Block)),
         ("flow-hash", SchedulerKind::FlowHash),
         ("random", SchedulerKind::Random),
     ];

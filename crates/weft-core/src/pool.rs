@@ -61,14 +61,14 @@ pub struct Usage {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct BufferSlot {
     bytes: Box<[u8]>,
     references: u32,
 }
 
 #[derive(Debug)]
 struct Class {
-    slots: Vec<Slot>,
+    slots: Vec<BufferSlot>,
     free: Vec<u32>,
     limit: u32,
     size: usize,
@@ -88,7 +88,7 @@ impl Class {
         if index >= self.limit {
             return None;
         }
-        self.slots.push(Slot { bytes: vec![0; self.size].into_boxed_slice(), references: 1 });
+        self.slots.push(BufferSlot { bytes: vec![0; self.size].into_boxed_slice(), references: 1 });
         self.free.reserve(self.slots.len());
         Some(index)
     }
@@ -210,11 +210,11 @@ impl Pool {
         if id.is_large() { &mut self.large } else { &mut self.small }
     }
 
-    fn slot(&self, id: BufId) -> &Slot {
+    fn slot(&self, id: BufId) -> &BufferSlot {
         &self.class(id).slots[id.slot()]
     }
 
-    fn slot_mut(&mut self, id: BufId) -> &mut Slot {
+    fn slot_mut(&mut self, id: BufId) -> &mut BufferSlot {
         &mut self.class_mut(id).slots[id.slot()]
     }
 }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
-use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
+use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, SignalKey,
-    ttl_difference,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey,
+    SignalService, ttl_difference,
 };
 use weft_wire::ip::FlowKey;
 
@@ -49,7 +49,7 @@ struct Net {
     rng: Rng,
     faults: Faults,
     routers: Vec<Router>,
-    initiator: Initiator,
+    initiator: RateInitiator,
     flying: BinaryHeap<Flying>,
     serial: u64,
     /// Number of the router that ignores signals, if any.
@@ -65,7 +65,7 @@ fn mbps(rate: u64) -> Rate {
 fn wish(available: u64, guaranteed: u64) -> Signal {
     Signal {
         message: Message::Request,
-        service: Service::Variable,
+        service: SignalService::Variable,
         receiver_pays: false,
         is_lowered: false,
         preemption: 0,
@@ -92,7 +92,7 @@ impl Net {
             link: Bookings::new(mbps(*reservable), 8, seed),
             available: mbps(*available),
         };
-        let initiator = Initiator::new(Wish { signal: wish, path_takes_part: false }, rng.next_u64() as u32);
+        let initiator = RateInitiator::new(Wish { signal: wish, path_takes_part: false }, rng.next_u64() as u32);
         Net {
             now: Instant::from_millis(1),
             rng,
@@ -201,8 +201,8 @@ impl Net {
         }
         let router = &mut self.routers[index];
         match router.link.on_signal(now, FLOW, &mut signal, Direction::Forward, router.available, node as u16) {
-            Verdict::Forward => self.put(node + 1, false, ttl - 1, &signal),
-            Verdict::Reject => self.put(0, true, 64, &Signal { message: Message::Reject, ..signal }),
+            BookingVerdict::Forward => self.put(node + 1, false, ttl - 1, &signal),
+            BookingVerdict::Reject => self.put(0, true, 64, &Signal { message: Message::Reject, ..signal }),
         }
     }
 
@@ -281,7 +281,7 @@ fn who_gets_no_answer_is_plain_after_three_requests_and_granted_when_one_is_hear
 
 #[test]
 fn without_an_answer_requests_become_ever_rarer() {
-    let mut asker = Initiator::new(Wish { signal: wish(1_000, 8), path_takes_part: true }, 1);
+    let mut asker = RateInitiator::new(Wish { signal: wish(1_000, 8), path_takes_part: true }, 1);
     let mut asked = Vec::new();
     for ms in 0..300_000 {
         if asker.on_packet(Instant::from_millis(ms), 64, 1, ROUND_TRIP).is_some() {

@@ -5,14 +5,14 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
-use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
+use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_core::explicit_rate::pi::LinkState;
 use weft_core::fair::solve::max_min;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Service, Signal, SignalKey,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Signal, SignalKey, SignalService,
     ttl_difference,
 };
 use weft_wire::ip::FlowKey;
@@ -30,7 +30,7 @@ fn flow(number: usize) -> FlowKey {
 fn wish() -> Signal {
     Signal {
         message: Message::Request,
-        service: Service::Available,
+        service: SignalService::Available,
         receiver_pays: false,
         is_lowered: false,
         preemption: 0,
@@ -63,7 +63,7 @@ struct Net {
     loss: f64,
     forged: f64,
     routers: Vec<Router>,
-    senders: Vec<Initiator>,
+    senders: Vec<RateInitiator>,
 }
 
 impl Net {
@@ -76,7 +76,7 @@ impl Net {
             queue_bits: 0.0,
         };
         let wish = Wish { signal: wish(), path_takes_part: false };
-        let senders = ROUTES.iter().map(|_| Initiator::new(wish, rng.next_u64() as u32)).collect();
+        let senders = ROUTES.iter().map(|_| RateInitiator::new(wish, rng.next_u64() as u32)).collect();
         Net {
             now: Instant::from_millis(1),
             rng,
@@ -148,7 +148,7 @@ impl Net {
             let grant = router.law.grant(Rate::from_bps(rate as u64));
             let node = *at as u16 + 1;
             let verdict = router.bookings.on_signal(self.now, flow(number), signal, Direction::Forward, grant, node);
-            assert_eq!(verdict, Verdict::Forward);
+            assert_eq!(verdict, BookingVerdict::Forward);
         }
         Some(ttl)
     }

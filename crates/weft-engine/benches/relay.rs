@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use weft_core::pool::LARGE_BYTES;
 use weft_engine::{Departing, Engine, EngineConfig, Received};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way, overhead};
@@ -49,7 +49,7 @@ impl Relay {
         let mut mesh = Mesh::with(&[wire(0, 1), wire(1, 2)], &[first, middle, last], with_cipher);
         mesh.run_for(Duration::from_secs(3));
         let identity = Identity::from_secret([1; 32]);
-        let sender = Sessions::new(identity, &[PeerConfig::from(key(1))], cipher, [9; 32], mesh.now).unwrap();
+        let sender = Sessions::new(identity, &[SessionPeerConfig::from(key(1))], cipher, [9; 32], mesh.now).unwrap();
         let [a, b, c, d, ..] = *key(2).node_id().as_bytes();
         let way = Way::new(&[Label(u32::from_be_bytes([a, b, c, d]))]).unwrap();
         let mut relay = Relay { node: mesh.nodes.swap_remove(1), now: mesh.now, sender, way, out: vec![0; 65_536] };

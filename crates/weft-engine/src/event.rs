@@ -18,7 +18,7 @@ use weft_core::service::Service;
 use weft_session::{PublicKey, RefusedStamp, Revocation};
 use weft_units::{LinkId, NodeId, PathId, PeerId};
 use weft_wire::ip::FlowKey;
-use weft_wire::ownership::Verdict;
+use weft_wire::ownership::ClaimVerdict;
 
 /// An event that the program logs or acts on.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,12 +119,12 @@ pub enum Event {
         /// The refusing node's place in the overlay.
         holder: NodeId,
         /// The reason.
-        why: Verdict,
+        why: ClaimVerdict,
     },
     /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
     Conflict(Conflict),
     /// An application call arrived or ended.
-    Call(calls::Event),
+    Call(calls::CallEvent),
     /// A key was revoked, and this node did not know it before.
     ///
     /// The program must store it, because a revocation never ends.

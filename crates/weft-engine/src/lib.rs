@@ -61,8 +61,8 @@ pub use trust::{CertifiedPeer, Clash, Outside, Rejection, RevokeError, TrustConf
 pub use vpn::{ConfigError, Refusal, VpnError, VpnTotals};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_core::route::calls;
-pub use weft_core::route::overlay::{Quality as LinkQuality, Standing};
+pub use weft_core::route::overlay::{NodeStanding, Quality as LinkQuality};
 pub use weft_core::route::ownership::Conflict;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
-pub use weft_wire::ownership::Verdict;
+pub use weft_wire::ownership::ClaimVerdict;

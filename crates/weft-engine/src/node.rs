@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
 use weft_core::service::{Service, Share};
-use weft_session::{Action, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
+use weft_session::{PeerError, PublicKey, SessionPeerConfig as SessionPeer, Sessions, TimeoutAction};
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Rng, VpnId};
 use weft_wire::hop::PacketType;
@@ -337,7 +337,14 @@ impl Engine {
         }
     }
 
-    fn on_opened(&mut self, now: Instant, received: &Received, start: usize, end: usize, opened: weft_session::Opened) {
+    fn on_opened(
+        &mut self,
+        now: Instant,
+        received: &Received,
+        start: usize,
+        end: usize,
+        opened: weft_session::OpenedPacket,
+    ) {
         if !self.on_authentic(now, opened.peer, opened.first_with_this_key, opened.fresh) {
             return;
         }
@@ -394,8 +401,8 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         for action in self.sessions.handle_timeout(now) {
             match action {
-                Action::Initiate { peer } => self.initiate(now, peer),
-                Action::Expired { peer } => {
+                TimeoutAction::Initiate { peer } => self.initiate(now, peer),
+                TimeoutAction::Expired { peer } => {
                     self.with_peer(now, usize::from(peer.0), |p, cx| p.on_lost(cx, "no answer for too long"));
                 }
             }

@@ -10,7 +10,7 @@ use lies::udp_packet;
 use net::{address, config, inner};
 use std::net::SocketAddr;
 use weft_engine::{Engine, EngineConfig, PeerConfig, Policy, Prefix, Received};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig as SessionPeer, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig as SessionPeer, Sessions};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, LinkId, PathId, PeerId, Rng};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};

@@ -6,13 +6,13 @@ mod net;
 use net::{PORT, World, direction};
 use std::net::SocketAddr;
 use weft_engine::Policy;
-use weft_session::{Cipher, Identity, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, SessionPeerConfig, Sessions};
 use weft_units::{Duration, PeerId, Rng};
 use weft_wire::hop::PacketType;
 
 /// Returns an initiation of a stranger that knows the hub's public key.
 fn stranger(world: &World) -> Vec<u8> {
-    let hub = PeerConfig::from(Identity::from_secret([2; 32]).public_key());
+    let hub = SessionPeerConfig::from(Identity::from_secret([2; 32]).public_key());
     let own = Identity::from_secret([99; 32]);
     let mut sessions = Sessions::new(own, &[hub], Cipher::Aes256Gcm, [9; 32], world.now).unwrap();
     let mut out = [0; 1_024];

@@ -5,7 +5,7 @@ mod cloud;
 mod net;
 
 use cloud::{Cloud, NOW_UNIX_S, certificate, claims, contact, key, root};
-use weft_engine::{Contact, Event, OverlayMember, Rejection, Standing, Unmet};
+use weft_engine::{Contact, Event, NodeStanding, OverlayMember, Rejection, Unmet};
 use weft_session::{CertificateError, Claims};
 use weft_units::Duration;
 
@@ -34,7 +34,7 @@ fn member(cloud: &Cloud, node: usize, of: usize) -> Option<OverlayMember> {
 }
 
 fn is_member(cloud: &Cloud, node: usize, of: usize) -> bool {
-    member(cloud, node, of).is_some_and(|member| member.standing == Standing::Member)
+    member(cloud, node, of).is_some_and(|member| member.standing == NodeStanding::Member)
 }
 
 /// Returns the reasons for which a node reported its first contacts as unmet.

@@ -152,7 +152,7 @@ fn calls_go_to_the_root_of_their_key_and_are_answered() {
         cloud.run_for(ms(200));
         let asked: Vec<_> = (cloud.events.iter())
             .filter_map(|(node, _, event)| match event {
-                Event::Call(calls::Event::Asked(asked)) => Some((*node, asked.clone())),
+                Event::Call(calls::CallEvent::Asked(asked)) => Some((*node, asked.clone())),
                 _ => None,
             })
             .collect();
@@ -162,7 +162,7 @@ fn calls_go_to_the_root_of_their_key_and_are_answered() {
         cloud.nodes[root].engine.answer_call(now, asked, b"I").unwrap();
         cloud.run_for(ms(200));
         let answered = cloud.events.iter().any(|(node, _, event)| {
-            let Event::Call(calls::Event::Answered { number: of, by, body }) = event else { return false };
+            let Event::Call(calls::CallEvent::Answered { number: of, by, body }) = event else { return false };
             (*node, *of, *by, &**body) == (asker, number, key(root).node_id(), &b"I"[..])
         });
         assert!(answered, "{:?}", cloud.events);

@@ -7,7 +7,7 @@ mod net;
 
 use mesh::{Knows, Mesh, key, wire};
 use weft_engine::{EngineConfig, LinkConfig, PathState, Received};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Duration, LinkId, PathId, PeerId, Rate, Rng};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way, overhead};
@@ -37,7 +37,7 @@ struct Flooder {
 impl Flooder {
     fn meet(mesh: &mut Mesh) -> Flooder {
         let identity = Identity::from_secret([FLOODER as u8 + 1; 32]);
-        let relay = PeerConfig::from(key(RELAY));
+        let relay = SessionPeerConfig::from(key(RELAY));
         let mut sessions = Sessions::new(identity, &[relay], Cipher::Aes256Gcm, [9; 32], mesh.now).unwrap();
         let mut message = [0; 512];
         let len = sessions.initiate(mesh.now, PeerId(0), u64::MAX / 2, &mut message).unwrap();

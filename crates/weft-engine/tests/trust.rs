@@ -409,7 +409,7 @@ fn a_thousand_bogus_certificates_leave_no_trace_and_harm_nobody() {
         let stranger = Identity::from_secret(secret);
         let forged = Claims { public_key: stranger.public_key(), name: format!("x{n}"), ..claims(2) };
         let shown = RootKey::from_seed([98; 32]).sign(&forged).unwrap();
-        let hub = weft_session::PeerConfig::from(key(HUB));
+        let hub = weft_session::SessionPeerConfig::from(key(HUB));
         let cipher = weft_session::Cipher::Aes256Gcm;
         let mut sessions = weft_session::Sessions::new(stranger, &[hub], cipher, secret, mesh.now).unwrap();
         sessions.set_certificate(Some(&shown));

@@ -21,7 +21,7 @@ const MOST: usize = 9_000;
 
 /// A socket that sends echo requests to one host over one interface.
 #[derive(Debug)]
-pub struct Echo {
+pub struct EchoSocket {
     socket: OwnedFd,
     /// Address of the host that is tested.
     to: IpAddr,
@@ -31,12 +31,12 @@ pub struct Echo {
     sequence: u16,
 }
 
-impl Echo {
+impl EchoSocket {
     /// Opens the socket.
     ///
     /// # Errors
     /// Fails without CAP_NET_RAW, or if the interface does not exist.
-    pub fn open(interface: &str, to: IpAddr) -> io::Result<Echo> {
+    pub fn open(interface: &str, to: IpAddr) -> io::Result<EchoSocket> {
         let (family, protocol) = match to {
             IpAddr::V4(_) => (libc::AF_INET, libc::IPPROTO_ICMP),
             IpAddr::V6(_) => (libc::AF_INET6, libc::IPPROTO_ICMPV6),
@@ -55,7 +55,7 @@ impl Echo {
                 set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
             }
         }
-        Ok(Echo { socket, to, id: std::process::id() as u16, sequence: 0 })
+        Ok(EchoSocket { socket, to, id: std::process::id() as u16, sequence: 0 })
     }
 
     /// Sends an unfragmented echo request of `ip_bytes` bytes and returns the round-trip time.

@@ -1,6 +1,6 @@
 //! Packets from netfilter through nfnetlink.
 //!
-//! [`Queue`] delivers packets for a verdict (NFQUEUE). [`Copies`] delivers the first bytes of packets that continue
+//! [`NetfilterQueue`] delivers packets for a verdict (NFQUEUE). [`Copies`] delivers the first bytes of packets that continue
 //! (NFLOG). Rules in nftables or iptables select the packets. Both objects end with their descriptor. If no program
 //! serves a queue, packets pass if their rule has the flag `bypass`.
 
@@ -9,4 +9,4 @@ mod queue;
 mod socket;
 
 pub use copies::{Copied, Copies};
-pub use queue::{Hook, Queue, Queued, Verdicts};
+pub use queue::{Hook, NetfilterQueue, Queued, Verdicts};

@@ -1,6 +1,6 @@
 //! rtnetlink (RFC 3549) and kernel events.
 //!
-//! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`Meter`] reads the counters of a
+//! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`DeviceMeter`] reads the counters of a
 //! device. [`RouteLookup`] tests whether a device has a route to a destination. [`GenerationWatch`] reports that the
 //! machine was copied.
 
@@ -14,9 +14,9 @@ mod snapshot;
 mod watch;
 
 pub(crate) use channel::messages;
-pub use configure::{Configure, MAIN_TABLE, Prohibition, Route, Rule, Selector};
+pub use configure::{Configure, DeviceRoute, MAIN_TABLE, Prohibition, Rule, Selector};
 pub use generation::GenerationWatch;
 pub use lookup::RouteLookup;
-pub use meter::{Load, Meter};
-pub use snapshot::{Address, Event, Family, Link, OperState, Scope};
+pub use meter::{DeviceMeter, Load};
+pub use snapshot::{Address, IpFamily, Link, NetlinkEvent, OperState, Scope};
 pub use watch::LinkWatch;

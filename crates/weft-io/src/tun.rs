@@ -23,7 +23,7 @@ pub const MAX_READ_LEN: usize = VIRTIO_HEADER_LEN + 65_535;
 /// The kernel's device node of the TUN driver.
 const DEVICE_NODE: &str = "/dev/net/tun";
 
-/// Settings of a [`Tun`].
+/// Settings of a [`TunDevice`].
 #[derive(Clone, Debug)]
 pub struct TunConfig {
     /// Device name, or a pattern with one `%d` that the kernel replaces by the first free number. `None` is `tun%d`.
@@ -91,7 +91,7 @@ impl TunError {
 const OPEN: &str = "open";
 
 /// An open TUN device. The kernel removes it when this is dropped.
-pub struct Tun {
+pub struct TunDevice {
     device: SyncDevice,
     /// Name of the device at the time of opening.
     name: String,
@@ -99,7 +99,7 @@ pub struct Tun {
     index: u32,
 }
 
-impl Tun {
+impl TunDevice {
     /// Opens a TUN device with non-blocking reads, sets its MTU and addresses, and sets it up.
     ///
     /// It enables checksum offload and segmentation offload for TCP and (since Linux 6.2) UDP.
@@ -196,13 +196,13 @@ fn open_device(name: Option<&str>, has_offload: bool) -> Result<SyncDevice, TunE
     })
 }
 
-impl AsRawFd for Tun {
+impl AsRawFd for TunDevice {
     fn as_raw_fd(&self) -> RawFd {
         self.device.as_raw_fd()
     }
 }
 
-impl AsFd for Tun {
+impl AsFd for TunDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }

@@ -12,6 +12,6 @@ mod socket;
 
 pub(crate) use address::RawAddress;
 pub use errors::{Bounce, IcmpError};
-pub use receive::{ReceiveSlot, Received};
+pub use receive::{ReceiveSlot, ReceivedBatch};
 pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};
 pub use socket::{UdpConfig, UdpLink};

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use namespace::{PATIENCE, in_namespace, ip};
 use weft_io::netlink::{
-    Address, Configure, Event, Family, Link, LinkWatch, MAIN_TABLE, Route, RouteLookup, Rule, Scope, Selector,
+    Address, Configure, DeviceRoute, IpFamily, Link, LinkWatch, MAIN_TABLE, NetlinkEvent, RouteLookup, Rule, Scope,
+    Selector,
 };
-use weft_io::tun::{Tun, TunConfig};
+use weft_io::tun::{TunConfig, TunDevice};
 use weft_io::wait::Poller;
 
 struct Watch {
@@ -20,7 +21,7 @@ struct Watch {
 
 impl Watch {
     /// Opens a watch and returns the initial state that it reports.
-    fn open() -> (Self, Vec<Event>) {
+    fn open() -> (Self, Vec<NetlinkEvent>) {
         let mut watch = LinkWatch::open().unwrap();
         let poller = Poller::new().unwrap();
         poller.add(watch.as_raw_fd(), 0).unwrap();
@@ -30,7 +31,7 @@ impl Watch {
     }
 
     /// Waits for an event for which `select` returns a value.
-    fn expect<T>(&mut self, what: &str, mut select: impl FnMut(&Event) -> Option<T>) -> T {
+    fn expect<T>(&mut self, what: &str, mut select: impl FnMut(&NetlinkEvent) -> Option<T>) -> T {
         let end = Instant::now() + PATIENCE;
         let (mut events, mut ready) = (Vec::new(), Vec::new());
         loop {
@@ -46,12 +47,12 @@ impl Watch {
 
     fn expect_link(&mut self, what: &str, condition: impl Fn(&Link) -> bool) -> Link {
         self.expect(what, |event| match event {
-            Event::Link(link) if condition(link) => Some(link.clone()),
+            NetlinkEvent::Link(link) if condition(link) => Some(link.clone()),
             _ => None,
         })
     }
 
-    fn expect_event(&mut self, expected: &Event) {
+    fn expect_event(&mut self, expected: &NetlinkEvent) {
         self.expect(&format!("{expected:?}"), |event| (event == expected).then_some(()));
     }
 }
@@ -64,7 +65,7 @@ fn address(text: &str) -> IpAddr {
 fn the_life_of_a_link_is_told() {
     in_namespace(|_| {
         let (mut watch, first) = Watch::open();
-        assert!(matches!(&first[..], [Event::Link(lo), ..] if lo.is_loopback && lo.name == "lo" && lo.is_up));
+        assert!(matches!(&first[..], [NetlinkEvent::Link(lo), ..] if lo.is_loopback && lo.name == "lo" && lo.is_up));
         ip("link add w0 mtu 1480 type veth peer name w1");
         let link = watch.expect_link("new", |link| link.name == "w0");
         assert!(!link.is_up && link.mtu == 1480 && !link.is_tun && !link.is_loopback);
@@ -75,7 +76,7 @@ fn the_life_of_a_link_is_told() {
         watch.expect_link("carrier", |link| link.index == index && link.has_carrier);
 
         ip("addr add 192.0.2.1/24 dev w0");
-        watch.expect_event(&Event::Address(Address {
+        watch.expect_event(&NetlinkEvent::Address(Address {
             index,
             address: address("192.0.2.1"),
             prefix_len: 24,
@@ -85,31 +86,31 @@ fn the_life_of_a_link_is_told() {
         }));
         ip("addr add 2001:db8::1/64 dev w0 nodad preferred_lft 0");
         let global = watch.expect("IPv6 address", |event| match event {
-            Event::Address(found) if found.address == address("2001:db8::1") => Some(*found),
+            NetlinkEvent::Address(found) if found.address == address("2001:db8::1") => Some(*found),
             _ => None,
         });
         assert!(global.is_deprecated && !global.is_tentative && global.prefix_len == 64);
 
-        let route = |family, has_default| Event::DefaultRoute { index, family, has_default };
+        let route = |family, has_default| NetlinkEvent::DefaultRoute { index, family, has_default };
         ip("route add default via 192.0.2.254");
-        watch.expect_event(&route(Family::V4, true));
+        watch.expect_event(&route(IpFamily::V4, true));
         ip("-6 route add default dev w0 table 77");
-        watch.expect_event(&route(Family::V6, true));
+        watch.expect_event(&route(IpFamily::V6, true));
         // The kernel does not report the IPv6 routes that it removes with the device.
         ip("-6 route del default dev w0 table 77");
-        watch.expect_event(&route(Family::V6, false));
+        watch.expect_event(&route(IpFamily::V6, false));
         ip("-6 addr flush dev w0");
-        watch.expect("no IPv6", |event| matches!(event, Event::AddressRemoved { .. }).then_some(()));
+        watch.expect("no IPv6", |event| matches!(event, NetlinkEvent::AddressRemoved { .. }).then_some(()));
         ip("link set w1 down");
         watch.expect_link("no carrier", |link| link.index == index && link.is_up && !link.has_carrier);
         ip("link set w0 down");
-        watch.expect_event(&route(Family::V4, false));
+        watch.expect_event(&route(IpFamily::V4, false));
         ip("link set w0 name renamed");
         watch.expect_link("renamed", |link| link.index == index && link.name == "renamed" && !link.is_up);
         ip("addr del 192.0.2.1/24 dev renamed");
-        watch.expect_event(&Event::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
+        watch.expect_event(&NetlinkEvent::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
         ip("link del renamed");
-        watch.expect_event(&Event::LinkRemoved { index });
+        watch.expect_event(&NetlinkEvent::LinkRemoved { index });
     });
 }
 
@@ -123,12 +124,12 @@ fn a_tun_device_is_known_as_one() {
             addresses: vec![(address("10.9.0.1"), 24)],
             alias: "weft".into(),
         };
-        let tun = Tun::open(&config).unwrap();
+        let tun = TunDevice::open(&config).unwrap();
         let index = tun.index();
         let link = watch.expect_link("up", |link| link.index == index && link.is_tun && link.is_up && link.mtu == 1400);
         assert_eq!(link.alias, "weft");
         drop(tun);
-        watch.expect_event(&Event::LinkRemoved { index });
+        watch.expect_event(&NetlinkEvent::LinkRemoved { index });
     });
 }
 
@@ -152,7 +153,7 @@ fn lost_messages_cost_nothing() {
         configure.add_address(index, address("192.0.2.1"), 24).unwrap();
         watch.expect_link("the last MTU", |link| link.index == index && link.mtu == 1400);
         configure.remove_address(index, address("192.0.2.1"), 24).unwrap();
-        watch.expect_event(&Event::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
+        watch.expect_event(&NetlinkEvent::AddressRemoved { index, address: address("192.0.2.1"), prefix_len: 24 });
     });
 }
 
@@ -167,7 +168,7 @@ fn routes_are_set_and_removed() {
         for (destination, prefix_len, family, shown) in
             [("198.51.100.0", 24, "-4", "198.51.100.0/24"), ("2001:db8:1::", 48, "-6", "2001:db8:1::/48")]
         {
-            let route = Route {
+            let route = DeviceRoute {
                 destination: address(destination),
                 prefix_len,
                 index,
@@ -176,9 +177,9 @@ fn routes_are_set_and_removed() {
                 reordering: None,
             };
             configure.add_route(&route).unwrap();
-            let there = configure.add_route(&Route { reordering: Some(1), ..route }).unwrap_err();
+            let there = configure.add_route(&DeviceRoute { reordering: Some(1), ..route }).unwrap_err();
             assert_eq!(there.kind(), std::io::ErrorKind::AlreadyExists);
-            configure.replace_route(&Route { reordering: Some(127), ..route }).unwrap();
+            configure.replace_route(&DeviceRoute { reordering: Some(127), ..route }).unwrap();
             let listed = ip(&format!("{family} route show dev w0 metric 50"));
             assert_eq!(listed.lines().count(), 1, "{listed}");
             assert!(listed.contains(shown) && listed.contains("reordering 127"), "{listed}");
@@ -219,7 +220,7 @@ fn a_device_may_have_a_table_of_its_own() {
             configure.add_address_without_route(index, address(own), 24).unwrap();
             let main = ip(&format!("{family} route show table main"));
             assert!(!main.contains("192.0.2.0/24") && !main.contains("2001:d00::/24"), "{main}");
-            let route = Route {
+            let route = DeviceRoute {
                 destination: address(destination),
                 prefix_len,
                 index,
@@ -352,7 +353,7 @@ fn changes_of_routes_and_rules_are_told() {
             std::thread::sleep(std::time::Duration::from_millis(20));
             watch.watch.poll(&mut Vec::new()).unwrap();
             ip(change);
-            watch.expect_event(&Event::Routes);
+            watch.expect_event(&NetlinkEvent::Routes);
         }
         ip("link set w0 alias somebody");
         watch.expect_link("alias", |link| link.name == "w0" && link.alias == "somebody");

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use namespace::{PATIENCE, in_namespace, ip};
-use weft_io::tun::{MAX_READ_LEN, Tun, TunConfig, TunError, VIRTIO_HEADER_LEN};
+use weft_io::tun::{MAX_READ_LEN, TunConfig, TunDevice, TunError, VIRTIO_HEADER_LEN};
 use weft_io::udp::{Outgoing, ReceiveSlot, SendOutcome, UdpConfig, UdpLink};
 use weft_io::wait::Poller;
 
@@ -45,7 +45,7 @@ fn reflect(packet: &mut [u8]) {
 }
 
 /// Reads one packet or super-packet and writes it back reflected, in two parts. Returns its `gso_type` and `gso_size`.
-fn reflect_one(tun: &Tun, buffer: &mut [u8]) -> Option<(u8, u16)> {
+fn reflect_one(tun: &TunDevice, buffer: &mut [u8]) -> Option<(u8, u16)> {
     let len = tun.read(buffer).unwrap()?;
     let (header, packet) = buffer[..len].split_at_mut(VIRTIO_HEADER_LEN);
     reflect(packet);
@@ -56,7 +56,7 @@ fn reflect_one(tun: &Tun, buffer: &mut [u8]) -> Option<(u8, u16)> {
 #[test]
 fn a_device_is_as_configured() {
     in_namespace(|_| {
-        let tun = Tun::open(&config("weft%d")).unwrap();
+        let tun = TunDevice::open(&config("weft%d")).unwrap();
         assert_eq!(tun.name(), "weft0");
         println!("UDP offload: {}", tun.has_udp_offload());
         let shown = ip("addr show weft0");
@@ -68,7 +68,7 @@ fn a_device_is_as_configured() {
         tun.set_txqueuelen(4321).unwrap();
         let shown = ip("link show weft0");
         assert!(shown.contains("mtu 1300") && shown.contains("qlen 4321"), "{shown}");
-        assert_eq!(Tun::open(&config("weft%d")).unwrap().name(), "weft1");
+        assert_eq!(TunDevice::open(&config("weft%d")).unwrap().name(), "weft1");
         drop(tun);
         assert!(!ip("link").contains("weft"));
     });
@@ -77,10 +77,10 @@ fn a_device_is_as_configured() {
 #[test]
 fn a_taken_name_is_told() {
     in_namespace(|_| {
-        let _tun = Tun::open(&config("weft0")).unwrap();
+        let _tun = TunDevice::open(&config("weft0")).unwrap();
         ip("link add other type veth peer name end");
         for name in ["weft0", "other"] {
-            assert!(matches!(Tun::open(&config(name)), Err(TunError::NameInUse(taken)) if taken == name));
+            assert!(matches!(TunDevice::open(&config(name)), Err(TunError::NameInUse(taken)) if taken == name));
         }
     });
 }
@@ -91,7 +91,7 @@ fn a_want_of_permission_is_told_with_its_cure() {
         // SAFETY: no pointers. The bare system call changes only the user of this thread.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
         assert_eq!(result, 0);
-        let error = Tun::open(&config("weft0")).err().expect("nobody may not");
+        let error = TunDevice::open(&config("weft0")).err().expect("nobody may not");
         assert!(matches!(error, TunError::NoPermission(_)), "{error}");
         assert!(error.to_string().contains("setcap cap_net_admin+ep"));
     });
@@ -100,7 +100,7 @@ fn a_want_of_permission_is_told_with_its_cure() {
 #[test]
 fn a_udp_super_packet_passes_whole() {
     in_namespace(|_| {
-        let tun = Tun::open(&config("weft0")).unwrap();
+        let tun = TunDevice::open(&config("weft0")).unwrap();
         let mut buffer = vec![0; MAX_READ_LEN];
         namespace::wait_for_local_route(HERE[1]);
         for (here, there) in HERE.into_iter().zip(THERE) {
@@ -135,7 +135,7 @@ fn a_udp_super_packet_passes_whole() {
 #[test]
 fn tcp_super_packets_pass() {
     in_namespace(|_| {
-        let tun = Tun::open(&config("weft0")).unwrap();
+        let tun = TunDevice::open(&config("weft0")).unwrap();
         for ((here, there), gso_type) in HERE.into_iter().zip(THERE).zip([GSO_TCPV4, GSO_TCPV6]) {
             let listener = TcpListener::bind((address(here), 0)).unwrap();
             let remote = SocketAddr::new(address(there), listener.local_addr().unwrap().port());
@@ -174,7 +174,7 @@ fn receive_tcp(listener: &TcpListener) -> Vec<u8> {
 }
 
 /// Reflects packets until `done` is set. Returns the number of super-packets of the expected type.
-fn reflect_until(tun: &Tun, done: &AtomicBool, expected: u8) -> usize {
+fn reflect_until(tun: &TunDevice, done: &AtomicBool, expected: u8) -> usize {
     let mut poller = Poller::new().unwrap();
     poller.add(tun.as_raw_fd(), 0).unwrap();
     let (mut buffer, mut ready, mut super_packets) = (vec![0; MAX_READ_LEN], Vec::new(), 0);

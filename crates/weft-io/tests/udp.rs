@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_io::udp::{
-    IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, Received, SendError, SendOutcome, UdpConfig, UdpLink,
+    IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, ReceivedBatch, SendError, SendOutcome, UdpConfig, UdpLink,
 };
 
 /// TOS byte: expedited forwarding with ECT(1).
@@ -35,7 +35,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// Waits for datagrams of `len` bytes in total. Returns the properties of their batches and the datagrams.
-fn receive(link: &mut UdpLink, len: usize) -> (Vec<Received>, Vec<Vec<u8>>) {
+fn receive(link: &mut UdpLink, len: usize) -> (Vec<ReceivedBatch>, Vec<Vec<u8>>) {
     let mut slots: Vec<_> = (0..4).map(|_| ReceiveSlot::new()).collect();
     let (mut received, mut datagrams) = (Vec::new(), Vec::<Vec<u8>>::new());
     wait_for("datagrams", || {
@@ -62,7 +62,7 @@ fn batch_passes(from: &UdpLink, source: &str, to: &mut UdpLink, destination: &st
     let stamp = received.first().and_then(|batch| batch.received_unix_ns);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     assert!(stamp.is_some_and(|at| now - u128::from(at) < 60_000_000_000), "the kernel's time: {stamp:?}");
-    let expected = Received {
+    let expected = ReceivedBatch {
         received_unix_ns: stamp,
         source: SocketAddr::new(address(source), from.local_address().port()),
         destination: Some(destination.ip()),

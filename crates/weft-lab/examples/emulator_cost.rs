@@ -9,28 +9,28 @@ use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use weft_lab::emulator::{Capacity, DirectionSpec, Emulator, EndSpec, LinkSpec};
-use weft_lab::net::{Lab, Node};
+use weft_lab::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec};
+use weft_lab::net::{Lab, NetNamespace};
 use weft_units::Rate;
 
 const RATES_MBPS: [u64; 3] = [50, 75, 100];
 const WARM_UP: Duration = Duration::from_secs(2);
 
-fn link(home: &Node, hub: &Node, number: u8, rate_mbps: u64) -> LinkSpec {
-    let end = |node: &Node, host| EndSpec {
+fn link(home: &NetNamespace, hub: &NetNamespace, number: u8, rate_mbps: u64) -> EmulatedLinkSpec {
+    let end = |node: &NetNamespace, host| EndSpec {
         node: node.clone(),
         interface: format!("wan{number}"),
         ipv4: Some(Ipv4Addr::new(10, number, 0, host)),
         ipv6: None,
     };
     let rate = Rate::from_mbps(rate_mbps);
-    let spec = DirectionSpec {
-        capacity: Capacity::Rate(rate),
+    let spec = EmulatedDirection {
+        capacity: EmulatedCapacity::Rate(rate),
         delay: Duration::from_millis(5),
         queue_bytes: rate.bytes_in(Duration::from_millis(50)),
-        ..DirectionSpec::default()
+        ..EmulatedDirection::default()
     };
-    LinkSpec { ends: [end(home, 1), end(hub, 2)], mtu: 1500, forward: spec.clone(), backward: spec }
+    EmulatedLinkSpec { ends: [end(home, 1), end(hub, 2)], mtu: 1500, forward: spec.clone(), backward: spec }
 }
 
 fn main() -> io::Result<()> {

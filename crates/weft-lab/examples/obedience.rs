@@ -13,8 +13,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
-use weft_lab::net::{Lab, Node};
+use weft_lab::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkSide};
+use weft_lab::net::{Lab, NetNamespace};
 use weft_tcp_er::congestion::{Congestion, NAME};
 use weft_units::Rate;
 
@@ -74,22 +74,22 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn direction(rate_mbps: u64) -> DirectionSpec {
-    let capacity = Capacity::Rate(Rate::from_mbps(rate_mbps));
+fn direction(rate_mbps: u64) -> EmulatedDirection {
+    let capacity = EmulatedCapacity::Rate(Rate::from_mbps(rate_mbps));
     let delay = weft_units::Duration::from_micros(DELAY.as_micros() as u64);
-    DirectionSpec { capacity, delay, queue_bytes: QUEUE_BYTES, ..DirectionSpec::default() }
+    EmulatedDirection { capacity, delay, queue_bytes: QUEUE_BYTES, ..EmulatedDirection::default() }
 }
 
 fn watch(lab: &Lab, congestion: &Congestion, case: &Case) -> io::Result<Vec<Step>> {
     let (home, hub) = (lab.node("home")?, lab.node("hub")?);
-    let end = |node: &Node, host| EndSpec {
+    let end = |node: &NetNamespace, host| EndSpec {
         node: node.clone(),
         interface: "line".into(),
         ipv4: Some(Ipv4Addr::new(10, 77, 0, host)),
         ipv6: None,
     };
     let (forward, backward) = (direction(LINK_MBPS), direction(LINK_MBPS));
-    let link = LinkSpec { ends: [end(&home, 1), end(&hub, 2)], mtu: 1500, forward, backward };
+    let link = EmulatedLinkSpec { ends: [end(&home, 1), end(&hub, 2)], mtu: 1500, forward, backward };
     let emulator = Emulator::start(vec![link], 1)?;
     let (granted_mbps, renews, over) =
         (AtomicU64::new(case.granted_mbps[0]), AtomicBool::new(true), AtomicBool::new(false));
@@ -106,7 +106,7 @@ fn watch(lab: &Lab, congestion: &Congestion, case: &Case) -> io::Result<Vec<Step
             })?
         });
         let change = || {
-            emulator.handle().set(0, Direction::Forward, direction(case.link_mbps))?;
+            emulator.handle().set(0, LinkSide::Forward, direction(case.link_mbps))?;
             granted_mbps.store(case.granted_mbps[1], Ordering::Relaxed);
             renews.store(case.renews, Ordering::Relaxed);
             Ok(())
@@ -133,7 +133,12 @@ fn monotonic_ns() -> io::Result<u64> {
 }
 
 /// Runs one connection. Returns the link's counters after the change, step by step.
-fn run(home: &Node, hub: &Node, emulator: &Emulator, change: impl Fn() -> io::Result<()>) -> io::Result<Vec<Step>> {
+fn run(
+    home: &NetNamespace,
+    hub: &NetNamespace,
+    emulator: &Emulator,
+    change: impl Fn() -> io::Result<()>,
+) -> io::Result<Vec<Step>> {
     let mut server = hub.command("iperf3");
     server.args(["-s", "-1"]).stdout(Stdio::null());
     let _server = hub.spawn(server)?;

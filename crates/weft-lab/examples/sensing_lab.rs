@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{Backend, Capacity, DirectionSpec, Emulator, EndSpec, LinkSpec, Timing};
-use weft_lab::net::{Lab, Node, Process};
+use weft_lab::emulator::{Backend, EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, Timing};
+use weft_lab::net::{Lab, NetNamespace, Process};
 use weft_units::{Rate, Rng};
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -149,9 +149,9 @@ fn sense(row: usize, mix: &Mix, binary: &Path) -> Result<Found, Failure> {
     Ok(found(mix, &seconds, late))
 }
 
-fn link(home: &Node, hub: &Node, mbps: u64) -> LinkSpec {
-    let direction = || DirectionSpec {
-        capacity: Capacity::Rate(Rate::from_mbps(mbps)),
+fn link(home: &NetNamespace, hub: &NetNamespace, mbps: u64) -> EmulatedLinkSpec {
+    let direction = || EmulatedDirection {
+        capacity: EmulatedCapacity::Rate(Rate::from_mbps(mbps)),
         delay: DELAY,
         jitter: Duration::ZERO,
         reorder: false,
@@ -160,12 +160,16 @@ fn link(home: &Node, hub: &Node, mbps: u64) -> LinkSpec {
         cut: false,
         impaired: None,
     };
-    let end =
-        |node: &Node, address| EndSpec { node: node.clone(), interface: "wan".into(), ipv4: Some(address), ipv6: None };
-    LinkSpec { ends: [end(home, HOME), end(hub, HUB)], mtu: 1500, forward: direction(), backward: direction() }
+    let end = |node: &NetNamespace, address| EndSpec {
+        node: node.clone(),
+        interface: "wan".into(),
+        ipv4: Some(address),
+        ipv6: None,
+    };
+    EmulatedLinkSpec { ends: [end(home, HOME), end(hub, HUB)], mtu: 1500, forward: direction(), backward: direction() }
 }
 
-fn start(binary: &Path, directory: &Path, home: &Node, hub: &Node) -> Result<[Process; 2], Failure> {
+fn start(binary: &Path, directory: &Path, home: &NetNamespace, hub: &NetNamespace) -> Result<[Process; 2], Failure> {
     let names = ["home", "hub"];
     let file = |name: &str, ending: &str| directory.join(format!("{name}.{ending}"));
     let key = |name: &str| -> Result<String, Failure> {
@@ -174,7 +178,7 @@ fn start(binary: &Path, directory: &Path, home: &Node, hub: &Node) -> Result<[Pr
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     };
     let keys = [key("home")?, key("hub")?];
-    let daemon = |own: usize, node: &Node, endpoint: &str| -> Result<Process, Failure> {
+    let daemon = |own: usize, node: &NetNamespace, endpoint: &str| -> Result<Process, Failure> {
         let (name, other) = (names[own], 1 - own);
         let text = format!(
             "[node]\nkey = {:?}\nlisten = 51900\nstate = {:?}\ncontrol = {:?}\n[tun]\nname = \"weft0\"\naddress = [\"10.99.0.{}/24\"]\n\
@@ -225,7 +229,7 @@ impl Drop for Others {
     }
 }
 
-fn cross(row: usize, mix: &Mix, home: &Node, hub: &Node) -> Result<Others, Failure> {
+fn cross(row: usize, mix: &Mix, home: &NetNamespace, hub: &NetNamespace) -> Result<Others, Failure> {
     let mut others = Others::default();
     let bps = mix.mbps as f64 * 1e6 * mix.load;
     let payload = mix.bytes.saturating_sub(HEADERS);

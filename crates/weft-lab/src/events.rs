@@ -1,16 +1,18 @@
 //! Carries out the timed events of a run, and measures the effect of each.
 
 use crate::LabError;
-use crate::apps::probe::Arrivals;
-use crate::emulator::{Direction, DirectionSpec, EmulatorHandle};
+use crate::apps::probe::ProbeArrivals;
+use crate::emulator::{EmulatedDirection, EmulatorHandle, LinkSide};
 use crate::interrupt;
 use crate::variants::WeftControl;
 use crate::world::{WorldLink, emulated};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
-use weft_scenario::measure::{Carried, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, Directions, Event, EventLink, EventResult, FlowDirection, Scenario, ShareChange, Traces};
+use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
+use weft_scenario::{
+    Action, Directions, EventLink, EventResult, FlowDirection, Scenario, ShareChange, TimedEvent, Traces,
+};
 
 /// Interval between two reads of the paths' states.
 const POLL: Duration = Duration::from_millis(50);
@@ -18,22 +20,22 @@ const POLL: Duration = Duration::from_millis(50);
 const WATCH: Duration = Duration::from_secs(5);
 
 /// The parts of a run that events change or observe.
-pub(crate) struct Stage<'a> {
+pub(crate) struct LabStage<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    /// The control sockets, as in [`crate::lane::Lane::weft`].
+    /// The control sockets, as in [`crate::lane::LabLane::weft`].
     pub weft: &'a [[WeftControl; 2]],
     /// The arrivals of each `probe` flow, by the flow's name.
-    pub arrivals: &'a BTreeMap<String, Arrivals>,
+    pub arrivals: &'a BTreeMap<String, ProbeArrivals>,
     pub epoch: Instant,
 }
 
 /// An event that was carried out.
 #[derive(Clone, Debug)]
-pub(crate) struct Happened {
-    event: Event,
+pub(crate) struct CompletedEvent {
+    event: TimedEvent,
     at: Duration,
     /// Position of the event's link in the scenario.
     link: Option<usize>,
@@ -45,18 +47,18 @@ pub(crate) struct Happened {
 
 /// A change in time order: the beginning of an event, or its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct LabChange {
     at: Duration,
     event: usize,
     is_end: bool,
 }
 
 /// Carries out all events. Returns after the last one.
-pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
+pub(crate) fn play(stage: &LabStage) -> Result<Vec<CompletedEvent>, LabError> {
     let events = &stage.scenario.events;
-    let starts = events.iter().enumerate().map(|(event, e)| Reverse(Due { at: e.at, event, is_end: false }));
-    let mut due: BinaryHeap<Reverse<Due>> = starts.collect();
-    let mut happened: BTreeMap<usize, Happened> = BTreeMap::new();
+    let starts = events.iter().enumerate().map(|(event, e)| Reverse(LabChange { at: e.at, event, is_end: false }));
+    let mut due: BinaryHeap<Reverse<LabChange>> = starts.collect();
+    let mut happened: BTreeMap<usize, CompletedEvent> = BTreeMap::new();
     let mut watch = None;
     while let Some(Reverse(next)) = due.pop() {
         wait(stage, next.at, &mut watch, &mut happened)?;
@@ -71,13 +73,14 @@ pub(crate) fn play(stage: &Stage) -> Result<Vec<Happened>, LabError> {
         let link = event.link.as_ref().and_then(|link| find(stage, link));
         let before = severities(stage, link);
         carry_out(stage, event, link)?;
-        let done = Happened { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
+        let done =
+            CompletedEvent { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
         happened.insert(next.event, done);
         if !stage.weft.is_empty() && worsens(&event.action) {
             watch = Some(next.event);
         }
         due.extend(
-            event.lasting.map(|lasting| Reverse(Due { at: next.at + lasting, event: next.event, is_end: true })),
+            event.lasting.map(|lasting| Reverse(LabChange { at: next.at + lasting, event: next.event, is_end: true })),
         );
     }
     let last = stage.epoch.elapsed() + WATCH;
@@ -93,10 +96,10 @@ fn worsens(action: &Action) -> bool {
 ///
 /// Meanwhile checks whether weft demotes the path of the event in `watch`.
 fn wait(
-    stage: &Stage,
+    stage: &LabStage,
     until: Duration,
     watch: &mut Option<usize>,
-    happened: &mut BTreeMap<usize, Happened>,
+    happened: &mut BTreeMap<usize, CompletedEvent>,
 ) -> Result<(), LabError> {
     while let Some(done) = watch.and_then(|event| happened.get_mut(&event)) {
         let now = stage.epoch.elapsed();
@@ -119,7 +122,7 @@ fn wait(
 /// The severity of each path's state on a link, by the path's number. Severity 0 is good.
 type Severities = BTreeMap<u8, usize>;
 
-fn severities(stage: &Stage, link: Option<usize>) -> Severities {
+fn severities(stage: &LabStage, link: Option<usize>) -> Severities {
     let severity = |state: &str| ["good", "degraded", "suspect", "down"].iter().position(|known| *known == state);
     let Some(name) = link.and_then(|link| stage.links.get(link)).map(|link| &link.name) else {
         return Severities::new();
@@ -133,24 +136,24 @@ fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
 
-fn find(stage: &Stage, link: &EventLink) -> Option<usize> {
+fn find(stage: &LabStage, link: &EventLink) -> Option<usize> {
     match link {
         EventLink::Named(name) => stage.links.iter().position(|known| known.name == *name),
         EventLink::Carrying(flow) => carrier(stage, flow),
     }
 }
 
-fn carrier(stage: &Stage, flow: &str) -> Option<usize> {
+fn carrier(stage: &LabStage, flow: &str) -> Option<usize> {
     let seen = stage.arrivals.get(flow).and_then(|arrivals| arrivals.recent_one_way(RECENT_PROBES));
     carrying_link(stage.scenario, flow, seen)
 }
 
-fn directions(directions: Directions) -> Vec<Direction> {
-    let up = directions.has_up().then_some(Direction::Forward);
-    up.into_iter().chain(directions.has_down().then_some(Direction::Backward)).collect()
+fn directions(directions: Directions) -> Vec<LinkSide> {
+    let up = directions.has_up().then_some(LinkSide::Forward);
+    up.into_iter().chain(directions.has_down().then_some(LinkSide::Backward)).collect()
 }
 
-fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+fn carry_out(stage: &LabStage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Weights(weights) = &event.action {
         // Only weft has weights. Other variants continue unchanged.
         return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
@@ -168,13 +171,13 @@ fn carry_out(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), La
 }
 
 /// Changes a VPN's share at both ends, so that it applies in both directions.
-fn set_share(stage: &Stage, change: &ShareChange) -> Result<(), LabError> {
+fn set_share(stage: &LabStage, change: &ShareChange) -> Result<(), LabError> {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return Ok(()) };
     let own = if stage.weft.len() > 1 { stage.weft.get(change.vpn) } else { stage.weft.first() };
     own.into_iter().flatten().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
 }
 
-fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabError> {
+fn undo(stage: &LabStage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
     if let Action::Share(change) = &event.action {
         let before = stage.scenario.vpns.get(change.vpn).map(|vpn| change.back_to(vpn.share));
         return before.map_or(Ok(()), |before| set_share(stage, &before));
@@ -190,13 +193,13 @@ fn undo(stage: &Stage, event: &Event, link: Option<usize>) -> Result<(), LabErro
 }
 
 /// Sets a link to the scenario's description, with `change` applied to it.
-fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result<(), LabError> {
+fn set(stage: &LabStage, link: usize, which: Directions, change: &Action) -> Result<(), LabError> {
     let Some(described) = stage.scenario.links.get(link) else { return Ok(()) };
     for direction in directions(which) {
-        let described_direction = if direction == Direction::Forward { &described.up } else { &described.down };
-        let mut spec: DirectionSpec = emulated(described_direction, described.base_rtt(), stage.traces)?;
+        let described_direction = if direction == LinkSide::Forward { &described.up } else { &described.down };
+        let mut spec: EmulatedDirection = emulated(described_direction, described.base_rtt(), stage.traces)?;
         match change {
-            Action::Rate(rate) => spec.capacity = crate::emulator::Capacity::Rate(*rate),
+            Action::Rate(rate) => spec.capacity = crate::emulator::EmulatedCapacity::Rate(*rate),
             Action::Loss(loss) => spec.loss = *loss,
             Action::Delay(delay) => spec.delay = *delay,
             Action::Cut | Action::Restore | Action::Weights(_) | Action::Share(_) => {}
@@ -207,9 +210,9 @@ fn set(stage: &Stage, link: usize, which: Directions, change: &Action) -> Result
 }
 
 /// Returns the effect of each event, measured from the probes' arrivals and the links' bytes.
-pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> Vec<EventResult> {
+pub(crate) fn judge(stage: &LabStage, happened: &[CompletedEvent], carried: &CarriedBytes) -> Vec<EventResult> {
     let direction = stage.scenario.flows.first().map_or(FlowDirection::Up, |flow| flow.direction);
-    let arrivals = stage.arrivals.values().next().map(Arrivals::all);
+    let arrivals = stage.arrivals.values().next().map(ProbeArrivals::all);
     let ends = happened.iter().skip(1).map(|next| next.at).chain([stage.scenario.duration]);
     happened
         .iter()
@@ -228,7 +231,12 @@ pub(crate) fn judge(stage: &Stage, happened: &[Happened], carried: &Carried) -> 
 }
 
 /// Returns the time from the end of a cut until the link carried its former share again.
-fn share_back(done: &Happened, carried: &Carried, direction: FlowDirection, end: Duration) -> Option<Duration> {
+fn share_back(
+    done: &CompletedEvent,
+    carried: &CarriedBytes,
+    direction: FlowDirection,
+    end: Duration,
+) -> Option<Duration> {
     let restored = done.restored_at.filter(|_| done.event.action == Action::Cut)?;
     carried.share_back(done.link?, direction, done.at, restored, end)
 }

@@ -2,7 +2,7 @@
 //!
 //! Every variant makes lanes of the same type.
 
-use crate::net::Node;
+use crate::net::NetNamespace;
 use crate::variants::{Daemon, WeftControl};
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_scenario::Flow;
 
 /// A way to send packets from the first node to the second.
-pub(crate) struct Lane {
+pub(crate) struct LabLane {
     /// The lane's name in the results.
     pub name: String,
     /// Position of the lane's link, if the lane has only one.
@@ -33,10 +33,10 @@ pub(crate) struct Lane {
     pub daemons: Vec<Daemon>,
 }
 
-impl Lane {
+impl LabLane {
     /// Returns a lane without a tunnel.
-    pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> Lane {
-        Lane {
+    pub fn plain(name: String, link: Option<usize>, home: Ipv4Addr, hub: Ipv4Addr) -> LabLane {
+        LabLane {
             name,
             link,
             home,
@@ -56,7 +56,7 @@ impl Lane {
     }
 
     /// Returns a command for a TCP application on `node`.
-    pub fn tcp_command(&self, node: &Node, program: &str) -> Command {
+    pub fn tcp_command(&self, node: &NetNamespace, program: &str) -> Command {
         if !self.mptcp {
             return node.command(program);
         }

@@ -2,7 +2,7 @@
 //!
 //! A link emulator joins the namespaces, and real applications make the traffic. [`run`] plays a
 //! [`weft_scenario::Scenario`], [`sweep`] plays many of them, and [`run_network`] plays a
-//! [`weft_scenario::Network`]. [`tunnel_bench`] measures the tunnel's speed where the link is not the limit.
+//! [`weft_scenario::NetworkScenario`]. [`tunnel_bench`] measures the tunnel's speed where the link is not the limit.
 //! [`failover`] measures how long traffic stops when a link fails silently, beside OSPF.
 
 pub mod emulator;
@@ -28,12 +28,12 @@ mod vpns;
 mod world;
 
 pub use error::LabError;
-pub use failover::{Cut, CutSeries, Failover, FailoverOptions, failover, failover_csv, failover_table};
+pub use failover::{CutResult, CutSeries, Failover, FailoverOptions, failover, failover_csv, failover_table};
 pub use network::{NetworkRuns, run_network};
 pub use options::RunOptions;
 pub use run::run;
 pub use sweep::sweep;
 pub use tunnel_bench::{
-    Competitor, Condition, Machine, Over, RelayBench, Row, TunnelBench, TunnelBenchOptions, Turn, relay_bench,
-    relay_bench_table, tunnel_bench, tunnel_bench_table,
+    BenchMachine, BenchRow, Competitor, Condition, Over, RelayBench, TunnelBench, TunnelBenchOptions, Turn,
+    relay_bench, relay_bench_table, tunnel_bench, tunnel_bench_table,
 };

@@ -1,16 +1,16 @@
 //! Runs one variant once: builds the world, runs flows and events, and collects the measurements.
 
 use crate::LabError;
-use crate::apps::probe::Arrivals;
-use crate::apps::{self, FlowReport, Place, Schedule};
-use crate::events::{self, Stage};
+use crate::apps::probe::ProbeArrivals;
+use crate::apps::{self, FlowEndpoints, FlowReport, FlowTimes};
+use crate::events::{self, LabStage};
 use crate::interrupt;
-use crate::lane::Lane;
+use crate::lane::LabLane;
 use crate::options::RunOptions;
 use crate::sampler::{self, LinksReport};
 use crate::variants;
-use crate::vpns::{self, Entries};
-use crate::world::World;
+use crate::vpns::{self, DaemonReports};
+use crate::world::LabPair;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,14 +26,14 @@ const LEAD: Duration = Duration::from_millis(700);
 const FIRST_PORT: u16 = 5_201;
 
 /// The inputs that all runs share.
-pub(crate) struct Bench<'a> {
+pub(crate) struct LabRunInputs<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
     pub options: &'a RunOptions,
 }
 
 /// The measurements of one lane in one run.
-pub(crate) struct LaneRun {
+pub(crate) struct LabLaneRun {
     /// The lane's name in the results.
     pub name: String,
     /// Position of the lane's link, if it had only one.
@@ -44,7 +44,7 @@ pub(crate) struct LaneRun {
     pub is_sound: bool,
 }
 
-impl Bench<'_> {
+impl LabRunInputs<'_> {
     /// Returns the direction of the bulk flows, to which the bound applies.
     pub fn direction(&self) -> FlowDirection {
         bulk_direction(self.scenario)
@@ -69,9 +69,9 @@ impl Bench<'_> {
         seed: u64,
         best: usize,
         tick: &(dyn Fn(Duration) + Sync),
-    ) -> Result<Vec<LaneRun>, LabError> {
+    ) -> Result<Vec<LabLaneRun>, LabError> {
         let scenario = &self.scenario.under(variant);
-        Bench { scenario, ..*self }.run_as_is(variant, seed, best, tick)
+        LabRunInputs { scenario, ..*self }.run_as_is(variant, seed, best, tick)
     }
 
     fn run_as_is(
@@ -80,14 +80,14 @@ impl Bench<'_> {
         seed: u64,
         best: usize,
         tick: &(dyn Fn(Duration) + Sync),
-    ) -> Result<Vec<LaneRun>, LabError> {
+    ) -> Result<Vec<LabLaneRun>, LabError> {
         let _held = explicit_rate(self.scenario)?;
-        let world = World::build(self.scenario, self.traces, seed)?;
+        let world = LabPair::build(self.scenario, self.traces, seed)?;
         let lanes = variants::open(variant, &world, self.options, best)?;
-        let arrivals: Vec<BTreeMap<String, Arrivals>> = lanes.iter().map(|_| self.probes()).collect();
-        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: self.scenario.warmup };
+        let arrivals: Vec<BTreeMap<String, ProbeArrivals>> = lanes.iter().map(|_| self.probes()).collect();
+        let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: self.scenario.warmup };
         let over = AtomicBool::new(false);
-        let stage = Stage {
+        let stage = LabStage {
             scenario: self.scenario,
             traces: self.traces,
             links: &world.links,
@@ -127,26 +127,26 @@ impl Bench<'_> {
         Ok(lane_runs.collect())
     }
 
-    fn probes(&self) -> BTreeMap<String, Arrivals> {
+    fn probes(&self) -> BTreeMap<String, ProbeArrivals> {
         let probes = self.scenario.flows.iter().filter(|flow| flow.app == App::Probe);
-        probes.map(|flow| (flow.name.clone(), Arrivals::default())).collect()
+        probes.map(|flow| (flow.name.clone(), ProbeArrivals::default())).collect()
     }
 
     /// Runs every flow in every lane at the same time. Returns the reports of each lane.
     fn run_flows(
         &self,
-        world: &World,
-        lanes: &[Lane],
-        arrivals: &[BTreeMap<String, Arrivals>],
-        schedule: Schedule,
+        world: &LabPair,
+        lanes: &[LabLane],
+        arrivals: &[BTreeMap<String, ProbeArrivals>],
+        schedule: FlowTimes,
     ) -> Result<Vec<Vec<FlowReport>>, LabError> {
-        let nothing = Arrivals::default();
+        let nothing = ProbeArrivals::default();
         thread::scope(|scope| {
             let mut port = FIRST_PORT;
             let mut running = Vec::new();
             for (lane, arrivals) in lanes.iter().zip(arrivals) {
                 let start = |flow| {
-                    let place = Place { world, lane, flow, port, schedule };
+                    let place = FlowEndpoints { world, lane, flow, port, schedule };
                     let arrivals = arrivals.get(&flow.name).unwrap_or(&nothing);
                     port += 1;
                     scope.spawn(move || apps::run(&place, arrivals).or_else(|error| survive(&place, error)))
@@ -162,12 +162,12 @@ impl Bench<'_> {
 
     fn lane_run(
         &self,
-        lane: &Lane,
+        lane: &LabLane,
         reports: Vec<FlowReport>,
-        arrivals: &BTreeMap<String, Arrivals>,
+        arrivals: &BTreeMap<String, ProbeArrivals>,
         links: &LinksReport,
-        world: &World,
-    ) -> LaneRun {
+        world: &LabPair,
+    ) -> LabLaneRun {
         let (mut flows, mut series) = (Vec::new(), Vec::new());
         for mut report in reports {
             if let Some(arrivals) = arrivals.get(&report.result.name) {
@@ -195,11 +195,11 @@ impl Bench<'_> {
             lateness_ms_p999: links.lateness_ms(),
             ..VariantRun::default()
         };
-        LaneRun { name: lane.name.clone(), link: lane.link, run, series, is_sound: links.is_sound() }
+        LabLaneRun { name: lane.name.clone(), link: lane.link, run, series, is_sound: links.is_sound() }
     }
 
     /// Adds the results of the VPNs, computed from the results of their flows.
-    fn add_vpns(&self, lane: &mut LaneRun, entries: &Entries) {
+    fn add_vpns(&self, lane: &mut LabLaneRun, entries: &DaemonReports) {
         let name = |vpn: usize| self.scenario.vpns.get(vpn).map_or("", |vpn| vpn.name.as_str());
         let vpns = vpn_results(self.scenario, &lane.run.flows, |vpn, way| entries.end(name(vpn), way));
         lane.run.vpn_fairness = vpn_fairness(self.scenario, &vpns, self.direction());
@@ -211,7 +211,7 @@ impl Bench<'_> {
     ///
     /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
     /// links.
-    fn beyond_omniscient(&self, flow: &str, arrivals: &Arrivals) -> Option<f64> {
+    fn beyond_omniscient(&self, flow: &str, arrivals: &ProbeArrivals) -> Option<f64> {
         let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
         if !self.scenario.links.iter().any(is_trace) {
@@ -232,7 +232,7 @@ fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
 }
 
 /// Turns an application's failure into a result with no goodput, so that the run continues.
-fn survive(place: &Place, error: LabError) -> Result<FlowReport, LabError> {
+fn survive(place: &FlowEndpoints, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
             eprintln!("{}: flow {} broke: {error}", place.lane.name, place.flow.name);

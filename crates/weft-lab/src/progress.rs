@@ -4,21 +4,21 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
 /// A progress bar over the seconds of all runs.
-pub(crate) struct Progress {
+pub(crate) struct RunProgress {
     bar: ProgressBar,
     run_s: u64,
 }
 
-impl Progress {
+impl RunProgress {
     /// Returns a bar for `runs` runs of `length` each. It is invisible unless `shown`.
-    pub fn new(shown: bool, runs: usize, length: Duration) -> Progress {
+    pub fn new(shown: bool, runs: usize, length: Duration) -> RunProgress {
         let run_s = length.as_secs().max(1);
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(run_s * runs as u64), target);
         let template = "{msg:32!} {bar:32.cyan/blue} {pos}/{len} s  {eta_precise} left";
         bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(250));
-        Progress { bar, run_s }
+        RunProgress { bar, run_s }
     }
 
     /// Moves the bar to the beginning of a run. Runs are numbered from 0.
@@ -33,12 +33,12 @@ impl Progress {
     }
 
     /// Prints a line above the bar.
-    pub fn say(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 }
 
-impl Drop for Progress {
+impl Drop for RunProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -1,9 +1,9 @@
 //! Runs a whole scenario: every variant and every repeat, one after another. Collects the result.
 
 use crate::LabError;
-use crate::measure::{Bench, LaneRun};
+use crate::measure::{LabLaneRun, LabRunInputs};
 use crate::options::RunOptions;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::{interrupt, net, scratch};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,13 +28,13 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     interrupt::watch();
     scratch::remove_stale();
     let traces = scenario.load_traces(options.traces.as_deref()).map_err(|e| LabError::Scenario(e.to_string()))?;
-    let bench = Bench { scenario, traces: &traces, options };
+    let bench = LabRunInputs { scenario, traces: &traces, options };
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let wanted = wanted_variants(scenario, &options.variants).map_err(LabError::Scenario)?;
     let to_run = variants_to_run(&wanted);
-    let mut campaign = Campaign {
+    let mut campaign = LabCampaign {
         bench: &bench,
-        progress: Progress::new(options.progress, to_run.len() * repeats as usize, scenario.duration),
+        progress: RunProgress::new(options.progress, to_run.len() * repeats as usize, scenario.duration),
         runs: BTreeMap::new(),
         order: Vec::new(),
         skipped: Vec::new(),
@@ -45,7 +45,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
             campaign.step(variant, repeat, repeats)?;
         }
     }
-    let Campaign { runs, order, skipped, .. } = campaign;
+    let LabCampaign { runs, order, skipped, .. } = campaign;
     let mut result = RunResult {
         schema: SCHEMA,
         scenario: scenario.name.clone(),
@@ -62,7 +62,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     result.variants = arrange(&wanted, &measured, &to_run);
     predict(scenario, &wanted, &mut result.variants);
     if let Some(out) = &options.out {
-        let of_run = |lane: LaneRun| RunSeries { goodput_bps: lane.run.goodput_bps, series: lane.series };
+        let of_run = |lane: LabLaneRun| RunSeries { goodput_bps: lane.run.goodput_bps, series: lane.series };
         let series = runs.into_iter().map(|(name, lanes)| (name, lanes.into_iter().map(of_run).collect())).collect();
         weft_report::save_run(out, scenario, &result, &series)?;
     }
@@ -70,18 +70,18 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
 }
 
 /// The runs so far.
-struct Campaign<'a> {
-    bench: &'a Bench<'a>,
-    progress: Progress,
+struct LabCampaign<'a> {
+    bench: &'a LabRunInputs<'a>,
+    progress: RunProgress,
     /// The lanes, by their names in the results.
-    runs: BTreeMap<String, Vec<LaneRun>>,
+    runs: BTreeMap<String, Vec<LabLaneRun>>,
     /// Names of lanes in the order of their first run, with the variant of each.
     order: Vec<(String, String)>,
     skipped: Vec<Skipped>,
     done: usize,
 }
 
-impl Campaign<'_> {
+impl LabCampaign<'_> {
     /// Runs one variant once, and again if the emulator was late.
     fn step(&mut self, variant: &Variant, repeat: u32, repeats: u32) -> Result<(), LabError> {
         let number = self.done;
@@ -99,7 +99,7 @@ impl Campaign<'_> {
                 Ok(lanes) => {
                     let lateness_ms = lanes.first().map_or(0.0, |lane| lane.run.lateness_ms_p999);
                     let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
-                    self.progress.say(&format!(
+                    self.progress.print_line(&format!(
                         "{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}",
                         variant.name
                     ));
@@ -109,7 +109,7 @@ impl Campaign<'_> {
                     late += 1;
                 }
                 Err(LabError::Missing(reason)) => {
-                    self.progress.say(&format!("{} is skipped: {reason}", variant.name));
+                    self.progress.print_line(&format!("{} is skipped: {reason}", variant.name));
                     self.skipped.push(Skipped { name: variant.name.clone(), reason });
                     return Ok(());
                 }
@@ -146,18 +146,18 @@ impl Campaign<'_> {
     }
 }
 
-fn median_goodput(lanes: &[LaneRun]) -> f64 {
+fn median_goodput(lanes: &[LabLaneRun]) -> f64 {
     weft_scenario::median(lanes.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0)
 }
 
 /// One measured result: the variant's name, and its figures.
-type Measured = (String, VariantResult);
+type NamedFigures = (String, VariantResult);
 
 fn measured_results(
     scenario: &Scenario,
-    runs: &BTreeMap<String, Vec<LaneRun>>,
+    runs: &BTreeMap<String, Vec<LabLaneRun>>,
     order: &[(String, String)],
-) -> Vec<Measured> {
+) -> Vec<NamedFigures> {
     let of = |(name, variant): &(String, String)| {
         let lanes = runs.get(name)?;
         let link = lanes.first()?.link.and_then(|l| scenario.links.get(l)).map(|l| l.name.clone());

@@ -1,23 +1,23 @@
 //! Samples the emulator during a run: time series of each link, and statistics after the warm-up.
 
 use crate::LabError;
-use crate::emulator::{Direction, EmulatorHandle, LinkStats, Snapshot};
+use crate::emulator::{EmulatedLinkStats, EmulatorHandle, EmulatorSnapshot, LinkSide};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
-use weft_scenario::measure::{Carried, LengthSummary, STEP};
+use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
 /// Largest p99.9 lateness of the emulator. A run above it is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
-const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Forward), ("down", Direction::Backward)];
+const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", LinkSide::Backward)];
 
 /// The traffic on the links during a run.
 pub(crate) struct LinksReport {
-    pub carried: Carried,
+    pub carried: CarriedBytes,
     /// Statistics of the time after the warm-up.
-    pub snapshot: Snapshot,
+    pub snapshot: EmulatorSnapshot,
 }
 
 /// Samples until `over`.
@@ -30,7 +30,7 @@ pub(crate) fn sample(
     over: &AtomicBool,
     tick: &(dyn Fn(Duration) + Sync),
 ) -> Result<LinksReport, LabError> {
-    let mut carried = Carried::default();
+    let mut carried = CarriedBytes::default();
     let mut before: Vec<[u64; 2]> = Vec::new();
     let mut marked = false;
     let mut at_end = None;
@@ -63,7 +63,7 @@ pub(crate) fn sample(
     Ok(LinksReport { carried, snapshot })
 }
 
-fn delivered(link: &LinkStats) -> [u64; 2] {
+fn delivered(link: &EmulatedLinkStats) -> [u64; 2] {
     [link.forward.sent_bytes, link.backward.sent_bytes]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::LabError;
 use crate::interrupt;
-use crate::lane::Lane;
+use crate::lane::LabLane;
 use crate::variants::VpnState;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use weft_scenario::{FlowDirection, Scenario};
 
 /// The reports of a lane's two daemons when counting began, and at the end.
 #[derive(Default)]
-pub(crate) struct Entries {
+pub(crate) struct DaemonReports {
     before: [Vec<VpnState>; 2],
     after: [Vec<VpnState>; 2],
 }
@@ -19,22 +19,22 @@ pub(crate) struct Entries {
 /// Queries the daemons of all lanes at the beginning and at the end of `window`.
 pub(crate) fn watch(
     scenario: &Scenario,
-    lanes: &[Lane],
+    lanes: &[LabLane],
     epoch: Instant,
     window: Range<Duration>,
-) -> Result<Vec<Entries>, LabError> {
+) -> Result<Vec<DaemonReports>, LabError> {
     if scenario.vpns.is_empty() {
-        return Ok(lanes.iter().map(|_| Entries::default()).collect());
+        return Ok(lanes.iter().map(|_| DaemonReports::default()).collect());
     }
     interrupt::sleep_until(epoch + window.start)?;
     let before: Vec<_> = lanes.iter().map(shown).collect();
     interrupt::sleep_until(epoch + window.end)?;
     let after = lanes.iter().map(shown);
-    Ok(before.into_iter().zip(after).map(|(before, after)| Entries { before, after }).collect())
+    Ok(before.into_iter().zip(after).map(|(before, after)| DaemonReports { before, after }).collect())
 }
 
 /// Returns the reports of both nodes' daemons, home first. They are empty if there are no daemons.
-fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
+fn shown(lane: &LabLane) -> [Vec<VpnState>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {
         for (control, all) in pair.iter().zip(&mut all) {
@@ -44,7 +44,7 @@ fn shown(lane: &Lane) -> [Vec<VpnState>; 2] {
     all
 }
 
-impl Entries {
+impl DaemonReports {
     /// Returns the state of a VPN's ingress queue at the end.
     ///
     /// It includes the packets lost and dropped since counting began.

@@ -1,8 +1,8 @@
 //! Two nodes and the emulated links between them, built from a scenario.
 
 use crate::LabError;
-use crate::emulator::{Capacity, DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
-use crate::net::{Lab, Node};
+use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorHandle, EndSpec};
+use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,15 +14,15 @@ pub(crate) fn emulated(
     spec: &scenario::DirectionSpec,
     base_rtt: Duration,
     traces: &Traces,
-) -> Result<DirectionSpec, LabError> {
+) -> Result<EmulatedDirection, LabError> {
     let (capacity, rate) = match &spec.capacity {
-        scenario::Capacity::Rate(rate) => (Capacity::Rate(*rate), *rate),
+        scenario::Capacity::Rate(rate) => (EmulatedCapacity::Rate(*rate), *rate),
         scenario::Capacity::Trace(name) => {
             let trace = traces.get(name).ok_or_else(|| LabError::Scenario(format!("there is no trace `{name}`")))?;
-            (Capacity::Trace(trace.clone()), trace.mean_rate())
+            (EmulatedCapacity::Trace(trace.clone()), trace.mean_rate())
         }
     };
-    Ok(DirectionSpec {
+    Ok(EmulatedDirection {
         capacity,
         delay: spec.delay,
         jitter: spec.jitter,
@@ -46,19 +46,19 @@ pub(crate) struct WorldLink {
 }
 
 /// Two nodes joined by emulated links.
-pub(crate) struct World {
+pub(crate) struct LabPair {
     /// The scenario from which it was built.
     pub scenario: Scenario,
     emulator: Emulator,
-    pub home: Node,
-    pub hub: Node,
+    pub home: NetNamespace,
+    pub hub: NetNamespace,
     pub links: Vec<WorldLink>,
     pub scratch: Scratch,
     _lab: Lab,
 }
 
-impl World {
-    pub fn build(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<World, LabError> {
+impl LabPair {
+    pub fn build(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<LabPair, LabError> {
         if let Some(link) = scenario.links.iter().find(|link| link.rebind.is_some()) {
             let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft-lab sim`", link.name);
             return Err(LabError::Scenario(why));
@@ -69,15 +69,15 @@ impl World {
         let specs = scenario.links.iter().zip(&links).map(|(link, place)| {
             let direction = |spec: &scenario::DirectionSpec| {
                 let impaired = spec.impaired(seed, &link.name, true);
-                Ok::<_, LabError>(DirectionSpec { impaired, ..emulated(spec, link.base_rtt(), traces)? })
+                Ok::<_, LabError>(EmulatedDirection { impaired, ..emulated(spec, link.base_rtt(), traces)? })
             };
-            let end = |node: &Node, address| EndSpec {
+            let end = |node: &NetNamespace, address| EndSpec {
                 node: node.clone(),
                 interface: place.name.clone(),
                 ipv4: Some(address),
                 ipv6: None,
             };
-            Ok(LinkSpec {
+            Ok(EmulatedLinkSpec {
                 ends: [end(&home, place.home), end(&hub, place.hub)],
                 mtu: LINK_MTU,
                 forward: direction(&link.up)?,
@@ -85,7 +85,7 @@ impl World {
             })
         });
         let emulator = Emulator::start(specs.collect::<Result<_, LabError>>()?, seed)?;
-        Ok(World { scenario: scenario.clone(), emulator, home, hub, links, scratch: Scratch::new()?, _lab: lab })
+        Ok(LabPair { scenario: scenario.clone(), emulator, home, hub, links, scratch: Scratch::new()?, _lab: lab })
     }
 
     pub fn emulator(&self) -> EmulatorHandle {

@@ -12,8 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use weft_lab::emulator::{Backend, Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec, Snapshot};
-use weft_lab::net::{Lab, Node};
+use weft_lab::emulator::{
+    Backend, EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorSnapshot, EndSpec, LinkSide,
+};
+use weft_lab::net::{Lab, NetNamespace};
 use weft_scenario::trace::Trace;
 use weft_units::Rate;
 
@@ -29,8 +31,8 @@ const PAYLOAD: usize = PACKET - 28;
 ///
 /// Only one exists at a time, because a measurement needs the whole machine.
 struct Ground {
-    home: Node,
-    hub: Node,
+    home: NetNamespace,
+    hub: NetNamespace,
     emulator: Emulator,
     _alone: MutexGuard<'static, ()>,
 }
@@ -41,15 +43,15 @@ fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|error| eprintln!("skipped: {error}")).ok()
 }
 
-fn end(node: &Node, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> EndSpec {
+fn end(node: &NetNamespace, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> EndSpec {
     EndSpec { node: node.clone(), interface: "wan".into(), ipv4: Some(ipv4), ipv6 }
 }
 
-fn ground(forward: DirectionSpec, backward: DirectionSpec) -> Option<Ground> {
+fn ground(forward: EmulatedDirection, backward: EmulatedDirection) -> Option<Ground> {
     ground_with(Backend::best(), forward, backward)
 }
 
-fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec) -> Option<Ground> {
+fn ground_with(backend: Backend, forward: EmulatedDirection, backward: EmulatedDirection) -> Option<Ground> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = lab()?;
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
@@ -57,7 +59,12 @@ fn ground_with(backend: Backend, forward: DirectionSpec, backward: DirectionSpec
         // IPv6 off: multicast listener reports would be among the counted packets.
         let _ = node.sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     }
-    let link = LinkSpec { ends: [end(&home, HOME, None), end(&hub, HUB, None)], mtu: PACKET as u16, forward, backward };
+    let link = EmulatedLinkSpec {
+        ends: [end(&home, HOME, None), end(&hub, HUB, None)],
+        mtu: PACKET as u16,
+        forward,
+        backward,
+    };
     let emulator = Emulator::start_with(backend, vec![link], 1).unwrap();
     Some(Ground { home, hub, emulator, _alone: alone })
 }
@@ -120,8 +127,16 @@ fn receive(receiver: &UdpSocket, packet: &mut [u8]) -> io::Result<SystemTime> {
 }
 
 /// Sends `count` packets, `burst` at a time every `every`.
-fn stream(from: &Node, to: &Node, address: Ipv4Addr, count: usize, burst: usize, every: Duration) -> Stream {
-    let bind = |node: &Node, port| node.run(move || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).unwrap().unwrap();
+fn stream(
+    from: &NetNamespace,
+    to: &NetNamespace,
+    address: Ipv4Addr,
+    count: usize,
+    burst: usize,
+    every: Duration,
+) -> Stream {
+    let bind =
+        |node: &NetNamespace, port| node.run(move || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).unwrap().unwrap();
     let (sender, receiver) = (bind(from, 0), bind(to, PORT));
     receiver.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
     note_arrivals(&receiver);
@@ -150,7 +165,7 @@ fn stream(from: &Node, to: &Node, address: Ipv4Addr, count: usize, burst: usize,
 /// Repeats a measurement while the machine is too busy for the emulator to be on time.
 ///
 /// Returns `None` after five attempts, so that the test ends without a verdict.
-fn on_time<R>(ground: &Ground, mut measure: impl FnMut() -> R) -> Option<(R, Snapshot)> {
+fn on_time<R>(ground: &Ground, mut measure: impl FnMut() -> R) -> Option<(R, EmulatorSnapshot)> {
     for _ in 0..5 {
         ground.emulator.handle().mark().unwrap();
         let result = measure();
@@ -163,12 +178,12 @@ fn on_time<R>(ground: &Ground, mut measure: impl FnMut() -> R) -> Option<(R, Sna
     None
 }
 
-fn limited(rate: Rate) -> DirectionSpec {
-    DirectionSpec { capacity: Capacity::Rate(rate), ..DirectionSpec::default() }
+fn limited(rate: Rate) -> EmulatedDirection {
+    EmulatedDirection { capacity: EmulatedCapacity::Rate(rate), ..EmulatedDirection::default() }
 }
 
 fn check_rate(backend: Backend) {
-    let Some(g) = ground_with(backend, limited(Rate::from_mbps(50)), DirectionSpec::default()) else { return };
+    let Some(g) = ground_with(backend, limited(Rate::from_mbps(50)), EmulatedDirection::default()) else { return };
     // The sender offers 100 Mbit/s for 0.6 s.
     let measured = on_time(&g, || stream(&g.home, &g.hub, HUB, 5_000, 25, Duration::from_millis(3)));
     let Some((stream, snapshot)) = measured else { return };
@@ -194,7 +209,7 @@ fn packet_sockets_do_as_well() {
 #[test]
 fn interfaces_vanish_with_the_emulator() {
     for backend in [Backend::best(), Backend::Packet] {
-        let Some(g) = ground_with(backend, DirectionSpec::default(), DirectionSpec::default()) else { return };
+        let Some(g) = ground_with(backend, EmulatedDirection::default(), EmulatedDirection::default()) else { return };
         assert!(g.home.ip("link show dev wan").is_ok());
         drop(g.emulator);
         // A child process that another test forks at this moment holds a copy of the device until it runs its
@@ -209,7 +224,7 @@ fn interfaces_vanish_with_the_emulator() {
 
 #[test]
 fn the_delay_is_exact_and_each_way_its_own() {
-    let delay = |ms| DirectionSpec { delay: Duration::from_millis(ms), ..DirectionSpec::default() };
+    let delay = |ms| EmulatedDirection { delay: Duration::from_millis(ms), ..EmulatedDirection::default() };
     let Some(g) = ground(delay(5), delay(12)) else { return };
     let every = Duration::from_millis(2);
     let there = on_time(&g, || stream(&g.home, &g.hub, HUB, 300, 1, every).median_delay());
@@ -226,8 +241,8 @@ fn the_delay_is_exact_and_each_way_its_own() {
 
 #[test]
 fn loss_is_within_statistical_bounds() {
-    let lossy = DirectionSpec { loss: 0.05, ..DirectionSpec::default() };
-    let Some(g) = ground(lossy, DirectionSpec::default()) else { return };
+    let lossy = EmulatedDirection { loss: 0.05, ..EmulatedDirection::default() };
+    let Some(g) = ground(lossy, EmulatedDirection::default()) else { return };
     let stream = stream(&g.home, &g.hub, HUB, 4_000, 20, Duration::from_millis(2));
     let link = &g.emulator.handle().snapshot().unwrap().links[0];
     let (link, missed) = (link.forward, link.device_drops[0]);
@@ -241,22 +256,22 @@ fn loss_is_within_statistical_bounds() {
 
 #[test]
 fn a_cut_works_each_way_and_a_change_at_once() {
-    let Some(g) = ground(DirectionSpec::default(), DirectionSpec::default()) else { return };
+    let Some(g) = ground(EmulatedDirection::default(), EmulatedDirection::default()) else { return };
     let handle = g.emulator.handle();
     let count = |from, to, address| stream(from, to, address, 20, 1, Duration::from_millis(1)).arrivals().len();
     let (there, back) = (|| count(&g.home, &g.hub, HUB), || count(&g.hub, &g.home, HOME));
     assert_eq!((there(), back()), (20, 20));
-    handle.cut(0, &[Direction::Forward], true).unwrap();
+    handle.cut(0, &[LinkSide::Forward], true).unwrap();
     assert_eq!((there(), back()), (0, 20));
-    handle.cut(0, &Direction::BOTH, true).unwrap();
+    handle.cut(0, &LinkSide::BOTH, true).unwrap();
     assert_eq!((there(), back()), (0, 0));
-    handle.cut(0, &Direction::BOTH, false).unwrap();
+    handle.cut(0, &LinkSide::BOTH, false).unwrap();
     assert_eq!((there(), back()), (20, 20));
     let stats = &handle.snapshot().unwrap().links[0];
     assert_eq!((stats.forward.cut_packets, stats.backward.cut_packets), (40, 20));
-    assert!(handle.cut(1, &Direction::BOTH, true).is_err());
+    assert!(handle.cut(1, &LinkSide::BOTH, true).is_err());
 
-    handle.set(0, Direction::Forward, limited(Rate::from_mbps(12))).unwrap();
+    handle.set(0, LinkSide::Forward, limited(Rate::from_mbps(12))).unwrap();
     let measured = on_time(&g, || stream(&g.home, &g.hub, HUB, 300, 300, Duration::ZERO));
     let Some((stream, _)) = measured else { return };
     assert!((stream.rate_bps() / 12e6 - 1.0).abs() < 0.01, "{}", stream.rate_bps());
@@ -265,8 +280,12 @@ fn a_cut_works_each_way_and_a_change_at_once() {
 #[test]
 fn a_trace_is_used_to_the_last_opportunity() {
     let trace = Trace::synthetic_lte(3, Rate::from_mbps(20), Duration::from_secs(2));
-    let spec = DirectionSpec { capacity: Capacity::Trace(trace), queue_bytes: 150_000, ..DirectionSpec::default() };
-    let Some(g) = ground(spec, DirectionSpec::default()) else { return };
+    let spec = EmulatedDirection {
+        capacity: EmulatedCapacity::Trace(trace),
+        queue_bytes: 150_000,
+        ..EmulatedDirection::default()
+    };
+    let Some(g) = ground(spec, EmulatedDirection::default()) else { return };
     // An offered rate of 60 Mbit/s for 1 s keeps the queue full while the emulator is watched.
     let measured = on_time(&g, || {
         thread::scope(|scope| {
@@ -293,9 +312,10 @@ fn ipv6_crosses_and_programs_run_in_their_node() {
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
     let [here, there] = [1, 2].map(|n| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n));
     let ends = [end(&home, HOME, Some(here)), end(&hub, HUB, Some(there))];
-    let (forward, backward) = (DirectionSpec::default(), DirectionSpec::default());
-    let _emulator = Emulator::start(vec![LinkSpec { ends, mtu: 1280, forward, backward }], 1).unwrap();
-    let bind = |node: &Node, port| node.run(move || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port))).unwrap().unwrap();
+    let (forward, backward) = (EmulatedDirection::default(), EmulatedDirection::default());
+    let _emulator = Emulator::start(vec![EmulatedLinkSpec { ends, mtu: 1280, forward, backward }], 1).unwrap();
+    let bind =
+        |node: &NetNamespace, port| node.run(move || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port))).unwrap().unwrap();
     let (sender, receiver) = (bind(&home, 0), bind(&hub, PORT));
     receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     sender.send_to(b"hello", (there, PORT)).unwrap();
@@ -342,7 +362,7 @@ fn eventually(condition: impl Fn() -> bool) -> bool {
 }
 
 /// Starts a shell with a child of its own in the node. `mark` appears in the child's command line.
-fn start_family(node: &Node, mark: &str) -> weft_lab::net::Process {
+fn start_family(node: &NetNamespace, mark: &str) -> weft_lab::net::Process {
     let mut shell = node.command("sh");
     shell.arg("-c").arg(format!("sleep {mark} & wait"));
     let shell = node.spawn(shell).unwrap();
@@ -353,7 +373,7 @@ fn start_family(node: &Node, mark: &str) -> weft_lab::net::Process {
 
 #[test]
 fn dropping_the_lab_ends_grandchildren_too() {
-    let Some(g) = ground(DirectionSpec::default(), DirectionSpec::default()) else { return };
+    let Some(g) = ground(EmulatedDirection::default(), EmulatedDirection::default()) else { return };
     let mark = format!("{}.25", 1_000_000 + std::process::id());
     let shell = start_family(&g.home, &mark);
     let netns = g.home.run(|| std::fs::read_link("/proc/thread-self/ns/net")).unwrap().unwrap();
@@ -369,7 +389,7 @@ fn dropping_the_lab_ends_grandchildren_too() {
 #[test]
 #[ignore = "run by killed_lab_leaves_nothing_behind"]
 fn victim() {
-    let g = ground(DirectionSpec::default(), DirectionSpec::default()).unwrap();
+    let g = ground(EmulatedDirection::default(), EmulatedDirection::default()).unwrap();
     let _shell = start_family(&g.home, &std::env::var("VICTIM_MARK").unwrap());
     let netns = g.home.run(|| std::fs::read_link("/proc/thread-self/ns/net")).unwrap().unwrap();
     println!("\nready {}", netns.display());

@@ -4,7 +4,7 @@
 
 use weft_lab::net::Lab;
 use weft_lab::{LabError, RunOptions, run_network};
-use weft_scenario::{Network, RunResult};
+use weft_scenario::{NetworkScenario, RunResult};
 
 /// Two hosts with two routes between them. The static route is the first one.
 const NETWORK: &str = r#"
@@ -51,7 +51,7 @@ cut = "both"
 "#;
 
 fn run(text: &str) -> Result<RunResult, LabError> {
-    let network = Network::parse(text, "two-ways.toml").unwrap();
+    let network = NetworkScenario::parse(text, "two-ways.toml").unwrap();
     run_network(&network, &RunOptions::default()).map(|runs| runs.result)
 }
 

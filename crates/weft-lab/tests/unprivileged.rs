@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{DirectionSpec, Emulator, EndSpec, LinkSpec};
-use weft_lab::net::{Lab, Node, acquire_privilege};
+use weft_lab::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec};
+use weft_lab::net::{Lab, NetNamespace, acquire_privilege};
 
 const NOBODY: u32 = 65_534;
 const DELAY: Duration = Duration::from_millis(20);
@@ -46,17 +46,18 @@ fn skip(error: &std::io::Error) -> ExitCode {
 fn packets_cross() {
     let lab = Lab::new().unwrap();
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
-    let end = |node: &Node, host| EndSpec {
+    let end = |node: &NetNamespace, host| EndSpec {
         node: node.clone(),
         interface: "wan".into(),
         ipv4: Some(Ipv4Addr::new(10, 9, 0, host)),
         ipv6: None,
     };
-    let spec = DirectionSpec { delay: DELAY, ..DirectionSpec::default() };
-    let link = LinkSpec { ends: [end(&home, 1), end(&hub, 2)], mtu: 1500, forward: spec.clone(), backward: spec };
+    let spec = EmulatedDirection { delay: DELAY, ..EmulatedDirection::default() };
+    let link =
+        EmulatedLinkSpec { ends: [end(&home, 1), end(&hub, 2)], mtu: 1500, forward: spec.clone(), backward: spec };
     let emulator = Emulator::start(vec![link], 1).unwrap();
 
-    let bind = |node: &Node| node.run(|| UdpSocket::bind("0.0.0.0:9000")).unwrap().unwrap();
+    let bind = |node: &NetNamespace| node.run(|| UdpSocket::bind("0.0.0.0:9000")).unwrap().unwrap();
     let (here, there) = (bind(&home), bind(&hub));
     for socket in [&here, &there] {
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -1,6 +1,6 @@
 //! Tables of the goodput that each variant kept during each disturbance.
 
-use crate::table::Table;
+use crate::table::ReportTable;
 use weft_scenario::{DisturbanceResult, RunResult, VariantResult};
 
 /// Largest ratio that the table prints as a number. A larger one appears only as "more than" this.
@@ -19,7 +19,7 @@ pub(crate) fn disturbances_table(result: &RunResult) -> String {
         let others = with.iter().skip(1).flat_map(|variant| [variant.name.clone(), "×".into()]);
         let head: Vec<String> =
             [title, "from s".into(), "for s".into(), first.name.clone()].into_iter().chain(others).collect();
-        let mut table = Table::with_head(head.iter().map(String::as_str));
+        let mut table = ReportTable::with_head(head.iter().map(String::as_str));
         for (row, disturbance) in first.disturbances.iter().enumerate() {
             let cells = with.iter().map(|variant| goodput(variant.disturbances.get(row), number)).collect::<Vec<_>>();
             table.line(line(disturbance, &cells).into_iter());

@@ -1,6 +1,6 @@
 //! Tables of a sweep over all classes of links: one by mix and one by class.
 
-use crate::table::{Table, number};
+use crate::table::{ReportTable, number};
 use std::collections::BTreeMap;
 use weft_scenario::{DrawnMix, MixResult, SweepResult, median, percentile};
 
@@ -9,7 +9,7 @@ const NAMED_LINKS: usize = 2;
 
 /// Returns a table with a row for each mix, and one with a row for each class and kind of loss.
 pub(crate) fn drawn_table(result: &SweepResult) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         "seed: links (down/up, RTT, loss, class)",
         "flows",
         "weft",
@@ -74,7 +74,7 @@ fn class_table(mixes: &[MixResult]) -> String {
         words.dedup();
         words.into_iter().for_each(|word| by_class.entry(word).or_default().push(mix));
     }
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         "class",
         "mixes",
         "passed",

@@ -1,6 +1,6 @@
 //! A table of a grid's results: a row for each point, a column for each variant.
 
-use crate::table::Table;
+use crate::table::ReportTable;
 use std::collections::BTreeMap;
 use weft_scenario::{App, RunResult, Scenario};
 
@@ -16,7 +16,7 @@ pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
             names.push(&variant.name);
         }
     }
-    let mut table = Table::with_head([""].into_iter().chain(names.iter().copied()));
+    let mut table = ReportTable::with_head([""].into_iter().chain(names.iter().copied()));
     for (cell, shape) in cells.iter().zip(scenario.cells()) {
         let bits: f64 = shape.flows.iter().map(|flow| flow.size_bytes as f64 * 8.0).sum();
         let figure = |name: &&str| {

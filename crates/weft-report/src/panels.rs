@@ -5,7 +5,7 @@
 use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, WIDTH, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
-use weft_scenario::{Action, Directions, Event, EventLink, Scenario, Series};
+use weft_scenario::{Action, Directions, EventLink, Scenario, Series, TimedEvent};
 
 /// Time over which the values of a line are averaged, in seconds.
 const STEP_S: f64 = 1.0;
@@ -41,7 +41,7 @@ pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     marks
 }
 
-fn what(event: &Event) -> String {
+fn what(event: &TimedEvent) -> String {
     let link = match &event.link {
         Some(EventLink::Named(name)) => format!("{name} "),
         Some(EventLink::Carrying(flow)) => format!("{flow}'s link "),
@@ -62,7 +62,7 @@ fn what(event: &Event) -> String {
 }
 
 /// A line or a set of dots.
-pub(crate) struct Trace {
+pub(crate) struct PanelTrace {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
     pub(crate) points: Vec<(f64, f64)>,
@@ -72,7 +72,7 @@ pub(crate) struct Trace {
 /// The content of a panel.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
-    pub(crate) traces: Vec<Trace>,
+    pub(crate) traces: Vec<PanelTrace>,
     /// True to draw each value as a dot, without a line.
     pub(crate) has_dots: bool,
     /// Value of a horizontal line, if there is a bound.
@@ -177,18 +177,18 @@ fn name_traces(legend: &Area, panel: &Panel<'_>) -> Painted {
 }
 
 /// Returns the traffic of a scenario's links as lines, in the direction that carries more.
-pub(crate) fn link_traces(scenario: &Scenario, series: &[Series], marks: &[Mark]) -> Vec<Trace> {
-    let of = |direction: &str| -> Vec<Trace> {
+pub(crate) fn link_traces(scenario: &Scenario, series: &[Series], marks: &[Mark]) -> Vec<PanelTrace> {
+    let of = |direction: &str| -> Vec<PanelTrace> {
         let links = scenario.links.iter().zip(STRONG.iter().cycle());
         let trace = |(link, colour): (&weft_scenario::Link, &RGBColor)| {
             let name = format!("{}.{direction}", link.name);
             let found = series.iter().find(|series| series.name == name && series.unit == "bit/s")?;
             let points = finer_near(found, marks).into_iter().map(|(time, bps)| (time, bps / 1e6)).collect();
-            Some(Trace { name: link.name.clone(), colour: *colour, points, is_thin: true })
+            Some(PanelTrace { name: link.name.clone(), colour: *colour, points, is_thin: true })
         };
         links.filter_map(trace).collect()
     };
-    let load = |traces: &[Trace]| traces.iter().flat_map(|trace| &trace.points).map(|(_, mbps)| mbps).sum::<f64>();
+    let load = |traces: &[PanelTrace]| traces.iter().flat_map(|trace| &trace.points).map(|(_, mbps)| mbps).sum::<f64>();
     let (down, up) = (of("down"), of("up"));
     if load(&up) > load(&down) { up } else { down }
 }

@@ -1,6 +1,6 @@
 //! Compares the results of one scenario in the lab and in the simulator, figure by figure.
 
-use crate::table::Table;
+use crate::table::ReportTable;
 use serde::Serialize;
 use weft_scenario::{LinkResult, RunResult, VariantResult};
 
@@ -98,7 +98,7 @@ fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
 
 /// Returns the comparison as a table.
 pub fn parity_table(rows: &[ParityRow]) -> String {
-    let mut table = Table::new(["scenario", "variant", "figure", "lab", "sim", "difference", "inside"]);
+    let mut table = ReportTable::new(["scenario", "variant", "figure", "lab", "sim", "difference", "inside"]);
     for row in rows {
         table.row([
             row.scenario.clone(),

@@ -2,7 +2,7 @@
 //!
 //! The panels show goodput over time, each ping, and each link's traffic.
 
-use crate::panels::{self, Mark, Panel, Trace, finer_near, link_traces, marks};
+use crate::panels::{self, Mark, Panel, PanelTrace, finer_near, link_traces, marks};
 use crate::style::{
     Area, FAINT, INK, MARGIN, Painted, STRONG, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text,
 };
@@ -21,7 +21,7 @@ const VALUE_WIDTH: i32 = 150;
 const MUTED: [RGBColor; 4] =
     [RGBColor(144, 164, 174), RGBColor(188, 170, 140), RGBColor(165, 180, 140), RGBColor(184, 160, 190)];
 
-type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
+type PictureLines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
 /// Draws `result` into an SVG file.
 ///
@@ -29,13 +29,17 @@ type Lines<'a> = BTreeMap<&'a str, &'a [Series]>;
 ///
 /// # Errors
 /// Returns an error that names the file if it cannot be written.
-pub fn run_picture(file: &Path, scenario: &Scenario, result: &RunResult, series: &Lines) -> io::Result<()> {
+pub fn run_picture(file: &Path, scenario: &Scenario, result: &RunResult, series: &PictureLines) -> io::Result<()> {
     picture(scenario, result, series)
         .and_then(|svg| Ok(fs::write(file, svg)?))
         .map_err(|why| picture_error(file, &*why))
 }
 
-fn picture(scenario: &Scenario, result: &RunResult, series: &Lines) -> Result<String, Box<dyn std::error::Error>> {
+fn picture(
+    scenario: &Scenario,
+    result: &RunResult,
+    series: &PictureLines,
+) -> Result<String, Box<dyn std::error::Error>> {
     let bars_height = BAR_PITCH * result.variants.len() as u32 + 24;
     let (colours, marks) = (colours(result), marks(scenario));
     let panels = panels(scenario, result, series, &colours, &marks);
@@ -131,7 +135,7 @@ fn label_of(variant: &VariantResult) -> String {
 fn panels<'a>(
     scenario: &Scenario,
     result: &RunResult,
-    series: &Lines,
+    series: &PictureLines,
     colours: &BTreeMap<String, RGBColor>,
     marks: &[Mark],
 ) -> Vec<Panel<'a>> {
@@ -143,14 +147,14 @@ fn panels<'a>(
         duration_s: result.duration_s,
         warmup_s: result.warmup_s,
     };
-    let of_flows = |is_meant: fn(App) -> bool, points: &dyn Fn(&Series) -> Vec<(f64, f64)>| -> Vec<Trace> {
+    let of_flows = |is_meant: fn(App) -> bool, points: &dyn Fn(&Series) -> Vec<(f64, f64)>| -> Vec<PanelTrace> {
         let names: Vec<&str> =
             scenario.flows.iter().filter(|flow| is_meant(flow.app)).map(|flow| flow.name.as_str()).collect();
         let trace = |variant: &VariantResult| {
             let all = series.get(variant.name.as_str())?;
             let found = all.iter().find(|series| names.contains(&series.name.as_str()))?;
             let colour = *colours.get(&variant.name).unwrap_or(&INK);
-            Some(Trace {
+            Some(PanelTrace {
                 name: variant.name.clone(),
                 colour,
                 points: points(found),
@@ -205,7 +209,7 @@ mod tests {
             points: (0..100).map(|n| (f64::from(n) / 10.0, value)).collect(),
         };
         let points = [series("iperf3", "bit/s", 5e6), series("ping", "ms", 16.0), series("a.down", "bit/s", 5e6)];
-        let svg = picture(&scenario, &result, &Lines::from([("weft", points.as_slice())])).unwrap();
+        let svg = picture(&scenario, &result, &PictureLines::from([("weft", points.as_slice())])).unwrap();
         assert!(
             [
                 "link:a",

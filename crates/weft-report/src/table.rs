@@ -6,18 +6,18 @@ use std::fmt::Write;
 use weft_scenario::{FlowResult, LinkResult, MixResult, RunResult, SweepResult, VariantResult, VpnResult};
 
 /// A table of text columns. The first column is left-aligned, the others are right-aligned.
-pub(crate) struct Table {
+pub(crate) struct ReportTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
-    pub fn new<const N: usize>(head: [&str; N]) -> Table {
-        Table::with_head(head)
+impl ReportTable {
+    pub fn new<const N: usize>(head: [&str; N]) -> ReportTable {
+        ReportTable::with_head(head)
     }
 
     /// Returns a table with a number of columns that is known only at run time.
-    pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
-        Table { rows: vec![head.into_iter().map(String::from).collect()] }
+    pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> ReportTable {
+        ReportTable { rows: vec![head.into_iter().map(String::from).collect()] }
     }
 
     pub fn line(&mut self, cells: impl Iterator<Item = String>) {
@@ -81,7 +81,7 @@ pub fn run_table(result: &RunResult) -> String {
         let _ = write!(text, "; without a tunnel at most {:.1} Mbit/s", result.bound_bps / 1e6);
     }
     text.push_str("\n\n");
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         "variant",
         "Mbit/s",
         "efficiency",
@@ -138,8 +138,16 @@ pub fn run_table(result: &RunResult) -> String {
 ///
 /// For each link it shows the direction that carries more.
 fn queues_table(result: &RunResult) -> String {
-    let mut table =
-        Table::new(["link", "utilisation", "queue packets mean", "p95", "most", "queue p95 ms", "dropped", "lost"]);
+    let mut table = ReportTable::new([
+        "link",
+        "utilisation",
+        "queue packets mean",
+        "p95",
+        "most",
+        "queue p95 ms",
+        "dropped",
+        "lost",
+    ]);
     for variant in result.variants.iter().filter(|variant| !variant.vpns.is_empty()) {
         let other_way = |link: &LinkResult| {
             let is_other = |other: &&LinkResult| other.name == link.name && other.direction != link.direction;
@@ -166,7 +174,7 @@ fn queues_table(result: &RunResult) -> String {
 ///
 /// It leaves out a direction that carries less than a tenth of the other, which is mostly acknowledgments.
 fn vpns_table(result: &RunResult) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         "VPN",
         "weight",
         "promised Mbit/s",
@@ -213,7 +221,7 @@ fn flows_table(result: &RunResult) -> String {
     if result.variants.iter().any(|v| !v.vpns.is_empty()) || result.variants.iter().all(|v| with_goodput(v) < 2) {
         return String::new();
     }
-    let mut table = Table::new(["flow", "Mbit/s", "share %"]);
+    let mut table = ReportTable::new(["flow", "Mbit/s", "share %"]);
     for variant in &result.variants {
         for flow in &variant.flows {
             let Some(goodput_bps) = flow.goodput_bps else { continue };
@@ -228,7 +236,7 @@ fn flows_table(result: &RunResult) -> String {
 }
 
 fn events_table(result: &RunResult) -> String {
-    let mut table = Table::new([
+    let mut table = ReportTable::new([
         "event",
         "times",
         "gap ms median",
@@ -269,7 +277,7 @@ pub fn sweep_table(result: &SweepResult) -> String {
         return drawn_table(result);
     }
     let mut table =
-        Table::new(["seed: links", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass"]);
+        ReportTable::new(["seed: links", "bonded", "best through weft", "best plain", "× weft", "× plain", "pass"]);
     let mbps = |bps: Option<f64>| number(bps.map(|b| b / 1e6), 1);
     for mix in &result.mixes {
         table.row([
@@ -360,7 +368,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_empty_ones_are_left_out() {
-        let mut table = Table::new(["variant", "Mbit/s", "empty"]);
+        let mut table = ReportTable::new(["variant", "Mbit/s", "empty"]);
         table.row(["weft".into(), "93.1".into(), String::new()]);
         table.row(["link:fibre".into(), "4.0".into(), String::new()]);
         assert_eq!(table.render(), "variant     Mbit/s\n──────────  ──────\nweft          93.1\nlink:fibre     4.0\n");

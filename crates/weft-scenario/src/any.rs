@@ -1,7 +1,7 @@
 //! Reads a scenario file whose kind the caller does not know: two nodes or a whole network.
 
 use crate::error::{Checked, Source};
-use crate::{Network, Scenario, ScenarioError};
+use crate::{NetworkScenario, Scenario, ScenarioError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -12,19 +12,19 @@ pub enum AnyScenario {
     /// Two nodes and the links between them, for the lab and the simulator.
     Pair(Scenario),
     /// A whole network, for the simulator and, with limits, for the lab.
-    Network(Network),
+    Network(NetworkScenario),
 }
 
 impl AnyScenario {
     /// Reads and checks a scenario; `file` is the name that error messages give to the text.
     ///
     /// # Errors
-    /// The same as those of [`Scenario::parse`] and [`Network::parse`].
+    /// The same as those of [`Scenario::parse`] and [`NetworkScenario::parse`].
     pub fn parse(text: &str, file: &str) -> Result<AnyScenario, ScenarioError> {
         let source = Source { file, text };
         match Shape::of(&source)? {
             Shape::Pair => Scenario::parse_pair(&source).map(AnyScenario::Pair),
-            Shape::Network { .. } => Network::read(&source).map(AnyScenario::Network),
+            Shape::Network { .. } => NetworkScenario::read(&source).map(AnyScenario::Network),
         }
     }
 }

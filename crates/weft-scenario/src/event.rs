@@ -2,7 +2,7 @@
 
 use crate::error::{Checked, Source};
 use crate::file::EventFile;
-use crate::vpn::{self, ShareChange, Vpn};
+use crate::vpn::{self, PairVpn, ShareChange};
 use crate::{Directions, VpnService};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Action {
 ///
 /// Repetitions in the file are separate events here.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Event {
+pub struct TimedEvent {
     /// Index of the `[[event]]` in the file, from 0.
     ///
     /// All repetitions of one entry have the same index.
@@ -106,7 +106,7 @@ impl EventFile {
     /// Returns the single action of the event and its direction.
     ///
     /// An action can change one of `vpns`.
-    pub(crate) fn action(&self, source: &Source<'_>, vpns: &[Vpn]) -> Checked<(Action, Directions)> {
+    pub(crate) fn action(&self, source: &Source<'_>, vpns: &[PairVpn]) -> Checked<(Action, Directions)> {
         let directions = self.direction.unwrap_or(Directions::Both);
         let mut actions = Vec::new();
         actions.extend(self.cut.map(|d| (Action::Cut, d)));
@@ -123,7 +123,7 @@ impl EventFile {
         })
     }
 
-    fn share_change(&self, source: &Source<'_>, vpns: &[Vpn]) -> Checked<Option<ShareChange>> {
+    fn share_change(&self, source: &Source<'_>, vpns: &[PairVpn]) -> Checked<Option<ShareChange>> {
         let place = [self.weight.as_ref().map(Spanned::span), self.assured.as_ref().map(Spanned::span)];
         let place = place.into_iter().chain([self.leased.as_ref().map(Spanned::span)]).flatten().next();
         let (name, place) = match (&self.vpn, place) {

@@ -2,11 +2,11 @@
 //!
 //! The module `scenario` checks this form and fills in the defaults.
 
-use crate::channel::{Settings, with_impairments};
+use crate::channel::{ImpairmentSettings, with_impairments};
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, Promise, Quantity};
 use crate::{
-    App, Capacity, DirectionSpec, Directions, FlowDirection, Kind, LoopLaw, OpenvpnProto, QueueSize, VpnQueue,
+    App, Capacity, ControlLaw, DirectionSpec, Directions, FlowDirection, OpenvpnProto, QueueSize, VariantKind, VpnQueue,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(crate) struct ScenarioFile {
     pub events: Vec<EventFile>,
     pub grid: Option<GridFile>,
     #[serde(default)]
-    pub variants: Vec<Spanned<Kind>>,
+    pub variants: Vec<Spanned<VariantKind>>,
     #[serde(rename = "variant", default)]
     pub named_variants: Vec<VariantFile>,
 }
@@ -151,7 +151,7 @@ pub(crate) struct WholeDirection<Q> {
     pub delay: Option<Quantity<Duration>>,
     pub loss: Option<Quantity<Fraction>>,
     pub queue: Option<Q>,
-    pub settings: Settings,
+    pub settings: ImpairmentSettings,
 }
 
 impl<Q> WholeDirection<Q> {
@@ -207,7 +207,7 @@ pub(crate) struct VpnFile {
     pub assured: Option<Spanned<Quantity<Rate>>>,
     pub leased: Option<Spanned<Quantity<Rate>>>,
     #[serde(rename = "loop")]
-    law: Option<LoopLaw>,
+    law: Option<ControlLaw>,
     queue: Option<VpnQueue>,
     queue_packets: Option<Spanned<u64>>,
     queue_bytes: Option<Spanned<u64>>,
@@ -226,7 +226,7 @@ impl VpnFile {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct EntryFile {
     #[serde(rename = "loop")]
-    pub law: Option<LoopLaw>,
+    pub law: Option<ControlLaw>,
     pub queue: Option<VpnQueue>,
     pub queue_packets: Option<Spanned<u64>>,
     pub queue_bytes: Option<Spanned<u64>>,
@@ -317,7 +317,7 @@ pub(crate) struct CarryingFile {
 pub(crate) struct VariantFile {
     pub name: Spanned<String>,
     #[serde(default = "weft")]
-    pub kind: Kind,
+    pub kind: VariantKind,
     pub links: Option<Spanned<Vec<String>>>,
     pub vpn: Option<Spanned<EntryFile>>,
     #[serde(default)]
@@ -329,6 +329,6 @@ pub(crate) struct VariantFile {
     pub weft: toml::Table,
 }
 
-fn weft() -> Kind {
-    Kind::Weft
+fn weft() -> VariantKind {
+    VariantKind::Weft
 }

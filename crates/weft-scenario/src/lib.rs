@@ -2,7 +2,7 @@
 //!
 //! A scenario is a TOML file. It names links, flows, timed events and the variants that one run compares. The directory
 //! `scenarios/` has examples.
-//! A [`Scenario`] joins two nodes, and both the lab and the simulator can run it. A [`Network`] has routers, routes and
+//! A [`Scenario`] joins two nodes, and both the lab and the simulator can run it. A [`NetworkScenario`] has routers, routes and
 //! many hosts. The simulator runs every network. The lab runs a network if its kernel can act as all of the network's
 //! nodes.
 //! A run of either kind produces a [`RunResult`], whose format is schema 1. A [`Sweep`] describes how to draw many
@@ -21,6 +21,7 @@ mod flow;
 mod grid;
 pub mod jitter;
 mod link;
+mod load_traces;
 pub mod measure;
 mod network;
 mod quantity;
@@ -32,23 +33,23 @@ mod series;
 mod stats;
 mod sweep;
 pub mod trace;
-mod traces;
 mod variant;
 mod vpn;
 
 pub use any::AnyScenario;
 pub use disturbance::{DisturbanceResult, GroupGoodput};
 pub use error::{ScenarioError, nearest};
-pub use event::{Action, Event, EventLink};
+pub use event::{Action, EventLink, TimedEvent};
 pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
+pub use load_traces::Traces;
 pub use network::{
-    CongestionControl, CostMetric, DelayedAck, Discipline, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
-    IngressChange, IngressSpec, LinkDirection, LinkEnd, LoopLaw, Markers, Network, NetworkEdge, NetworkEvent,
-    NetworkFlow, NetworkLink, NetworkVariant, NetworkVpn, Overlay, OverlayNode, OverlaySchedule, OverlayUse,
-    RandomEarly, Recovery, Routes, Routing, SignallingSpec, Steering, SubPath, Target, TcpChange, TcpSpec, Traffic,
-    Tunnel, Underlay, VpnService, WeightBy,
+    CongestionControl, ControlLaw, CostMetric, DelayedAck, Discipline, DupThresh, EventTarget, ExplicitPath,
+    Forwarding, GrantLaw, HashKey, IngressChange, IngressSpec, LinkDirection, LinkEnd, Markers, NetworkEdge,
+    NetworkEvent, NetworkFlow, NetworkLink, NetworkScenario, NetworkVariant, NetworkVpn, OverlayNode, OverlaySchedule,
+    OverlaySpec, OverlayUse, RandomEarly, RouteSet, Routing, SignallingSpec, Steering, SubPath, TcpChange, TcpRecovery,
+    TcpSpec, Traffic, TunnelSpec, Underlay, VpnService, WeightBy,
 };
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
@@ -58,6 +59,5 @@ pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};
 pub use stats::{median, percentile};
 pub use sweep::{DrawnMix, Least, MixRanges, MixResult, MixSource, Sweep, SweepResult};
-pub use traces::Traces;
-pub use variant::{Kind, OpenvpnProto, TcpOptions, Variant};
-pub use vpn::{ShareChange, Vpn, VpnEntry, VpnQueue, VpnShare};
+pub use variant::{OpenvpnProto, Variant, VariantKind, VariantTcp};
+pub use vpn::{PairVpn, ShareChange, VpnEntry, VpnQueue, VpnShare};

@@ -17,7 +17,7 @@ const MOST: usize = 20;
 pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
     let mut text = source.text.to_owned();
     let mut mistakes: Vec<ScenarioError> = Vec::new();
-    let mut taken = Taken::default();
+    let mut taken = OverwrittenEntries::default();
     while mistakes.len() < MOST {
         let error = match toml::from_str(&text) {
             Ok(value) if mistakes.is_empty() => return Ok(value),
@@ -40,14 +40,14 @@ pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
 
 /// The entries that were overwritten with blanks.
 #[derive(Default)]
-struct Taken {
+struct OverwrittenEntries {
     /// Names of the blanked settings, and the known names that the unknown ones probably stand for.
     names: Vec<String>,
     /// Byte offsets of blanked settings that do not exist in the format.
     unknown: Vec<usize>,
 }
 
-impl Taken {
+impl OverwrittenEntries {
     fn note(&mut self, message: &str, name: String, start: usize) {
         self.names.push(name);
         self.names.extend(meant(message).map(str::to_owned));

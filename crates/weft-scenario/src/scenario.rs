@@ -7,10 +7,10 @@ use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, R
 use crate::flow::CBR_PACKET_BYTES;
 use crate::quantity::Quantity;
 use crate::run_length::{RunLength, run_length};
-use crate::vpn::{self, Vpn, VpnEntry};
+use crate::vpn::{self, PairVpn, VpnEntry};
 use crate::{
-    Action, App, Capacity, DirectionSpec, Event, EventLink, Flow, FlowDirection, Grid, Kind, Link, PACKET_BYTES,
-    PAYLOAD_BYTES, QueueSize, ScenarioError, TcpOptions, Variant,
+    Action, App, Capacity, DirectionSpec, EventLink, Flow, FlowDirection, Grid, Link, PACKET_BYTES, PAYLOAD_BYTES,
+    QueueSize, ScenarioError, TimedEvent, Variant, VariantKind, VariantTcp,
 };
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -54,13 +54,13 @@ pub struct Scenario {
     /// The links between the two nodes.
     pub links: Vec<Link>,
     /// VPNs between the nodes, in addition to the default VPN.
-    pub vpns: Vec<Vpn>,
+    pub vpns: Vec<PairVpn>,
     /// Maximum total rate of leased VPNs, or `None` if no VPN may be leased.
     pub leasable: Option<Rate>,
     /// Flows of the scenario, one for each application.
     pub flows: Vec<Flow>,
     /// Timed events in order of time, with every repetition as its own event.
-    pub events: Vec<Event>,
+    pub events: Vec<TimedEvent>,
     /// The variants that the run compares.
     pub variants: Vec<Variant>,
     /// Parameters that take several values; see [`Scenario::cells`].
@@ -72,7 +72,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if
-    /// the text describes a [`crate::Network`].
+    /// the text describes a [`crate::NetworkScenario`].
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
         let source = Source { file, text };
         if let Shape::Network { told_at } = Shape::of(&source)? {
@@ -217,7 +217,7 @@ impl Checker<'_> {
         Ok(Some(every))
     }
 
-    fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[Vpn]) -> Checked<Vec<Flow>> {
+    fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[PairVpn]) -> Checked<Vec<Flow>> {
         let mut flows: Vec<Flow> = Vec::new();
         for flow in read {
             let vpn = vpn::of_flow(&self.source, &flow, vpns)?;
@@ -312,8 +312,8 @@ impl Checker<'_> {
         duration: Duration,
         links: &[Link],
         flows: &[Flow],
-        vpns: &[Vpn],
-    ) -> Checked<Vec<Event>> {
+        vpns: &[PairVpn],
+    ) -> Checked<Vec<TimedEvent>> {
         let mut events = Vec::new();
         for (group, event) in read.into_iter().enumerate() {
             let times = event.times(&self.source, duration, events.len())?;
@@ -323,7 +323,7 @@ impl Checker<'_> {
             }
             let link = self.event_link(&event, &action, links, flows)?;
             let lasting = event.lasting.map(|q| q.0);
-            events.extend(times.into_iter().map(|at| Event {
+            events.extend(times.into_iter().map(|at| TimedEvent {
                 group,
                 at,
                 lasting,
@@ -386,10 +386,10 @@ impl Checker<'_> {
 
     fn variants(
         &self,
-        plain: Vec<Spanned<Kind>>,
+        plain: Vec<Spanned<VariantKind>>,
         named: Vec<VariantFile>,
         links: &[Link],
-        vpns: &[Vpn],
+        vpns: &[PairVpn],
         flows: &[Flow],
     ) -> Checked<Vec<Variant>> {
         let mut variants: Vec<Variant> = Vec::new();
@@ -397,7 +397,7 @@ impl Checker<'_> {
             if variants.iter().any(|known| known.kind == *kind.get_ref()) {
                 return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
             }
-            if *kind.get_ref() == Kind::WeftEachVpn && vpns.is_empty() {
+            if *kind.get_ref() == VariantKind::WeftEachVpn && vpns.is_empty() {
                 return Err(self.at(&kind, "there is no VPN: add a [[vpn]] with `name`"));
             }
             variants.push(Variant::plain(*kind.get_ref()));
@@ -416,7 +416,7 @@ impl Checker<'_> {
             if read.weft.contains_key("vpn") {
                 return Err(self.at(&read.name, "what is laid over all VPNs is `vpn` of the variant, not in `weft`"));
             }
-            if read.kind == Kind::WeftEachVpn && vpns.is_empty() {
+            if read.kind == VariantKind::WeftEachVpn && vpns.is_empty() {
                 return Err(self.at(&read.name, "there is no VPN: add a [[vpn]] with `name`"));
             }
             let used = match read.links {
@@ -441,12 +441,12 @@ impl Checker<'_> {
                 }
             }
             let openvpn = match read.openvpn {
-                Some(proto) if !matches!(read.kind, Kind::Weft | Kind::Openvpn) => {
+                Some(proto) if !matches!(read.kind, VariantKind::Weft | VariantKind::Openvpn) => {
                     return Err(self.at(&proto, "OpenVPN runs in variants of kind `weft` and `openvpn`"));
                 }
                 proto => proto.map(Spanned::into_inner),
             };
-            let tcp = TcpOptions::read(read.tcp);
+            let tcp = VariantTcp::read(read.tcp);
             let openvpn_options = read.openvpn_options;
             variants.push(Variant {
                 name,
@@ -460,7 +460,9 @@ impl Checker<'_> {
             });
         }
         if variants.is_empty() {
-            variants = [Kind::EachLink, Kind::BestLink, Kind::Mptcp, Kind::Weft].map(Variant::plain).into();
+            variants = [VariantKind::EachLink, VariantKind::BestLink, VariantKind::Mptcp, VariantKind::Weft]
+                .map(Variant::plain)
+                .into();
         }
         Ok(variants)
     }

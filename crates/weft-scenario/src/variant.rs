@@ -9,7 +9,7 @@ use weft_units::Rate;
 /// The program or protocol that carries the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum VariantKind {
     /// Each link by itself, without a tunnel.
     ///
     /// There is one result for each link, with the name `link:NAME`.
@@ -34,28 +34,28 @@ pub enum Kind {
     WeftEachVpn,
 }
 
-impl Kind {
+impl VariantKind {
     /// Every kind with its keyword in files.
-    pub const ALL: [(&'static str, Kind); 9] = [
-        ("each-link", Kind::EachLink),
-        ("best-link", Kind::BestLink),
-        ("link", Kind::Link),
-        ("mptcp", Kind::Mptcp),
-        ("openvpn", Kind::Openvpn),
-        ("wireguard-go", Kind::WireguardGo),
-        ("weft", Kind::Weft),
-        ("weft-each-link", Kind::WeftEachLink),
-        ("weft-each-vpn", Kind::WeftEachVpn),
+    pub const ALL: [(&'static str, VariantKind); 9] = [
+        ("each-link", VariantKind::EachLink),
+        ("best-link", VariantKind::BestLink),
+        ("link", VariantKind::Link),
+        ("mptcp", VariantKind::Mptcp),
+        ("openvpn", VariantKind::Openvpn),
+        ("wireguard-go", VariantKind::WireguardGo),
+        ("weft", VariantKind::Weft),
+        ("weft-each-link", VariantKind::WeftEachLink),
+        ("weft-each-vpn", VariantKind::WeftEachVpn),
     ];
 
     /// Returns the kind's keyword in files.
     pub fn word(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+        VariantKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
     /// True if the variant runs weft itself.
     pub fn is_weft(self) -> bool {
-        matches!(self, Kind::Weft | Kind::WeftEachLink | Kind::WeftEachVpn)
+        matches!(self, VariantKind::Weft | VariantKind::WeftEachLink | VariantKind::WeftEachVpn)
     }
 }
 
@@ -75,16 +75,16 @@ pub struct Variant {
     /// Name of the variant in the results.
     pub name: String,
     /// The program or protocol that carries the flows.
-    pub kind: Kind,
+    pub kind: VariantKind,
     /// Names of the links that the variant uses, or empty for all links.
     pub links: Vec<String>,
     /// Settings that override how every VPN's packets enter the tunnel.
     pub vpn: VpnEntry,
     /// Settings that override those of every TCP flow.
-    pub tcp: TcpOptions,
+    pub tcp: VariantTcp,
     /// Transport of an OpenVPN tunnel.
     ///
-    /// For [`Kind::Openvpn`] it is the tunnel that the variant measures. For [`Kind::Weft`] OpenVPN runs between the
+    /// For [`VariantKind::Openvpn`] it is the tunnel that the variant measures. For [`VariantKind::Weft`] OpenVPN runs between the
     /// flows and weft.
     pub openvpn: Option<OpenvpnProto>,
     /// Additional OpenVPN options for both ends.
@@ -99,7 +99,7 @@ pub struct Variant {
 ///
 /// `None` keeps the flow's own setting.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TcpOptions {
+pub struct VariantTcp {
     /// Name of the only flow that changes, or `None` for all flows.
     pub flow: Option<String>,
     /// Name of the congestion control in the kernel.
@@ -110,9 +110,9 @@ pub struct TcpOptions {
     pub receive_buffer_bytes: Option<u64>,
 }
 
-impl TcpOptions {
-    pub(crate) fn read(file: TcpFile) -> TcpOptions {
-        TcpOptions {
+impl VariantTcp {
+    pub(crate) fn read(file: TcpFile) -> VariantTcp {
+        VariantTcp {
             flow: file.flow.map(Spanned::into_inner),
             congestion: file.congestion,
             pacing: file.pacing.map(|q| q.0),
@@ -136,13 +136,13 @@ impl TcpOptions {
 
 impl Variant {
     /// Returns a variant of `kind` with the kind's keyword as its name and no settings.
-    pub fn plain(kind: Kind) -> Variant {
+    pub fn plain(kind: VariantKind) -> Variant {
         Variant {
             name: kind.word().to_owned(),
             kind,
             links: Vec::new(),
             vpn: VpnEntry::default(),
-            tcp: TcpOptions::default(),
+            tcp: VariantTcp::default(),
             openvpn: None,
             openvpn_options: Vec::new(),
             weft: toml::Table::new(),
@@ -185,7 +185,7 @@ mod tests {
     fn settings_are_laid_over_the_generated_sections() {
         let base: Table = "[tun]\nname = \"weft0\"\nmtu = 1400\n[[peer]]\nname = \"hub\"".parse().unwrap();
         let overlay: Table = "[tun]\nmtu = 1300\n[policy]\nrecovery = \"off\"".parse().unwrap();
-        let merged = Variant { weft: overlay, ..Variant::plain(Kind::Weft) }.laid_over(base);
+        let merged = Variant { weft: overlay, ..Variant::plain(VariantKind::Weft) }.laid_over(base);
         let expected: Table =
             "[tun]\nname = \"weft0\"\nmtu = 1300\n[[peer]]\nname = \"hub\"\n[policy]\nrecovery = \"off\""
                 .parse()

@@ -2,7 +2,7 @@
 
 use crate::error::{Checked, Source, which_exist};
 use crate::file::{EntryFile, FlowFile, VpnFile};
-use crate::{Action, Capacity, Event, Link, LoopLaw, Scenario, Variant, VpnService};
+use crate::{Action, Capacity, ControlLaw, Link, Scenario, TimedEvent, Variant, VpnService};
 use serde::Deserialize;
 use std::time::Duration;
 use toml::{Spanned, Table};
@@ -21,7 +21,7 @@ const QUEUE_BYTES: [u64; 2] = [3_000, 1 << 40];
 
 /// A VPN between the two nodes.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Vpn {
+pub struct PairVpn {
     /// Name of the VPN in the results.
     pub name: String,
     /// Share of the VPN at the start of the run.
@@ -74,7 +74,7 @@ impl ShareChange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VpnEntry {
     /// Control law of the VPN's loop.
-    pub law: Option<LoopLaw>,
+    pub law: Option<ControlLaw>,
     /// Discipline of the VPN's queue.
     pub queue: Option<VpnQueue>,
     /// Maximum number of packets in the queue.
@@ -113,7 +113,7 @@ impl VpnEntry {
     }
 }
 
-impl Vpn {
+impl PairVpn {
     /// Returns the daemon's `[[vpn]]` table with this id.
     ///
     /// It omits the settings that differ between nodes: device, addresses and members.
@@ -130,10 +130,10 @@ impl Vpn {
         };
         table.extend(promise.map(|(key, rate)| (key.to_owned(), format!("{} bit/s", rate.bps()).into())));
         let law = entry.law.map(|law| match law {
-            LoopLaw::None => "none",
-            LoopLaw::AimdWindow => "aimd-window",
-            LoopLaw::Accumulation => "accumulation",
-            LoopLaw::ExplicitRate => "explicit-rate",
+            ControlLaw::None => "none",
+            ControlLaw::AimdWindow => "aimd-window",
+            ControlLaw::Accumulation => "accumulation",
+            ControlLaw::ExplicitRate => "explicit-rate",
         });
         let queue = entry.queue.map(|queue| match queue {
             VpnQueue::Fifo => "fifo",
@@ -173,7 +173,7 @@ impl Scenario {
 /// Returns the shares of all VPNs after each change of a share.
 ///
 /// A change is the start of an event or its end. Each entry has the event's index.
-fn share_steps(vpns: &[Vpn], events: &[Event], duration: Duration) -> Vec<(usize, Vec<VpnShare>)> {
+fn share_steps(vpns: &[PairVpn], events: &[TimedEvent], duration: Duration) -> Vec<(usize, Vec<VpnShare>)> {
     let mut steps = Vec::new();
     for (position, event) in events.iter().enumerate() {
         let Action::Share(change) = event.action else { continue };
@@ -216,8 +216,8 @@ pub(crate) fn leasable(
     }
 }
 
-pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate>) -> Checked<Vec<Vpn>> {
-    let mut vpns: Vec<Vpn> = Vec::new();
+pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate>) -> Checked<Vec<PairVpn>> {
+    let mut vpns: Vec<PairVpn> = Vec::new();
     for file in files {
         let name = file.name.get_ref();
         let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -238,7 +238,7 @@ pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate
             (Some(_), Some(leased)) => return Err(source.at(leased, "a VPN is `assured` or `leased`, not both")),
         };
         let entry = read_entry(source, &file.entry())?;
-        vpns.push(Vpn { name: name.clone(), share: VpnShare { weight, service }, entry });
+        vpns.push(PairVpn { name: name.clone(), share: VpnShare { weight, service }, entry });
         let shares: Vec<VpnShare> = vpns.iter().map(|vpn| vpn.share).collect();
         if let (Some(leased), Some(why)) = (&file.leased, too_much_leased(&shares, leasable)) {
             return Err(source.at(leased, why));
@@ -272,7 +272,7 @@ pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEn
 }
 
 /// Returns the index of the VPN with this name.
-pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[Vpn]) -> Checked<usize> {
+pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[PairVpn]) -> Checked<usize> {
     vpns.iter().position(|vpn| vpn.name == *name.get_ref()).ok_or_else(|| {
         let word = name.get_ref();
         let exist = match vpns {
@@ -284,7 +284,7 @@ pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[Vpn]
 }
 
 /// Returns the VPN of a flow, or `None` if the flow names no VPN.
-pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[Vpn]) -> Checked<Option<usize>> {
+pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[PairVpn]) -> Checked<Option<usize>> {
     file.vpn.as_ref().map(|name| position(source, name, vpns)).transpose()
 }
 
@@ -293,8 +293,8 @@ pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[Vpn]) -> Che
 /// `places` has the byte offset of `leased` for each `[[event]]`.
 pub(crate) fn check_leases(
     source: &Source<'_>,
-    vpns: &[Vpn],
-    events: &[Event],
+    vpns: &[PairVpn],
+    events: &[TimedEvent],
     duration: Duration,
     leasable: Option<Rate>,
     places: &[Option<usize>],

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use weft_scenario::{
-    Action, AnyScenario, Capacity, CostMetric, DelayedAck, Discipline, DupThresh, Forwarding, HashKey, Network,
-    QueueSize, Recovery, Routes, Scenario, ScenarioError, Target, Traffic,
+    Action, AnyScenario, Capacity, CostMetric, DelayedAck, Discipline, DupThresh, EventTarget, Forwarding, HashKey,
+    NetworkScenario, QueueSize, RouteSet, Scenario, ScenarioError, TcpRecovery, Traffic,
 };
 use weft_units::Rate;
 
@@ -127,14 +127,16 @@ name = "three"
 routing = { routes = "k-shortest", k = 3, disjoint = true, forwarding = "weighted" }
 "#;
 
-fn good() -> Network {
-    Network::parse(GOOD, "diamond.toml").unwrap_or_else(|e| panic!("{e}"))
+fn good() -> NetworkScenario {
+    NetworkScenario::parse(GOOD, "diamond.toml").unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Returns the error after one occurrence of `from` in the correct network is replaced by `to`.
 fn broken(from: &str, to: &str) -> ScenarioError {
     assert!(GOOD.contains(from), "{from}");
-    Network::parse(&GOOD.replacen(from, to, 1), "diamond.toml").err().unwrap_or_else(|| panic!("accepted: {to}"))
+    NetworkScenario::parse(&GOOD.replacen(from, to, 1), "diamond.toml")
+        .err()
+        .unwrap_or_else(|| panic!("accepted: {to}"))
 }
 
 /// Replaces `from` by `to` in the correct network and checks the error.
@@ -202,35 +204,38 @@ fn paths_flows_and_events_are_read_whole() {
     let noise = Traffic::Pareto { packet_bytes: 500, peak: Rate::from_mbps(10), on: half, off: half, shape: 1.5 };
     assert_eq!((network.flows[6].traffic, noise.is_tcp()), (noise, false));
     let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target)).collect();
-    let links = [0, 1, 2].map(Target::Link);
+    let links = [0, 1, 2].map(EventTarget::Link);
     assert_eq!(
         events[..6],
         [(10, links[0]), (10, links[1]), (10, links[2]), (15, links[0]), (15, links[1]), (15, links[2])]
     );
-    assert_eq!((events[6], &network.events[6].action), ((20, Target::Node(9)), &Action::Cut));
+    assert_eq!((events[6], &network.events[6].action), ((20, EventTarget::Node(9)), &Action::Cut));
 }
 
 #[test]
 fn variants_change_routing_and_tcp_and_keep_the_rest() {
     let network = good();
     let routing = |name: &str| &network.variant(name).unwrap().routing;
-    assert_eq!((&routing("single").routes, routing("single").forwarding), (&Routes::Shortest, Forwarding::RoundRobin));
-    assert_eq!((&routing("ecmp").routes, routing("ecmp").cost), (&Routes::EqualCost, CostMetric::Hops));
+    assert_eq!(
+        (&routing("single").routes, routing("single").forwarding),
+        (&RouteSet::Shortest, Forwarding::RoundRobin)
+    );
+    assert_eq!((&routing("ecmp").routes, routing("ecmp").cost), (&RouteSet::EqualCost, CostMetric::Hops));
     assert_eq!(
         (&routing("lsp").routes, routing("lsp").cost),
-        (&Routes::Explicit { paths: vec![1] }, CostMetric::Delay)
+        (&RouteSet::Explicit { paths: vec![1] }, CostMetric::Delay)
     );
     assert_eq!(routing("lsp").forwarding, Forwarding::FlowHash(HashKey::Source));
-    assert_eq!(routing("three").routes, Routes::KShortest { k: 3, disjoint: true });
+    assert_eq!(routing("three").routes, RouteSet::KShortest { k: 3, disjoint: true });
     let flow = &network.flows[0];
     let single = network.variant("single").unwrap().tcp_of(flow);
-    assert_eq!((single.mss_bytes, single.window_segments, single.recovery), (512, 100, Recovery::NewReno));
+    assert_eq!((single.mss_bytes, single.window_segments, single.recovery), (512, 100, TcpRecovery::NewReno));
     assert_eq!((single.dup_thresh, single.delayed_ack), (DupThresh::Fixed(6), DelayedAck::Standard));
     let ecmp = network.variant("ecmp").unwrap().tcp_of(flow);
     assert_eq!((ecmp.dup_thresh, ecmp.delayed_ack), (DupThresh::Paths, DelayedAck::Modified));
     assert_eq!((ecmp.ack_delay, ecmp.mss_bytes), (Duration::from_millis(200), 512));
     let text = GOOD.split("[[variant]]").next().unwrap();
-    let plain = Network::parse(text, "f").unwrap();
+    let plain = NetworkScenario::parse(text, "f").unwrap();
     assert_eq!((plain.variants.len(), plain.variants[0].name.as_str()), (1, "plain"));
 }
 
@@ -242,7 +247,7 @@ fn every_application_is_read() {
             "",
             1,
         );
-        Network::parse(&text, "f").unwrap_or_else(|e| panic!("{e}")).flows[0].traffic
+        NetworkScenario::parse(&text, "f").unwrap_or_else(|e| panic!("{e}")).flows[0].traffic
     };
     let (ms, rate) = (Duration::from_millis, Rate::from_mbps(1));
     assert_eq!(flow("app = \"iperf3\""), Traffic::Ftp { size_bytes: None });
@@ -287,7 +292,7 @@ fn a_flow_to_nowhere_is_refused() {
     refused_at("to = \"d*\"\ncount", "to = \"e0\"\ncount", "\"e0\"", "there is no node `e0`: did you mean `s0`?");
     refused_at("to = \"d*\"\ncount", "to = \"s*\"\ncount", "\"s*\"\ncount", "both ends are `s0`");
     let text = format!("{}\n[[node]]\nname = \"island\"\n", GOOD.replacen("to = \"d*\"", "to = \"island\"", 1));
-    let error = Network::parse(&text, "f").unwrap_err();
+    let error = NetworkScenario::parse(&text, "f").unwrap_err();
     assert!(error.message.contains("no links lead from `s0` to `island`"), "{error}");
     assert_eq!(error.column, 6);
 }
@@ -379,9 +384,12 @@ fn sweeps_change_a_network_that_was_read() {
     let [path] = &network.paths[..] else { panic!("{:?}", network.paths) };
     assert_eq!((path.name.as_str(), &path.nodes[..], &path.links[..]), ("over-r3", &[5, 7, 6][..], &[5, 6][..]));
     assert_eq!(path.destinations, Some(vec![2, 3, 4]));
-    assert_eq!(network.variant("lsp").unwrap().routing.routes, Routes::Explicit { paths: vec![0] });
+    assert_eq!(network.variant("lsp").unwrap().routing.routes, RouteSet::Explicit { paths: vec![0] });
     let targets: Vec<_> = network.events.iter().map(|event| event.target).collect();
-    assert_eq!(targets, [Target::Link(0), Target::Link(1), Target::Link(0), Target::Link(1), Target::Node(7)]);
+    assert_eq!(
+        targets,
+        [EventTarget::Link(0), EventTarget::Link(1), EventTarget::Link(0), EventTarget::Link(1), EventTarget::Node(7)]
+    );
     network.remove_nodes("d*");
     assert!(network.paths.is_empty() && network.flows.is_empty());
 }
@@ -391,7 +399,7 @@ proptest! {
     fn a_damaged_network_is_refused_inside_the_text_or_read(at in 0usize..GOOD.len(), with in "[\\PC\n]{0,3}") {
         let mut text = GOOD.to_owned();
         text.replace_range(at..at + 1, &with);
-        if let Err(error) = Network::parse(&text, "f") {
+        if let Err(error) = NetworkScenario::parse(&text, "f") {
             prop_assert!(error.line >= 1 && error.line <= text.matches('\n').count() + 1);
             prop_assert!(error.column >= 1 && !error.message.is_empty());
         }

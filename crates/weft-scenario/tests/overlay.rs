@@ -1,6 +1,6 @@
 //! Tests that the parser accepts correct overlays and rejects wrong ones with a helpful error.
 
-use weft_scenario::{Network, OverlayNode, ScenarioError, Tunnel};
+use weft_scenario::{NetworkScenario, OverlayNode, ScenarioError, TunnelSpec};
 
 const GOOD: &str = r#"name = "three"
 duration = "20 s"
@@ -59,12 +59,12 @@ overlay = true
 # End.
 "#;
 
-fn good() -> Network {
-    Network::parse(GOOD, "three.toml").unwrap_or_else(|e| panic!("{e}"))
+fn good() -> NetworkScenario {
+    NetworkScenario::parse(GOOD, "three.toml").unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn broken(text: &str) -> ScenarioError {
-    Network::parse(text, "three.toml").err().unwrap_or_else(|| panic!("accepted: {text}"))
+    NetworkScenario::parse(text, "three.toml").err().unwrap_or_else(|| panic!("accepted: {text}"))
 }
 
 /// Replaces `from` by `to` in the correct network and checks the error.
@@ -86,8 +86,11 @@ fn relays_and_routes_are_read_and_a_relay_needs_no_route_over_itself() {
     let network = good();
     let has = |node, is_relay| OverlayNode { node, is_relay };
     assert_eq!(network.overlay.nodes, [has(0, false), has(1, false), has(2, true), has(3, true)]);
-    let over =
-        |ends, routes: &[&[usize]]| Tunnel { name: None, ends, routes: routes.iter().map(|r| r.to_vec()).collect() };
+    let over = |ends, routes: &[&[usize]]| TunnelSpec {
+        name: None,
+        ends,
+        routes: routes.iter().map(|r| r.to_vec()).collect(),
+    };
     assert_eq!(network.overlay.tunnels, [over([0, 1], &[&[2], &[3, 2]]), over([0, 2], &[&[3]])]);
     assert_eq!(network.variants.iter().map(|variant| variant.overlay.is_some()).collect::<Vec<_>>(), [false, true]);
 }
@@ -97,7 +100,7 @@ fn who_loses_a_relay_loses_its_routes() {
     let mut network = good();
     network.remove_nodes("relay1");
     assert_eq!(network.nodes, ["a", "b", "relay0", "router"]);
-    assert_eq!(network.overlay.tunnels, [Tunnel { name: None, ends: [0, 1], routes: vec![vec![2]] }]);
+    assert_eq!(network.overlay.tunnels, [TunnelSpec { name: None, ends: [0, 1], routes: vec![vec![2]] }]);
     assert_eq!(network.overlay.nodes.iter().map(|known| known.node).collect::<Vec<_>>(), [0, 1, 2]);
 }
 

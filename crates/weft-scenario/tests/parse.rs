@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use weft_scenario::channel::{Aqm, BurstLoss, Jitter, JitterKind, LongLoss, Reorder};
-use weft_scenario::{Action, Capacity, Directions, EventLink, Kind, QueueSize, Scenario, ScenarioError, VpnService};
+use weft_scenario::channel::{Aqm, BurstLoss, Jitter, JitterKind, LongLoss, ReorderSpec};
+use weft_scenario::{
+    Action, Capacity, Directions, EventLink, QueueSize, Scenario, ScenarioError, VariantKind, VpnService,
+};
 use weft_units::Rate;
 
 const GOOD: &str = r#"name = "two"
@@ -71,7 +73,7 @@ fn a_scenario_is_read_whole() {
     assert_eq!(scenario.events[0].link, Some(EventLink::Carrying("gaps".into())));
     assert_eq!((&scenario.events[0].action, scenario.events[0].directions), (&Action::Cut, Directions::Up));
     assert_eq!(scenario.events[0].lasting, Some(Duration::from_secs(2)));
-    assert_eq!(scenario.variants[1].kind, Kind::Weft);
+    assert_eq!(scenario.variants[1].kind, VariantKind::Weft);
     assert_eq!(scenario.variants[2].weights().unwrap(), [("fibre".to_owned(), 5), ("lte".to_owned(), 3)]);
     assert_eq!(scenario.flows[1].interval, Duration::from_millis(1));
 }
@@ -331,7 +333,7 @@ class = "cellular""#,
     for both in [up, down] {
         assert_eq!(both.burst_loss, Some(BurstLoss { share: 0.02, length: 5.0 }));
         assert_eq!(both.long_loss, Some(LongLoss { over: 1_200, share: 1.0 }));
-        assert_eq!(both.reorder, Some(Reorder { share: 0.01, by: Duration::from_millis(5) }));
+        assert_eq!(both.reorder, Some(ReorderSpec { share: 0.01, by: Duration::from_millis(5) }));
         assert_eq!((both.duplicate, both.aqm), (0.005, Some(Aqm::FqCoDel)));
         assert_eq!(both.outage.map(|outage| (outage.spread, outage.hold)), Some((true, false)));
         assert_eq!(both.handover.map(|handover| handover.rate), Some([0.5, 1.5]));

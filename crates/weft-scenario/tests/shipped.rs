@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use weft_scenario::{
-    AnyScenario, Capacity, DupThresh, FlowDirection, Kind, Network, QueueSize, Routes, Scenario, Sweep, Traffic,
+    AnyScenario, Capacity, DupThresh, FlowDirection, NetworkScenario, QueueSize, RouteSet, Scenario, Sweep, Traffic,
+    VariantKind,
 };
 use weft_units::Rate;
 
@@ -20,9 +21,9 @@ fn named(name: &str) -> Scenario {
     Scenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn network(name: &str) -> Network {
+fn network(name: &str) -> NetworkScenario {
     let (file, text) = file(name);
-    Network::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"))
+    NetworkScenario::parse(&text, &file).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn file(name: &str) -> (String, String) {
@@ -68,7 +69,7 @@ fn table_one_has_its_ten_rows_and_each_link_alone() {
         .collect::<Vec<_>>();
     assert_eq!(rows.len(), 10);
     assert_eq!((&rows[0], &rows[9]), (&vec![2, 2, 2], &vec![3, 4, 4]));
-    assert!(scenario.variants.iter().any(|v| v.kind == Kind::WeftEachLink));
+    assert!(scenario.variants.iter().any(|v| v.kind == VariantKind::WeftEachLink));
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn paper_000_has_its_flows_and_its_background() {
         let single = network.variant("single").unwrap();
         assert_eq!(single.tcp_of(ftp[0]).dup_thresh, DupThresh::Fixed(3), "{name}");
         let raised = network.variants.iter().find(|variant| variant.tcp_of(ftp[0]).dup_thresh == DupThresh::Paths);
-        assert_eq!(raised.unwrap().routing.routes, Routes::EqualCost, "{name}");
+        assert_eq!(raised.unwrap().routing.routes, RouteSet::EqualCost, "{name}");
     }
 }
 
@@ -178,7 +179,8 @@ fn the_examples_of_the_readme_are_accepted() {
     let mut pieces = readme_pieces();
     pieces.retain(|piece| !piece.starts_with("jitter"));
     let [whole, pieces @ ..] = &pieces[..] else { panic!("no example") };
-    let accepted = |text: &str| Network::parse(text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let accepted =
+        |text: &str| NetworkScenario::parse(text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{text}"));
     accepted(whole);
     for piece in pieces {
         if piece.starts_with("queue") {

@@ -1,8 +1,8 @@
 //! Tests that the parser accepts correct VPNs in networks and rejects wrong ones with a helpful error.
 
 use std::time::Duration;
-use weft_scenario::{Discipline, LoopLaw, Markers, Network, QueueSize, VpnService, WeightBy};
-use weft_units::Rate;
+use weft_scenario::{ControlLaw, Discipline, Markers, NetworkScenario, QueueSize, VpnService, WeightBy};
+use weft_units::{Rate, Rng};
 
 const GOOD: &str = r#"name = "two-sites"
 duration = "60 s"
@@ -81,7 +81,7 @@ ingress = { loop = "none", markers = "packets" }
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
-    let error = Network::parse(&text, "f").err().unwrap_or_else(|| panic!("accepted: {to}"));
+    let error = NetworkScenario::parse(&text, "f").err().unwrap_or_else(|| panic!("accepted: {to}"));
     assert!(error.message.contains(expected), "{to}: {error}");
     let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -91,21 +91,21 @@ fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
 
 #[test]
 fn edges_and_vpns_are_read_whole() {
-    let network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    let network = NetworkScenario::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
     let leasable: Vec<_> = network.edges.iter().map(|edge| (edge.node, edge.leasable)).collect();
     assert_eq!(leasable, [(6, Some(Rate::from_mbps(90))), (7, Some(Rate::from_mbps(60)))]);
     let [blue, red, line] = &network.vpns[..] else { panic!("{:?}", network.vpns) };
     assert_eq!((blue.weight, &blue.hosts[..], blue.service), (2.0, &[0, 3][..], VpnService::BestEffort));
-    assert_eq!((blue.ingress.law, blue.ingress.tau), (LoopLaw::Accumulation, Some(Duration::from_millis(40))));
+    assert_eq!((blue.ingress.law, blue.ingress.tau), (ControlLaw::Accumulation, Some(Duration::from_millis(40))));
     assert_eq!((red.weight, red.service), (1.0, VpnService::Assured(Rate::from_mbps(4))));
-    assert_eq!((red.ingress.law, red.ingress.weight_by), (LoopLaw::AimdWindow, WeightBy::Decrease));
+    assert_eq!((red.ingress.law, red.ingress.weight_by), (ControlLaw::AimdWindow, WeightBy::Decrease));
     assert_eq!(red.ingress.queue, QueueSize::Bytes(64_000));
     assert!(matches!(red.ingress.discipline, Discipline::CoDel { .. }));
     assert_eq!(line.service, VpnService::Leased(Rate::from_mbps(50)));
     let [loops, without] = &network.variants[..] else { panic!("{:?}", network.variants) };
     assert_eq!(loops.ingress_of(red), red.ingress);
     let changed = without.ingress_of(red);
-    assert_eq!((changed.law, changed.markers, changed.queue), (LoopLaw::None, Markers::Packets, red.ingress.queue));
+    assert_eq!((changed.law, changed.markers, changed.queue), (ControlLaw::None, Markers::Packets, red.ingress.queue));
     assert_eq!([0, 3, 6].map(|node| network.edge_of(node)), [Some(0), Some(1), None]);
 }
 
@@ -148,11 +148,43 @@ fn what_cannot_be_is_refused_at_its_place() {
 
 #[test]
 fn vpns_go_with_their_hosts() {
-    let mut network = Network::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
+    let mut network = NetworkScenario::parse(GOOD, "f").unwrap_or_else(|e| panic!("{e}"));
     network.remove_nodes("s0");
     let left: Vec<_> = network.vpns.iter().map(|vpn| (vpn.name.as_str(), vpn.hosts.clone())).collect();
     assert_eq!(left, [("red", vec![0, 3]), ("line", vec![1, 4])]);
     assert_eq!(network.edges.iter().map(|edge| edge.node).collect::<Vec<_>>(), [5, 6]);
     network.vpns_mut("l*").for_each(|vpn| vpn.weight = 3.0);
     assert_eq!(network.vpns.iter().map(|vpn| vpn.weight).collect::<Vec<_>>(), [1.0, 3.0]);
+}
+
+#[test]
+fn low_is_below_high_in_every_variant_whichever_tables_set_them() {
+    let (mut rng, mut refused) = (Rng::new(3), 0);
+    for _ in 0..300 {
+        // Each of the three tables sets `low`, `high`, both or neither.
+        let tables: [[Option<f64>; 2]; 3] =
+            std::array::from_fn(|_| std::array::from_fn(|_| rng.chance(0.4).then(|| (1 + rng.below(8)) as f64 / 2.0)));
+        let keys = |table: usize, separator: &str| {
+            let key = |name: &str, value: Option<f64>| value.map(|value| format!("{name} = {value:?}{separator}"));
+            [key("low", tables[table][0]), key("high", tables[table][1])].into_iter().flatten().collect::<String>()
+        };
+        let text = GOOD
+            .replacen("tau = \"40 ms\"\n", &format!("tau = \"40 ms\"\n{}", keys(0, "\n")), 1)
+            .replacen("weight = 2\n", &format!("weight = 2\ningress = {{ {} tau = \"40 ms\" }}\n", keys(1, ", ")), 1)
+            .replacen("{ loop = \"none\"", &format!("{{ {} loop = \"none\"", keys(2, ", ")), 1);
+        let last = |of: &[usize], key: usize| of.iter().rev().find_map(|table| tables[*table][key]);
+        // The VPNs and variants of the text apply these tables.
+        let applied: [&[usize]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
+        let is_sound = |of: &&[usize]| last(of, 0).unwrap_or(1.5) < last(of, 1).unwrap_or(2.0);
+        let each_table = tables.iter().all(|[low, high]| low.is_none() || high.is_none() || low < high);
+        match NetworkScenario::parse(&text, "f") {
+            Ok(_) => assert!(each_table && applied.iter().all(is_sound), "accepted: {text}"),
+            Err(error) => {
+                refused += 1;
+                assert!(!each_table || !applied.iter().all(is_sound), "refused with {error}: {text}");
+                assert!(error.message.contains("`low`"), "{error}");
+            }
+        }
+    }
+    assert!((30..270).contains(&refused), "{refused} of 300 refused");
 }

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Instant, PathId, PeerId};
 use weft_wire::handshake::{INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -22,7 +22,7 @@ const BATCH: u64 = 64;
 fn connected(cipher: Cipher) -> (Sessions, Sessions) {
     let identities = [1, 2].map(|secret| Identity::from_secret([secret; 32]));
     let node = |own: usize, seed| {
-        let peer = PeerConfig::from(identities[1 - own].public_key());
+        let peer = SessionPeerConfig::from(identities[1 - own].public_key());
         Sessions::new(identities[own].clone(), &[peer], cipher, [seed; 32], Instant::ZERO).unwrap()
     };
     let (mut a, mut b) = (node(0, 10), node(1, 20));

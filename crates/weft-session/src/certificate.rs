@@ -61,7 +61,7 @@ pub struct Certificate {
 
 /// A signed statement that invalidates all certificates of a node, regardless of their date. Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Revocation(wire::Revocation);
+pub struct Revocation(wire::RevocationView);
 
 impl RootKey {
     /// Creates a root key from 32 secret random bytes: a new key or a stored one.
@@ -88,13 +88,13 @@ impl RootKey {
     /// # Errors
     /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes.
     pub fn sign(&self, claims: &Claims) -> Result<Certificate, CertificateError> {
-        let of_wire = wire::Claims {
+        let of_wire = wire::CertificateClaims {
             public_key: claims.public_key.0,
             name: &claims.name,
             not_before_unix_s: claims.not_before_unix_s,
             not_after_unix_s: claims.not_after_unix_s,
             may_relay: claims.may_relay,
-            prefixes: wire::Prefixes::new(&claims.prefixes).map_err(|_| CertificateError::Claims)?,
+            prefixes: wire::EncodedPrefixes::new(&claims.prefixes).map_err(|_| CertificateError::Claims)?,
         };
         let mut out = [0; MAX_CERTIFICATE_LEN];
         let len = of_wire
@@ -106,7 +106,7 @@ impl RootKey {
     /// Signs the revocation of all certificates of a node.
     pub fn revoke(&self, public_key: &PublicKey, at_unix_s: u64) -> Revocation {
         let sign = |covered: &[u8]| self.signature(OF_REVOCATION, covered);
-        Revocation(wire::Revocation::new(public_key.0, at_unix_s, sign))
+        Revocation(wire::RevocationView::new(public_key.0, at_unix_s, sign))
     }
 
     fn signature(&self, label: &[u8], covered: &[u8]) -> [u8; SIGNATURE_LEN] {
@@ -130,7 +130,7 @@ impl RootPublicKey {
     /// # Errors
     /// [`CertificateError`] with the reason for the rejection.
     pub fn check(&self, certificate: &Certificate, unix_s: u64) -> Result<(), CertificateError> {
-        let Ok(wire::Certificate { signed, .. }) = wire::Certificate::parse(&certificate.encoded) else {
+        let Ok(wire::CertificateView { signed, .. }) = wire::CertificateView::parse(&certificate.encoded) else {
             return Err(CertificateError::Encoding);
         };
         let Signed { signature, covers } = signed;
@@ -164,8 +164,8 @@ impl Certificate {
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a certificate.
     pub fn decode(bytes: &[u8]) -> Result<Certificate, WireError> {
-        let wire::Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes } =
-            wire::Certificate::parse(bytes)?.claims;
+        let wire::CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes } =
+            wire::CertificateView::parse(bytes)?.claims;
         let claims = Claims {
             public_key: PublicKey(public_key),
             name: name.to_owned(),
@@ -200,13 +200,13 @@ impl Revocation {
     }
 
     /// Returns the revocation as the wire codec represents it.
-    pub fn to_wire(&self) -> wire::Revocation {
+    pub fn to_wire(&self) -> wire::RevocationView {
         self.0
     }
 }
 
-impl From<wire::Revocation> for Revocation {
-    fn from(revocation: wire::Revocation) -> Revocation {
+impl From<wire::RevocationView> for Revocation {
+    fn from(revocation: wire::RevocationView) -> Revocation {
         Revocation(revocation)
     }
 }
@@ -281,7 +281,7 @@ impl FromStr for Revocation {
     fn from_str(text: &str) -> Result<Revocation, CertificateError> {
         let mut bytes = [0; REVOCATION_LEN];
         let bytes = Base64::decode(text, &mut bytes).map_err(|_| CertificateError::Encoding)?;
-        wire::Revocation::parse(bytes).map(Revocation).map_err(|_| CertificateError::Encoding)
+        wire::RevocationView::parse(bytes).map(Revocation).map_err(|_| CertificateError::Encoding)
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
         assert!(root().public_key().has_revoked(&revocation));
         assert!(!RootKey::from_seed([8; 32]).public_key().has_revoked(&revocation));
         let mislabelled =
-            Revocation(wire::Revocation::new([7; 32], 150, |covered| root().signature(OF_CERTIFICATE, covered)));
+            Revocation(wire::RevocationView::new([7; 32], 150, |covered| root().signature(OF_CERTIFICATE, covered)));
         assert!(!root().public_key().has_revoked(&mislabelled));
     }
 

@@ -5,7 +5,7 @@ use weft_units::{PeerId, VpnId};
 
 /// The object that a receiver index identifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Target {
+pub(crate) enum IndexTarget {
     /// A handshake that this node initiated with a peer.
     Handshake(PeerId),
     /// A slot of a peer's key ring.
@@ -17,7 +17,7 @@ pub(crate) enum Target {
 /// The receiver indices that this node has assigned: random, unique and never zero.
 #[derive(Default)]
 pub(crate) struct IndexTable {
-    entries: HashTable<(u32, Target)>,
+    entries: HashTable<(u32, IndexTarget)>,
 }
 
 /// Hashes an index. This node draws the indices at random, so an attacker cannot cause collisions.
@@ -27,7 +27,7 @@ fn hash(index: u32) -> u64 {
 
 impl IndexTable {
     /// Assigns a new index to `target`.
-    pub(crate) fn allocate(&mut self, rng: &mut SecretRng, target: Target) -> u32 {
+    pub(crate) fn allocate(&mut self, rng: &mut SecretRng, target: IndexTarget) -> u32 {
         loop {
             let index = rng.next_u32();
             if index != 0 && self.get(index).is_none() {
@@ -38,7 +38,7 @@ impl IndexTable {
     }
 
     /// Returns the target of `index`.
-    pub(crate) fn get(&self, index: u32) -> Option<Target> {
+    pub(crate) fn get(&self, index: u32) -> Option<IndexTarget> {
         self.entries.find(hash(index), |entry| entry.0 == index).map(|entry| entry.1)
     }
 
@@ -48,7 +48,7 @@ impl IndexTable {
     }
 
     /// Assigns another target to an index.
-    pub(crate) fn point(&mut self, index: u32, target: Target) {
+    pub(crate) fn point(&mut self, index: u32, target: IndexTarget) {
         if let Some(entry) = self.entries.find_mut(hash(index), |entry| entry.0 == index) {
             entry.1 = target;
         }

@@ -38,16 +38,16 @@ impl Cipher {
 
 /// Direction of the packets that a key protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
+pub(crate) enum KeyDirection {
     InitiatorToResponder,
     ResponderToInitiator,
 }
 
-impl Direction {
-    fn reverse(self) -> Direction {
+impl KeyDirection {
+    fn reverse(self) -> KeyDirection {
         match self {
-            Direction::InitiatorToResponder => Direction::ResponderToInitiator,
-            Direction::ResponderToInitiator => Direction::InitiatorToResponder,
+            KeyDirection::InitiatorToResponder => KeyDirection::ResponderToInitiator,
+            KeyDirection::ResponderToInitiator => KeyDirection::InitiatorToResponder,
         }
     }
 }
@@ -75,14 +75,14 @@ impl SessionSecret {
     /// Derives the key of hop packets in one direction.
     ///
     /// Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
-    pub(crate) fn hop_key(&self, direction: Direction, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
+    pub(crate) fn hop_key(&self, direction: KeyDirection, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         self.key(&[b"weft hop", &[direction as u8]], cipher)
     }
 
     /// Derives the key of a VPN's packets in one direction.
     ///
     /// Info: "weft vpn" ‖ direction as in [`SessionSecret::hop_key`] ‖ VPN id (32 bits).
-    fn vpn_key(&self, direction: Direction, vpn: VpnId, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
+    fn vpn_key(&self, direction: KeyDirection, vpn: VpnId, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         self.key(&[b"weft vpn", &[direction as u8], &vpn.0.to_be_bytes()], cipher)
     }
 
@@ -147,8 +147,8 @@ pub(crate) struct Agreement {
 
 impl SessionKey {
     pub(crate) fn new(now: Instant, agreed: Agreement) -> Result<SessionKey, Unspecified> {
-        let from_initiator = agreed.secret.hop_key(Direction::InitiatorToResponder, agreed.cipher)?;
-        let from_responder = agreed.secret.hop_key(Direction::ResponderToInitiator, agreed.cipher)?;
+        let from_initiator = agreed.secret.hop_key(KeyDirection::InitiatorToResponder, agreed.cipher)?;
+        let from_responder = agreed.secret.hop_key(KeyDirection::ResponderToInitiator, agreed.cipher)?;
         let (sealing, opening) =
             if agreed.initiator { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
         Ok(SessionKey {
@@ -181,8 +181,8 @@ impl SessionKey {
     }
 
     /// Returns the direction of the packets that this node seals.
-    fn outward(&self) -> Direction {
-        if self.initiator { Direction::InitiatorToResponder } else { Direction::ResponderToInitiator }
+    fn outward(&self) -> KeyDirection {
+        if self.initiator { KeyDirection::InitiatorToResponder } else { KeyDirection::ResponderToInitiator }
     }
 
     fn sealing_in(&mut self, vpn: VpnId) -> Result<&LessSafeKey, Unspecified> {

@@ -37,6 +37,6 @@ pub use certificate::{Certificate, Claims, Revocation, RootKey, RootPublicKey};
 pub use error::{CertificateError, HandshakeError, InitiateError, OpenError, ParseKeyError, PeerError, SealError};
 pub use identity::{Identity, PresharedKey, PublicKey, place_of};
 pub use keys::Cipher;
-pub use sessions::{Action, Opened, Outcome, PeerConfig, Relayed, Sessions, VpnStanding};
-pub use stamps::{FARTHEST_AHEAD, Refusal, RefusedStamp, StampFault};
+pub use sessions::{OpenedPacket, Outcome, Relayed, SessionPeerConfig, Sessions, TimeoutAction, VpnStanding};
+pub use stamps::{FARTHEST_AHEAD, RefusedStamp, StampFault, StampRefusal};
 pub use timers::{GIVE_UP_AFTER, KEY_LIFETIME, REKEY_AFTER, RETRY_INTERVAL, SLOW_RETRY_INTERVAL};

@@ -20,7 +20,7 @@ pub(crate) const HIGHEST_VERSION: u8 = 1;
 /// The certificate follows. Zero bytes then pad all initiations with a certificate to one length. The length therefore
 /// does not reveal the sender, and leaves room for the certificate in the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Offer {
+pub(crate) struct InitiationFields {
     pub(crate) wire: InitiationPayload,
     pub(crate) preferred_cipher: Cipher,
     /// Base of the sender's packet numbers.
@@ -36,7 +36,7 @@ pub(crate) struct Offer {
 ///
 /// The index is repeated here, under encryption, so that nobody can change the one in the unencrypted header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseFields {
     pub(crate) wire: ResponsePayload,
     pub(crate) cipher: Cipher,
     /// Base of the sender's packet numbers.
@@ -61,16 +61,16 @@ fn cipher_byte(cipher: Cipher) -> u8 {
     }
 }
 
-impl Offer {
+impl InitiationFields {
     pub(crate) fn new(
         stamp: u64,
         association: u64,
         preferred_cipher: Cipher,
         base: u16,
         certificate_len: u16,
-    ) -> Offer {
+    ) -> InitiationFields {
         let wire = InitiationPayload { stamp, association, version_min: LOWEST_VERSION, version_max: HIGHEST_VERSION };
-        Offer { wire, preferred_cipher, base, certificate_len }
+        InitiationFields { wire, preferred_cipher, base, certificate_len }
     }
 
     pub(crate) fn encode(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
@@ -82,10 +82,10 @@ impl Offer {
     }
 
     /// Decodes an offer. An unknown cipher counts as ChaCha20-Poly1305, which every version supports.
-    pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<Offer, WireError> {
+    pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<InitiationFields, WireError> {
         let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         let [base, certificate_len] = [20, 22].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));
-        Ok(Offer { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base, certificate_len })
+        Ok(InitiationFields { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base, certificate_len })
     }
 
     /// Returns the highest version that both nodes support.
@@ -103,7 +103,7 @@ impl Offer {
     }
 }
 
-impl Answer {
+impl ResponseFields {
     pub(crate) fn encode(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
         let mut bytes = self.wire.emit();
         bytes[9] = cipher_byte(self.cipher) | if self.is_shared { KEY_IS_SHARED } else { 0 };
@@ -113,7 +113,7 @@ impl Answer {
     }
 
     /// Decodes an answer. Returns `None` if its version or cipher was not offered by a node that prefers `own`.
-    pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<Answer> {
+    pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<ResponseFields> {
         let wire = ResponsePayload::parse(bytes).ok()?;
         let is_shared = bytes[9] & KEY_IS_SHARED != 0;
         let cipher = match (bytes[9] & !KEY_IS_SHARED, own) {
@@ -123,7 +123,7 @@ impl Answer {
         };
         let base = u16::from_be_bytes([bytes[10], bytes[11]]);
         let index = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
-        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(Answer {
+        (LOWEST_VERSION..=HIGHEST_VERSION).contains(&wire.version).then_some(ResponseFields {
             wire,
             cipher,
             base,
@@ -155,14 +155,14 @@ pub(crate) fn parse_refusal(bytes: &[u8; RESPONSE_PAYLOAD_LEN]) -> Option<(u64, 
 mod tests {
     use super::*;
 
-    fn offer(version_min: u8, version_max: u8) -> Offer {
-        let mut offer = Offer::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b, 300);
+    fn offer(version_min: u8, version_max: u8) -> InitiationFields {
+        let mut offer = InitiationFields::new(0x0102_0304_0506_0708, u64::MAX, Cipher::Aes256Gcm, 0x0a0b, 300);
         (offer.wire.version_min, offer.wire.version_max) = (version_min, version_max);
         offer
     }
 
-    fn answer(version: u8) -> Answer {
-        Answer {
+    fn answer(version: u8) -> ResponseFields {
+        ResponseFields {
             wire: ResponsePayload { association: 7, version },
             cipher: Cipher::Aes256Gcm,
             base: 3,
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn payloads_survive_the_wire() {
-        assert_eq!(Offer::decode(&offer(1, 9).encode()), Ok(offer(1, 9)));
-        assert_eq!(Answer::decode(&answer(1).encode(), Cipher::Aes256Gcm), Some(answer(1)));
+        assert_eq!(InitiationFields::decode(&offer(1, 9).encode()), Ok(offer(1, 9)));
+        assert_eq!(ResponseFields::decode(&answer(1).encode(), Cipher::Aes256Gcm), Some(answer(1)));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         for fault in [StampFault::NotRising, StampFault::TooFarAhead] {
             let bytes = refusal(&RefusedStamp { stamp: 3, accepted: 0x0102_0304_0506_0708, fault });
             assert_eq!(parse_refusal(&bytes), Some((0x0102_0304_0506_0708, fault)));
-            assert_eq!(Answer::decode(&bytes, Cipher::Aes256Gcm), None);
+            assert_eq!(ResponseFields::decode(&bytes, Cipher::Aes256Gcm), None);
         }
         assert_eq!(parse_refusal(&answer(1).encode()), None);
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_was_not_offered_is_refused() {
-        assert_eq!(Answer::decode(&answer(1).encode(), Cipher::ChaCha20Poly1305), None);
-        assert_eq!(Answer::decode(&answer(2).encode(), Cipher::Aes256Gcm), None);
+        assert_eq!(ResponseFields::decode(&answer(1).encode(), Cipher::ChaCha20Poly1305), None);
+        assert_eq!(ResponseFields::decode(&answer(2).encode(), Cipher::Aes256Gcm), None);
     }
 }

@@ -13,7 +13,7 @@ use weft_units::planted::{self, Fault};
 use weft_wire::handshake::MAC_LEN;
 
 /// An initiation that was sent and not answered yet.
-pub(crate) struct Pending {
+pub(crate) struct PendingInitiation {
     pub(crate) index: u32,
     /// Time at which the initiation was created.
     pub(crate) created: Instant,
@@ -36,7 +36,7 @@ pub(crate) struct Answered {
 }
 
 /// State of one peer.
-pub(crate) struct Peer {
+pub(crate) struct PeerSession {
     pub(crate) public: PublicKey,
     pub(crate) psk: PresharedKey,
     /// Keys of MAC1 and of cookies for messages to the peer.
@@ -54,7 +54,7 @@ pub(crate) struct Peer {
     /// Replay windows of datagrams from the peer.
     pub(crate) receive: ReceiveWindows,
     /// The initiation that waits for its response.
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<PendingInitiation>,
     /// The attempt to get a new key, while one is in progress.
     pub(crate) attempt: Option<Attempt>,
     /// The initiation of the peer that was answered last.
@@ -73,9 +73,9 @@ pub(crate) struct Peer {
     pub(crate) established: Option<Instant>,
 }
 
-impl Peer {
-    pub(crate) fn new(public: PublicKey, psk: PresharedKey, association: u64) -> Peer {
-        Peer {
+impl PeerSession {
+    pub(crate) fn new(public: PublicKey, psk: PresharedKey, association: u64) -> PeerSession {
+        PeerSession {
             public,
             psk,
             mac_keys: MacKeys::of(&public),
@@ -98,7 +98,7 @@ impl Peer {
     }
 
     /// Returns the pending initiation if it is young enough to be sent again unchanged.
-    pub(crate) fn repeatable(&self, now: Instant) -> Option<&Pending> {
+    pub(crate) fn repeatable(&self, now: Instant) -> Option<&PendingInitiation> {
         self.pending.as_ref().filter(|pending| now.since(pending.created) < REPEAT_FOR)
     }
 

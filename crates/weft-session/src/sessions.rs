@@ -12,33 +12,33 @@ use crate::certificate::Certificate;
 use crate::cookie::{CookieMaker, MacKeys};
 use crate::error::PeerError;
 use crate::identity::{Identity, PresharedKey, PublicKey};
-use crate::index::{IndexTable, Target};
+use crate::index::{IndexTable, IndexTarget};
 use crate::keys::Cipher;
-use crate::peer::Peer;
+use crate::peer::PeerSession;
 use crate::random::SecretRng;
-use crate::stamps::{Refusal, StampClock};
+use crate::stamps::{StampClock, StampRefusal};
 use std::collections::BTreeMap;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Tournament};
-use weft_wire::handshake::{MAC_LEN, Response};
+use weft_wire::handshake::{HandshakeResponse, MAC_LEN};
 
 pub use exchange::Outcome;
-pub use packets::{Opened, Relayed};
-pub use timeouts::Action;
+pub use packets::{OpenedPacket, Relayed};
+pub use timeouts::TimeoutAction;
 pub use vpns::VpnStanding;
 
 /// Configuration of a peer.
 #[derive(Clone, Debug)]
-pub struct PeerConfig {
+pub struct SessionPeerConfig {
     /// Static public key of the peer.
     pub public_key: PublicKey,
     /// Secret that is shared with the peer in addition to the static keys.
     pub preshared_key: Option<PresharedKey>,
 }
 
-impl From<PublicKey> for PeerConfig {
-    fn from(public_key: PublicKey) -> PeerConfig {
-        PeerConfig { public_key, preshared_key: None }
+impl From<PublicKey> for SessionPeerConfig {
+    fn from(public_key: PublicKey) -> SessionPeerConfig {
+        SessionPeerConfig { public_key, preshared_key: None }
     }
 }
 
@@ -56,13 +56,13 @@ pub struct Sessions {
     wants_entropy: bool,
     cookies: CookieMaker,
     admission: Admission,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PeerSession>>,
     by_key: BTreeMap<PublicKey, PeerId>,
     /// The peer of each initiation that was answered last, by the initiation's MAC1.
     answered: BTreeMap<[u8; MAC_LEN], PeerId>,
     indices: IndexTable,
     stamp_clock: StampClock,
-    refusal: Option<Refusal>,
+    refusal: Option<StampRefusal>,
     /// Key that sent the last initiation, if the initiation was authentic and the key is not a peer's.
     stranger: Option<PublicKey>,
     /// The latest time that a caller passed to this table.
@@ -81,7 +81,7 @@ impl Sessions {
     /// [`PeerError`] for a peer that cannot be added.
     pub fn new(
         identity: Identity,
-        peers: &[PeerConfig],
+        peers: &[SessionPeerConfig],
         cipher: Cipher,
         seed: [u8; 32],
         now: Instant,
@@ -114,7 +114,7 @@ impl Sessions {
     ///
     /// # Errors
     /// [`PeerError`]. The table is then unchanged.
-    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerId, PeerError> {
+    pub fn add_peer(&mut self, config: SessionPeerConfig) -> Result<PeerId, PeerError> {
         if config.public_key == self.identity.public_key() {
             return Err(PeerError::Myself);
         }
@@ -125,7 +125,7 @@ impl Sessions {
         let id = PeerId(u16::try_from(slot).map_err(|_| PeerError::TooMany)?);
         let psk = config.preshared_key.filter(|_| !planted::is(Fault::PresharedKeyIgnored));
         let psk = psk.unwrap_or_else(PresharedKey::none);
-        let peer = Peer::new(config.public_key, psk, self.rng.next_u64());
+        let peer = PeerSession::new(config.public_key, psk, self.rng.next_u64());
         match self.peers.get_mut(slot) {
             Some(free) => *free = Some(peer),
             None => self.peers.push(Some(peer)),
@@ -161,7 +161,7 @@ impl Sessions {
         let Some(key) = self.peer(id).map(|peer| peer.public) else { return };
         self.remove_peer(id);
         if let Some(slot) = self.peers.get_mut(usize::from(id.0)) {
-            let mut barred = Peer::new(key, PresharedKey::none(), 0);
+            let mut barred = PeerSession::new(key, PresharedKey::none(), 0);
             barred.is_barred = true;
             *slot = Some(barred);
             self.by_key.insert(key, id);
@@ -276,7 +276,7 @@ impl Sessions {
     }
 
     /// Returns the refusal of the last initiation that [`Sessions::handle`] processed, if a peer sent it.
-    pub fn take_refusal(&mut self) -> Option<Refusal> {
+    pub fn take_refusal(&mut self) -> Option<StampRefusal> {
         self.refusal.take()
     }
 
@@ -289,18 +289,18 @@ impl Sessions {
 
     /// Returns the peer that a response claims to come from: the response names a pending initiation.
     pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
-        let response = Response::parse(datagram).ok()?;
+        let response = HandshakeResponse::parse(datagram).ok()?;
         match self.indices.get(response.receiver) {
-            Some(Target::Handshake(peer)) => Some(peer),
+            Some(IndexTarget::Handshake(peer)) => Some(peer),
             _ => None,
         }
     }
 
-    fn peer(&self, id: PeerId) -> Option<&Peer> {
+    fn peer(&self, id: PeerId) -> Option<&PeerSession> {
         self.peers.get(usize::from(id.0))?.as_ref()
     }
 
-    fn peer_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+    fn peer_mut(&mut self, id: PeerId) -> Option<&mut PeerSession> {
         self.peers.get_mut(usize::from(id.0))?.as_mut()
     }
 }

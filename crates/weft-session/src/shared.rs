@@ -42,7 +42,7 @@ impl SharedKeys {
     }
 
     /// Stores the peer's report on this node's key.
-    pub(crate) fn told(&mut self, now: Instant, is_shared: bool) {
+    pub(crate) fn on_shared_report(&mut self, now: Instant, is_shared: bool) {
         self.own = is_shared.then_some(now);
     }
 
@@ -72,9 +72,9 @@ mod tests {
         shared.on_change(at(4), Some(12), 11);
         assert!(shared.is_peers(at(5)) && !shared.is_own(at(5)));
         assert!(!shared.is_peers(at(4) + LATELY), "it is over some day");
-        shared.told(at(6), true);
+        shared.on_shared_report(at(6), true);
         assert!(shared.is_own(at(7)));
-        shared.told(at(8), false);
+        shared.on_shared_report(at(8), false);
         assert!(!shared.is_own(at(9)));
     }
 }

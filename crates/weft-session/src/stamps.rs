@@ -65,7 +65,7 @@ pub struct RefusedStamp {
 
 /// An authentic initiation that was refused, and the answer to its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct StampRefusal {
     /// The peer that sent the initiation. A replay carries the key of the recorded peer.
     pub peer: PeerId,
     /// The refused stamp and the reason.
@@ -110,7 +110,7 @@ pub(crate) struct SentStamps {
     /// True after a refusal: from then on stamps rise by one each, regardless of this node's clock.
     counts: bool,
     /// Time of the last refusal.
-    told: Option<Instant>,
+    refused_at: Option<Instant>,
 }
 
 impl SentStamps {
@@ -136,7 +136,7 @@ impl SentStamps {
         if !planted::is(Fault::RefusalNotHeeded) {
             (self.last, self.counts) = (Some(highest), true);
         }
-        let before = self.told.replace(now);
+        let before = self.refused_at.replace(now);
         before.is_none_or(|before| now.since(before) >= crate::timers::RETRY_INTERVAL)
     }
 }

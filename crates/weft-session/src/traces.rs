@@ -62,7 +62,7 @@ pub(crate) fn found(secrets: &[Masked]) -> usize {
             let wanted = chunk.len().min((to - at) as usize);
             // A region may have been unmapped since the list was read.
             let Ok(len) = memory.read_at(&mut chunk[..wanted], at) else { break };
-            look(&chunk[..len], secrets, &mut is_found);
+            search(&chunk[..len], secrets, &mut is_found);
             // Regions end at page boundaries, so a last piece is never shorter than a secret.
             at += if len < wanted || at + len as u64 == to { (to - at).max(1) } else { len as u64 - 31 };
         }
@@ -71,7 +71,7 @@ pub(crate) fn found(secrets: &[Masked]) -> usize {
     is_found.into_iter().filter(|found| *found).count()
 }
 
-fn look(bytes: &[u8], secrets: &[Masked], is_found: &mut [bool]) {
+fn search(bytes: &[u8], secrets: &[Masked], is_found: &mut [bool]) {
     let mut starts = [false; 256];
     secrets.iter().for_each(|secret| starts[usize::from(secret[0] ^ MASK)] = true);
     for window in bytes.windows(32).filter(|window| starts[usize::from(window[0])]) {

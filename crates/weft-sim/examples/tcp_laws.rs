@@ -11,7 +11,7 @@ use law::{INDEPENDENT, PERIODIC};
 use path::{Case, Loss};
 use std::time::Duration;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, Recovery};
+use weft_sim::tcp::{AckRule, LossRecovery};
 
 const RTTS_MS: [u64; 3] = [10, 50, 200];
 const LOSSES: [f64; 7] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.05];
@@ -28,17 +28,17 @@ const CUBIC_WARM_UP_LOSSES: u64 = 200;
 const SEED: u64 = 1;
 
 fn main() {
-    let every = DelayedAck::None;
-    let second = DelayedAck::Standard { delay: Duration::from_millis(40) };
+    let every = AckRule::None;
+    let second = AckRule::Standard { delay: Duration::from_millis(40) };
     bic();
-    reno("every segment acknowledged, b = 1", Recovery::Sack, 1, every, 1.0);
-    reno("every segment acknowledged, b = 1", Recovery::NewReno, 1, every, 1.0);
-    reno("every second acknowledged, counting acknowledgments, b = 2", Recovery::NewReno, 0, second, 2.0);
-    reno("every second acknowledged, counting bytes, b = 1", Recovery::NewReno, 2, second, 1.0);
+    reno("every segment acknowledged, b = 1", LossRecovery::Sack, 1, every, 1.0);
+    reno("every segment acknowledged, b = 1", LossRecovery::NewReno, 1, every, 1.0);
+    reno("every second acknowledged, counting acknowledgments, b = 2", LossRecovery::NewReno, 0, second, 2.0);
+    reno("every second acknowledged, counting bytes, b = 1", LossRecovery::NewReno, 2, second, 1.0);
     cubic();
 }
 
-fn reno(title: &str, recovery: Recovery, abc_limit_segments: u32, delayed_ack: DelayedAck, b: f64) {
+fn reno(title: &str, recovery: LossRecovery, abc_limit_segments: u32, delayed_ack: AckRule, b: f64) {
     println!("\nReno, {recovery:?}, {title}; segments delivered in a round-trip time");
     println!(
         "{:>7} {:>6} {:>8} {:>6} {:>7} | {:>8} {:>6} | {:>8} {:>6} | {:>8} {:>6}",
@@ -88,7 +88,7 @@ fn cubic() {
                 growth: CubicGrowth::Continuous,
             };
             let loss = Loss::Periodic(n);
-            let case = Case { congestion, recovery: Recovery::Sack, delayed_ack: DelayedAck::None, rtt, loss };
+            let case = Case { congestion, recovery: LossRecovery::Sack, delayed_ack: AckRule::None, rtt, loss };
             let even = case.run(SEED, CUBIC_WARM_UP_LOSSES, EVEN_LOSSES).segments_per_rtt;
             let p = loss.probability();
             let random =
@@ -117,8 +117,8 @@ fn bic() {
         let loss = Loss::Periodic(n);
         let case = Case {
             congestion: CongestionKind::Bic,
-            recovery: Recovery::Sack,
-            delayed_ack: DelayedAck::None,
+            recovery: LossRecovery::Sack,
+            delayed_ack: AckRule::None,
             rtt: Duration::from_millis(100),
             loss,
         };

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::time::Duration;
-use weft_sim::tcp::{DelayedAck, Receiver, ReceiverConfig, Recovery, Segment, Sender, SenderConfig};
+use weft_sim::tcp::{AckRule, LossRecovery, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment, TcpSender};
 use weft_units::Instant;
 
 const ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -14,7 +14,7 @@ const BETWEEN_SEGMENTS: Duration = Duration::from_micros(50);
 
 fn main() {
     let segments = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5_000_000);
-    for recovery in [Recovery::NewReno, Recovery::Sack, Recovery::RackTlp] {
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack, LossRecovery::RackTlp] {
         for drop_every in [0, 1000] {
             let nanos = nanos_per_segment(recovery, drop_every, segments);
             println!("{recovery:?}, one of {drop_every} lost: {nanos:.1} ns a segment");
@@ -25,18 +25,18 @@ fn main() {
 /// Sends `segments` segments with a window of 100 and returns the CPU nanoseconds for each.
 ///
 /// Every `drop_every`-th segment is lost, or none if it is 0.
-fn nanos_per_segment(recovery: Recovery, drop_every: u64, segments: u64) -> f64 {
+fn nanos_per_segment(recovery: LossRecovery, drop_every: u64, segments: u64) -> f64 {
     let config = SenderConfig { mss: 512, recovery, max_window_segments: 100, ..SenderConfig::default() };
     let mut now = Instant::ZERO;
-    let mut sender = Sender::new(config, now);
+    let mut sender = TcpSender::new(config, now);
     sender.write(u64::MAX);
-    let mut receiver = Receiver::new(ReceiverConfig {
+    let mut receiver = TcpReceiver::new(ReceiverConfig {
         mss: 512,
-        delayed_ack: DelayedAck::None,
-        sack: recovery != Recovery::NewReno,
+        delayed_ack: AckRule::None,
+        sack: recovery != LossRecovery::NewReno,
         ..ReceiverConfig::default()
     });
-    let mut acks: VecDeque<(Instant, Segment)> = VecDeque::with_capacity(256);
+    let mut acks: VecDeque<(Instant, TcpSegment)> = VecDeque::with_capacity(256);
     let started = cpu_nanos();
     while sender.counters().segments < segments {
         while let Some(segment) = sender.transmit(now) {

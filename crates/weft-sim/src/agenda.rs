@@ -1,13 +1,13 @@
 //! Keeps the pending events of each node and determines which node runs next.
 
-use crate::link::Link;
-use crate::schedule::Schedule;
+use crate::link::LinkDirectionState;
+use crate::schedule::SourceSchedule;
 use crate::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
 /// An event at a node.
 #[derive(Clone, Copy)]
-pub(crate) enum Event {
+pub(crate) enum AgendaEntry {
     /// The node's timer expires.
     Timer,
     /// A packet arrives at the node over this link.
@@ -20,9 +20,9 @@ const TIMER: u32 = 0;
 
 /// The pending events of one node.
 struct Agenda {
-    schedule: Schedule,
+    schedule: SourceSchedule,
     /// Events by their number in the schedule, with the timer first.
-    events: Vec<Event>,
+    events: Vec<AgendaEntry>,
     /// Least delay of the links to the node.
     ///
     /// No event at another node can affect this node sooner.
@@ -31,7 +31,7 @@ struct Agenda {
 
 /// The positions of a link's events in the agendas of its two ends.
 #[derive(Clone, Copy)]
-struct Seats {
+struct LinkSlots {
     arrival: u32,
     /// Position of the departure event, or `None` if the link has no managed queue.
     departure: Option<u32>,
@@ -45,32 +45,32 @@ pub(crate) struct Agendas {
     /// Earliest event of each node.
     ///
     /// The entry of the running node is not up to date.
-    nodes: Schedule,
+    nodes: SourceSchedule,
     running: Option<NodeId>,
     /// Positions of the links' events, by link.
-    seats: Vec<Seats>,
+    link_slots: Vec<LinkSlots>,
 }
 
 impl Agendas {
     /// Adds a node whose timer expires at `deadline`.
     pub(crate) fn add_node(&mut self, deadline: Instant) {
         let node = NodeId(self.nodes.add());
-        let mut schedule = Schedule::new();
+        let mut schedule = SourceSchedule::new();
         schedule.add();
-        self.agendas.push(Agenda { schedule, events: vec![Event::Timer], lookahead: Duration::MAX });
+        self.agendas.push(Agenda { schedule, events: vec![AgendaEntry::Timer], lookahead: Duration::MAX });
         self.set_timer(node, deadline);
     }
 
     /// Adds a link.
-    pub(crate) fn add_link(&mut self, id: LinkId, link: &Link) {
-        let arrival = self.add_event(link.to(), Event::Arrival(id));
-        let departure = link.is_managed().then(|| self.add_event(link.from(), Event::Departure(id)));
-        self.seats.push(Seats { arrival, departure });
+    pub(crate) fn add_link(&mut self, id: LinkId, link: &LinkDirectionState) {
+        let arrival = self.add_event(link.to(), AgendaEntry::Arrival(id));
+        let departure = link.is_managed().then(|| self.add_event(link.from(), AgendaEntry::Departure(id)));
+        self.link_slots.push(LinkSlots { arrival, departure });
         let lookahead = &mut self.agendas[link.to().index()].lookahead;
         *lookahead = link.spec().delay.min(*lookahead);
     }
 
-    fn add_event(&mut self, node: NodeId, event: Event) -> u32 {
+    fn add_event(&mut self, node: NodeId, event: AgendaEntry) -> u32 {
         let agenda = &mut self.agendas[node.index()];
         agenda.events.push(event);
         agenda.schedule.add()
@@ -89,8 +89,8 @@ impl Agendas {
 
     /// Updates the times of a link's events.
     #[inline]
-    pub(crate) fn set_link(&mut self, id: LinkId, link: &Link) {
-        let Seats { arrival, departure } = self.seats[id.index()];
+    pub(crate) fn set_link(&mut self, id: LinkId, link: &LinkDirectionState) {
+        let LinkSlots { arrival, departure } = self.link_slots[id.index()];
         self.set(link.to(), arrival, link.next_arrival());
         if let Some(departure) = departure {
             self.set(link.from(), departure, link.next_departure());
@@ -98,9 +98,9 @@ impl Agendas {
     }
 
     #[inline]
-    fn set(&mut self, node: NodeId, seat: u32, at: Instant) {
+    fn set(&mut self, node: NodeId, slot: u32, at: Instant) {
         let schedule = &mut self.agendas[node.index()].schedule;
-        schedule.set(seat, at);
+        schedule.set(slot, at);
         if self.running != Some(node) {
             self.nodes.set(node.0, schedule.first().0);
         }
@@ -129,9 +129,9 @@ impl Agendas {
 
     /// Returns the earliest event of a node and its time.
     #[inline]
-    pub(crate) fn first_of(&self, node: NodeId) -> (Instant, Event) {
+    pub(crate) fn first_of(&self, node: NodeId) -> (Instant, AgendaEntry) {
         let agenda = &self.agendas[node.index()];
-        let (at, seat) = agenda.schedule.first();
-        (at, agenda.events[seat as usize])
+        let (at, slot) = agenda.schedule.first();
+        (at, agenda.events[slot as usize])
     }
 }

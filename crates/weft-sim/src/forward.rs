@@ -1,12 +1,12 @@
 //! Chooses one of several next hops for a packet.
 
 use crate::Packet;
-use crate::topology::NextHop;
+use crate::topology::HopEntry;
 use weft_units::Rng;
 
 /// The key that is equal for all packets that must take the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HashKey {
+pub enum HopHashKey {
     /// The flow: addresses, ports and protocol.
     Flow,
     /// Only the source address, so that all packets of a host take one next hop (paper 000 §4.1).
@@ -15,7 +15,7 @@ pub enum HashKey {
 
 /// The method by which a router spreads packets over several next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Forwarding {
+pub enum HopSelection {
     /// Each next hop in turn, for each packet.
     RoundRobin,
     /// A random next hop, for each packet.
@@ -27,7 +27,7 @@ pub enum Forwarding {
     /// The same next hop for all packets with the same key.
     ///
     /// The hash falls into ranges whose widths are the weights (RFC 2992).
-    FlowHash(HashKey),
+    FlowHash(HopHashKey),
 }
 
 /// Spreads the packets to one destination over its next hops.
@@ -44,20 +44,20 @@ impl Spreader {
     /// Returns the index of the next hop that `packet` takes.
     ///
     /// `ways` must not be empty.
-    pub(crate) fn pick(&mut self, how: Forwarding, ways: &[NextHop], packet: &Packet, rng: &mut Rng) -> usize {
+    pub(crate) fn pick(&mut self, how: HopSelection, ways: &[HopEntry], packet: &Packet, rng: &mut Rng) -> usize {
         match how {
-            Forwarding::RoundRobin => {
+            HopSelection::RoundRobin => {
                 self.turn = if self.turn as usize + 1 < ways.len() { self.turn + 1 } else { 0 };
                 self.turn as usize
             }
-            Forwarding::Random => by_share(ways, rng.next_u64()),
-            Forwarding::Weighted => self.smooth(ways),
-            Forwarding::WeightedBlock => self.block(ways),
-            Forwarding::FlowHash(key) => by_share(ways, hash(key, packet)),
+            HopSelection::Random => by_share(ways, rng.next_u64()),
+            HopSelection::Weighted => self.smooth(ways),
+            HopSelection::WeightedBlock => self.block(ways),
+            HopSelection::FlowHash(key) => by_share(ways, hash(key, packet)),
         }
     }
 
-    fn block(&mut self, ways: &[NextHop]) -> usize {
+    fn block(&mut self, ways: &[HopEntry]) -> usize {
         if self.left == 0 {
             self.turn = if self.turn as usize + 1 < ways.len() { self.turn + 1 } else { 0 };
             self.left = ways[self.turn as usize].weight;
@@ -66,7 +66,7 @@ impl Spreader {
         self.turn as usize
     }
 
-    fn smooth(&mut self, ways: &[NextHop]) -> usize {
+    fn smooth(&mut self, ways: &[HopEntry]) -> usize {
         self.credit.resize(ways.len(), 0);
         self.credit.iter_mut().zip(ways).for_each(|(credit, way)| *credit += i64::from(way.weight));
         let (mut best, mut most) = (0, i64::MIN);
@@ -81,7 +81,7 @@ impl Spreader {
 }
 
 /// Returns the index of the next hop for `point`, whose range is divided in proportion to the weights.
-fn by_share(ways: &[NextHop], point: u64) -> usize {
+fn by_share(ways: &[HopEntry], point: u64) -> usize {
     let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
     let mut left = ((u128::from(point) * u128::from(total)) >> 64) as u64;
     for (position, way) in ways.iter().enumerate() {
@@ -96,10 +96,10 @@ fn by_share(ways: &[NextHop], point: u64) -> usize {
 /// Returns the hash of a packet's key.
 ///
 /// It is the same in every router and every run, like a hash of addresses.
-fn hash(key: HashKey, packet: &Packet) -> u64 {
+fn hash(key: HopHashKey, packet: &Packet) -> u64 {
     let key = match key {
-        HashKey::Flow => u64::from(packet.flow.0) << 32 | u64::from(packet.source.0),
-        HashKey::Source => u64::from(packet.source.0),
+        HopHashKey::Flow => u64::from(packet.flow.0) << 32 | u64::from(packet.source.0),
+        HopHashKey::Source => u64::from(packet.source.0),
     };
     Rng::new(key).next_u64()
 }
@@ -107,11 +107,11 @@ fn hash(key: HashKey, packet: &Packet) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Body, Ecn, FlowNo, LinkId, NodeId};
+    use crate::{Body, FlowNo, LinkId, NodeId, PacketEcn};
     use weft_units::Instant;
 
-    fn ways(weights: &[u32]) -> Vec<NextHop> {
-        (0..).zip(weights).map(|(link, &weight)| NextHop { link: LinkId(link), label: 0, weight }).collect()
+    fn ways(weights: &[u32]) -> Vec<HopEntry> {
+        (0..).zip(weights).map(|(link, &weight)| HopEntry { link: LinkId(link), label: 0, weight }).collect()
     }
 
     fn packet(flow: u32, source: u32) -> Packet {
@@ -121,12 +121,12 @@ mod tests {
             destination: NodeId(0),
             bytes: 100,
             label: 0,
-            ecn: Ecn::NotEct,
+            ecn: PacketEcn::NotEct,
             body: Body::Udp { number: 0, sent_at: Instant::ZERO },
         }
     }
 
-    fn counts(how: Forwarding, weights: &[u32], packets: impl Iterator<Item = Packet>) -> Vec<u32> {
+    fn counts(how: HopSelection, weights: &[u32], packets: impl Iterator<Item = Packet>) -> Vec<u32> {
         let (ways, mut spreader, mut rng) = (ways(weights), Spreader::default(), Rng::new(5));
         let mut counts = vec![0; weights.len()];
         packets.for_each(|packet| counts[spreader.pick(how, &ways, &packet, &mut rng)] += 1);
@@ -136,10 +136,12 @@ mod tests {
     #[test]
     fn each_way_of_spreading_keeps_its_shares() {
         let many = || (0..6_000).map(|n| packet(n, n % 1_500));
-        assert_eq!(counts(Forwarding::RoundRobin, &[1, 5, 9], many()), [2_000; 3]);
-        assert_eq!(counts(Forwarding::Weighted, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
-        assert_eq!(counts(Forwarding::WeightedBlock, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
-        for how in [Forwarding::Random, Forwarding::FlowHash(HashKey::Flow), Forwarding::FlowHash(HashKey::Source)] {
+        assert_eq!(counts(HopSelection::RoundRobin, &[1, 5, 9], many()), [2_000; 3]);
+        assert_eq!(counts(HopSelection::Weighted, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
+        assert_eq!(counts(HopSelection::WeightedBlock, &[1, 2, 3], many()), [1_000, 2_000, 3_000]);
+        for how in
+            [HopSelection::Random, HopSelection::FlowHash(HopHashKey::Flow), HopSelection::FlowHash(HopHashKey::Source)]
+        {
             let got = counts(how, &[1, 2, 3], many());
             for (count, expected) in got.into_iter().zip([1_000u32, 2_000, 3_000]) {
                 assert!(count.abs_diff(expected) < 320, "{how:?}: {count}");
@@ -152,14 +154,14 @@ mod tests {
         let (ways, mut spreader, mut rng) = (ways(&[1, 3]), Spreader::default(), Rng::new(5));
         let mut order =
             |how| (0..8).map(|n| spreader.pick(how, &ways, &packet(n, 0), &mut rng)).collect::<Vec<usize>>();
-        assert_eq!(order(Forwarding::Weighted), [1, 0, 1, 1, 1, 0, 1, 1]);
-        assert_eq!(order(Forwarding::WeightedBlock), [1, 1, 1, 0, 1, 1, 1, 0]);
+        assert_eq!(order(HopSelection::Weighted), [1, 0, 1, 1, 1, 0, 1, 1]);
+        assert_eq!(order(HopSelection::WeightedBlock), [1, 1, 1, 0, 1, 1, 1, 0]);
     }
 
     #[test]
     fn packets_of_equal_key_keep_together() {
         let one_source = (0..500).map(|flow| packet(flow, 7));
-        assert!(counts(Forwarding::FlowHash(HashKey::Source), &[1; 4], one_source.clone()).contains(&500));
-        assert!(!counts(Forwarding::FlowHash(HashKey::Flow), &[1; 4], one_source).contains(&500));
+        assert!(counts(HopSelection::FlowHash(HopHashKey::Source), &[1; 4], one_source.clone()).contains(&500));
+        assert!(!counts(HopSelection::FlowHash(HopHashKey::Flow), &[1; 4], one_source).contains(&500));
     }
 }

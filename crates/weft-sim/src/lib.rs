@@ -1,7 +1,7 @@
 //! Simulates a deterministic network in virtual time.
 //!
 //! The network has links, queues, routers, TCP models and traffic sources. The same seed gives the same bytes.
-//! [`Simulator`] owns the clock, the nodes and the links. It delivers packets and timer expiries to [`Node`]s, and
+//! [`Simulator`] owns the clock, the nodes and the links. It delivers packets and timer expiries to [`SimNode`]s, and
 //! nodes send packets on links. This crate must not depend on the kind of a node, such as an engine.
 #![forbid(unsafe_code)]
 
@@ -22,8 +22,8 @@ mod station;
 pub mod tcp;
 pub mod topology;
 
-pub use node::{Node, Ports};
-pub use packet::{Body, Ecn, FlowNo, LinkId, NodeId, Packet};
+pub use node::{Ports, SimNode};
+pub use packet::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn};
 pub use router::Router;
 pub use schedule::LONGEST;
 pub use simulator::{Simulator, Tap};

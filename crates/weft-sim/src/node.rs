@@ -1,16 +1,16 @@
 //! Defines the interface between the simulator and a node.
 
 use crate::agenda::Agendas;
-use crate::link::Link;
+use crate::link::LinkDirectionState;
 use crate::{LinkId, Packet};
 use weft_units::Instant;
 
 /// A node of the network: a host, a router, or anything else that receives and sends packets.
-pub trait Node {
+pub trait SimNode {
     /// Processes a packet that has arrived and may be for another node.
     ///
     /// If forwarding the packet changes no deadline, the node forwards it. Otherwise it returns the packet, and the
-    /// simulator passes it to [`Node::receive`].
+    /// simulator passes it to [`SimNode::receive`].
     fn pass_on(&mut self, packet: Box<Packet>, _: &mut Ports<'_>) -> Option<Box<Packet>> {
         Some(packet)
     }
@@ -30,7 +30,7 @@ pub trait Node {
 /// Access to the links on which a node can send.
 pub struct Ports<'a> {
     pub(crate) now: Instant,
-    pub(crate) links: &'a mut [Link],
+    pub(crate) links: &'a mut [LinkDirectionState],
     pub(crate) agendas: &'a mut Agendas,
 }
 
@@ -53,7 +53,7 @@ impl Ports<'_> {
     ///
     /// # Panics
     /// Panics if the link does not exist.
-    pub fn link(&self, link: LinkId) -> &Link {
+    pub fn link(&self, link: LinkId) -> &LinkDirectionState {
         &self.links[link.index()]
     }
 }

@@ -1,9 +1,9 @@
 //! Defines the packets of the simulated network.
 
 use crate::edge::EdgeBody;
-use crate::signalling::{Probe, Signalled};
-use crate::tcp::Segment;
-use weft_units::Instant;
+use crate::signalling::{SensorMessage, Signalled};
+use crate::tcp::TcpSegment;
+use weft_units::{FlowId, Instant};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -33,9 +33,27 @@ number! {
     FlowNo
 }
 
+impl FlowNo {
+    /// Flow number of packets that belong to no flow, for example probes and lone markers.
+    pub(crate) const NONE: FlowNo = FlowNo(u32::MAX);
+
+    /// Returns the flow's key in queues that separate flows.
+    ///
+    /// A flow with a number below 65,535 has its own key. Larger numbers share the keys by a hash, as the flows of
+    /// RFC 8290 share buckets, so that no two flows share a key because of the distance between their numbers.
+    pub(crate) fn queue_key(self) -> FlowId {
+        match u16::try_from(self.0) {
+            Ok(number) => FlowId(number),
+            Err(_) if self == FlowNo::NONE => FlowId(u16::MAX),
+            // Standard: Fibonacci hashing takes the upper bits of the product with 2^64 / golden ratio.
+            Err(_) => FlowId((u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16),
+        }
+    }
+}
+
 /// A packet's ECN field (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ecn {
+pub enum PacketEcn {
     /// Not ECN-capable.
     #[default]
     NotEct,
@@ -59,7 +77,7 @@ pub struct Packet {
     /// Label of the explicit path that the packet follows, or 0 for none.
     pub label: u16,
     /// ECN field of the packet.
-    pub ecn: Ecn,
+    pub ecn: PacketEcn,
     /// Content of the packet.
     pub body: Body,
 }
@@ -68,11 +86,11 @@ pub struct Packet {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
-    Tcp(Segment),
+    Tcp(TcpSegment),
     /// A TCP segment with a rate request or its answer.
     Signalled(Box<Signalled>),
     /// A message between the sensors at the two ends of a legacy path.
-    Probe(Probe),
+    Probe(SensorMessage),
     /// A datagram of a source without congestion control.
     Udp {
         /// Number of the datagram in its source's sequence, from 0.
@@ -89,11 +107,38 @@ pub enum Body {
 impl Body {
     /// Returns the TCP segment, if the packet has one that is not encapsulated.
     #[inline]
-    pub fn segment(&self) -> Option<&Segment> {
+    pub fn segment(&self) -> Option<&TcpSegment> {
         match self {
             Body::Tcp(segment) => Some(segment),
             Body::Signalled(signalled) => Some(&signalled.segment),
             Body::Probe(_) | Body::Udp { .. } | Body::Raw(_) | Body::Edge(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use weft_units::Rng;
+
+    #[test]
+    fn a_flow_below_65535_has_its_own_queue_key() {
+        let keys: HashSet<FlowId> = (0..65_535).map(|flow| FlowNo(flow).queue_key()).collect();
+        assert_eq!(keys.len(), 65_535);
+        assert!(!keys.contains(&FlowNo::NONE.queue_key()));
+    }
+
+    #[test]
+    fn the_distance_of_two_flow_numbers_does_not_make_them_share_a_queue() {
+        let mut rng = Rng::new(11);
+        let mut shared = 0;
+        for _ in 0..10_000 {
+            let flow = rng.below(65_536 * 1_000) as u32;
+            let other = flow + 65_536 * (1 + rng.below(100) as u32);
+            shared += u32::from(FlowNo(flow).queue_key() == FlowNo(other).queue_key());
+        }
+        // By chance one pair in 65,536 shares a key.
+        assert!(shared <= 3, "{shared} of 10,000 pairs share a key");
     }
 }

@@ -1,25 +1,25 @@
 //! Routes packets: looks up the destination or label of a packet and sends it to the next hop.
 
-use crate::forward::{Forwarding, Spreader};
-use crate::signalling::{Controllers, Meddler};
-use crate::topology::{NextHop, RouteTable};
-use crate::{Body, LinkId, Node, Packet, Ports};
+use crate::forward::{HopSelection, Spreader};
+use crate::signalling::{Meddler, RouterControllers};
+use crate::topology::{HopEntry, RouteTable};
+use crate::{Body, LinkId, Packet, Ports, SimNode};
 use weft_units::{Instant, Rng};
 
 /// The next hops to one destination.
 #[derive(Clone, Debug)]
-enum Route {
+enum RouterEntry {
     None,
-    One(NextHop),
-    Several(Box<(Vec<NextHop>, Spreader)>),
+    One(HopEntry),
+    Several(Box<(Vec<HopEntry>, Spreader)>),
 }
 
-impl Route {
-    fn new(ways: Vec<NextHop>) -> Route {
+impl RouterEntry {
+    fn new(ways: Vec<HopEntry>) -> RouterEntry {
         match ways[..] {
-            [] => Route::None,
-            [way] => Route::One(way),
-            _ => Route::Several(Box::new((ways, Spreader::default()))),
+            [] => RouterEntry::None,
+            [way] => RouterEntry::One(way),
+            _ => RouterEntry::Several(Box::new((ways, Spreader::default()))),
         }
     }
 }
@@ -28,25 +28,25 @@ impl Route {
 #[derive(Debug)]
 pub struct Router {
     /// Routes by destination.
-    routes: Vec<Route>,
+    routes: Vec<RouterEntry>,
     by_label: Vec<Option<LinkId>>,
-    forwarding: Forwarding,
+    forwarding: HopSelection,
     rng: Rng,
     /// Controllers of explicit-rate signalling, if the router takes part in it.
-    controllers: Option<Box<Controllers>>,
+    controllers: Option<Box<RouterControllers>>,
     /// Attacker that manipulates signals at this router.
     meddler: Option<Box<Meddler>>,
 }
 
 impl Router {
     /// Creates a router with these routes.
-    pub fn new(table: RouteTable, forwarding: Forwarding, rng: Rng) -> Router {
-        let routes = table.by_destination.into_iter().map(Route::new).collect();
+    pub fn new(table: RouteTable, forwarding: HopSelection, rng: Rng) -> Router {
+        let routes = table.by_destination.into_iter().map(RouterEntry::new).collect();
         Router { routes, by_label: table.by_label, forwarding, rng, controllers: None, meddler: None }
     }
 
     /// Makes the router take part in explicit-rate signalling.
-    pub fn set_controllers(&mut self, controllers: Controllers) {
+    pub fn set_controllers(&mut self, controllers: RouterControllers) {
         self.controllers = Some(Box::new(controllers));
     }
 
@@ -70,17 +70,17 @@ impl Router {
     /// Processes a packet that is addressed to this node.
     ///
     /// It consumes packets of sensors and returns all others.
-    pub(crate) fn hear(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
+    pub(crate) fn receive(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         let Body::Probe(probe) = packet.body else { return Some(packet) };
         let controllers = self.controllers.as_mut()?;
-        if let Some(answer) = controllers.hear(ports.now, packet.source, probe) {
+        if let Some(answer) = controllers.receive(ports.now, packet.source, probe) {
             self.forward(answer, ports);
         }
         None
     }
 
     /// Returns the controllers of explicit-rate signalling, if the router has them.
-    pub fn controllers(&self) -> Option<&Controllers> {
+    pub fn controllers(&self) -> Option<&RouterControllers> {
         self.controllers.as_deref()
     }
 
@@ -94,12 +94,12 @@ impl Router {
             }
         }
         let way = match self.routes.get_mut(packet.destination.index()) {
-            Some(Route::One(way)) => *way,
-            Some(Route::Several(several)) => {
+            Some(RouterEntry::One(way)) => *way,
+            Some(RouterEntry::Several(several)) => {
                 let (ways, spreader) = &mut **several;
                 ways[spreader.pick(self.forwarding, ways, &packet, &mut self.rng)]
             }
-            Some(Route::None) | None => return,
+            Some(RouterEntry::None) | None => return,
         };
         packet.label = way.label;
         self.depart(way.link, packet, ports);
@@ -119,7 +119,7 @@ impl Router {
     }
 }
 
-impl Node for Router {
+impl SimNode for Router {
     fn receive(&mut self, _: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         self.forward(packet, ports);
     }

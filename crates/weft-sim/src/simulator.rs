@@ -1,8 +1,8 @@
 //! Runs the network and its clock.
 
-use crate::agenda::{Agendas, Event};
-use crate::link::{Link, LinkSpec};
-use crate::node::{Node, Ports};
+use crate::agenda::{AgendaEntry, Agendas};
+use crate::link::{LinkDirectionState, LinkSpec};
+use crate::node::{Ports, SimNode};
 use crate::{LinkId, NodeId, Packet};
 use weft_units::{Duration, Instant, Rng};
 
@@ -22,12 +22,12 @@ pub struct Simulator<N> {
     rng: Rng,
     agendas: Agendas,
     nodes: Vec<N>,
-    links: Vec<Link>,
+    links: Vec<LinkDirectionState>,
     is_tapped: Vec<bool>,
     tap: Option<Tap>,
 }
 
-impl<N: Node> Simulator<N> {
+impl<N: SimNode> Simulator<N> {
     /// Creates an empty network.
     ///
     /// Each link draws from its own stream of `seed`, so that an additional link does not disturb others.
@@ -55,7 +55,7 @@ impl<N: Node> Simulator<N> {
     pub fn add_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let rng = self.rng.split(u64::from(id.0) + 1);
-        let link = Link::new(from, to, spec, &rng, self.now);
+        let link = LinkDirectionState::new(from, to, spec, &rng, self.now);
         self.agendas.add_link(id, &link);
         self.links.push(link);
         self.is_tapped.push(false);
@@ -78,7 +78,7 @@ impl<N: Node> Simulator<N> {
     }
 
     /// Returns the links, by number.
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[LinkDirectionState] {
         &self.links
     }
 
@@ -86,7 +86,7 @@ impl<N: Node> Simulator<N> {
     ///
     /// # Panics
     /// Panics if the link does not exist.
-    pub fn link_mut(&mut self, link: LinkId) -> &mut Link {
+    pub fn link_mut(&mut self, link: LinkId) -> &mut LinkDirectionState {
         &mut self.links[link.index()]
     }
 
@@ -172,12 +172,12 @@ impl<N: Node> Simulator<N> {
             }
             now = now.max(at);
             match event {
-                Event::Arrival(link) => self.arrive(now, link),
-                Event::Departure(link) => {
+                AgendaEntry::Arrival(link) => self.arrive(now, link),
+                AgendaEntry::Departure(link) => {
                     self.links[link.index()].depart_managed(now);
                     self.agendas.set_link(link, &self.links[link.index()]);
                 }
-                Event::Timer => self.at_node(now, node, |node, now, ports| node.wake(now, ports)),
+                AgendaEntry::Timer => self.at_node(now, node, |node, now, ports| node.wake(now, ports)),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Combines a host and a router in one node.
 
-use crate::edge::Edge;
-use crate::host::{Egress, Host};
+use crate::edge::TunnelEdge;
+use crate::host::{PacketSink, SimHost};
 use crate::router::Router;
-use crate::{LinkId, Node, NodeId, Packet, Ports};
+use crate::{LinkId, NodeId, Packet, Ports, SimNode};
 use weft_units::Instant;
 
 /// A host behind its own router.
@@ -13,8 +13,8 @@ use weft_units::Instant;
 pub struct Station {
     id: NodeId,
     router: Router,
-    host: Host,
-    edge: Option<Box<Edge>>,
+    host: SimHost,
+    edge: Option<Box<TunnelEdge>>,
 }
 
 struct Uplink<'a, 'b> {
@@ -22,7 +22,7 @@ struct Uplink<'a, 'b> {
     ports: &'a mut Ports<'b>,
 }
 
-impl Egress for Uplink<'_, '_> {
+impl PacketSink for Uplink<'_, '_> {
     fn send(&mut self, packet: Box<Packet>) {
         self.router.forward(packet, self.ports);
     }
@@ -30,22 +30,22 @@ impl Egress for Uplink<'_, '_> {
 
 impl Station {
     /// Creates a station with this node number.
-    pub fn new(id: NodeId, router: Router, host: Host) -> Station {
+    pub fn new(id: NodeId, router: Router, host: SimHost) -> Station {
         Station { id, router, host, edge: None }
     }
 
     /// Makes the station an edge.
-    pub fn set_edge(&mut self, edge: Edge) {
+    pub fn set_edge(&mut self, edge: TunnelEdge) {
         self.edge = Some(Box::new(edge));
     }
 
     /// Returns the edge, if the station is one.
-    pub fn edge(&self) -> Option<&Edge> {
+    pub fn edge(&self) -> Option<&TunnelEdge> {
         self.edge.as_deref()
     }
 
     /// Returns the edge for changes, if the station is one.
-    pub fn edge_mut(&mut self) -> Option<&mut Edge> {
+    pub fn edge_mut(&mut self) -> Option<&mut TunnelEdge> {
         self.edge.as_deref_mut()
     }
 
@@ -60,17 +60,17 @@ impl Station {
     }
 
     /// Returns the host of the station.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         &self.host
     }
 
     /// Returns the host of the station for changes.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
 }
 
-impl Node for Station {
+impl SimNode for Station {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         if packet.destination == self.id || self.edge.is_some() {
@@ -82,7 +82,7 @@ impl Node for Station {
 
     #[inline]
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
-        let packet = if packet.destination == self.id { self.router.hear(packet, ports) } else { Some(packet) };
+        let packet = if packet.destination == self.id { self.router.receive(packet, ports) } else { Some(packet) };
         let Some(packet) = packet else { return };
         let uplink = &mut Uplink { router: &mut self.router, ports };
         let packet = match &mut self.edge {

@@ -7,8 +7,8 @@ mod fit;
 mod grants;
 mod kernel;
 
-pub use choice::{Available, Choice, choose, is_available};
-pub use grants::{Connection, GrantError, Grants};
+pub use choice::{Available, CongestionChoice, choose, is_available};
+pub use grants::{GrantError, GrantTable, KernelConnection};
 pub use kernel::{Congestion, LoadError};
 
 /// Name of the congestion control, for `TCP_CONGESTION`.

@@ -31,11 +31,11 @@ pub fn check(rules: &str) -> io::Result<()> {
     if let Some(mut stdin) = child.stdin.take() {
         writeln!(stdin, "{rules}")?;
     }
-    let mut said = String::new();
-    child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said)).transpose()?;
+    let mut message = String::new();
+    child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut message)).transpose()?;
     match child.wait()?.success() {
         true => Ok(()),
-        false => Err(io::Error::other(said.lines().next().unwrap_or("nft failed").to_owned())),
+        false => Err(io::Error::other(message.lines().next().unwrap_or("nft failed").to_owned())),
     }
 }
 
@@ -47,36 +47,44 @@ fn command() -> io::Result<Command> {
     Ok(command)
 }
 
+/// Command after which a session has read all output of the commands before it. It needs no table.
+const END_COMMAND: &str = "describe meta mark";
+/// Beginning of the only line that [`END_COMMAND`] prints.
+const END_OF_OUTPUT: &str = "meta expression";
+
 /// The child process and its table.
-pub struct Session {
-    /// Command that prints a chain of the table.
-    show: String,
+pub struct NftSession {
     child: Child,
     stdin: ChildStdin,
     /// Output and errors of the child, in order.
-    said: BufReader<PipeReader>,
+    output: BufReader<PipeReader>,
 }
 
-impl Drop for Session {
+impl Drop for NftSession {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Session {
-    /// Creates the table of family inet that `rules` describe in one line. `chain` names one of its chains.
+impl NftSession {
+    /// Creates the table that `rules` describe in one line.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.
-    pub fn create(table: &str, chain: &str, rules: &str) -> io::Result<Session> {
-        let (said, says) = io::pipe()?;
-        let mut child = command()?.arg("-i").stdout(says.try_clone()?).stderr(says).spawn()?;
-        let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let show = format!("list chain inet {table} {chain}");
-        let mut session = Session { show, child, stdin, said: BufReader::new(said) };
+    pub fn create(rules: &str) -> io::Result<NftSession> {
+        let mut command = command()?;
+        command.arg("-i");
+        let mut session = NftSession::start(command)?;
         session.run(rules)?;
         Ok(session)
+    }
+
+    fn start(mut command: Command) -> io::Result<NftSession> {
+        let (output, input) = io::pipe()?;
+        let mut child = command.stdout(input.try_clone()?).stderr(input).spawn()?;
+        let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(NftSession { child, stdin, output: BufReader::new(output) })
     }
 
     /// Executes one line of nft commands.
@@ -84,30 +92,77 @@ impl Session {
     /// # Errors
     /// Fails if nft rejects the line.
     pub fn run(&mut self, line: &str) -> io::Result<()> {
-        self.say(line)?;
+        self.write_line(line)?;
         self.confirm()
     }
 
-    fn say(&mut self, line: &str) -> io::Result<()> {
+    fn write_line(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.stdin, "{line}").and_then(|()| self.stdin.flush())
     }
 
-    /// Makes nft print a chain and reads to its end. By then nft has executed or rejected all earlier commands.
+    /// Makes nft print a known line and reads up to it. By then nft has executed or rejected all earlier commands.
+    ///
+    /// An error is returned only after that line, so that no output of this command remains for the next one.
     fn confirm(&mut self) -> io::Result<()> {
-        let show = self.show.clone();
-        self.say(&show)?;
+        self.write_line(END_COMMAND)?;
+        let mut error = None;
         let mut line = String::new();
         loop {
             line.clear();
-            if self.said.read_line(&mut line)? == 0 {
-                return Err(io::Error::other("nft has ended"));
+            if self.output.read_line(&mut line)? == 0 {
+                return Err(error.unwrap_or_else(|| io::Error::other("nft has ended")));
             }
-            if line.starts_with("Error") {
-                return Err(io::Error::other(format!("nft: {}", line.trim_end())));
+            if line.starts_with(END_OF_OUTPUT) {
+                return error.map_or(Ok(()), Err);
             }
-            if line.starts_with('}') {
-                return Ok(());
+            if error.is_none() && line.starts_with("Error") {
+                error = Some(io::Error::other(format!("nft: {}", line.trim_end())));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+    use weft_units::Rng;
+
+    /// A session with a program that answers as `nft -i` does: a line that begins with `bad` is an error.
+    fn session() -> NftSession {
+        let script = r#"while read -r line; do case "$line" in
+            bad*) printf 'Error: %s\n%s\n^^^\n' "$line" "$line";;
+            list*) printf 'table inet t {\n}\n';;
+            describe*) echo 'meta expression, datatype mark (packet mark), 32 bits';;
+        esac; done"#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped());
+        NftSession::start(command).unwrap()
+    }
+
+    #[test]
+    fn each_command_gets_its_own_result_whatever_failed_before() {
+        let (mut session, mut rng) = (session(), Rng::new(7));
+        for number in 0..200 {
+            let is_bad = rng.chance(0.5);
+            let mut line = format!("{} {number}", if is_bad { "bad" } else { "add" });
+            if rng.chance(0.3) {
+                line.push_str("\nlist chain");
+            }
+            if is_bad && rng.chance(0.3) {
+                let _ = write!(line, "\nbad again {number}");
+            }
+            match session.run(&line) {
+                Ok(()) => assert!(!is_bad, "{line}"),
+                Err(error) => assert_eq!(error.to_string(), format!("nft: Error: bad {number}")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_whose_program_ends_fails() {
+        let mut command = Command::new("true");
+        command.stdin(Stdio::piped());
+        assert!(NftSession::start(command).unwrap().run("add table inet t").is_err());
     }
 }

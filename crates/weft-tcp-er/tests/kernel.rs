@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::net::{Lab, Node};
-use weft_tcp_er::congestion::{Available, Congestion, Connection, NAME, choose, is_available};
+use weft_lab::net::{Lab, NetNamespace};
+use weft_tcp_er::congestion::{Available, Congestion, KernelConnection, NAME, choose, is_available};
 
 const BYTES: usize = 1_000_000;
 const BYTES_PER_S: u64 = 2_000_000;
@@ -70,7 +70,7 @@ fn it_is_there_while_held_and_obeys() {
 }
 
 /// Measures a transfer while the grant toward `to` is renewed.
-fn granted(node: &Node, congestion: &Congestion, to: IpAddr) -> Duration {
+fn granted(node: &NetNamespace, congestion: &Congestion, to: IpAddr) -> Duration {
     let over = AtomicBool::new(false);
     let length = if to.is_ipv4() { 8 } else { 128 };
     let renew = || congestion.grants().set(to, length, BYTES_PER_S, monotonic_ns()).unwrap();
@@ -113,7 +113,7 @@ fn transfer(to: IpAddr, bytes_per_s: Option<u64>) -> io::Result<Duration> {
 fn transfer_told(
     to: IpAddr,
     bytes_per_s: Option<u64>,
-    tell: impl FnOnce(Connection) -> io::Result<()>,
+    tell: impl FnOnce(KernelConnection) -> io::Result<()>,
 ) -> io::Result<Duration> {
     let listener = TcpListener::bind(SocketAddr::new(to, 0))?;
     option(&listener, libc::IPPROTO_TCP, libc::TCP_CONGESTION, NAME.as_bytes())?;
@@ -124,7 +124,7 @@ fn transfer_told(
     receiver.set_read_timeout(Some(Duration::from_secs(20)))?;
     // An accepted socket inherits the options of its listener.
     let (mut sender, remote) = listener.accept()?;
-    tell(Connection { local_port: listener.local_addr()?.port(), remote })?;
+    tell(KernelConnection { local_port: listener.local_addr()?.port(), remote })?;
     let began = Instant::now();
     let sending = thread::spawn(move || sender.write_all(&vec![7; BYTES]));
     let mut all = Vec::new();

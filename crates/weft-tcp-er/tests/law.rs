@@ -3,7 +3,7 @@
 use libbpf_rs::{MapType, ObjectBuilder, ProgramInput, ProgramMut};
 use proptest::prelude::*;
 use std::cell::RefCell;
-use weft_core::explicit_rate::tcp_er::{Mode, TcpEr};
+use weft_core::explicit_rate::tcp_er::{Mode, TcpErSender};
 use weft_tcp_er::congestion::{Congestion, OBJECT};
 
 const LAW_BYTES: usize = 96;
@@ -54,7 +54,7 @@ impl Kernel<'_> {
     }
 }
 
-fn ours(law: &TcpEr) -> Answer {
+fn ours(law: &TcpErSender) -> Answer {
     Answer { pacing_rate: law.pacing_rate(), window: law.window(), is_granted: law.mode() == Mode::Granted }
 }
 
@@ -83,7 +83,7 @@ fn events() -> impl Strategy<Value = Event> {
 /// Runs both laws over the same events and returns both answers after each.
 fn run(program: &ProgramMut<'_>, segment_bytes: u32, events: &[Event]) -> Vec<(Answer, Answer)> {
     let mut kernel = Kernel { program, law: [0; LAW_BYTES] };
-    let mut law = TcpEr::new(segment_bytes);
+    let mut law = TcpErSender::new(segment_bytes);
     let mut answers = vec![(kernel.step([0; 3], [0, segment_bytes, 0, 0]), ours(&law))];
     let mut now = 0u64;
     for event in events {

@@ -4,11 +4,11 @@ use crate::{WireError, varint};
 
 /// Reads fields from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader(bytes)
+        ByteReader(bytes)
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {

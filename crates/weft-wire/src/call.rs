@@ -12,7 +12,7 @@
 //! forwarding node can change it.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use weft_units::NodeId;
 
 /// Maximum length of a body, in bytes.
@@ -50,20 +50,20 @@ pub struct Header {
 
 /// A call or an answer in transit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Message<'a> {
+pub struct CallMessage<'a> {
     /// Addressing and forwarding state.
     pub header: Header,
     /// Number that the caller assigned to the call.
     pub number: u32,
     /// Call or answer.
-    pub kind: Kind,
+    pub kind: CallKind,
     /// Application data, at most [`MAX_BODY`] bytes.
     pub body: &'a [u8],
 }
 
 /// Distinguishes a call from an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CallKind {
     /// A request to the root of the key.
     Call {
         /// Application at the root that receives the body.
@@ -73,23 +73,23 @@ pub enum Kind {
     Answer,
 }
 
-impl<'a> Message<'a> {
+impl<'a> CallMessage<'a> {
     /// Parses a message.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::UnknownType`], or [`WireError::TooLong`] if the body exceeds
     /// [`MAX_BODY`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
-        let mut r = Reader::new(bytes);
+    pub fn parse(bytes: &'a [u8]) -> Result<CallMessage<'a>, WireError> {
+        let mut r = ByteReader::new(bytes);
         let is_call = match r.u8()? {
             CALL => true,
             ANSWER => false,
             _ => return Err(WireError::UnknownType),
         };
         let (header, number) = (read_header(&mut r)?, r.u32()?);
-        let kind = if is_call { Kind::Call { application: r.u16()? } } else { Kind::Answer };
+        let kind = if is_call { CallKind::Call { application: r.u16()? } } else { CallKind::Answer };
         let body = r.rest();
-        if body.len() > MAX_BODY { Err(WireError::TooLong) } else { Ok(Message { header, number, kind, body }) }
+        if body.len() > MAX_BODY { Err(WireError::TooLong) } else { Ok(CallMessage { header, number, kind, body }) }
     }
 
     /// Writes the message at the start of `out` and returns its length, at most [`MAX_MESSAGE`].
@@ -101,10 +101,10 @@ impl<'a> Message<'a> {
             return Err(WireError::TooLong);
         }
         let mut w = Writer::new(out);
-        w.u8(if self.kind == Kind::Answer { ANSWER } else { CALL })?;
+        w.u8(if self.kind == CallKind::Answer { ANSWER } else { CALL })?;
         write_header(&mut w, &self.header)?;
         w.u32(self.number)?;
-        if let Kind::Call { application } = self.kind {
+        if let CallKind::Call { application } = self.kind {
             w.u16(application)?;
         }
         w.put(self.body)?;
@@ -112,7 +112,7 @@ impl<'a> Message<'a> {
     }
 }
 
-fn read_header(r: &mut Reader<'_>) -> Result<Header, WireError> {
+fn read_header(r: &mut ByteReader<'_>) -> Result<Header, WireError> {
     Ok(Header {
         key: NodeId::new(*r.array()?),
         source: NodeId::new(*r.array()?),

@@ -15,7 +15,7 @@
 //! bytes before it.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use core::net::IpAddr;
 
 /// Format version, in the first byte.
@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 const CERTIFICATE: u8 = 1;
 /// Kind byte of a revocation.
 const REVOCATION: u8 = 2;
-/// Flag bit of [`Claims::may_relay`].
+/// Flag bit of [`CertificateClaims::may_relay`].
 const MAY_RELAY: u8 = 1;
 /// Family byte of an IPv4 prefix.
 const IPV4: u8 = 4;
@@ -46,48 +46,48 @@ pub const MAX_CERTIFICATE_LEN: usize =
 pub const REVOCATION_LEN: usize = 2 + KEY_LEN + 8 + SIGNATURE_LEN;
 
 /// An IP prefix: an address, and the number of its leading bits that count.
-pub type Prefix = (IpAddr, u8);
+pub type WirePrefix = (IpAddr, u8);
 
 /// The prefixes of a certificate, in their encoded order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prefixes {
-    entries: [Prefix; MAX_PREFIXES],
+pub struct EncodedPrefixes {
+    entries: [WirePrefix; MAX_PREFIXES],
     count: usize,
 }
 
-impl Prefixes {
+impl EncodedPrefixes {
     /// Checks and stores `prefixes`.
     ///
     /// # Errors
     /// [`WireError::TooLong`] for more than [`MAX_PREFIXES`] entries. [`WireError::Malformed`] if a prefix length
     /// exceeds the address width, or if bits behind the prefix length are set.
-    pub fn new(prefixes: &[Prefix]) -> Result<Prefixes, WireError> {
+    pub fn new(prefixes: &[WirePrefix]) -> Result<EncodedPrefixes, WireError> {
         let mut entries = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES];
         let room = entries.get_mut(..prefixes.len()).ok_or(WireError::TooLong)?;
         room.copy_from_slice(prefixes);
         if prefixes.iter().all(is_canonical) {
-            Ok(Prefixes { entries, count: prefixes.len() })
+            Ok(EncodedPrefixes { entries, count: prefixes.len() })
         } else {
             Err(WireError::Malformed)
         }
     }
 
     /// Returns the prefixes.
-    pub fn as_slice(&self) -> &[Prefix] {
+    pub fn as_slice(&self) -> &[WirePrefix] {
         self.entries.get(..self.count).unwrap_or_default()
     }
 
-    fn parse(r: &mut Reader<'_>) -> Result<Prefixes, WireError> {
+    fn parse(r: &mut ByteReader<'_>) -> Result<EncodedPrefixes, WireError> {
         let count = usize::from(r.u8()?);
         let mut entries = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES];
         for entry in entries.get_mut(..count).ok_or(WireError::TooLong)? {
             *entry = parse_prefix(r)?;
         }
-        Ok(Prefixes { entries, count })
+        Ok(EncodedPrefixes { entries, count })
     }
 }
 
-fn parse_prefix(r: &mut Reader<'_>) -> Result<Prefix, WireError> {
+fn parse_prefix(r: &mut ByteReader<'_>) -> Result<WirePrefix, WireError> {
     let (family, length) = (r.u8()?, r.u8()?);
     let address = match family {
         IPV4 => IpAddr::from(*r.array::<4>()?),
@@ -97,7 +97,7 @@ fn parse_prefix(r: &mut Reader<'_>) -> Result<Prefix, WireError> {
     if is_canonical(&(address, length)) { Ok((address, length)) } else { Err(WireError::Malformed) }
 }
 
-fn write_prefix(w: &mut Writer<'_>, (address, length): Prefix) -> Result<(), WireError> {
+fn write_prefix(w: &mut Writer<'_>, (address, length): WirePrefix) -> Result<(), WireError> {
     match address {
         IpAddr::V4(address) => w.put(&[IPV4, length]).and_then(|()| w.put(&address.octets())),
         IpAddr::V6(address) => w.put(&[IPV6, length]).and_then(|()| w.put(&address.octets())),
@@ -105,7 +105,7 @@ fn write_prefix(w: &mut Writer<'_>, (address, length): Prefix) -> Result<(), Wir
 }
 
 /// True if the prefix length fits the address and no bit behind it is set.
-fn is_canonical(&(address, length): &Prefix) -> bool {
+fn is_canonical(&(address, length): &WirePrefix) -> bool {
     let (bits, width) = match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
         IpAddr::V6(address) => (address.to_bits(), 128),
@@ -115,7 +115,7 @@ fn is_canonical(&(address, length): &Prefix) -> bool {
 
 /// The statements that a certificate makes about a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claims<'a> {
+pub struct CertificateClaims<'a> {
     /// X25519 public key of the certified node.
     pub public_key: [u8; KEY_LEN],
     /// Name of the node for people: 1 to 63 bytes without white space.
@@ -127,10 +127,10 @@ pub struct Claims<'a> {
     /// True if the node may forward datagrams between other nodes.
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node.
-    pub prefixes: Prefixes,
+    pub prefixes: EncodedPrefixes,
 }
 
-impl Claims<'_> {
+impl CertificateClaims<'_> {
     /// Writes the certificate and returns its length. `sign` returns the signature over the bytes before it.
     ///
     /// # Errors
@@ -182,20 +182,20 @@ impl<'a> Signed<'a> {
 
 /// A parsed certificate whose signature is not yet verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Certificate<'a> {
+pub struct CertificateView<'a> {
     /// Statements of the certificate. A reader must not trust them before it verifies the signature with a trusted key.
-    pub claims: Claims<'a>,
+    pub claims: CertificateClaims<'a>,
     /// The signature and the bytes that it covers.
     pub signed: Signed<'a>,
 }
 
-impl<'a> Certificate<'a> {
+impl<'a> CertificateView<'a> {
     /// Parses a complete certificate.
     ///
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a certificate.
-    pub fn parse(bytes: &'a [u8]) -> Result<Certificate<'a>, WireError> {
-        let mut r = Reader::new(bytes);
+    pub fn parse(bytes: &'a [u8]) -> Result<CertificateView<'a>, WireError> {
+        let mut r = ByteReader::new(bytes);
         parse_kind(&mut r, CERTIFICATE)?;
         let may_relay = match r.u8()? {
             0 => false,
@@ -205,18 +205,18 @@ impl<'a> Certificate<'a> {
         let (public_key, not_before_unix_s, not_after_unix_s) = (*r.array()?, r.u64()?, r.u64()?);
         let len = usize::from(r.u8()?);
         let name = core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?;
-        let prefixes = Prefixes::parse(&mut r)?;
+        let prefixes = EncodedPrefixes::parse(&mut r)?;
         r.array::<SIGNATURE_LEN>()?;
         r.end()?;
         if !is_name(name) || not_before_unix_s > not_after_unix_s {
             return Err(WireError::Malformed);
         }
-        let claims = Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
-        Ok(Certificate { claims, signed: Signed::split(bytes)? })
+        let claims = CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
+        Ok(CertificateView { claims, signed: Signed::split(bytes)? })
     }
 }
 
-fn parse_kind(r: &mut Reader<'_>, expected: u8) -> Result<(), WireError> {
+fn parse_kind(r: &mut ByteReader<'_>, expected: u8) -> Result<(), WireError> {
     if r.u8()? != VERSION {
         return Err(WireError::Version);
     }
@@ -225,23 +225,23 @@ fn parse_kind(r: &mut Reader<'_>, expected: u8) -> Result<(), WireError> {
 
 /// A signed statement that invalidates every certificate of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Revocation {
+pub struct RevocationView {
     /// X25519 public key of the revoked node.
     pub public_key: [u8; KEY_LEN],
     /// Time of the revocation, in seconds since 1970. Programs do not act on it; it is information for people.
     pub revoked_at_unix_s: u64,
-    /// The root key's signature over [`Revocation::covered`].
+    /// The root key's signature over [`RevocationView::covered`].
     pub signature: [u8; SIGNATURE_LEN],
 }
 
-impl Revocation {
+impl RevocationView {
     /// Creates a revocation. `sign` returns the signature over the bytes before it.
     pub fn new(
         public_key: [u8; KEY_LEN],
         revoked_at_unix_s: u64,
         sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN],
-    ) -> Revocation {
-        let mut revocation = Revocation { public_key, revoked_at_unix_s, signature: [0; SIGNATURE_LEN] };
+    ) -> RevocationView {
+        let mut revocation = RevocationView { public_key, revoked_at_unix_s, signature: [0; SIGNATURE_LEN] };
         revocation.signature = sign(&revocation.covered());
         revocation
     }
@@ -250,16 +250,16 @@ impl Revocation {
     ///
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a revocation.
-    pub fn parse(bytes: &[u8]) -> Result<Revocation, WireError> {
-        let mut r = Reader::new(bytes);
-        let revocation = Revocation::read(&mut r)?;
+    pub fn parse(bytes: &[u8]) -> Result<RevocationView, WireError> {
+        let mut r = ByteReader::new(bytes);
+        let revocation = RevocationView::read(&mut r)?;
         r.end()?;
         Ok(revocation)
     }
 
-    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Revocation, WireError> {
+    pub(crate) fn read(r: &mut ByteReader<'_>) -> Result<RevocationView, WireError> {
         parse_kind(r, REVOCATION)?;
-        Ok(Revocation { public_key: *r.array()?, revoked_at_unix_s: r.u64()?, signature: *r.array()? })
+        Ok(RevocationView { public_key: *r.array()?, revoked_at_unix_s: r.u64()?, signature: *r.array()? })
     }
 
     /// Returns the encoded revocation.

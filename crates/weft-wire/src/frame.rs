@@ -5,9 +5,9 @@
 //! a frame with invalid values.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
-use crate::certificate::{REVOCATION_LEN, Revocation};
-use crate::loop_data::{self, MARKER_LEN, Marker, OfRun, Report as LoopReport};
+use crate::bytes::{ByteReader, Writer};
+use crate::certificate::{REVOCATION_LEN, RevocationView};
+use crate::loop_data::{self, LoopReport, MARKER_LEN, Marker, OfRun};
 use crate::relay::Label;
 use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
@@ -52,7 +52,7 @@ pub enum Frame<'a> {
     /// One byte of padding, ignored by the receiver.
     Padding,
     /// The packet numbers that arrived on a path, and counters.
-    Report(Report<'a>),
+    Report(ReceptionReport<'a>),
     /// Requests a pong with the same token.
     Ping {
         /// Value chosen by the sender.
@@ -119,10 +119,10 @@ pub enum Frame<'a> {
         report: OfRun<LoopReport>,
     },
     /// A revocation of a node's certificates. A node that can verify it applies it and forwards it.
-    Revocation(Revocation),
+    Revocation(RevocationView),
     /// A node to which the sender, a relay, forwards datagrams. Unknown flags are ignored.
     Neighbour(Neighbour),
-    /// A message of the overlay ([`crate::overlay::Message`]), not parsed here.
+    /// A message of the overlay ([`crate::overlay::OverlayMessage`]), not parsed here.
     Overlay(&'a [u8]),
     /// One datagram of a train that measures its path.
     Chirp(Chirp),
@@ -156,7 +156,7 @@ pub struct Neighbour {
 ///
 /// All but `held_us` are totals since the session began, so the loss of a report loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Arrivals {
+pub struct ReportCounters {
     /// The path id, as the sender of the reported packets numbers it.
     pub path: PathId,
     /// Arrival time of the largest packet number: microseconds of the receiver's clock, wrapping.
@@ -173,9 +173,9 @@ pub struct Arrivals {
 
 /// A received report: counters, and packet-number ranges that the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Report<'a> {
+pub struct ReceptionReport<'a> {
     /// Counters of the report.
-    pub arrivals: Arrivals,
+    pub arrivals: ReportCounters,
     /// First and last number of the range with the largest packet numbers.
     first: (u64, u64),
     /// Number of further ranges in `encoded`.
@@ -184,8 +184,8 @@ pub struct Report<'a> {
     encoded: &'a [u8],
 }
 
-impl<'a> Report<'a> {
-    /// Returns the largest packet number, which arrived at [`Arrivals::received_at_us`].
+impl<'a> ReceptionReport<'a> {
+    /// Returns the largest packet number, which arrived at [`ReportCounters::received_at_us`].
     pub fn largest(&self) -> u64 {
         self.first.1
     }
@@ -195,10 +195,10 @@ impl<'a> Report<'a> {
         Ranges { next: Some(self.first), left: self.count, encoded: self.encoded }
     }
 
-    fn parse(r: &mut Reader<'a>) -> Result<Self, WireError> {
+    fn parse(r: &mut ByteReader<'a>) -> Result<Self, WireError> {
         let path = PathId(r.u8()?);
         let largest = r.varint()?;
-        let arrivals = Arrivals {
+        let arrivals = ReportCounters {
             path,
             received_at_us: r.u32()?,
             held_us: r.varint()?,
@@ -217,12 +217,12 @@ impl<'a> Report<'a> {
             below = next_range(r, below)?.0;
         }
         let encoded = start.get(..start.len() - r.rest().len()).unwrap_or_default();
-        Ok(Report { arrivals, first: (smallest, largest), count, encoded })
+        Ok(ReceptionReport { arrivals, first: (smallest, largest), count, encoded })
     }
 }
 
 /// Reads one gap and length and returns the next range below `smallest` (RFC 9000 §19.3.1).
-fn next_range(r: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), WireError> {
+fn next_range(r: &mut ByteReader<'_>, smallest: u64) -> Result<(u64, u64), WireError> {
     let gap = r.varint()?;
     let end = smallest.checked_sub(gap).and_then(|n| n.checked_sub(2)).ok_or(WireError::Malformed)?;
     let start = end.checked_sub(r.varint()?).ok_or(WireError::Malformed)?;
@@ -246,7 +246,7 @@ impl Iterator for Ranges<'_> {
         let (start, end) = self.next?;
         self.next = None;
         if let Some(left) = self.left.checked_sub(1) {
-            let mut r = Reader::new(self.encoded);
+            let mut r = ByteReader::new(self.encoded);
             self.next = next_range(&mut r, start).ok();
             (self.left, self.encoded) = (left, r.rest());
         }
@@ -257,13 +257,13 @@ impl Iterator for Ranges<'_> {
 /// Iterator over the frames of a control payload. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    rest: Reader<'a>,
+    rest: ByteReader<'a>,
 }
 
 impl<'a> Frames<'a> {
     /// Returns the frames of a decrypted control payload.
     pub fn new(plaintext: &'a [u8]) -> Self {
-        Frames { rest: Reader::new(plaintext) }
+        Frames { rest: ByteReader::new(plaintext) }
     }
 }
 
@@ -276,16 +276,16 @@ impl<'a> Iterator for Frames<'a> {
         }
         let frame = parse_frame(&mut self.rest);
         if frame.is_err() {
-            self.rest = Reader::new(&[]);
+            self.rest = ByteReader::new(&[]);
         }
         Some(frame)
     }
 }
 
-fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
+fn parse_frame<'a>(r: &mut ByteReader<'a>) -> Result<Frame<'a>, WireError> {
     Ok(match r.u8()? {
         PADDING => Frame::Padding,
-        REPORT => Frame::Report(Report::parse(r)?),
+        REPORT => Frame::Report(ReceptionReport::parse(r)?),
         PING => Frame::Ping { token: r.u32()? },
         PONG => Frame::Pong { token: r.u32()?, path: PathId(r.u8()?) },
         HOLD => Frame::Hold { hold_us: r.u32()? },
@@ -306,7 +306,7 @@ fn parse_frame<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, WireError> {
             let (node, flags) = (Label(r.u32()?), r.u8()?);
             Frame::Neighbour(Neighbour { node, is_reachable: flags & 1 != 0, rtt_us: r.u32()?, loss: r.u8()? })
         }
-        REVOCATION => Frame::Revocation(Revocation::read(r)?),
+        REVOCATION => Frame::Revocation(RevocationView::read(r)?),
         OVERLAY => {
             let len = r.u16()?;
             Frame::Overlay(r.slice(len.into())?)
@@ -442,7 +442,7 @@ impl<'a> FrameWriter<'a> {
     /// ranges are not in descending order, or if a value is above 2^62 − 1.
     pub fn write_report(
         &mut self,
-        arrivals: &Arrivals,
+        arrivals: &ReportCounters,
         ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
         max_ranges: usize,
     ) -> Result<usize, WireError> {
@@ -476,7 +476,7 @@ impl<'a> FrameWriter<'a> {
     }
 }
 
-fn write_arrivals(w: &mut Writer<'_>, a: &Arrivals, first: &RangeInclusive<u64>) -> Result<(), WireError> {
+fn write_arrivals(w: &mut Writer<'_>, a: &ReportCounters, first: &RangeInclusive<u64>) -> Result<(), WireError> {
     let (smallest, largest) = (*first.start(), *first.end());
     w.u8(REPORT)?;
     w.u8(a.path.0)?;

@@ -11,7 +11,7 @@
 //! with a certificate is therefore padded to the longest certificate.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use crate::certificate::MAX_CERTIFICATE_LEN;
 use crate::hop::{PacketType, TAG_LEN};
 
@@ -50,7 +50,7 @@ pub const COOKIE_REPLY_LEN: usize = 8 + COOKIE_NONCE_LEN + SEALED_COOKIE_LEN;
 const _: () = assert!(RESPONSE_LEN <= INITIATION_LEN && COOKIE_REPLY_LEN <= INITIATION_LEN);
 const _: () = assert!(MAX_RESPONSE_LEN <= MAX_INITIATION_LEN);
 
-fn parse_type(r: &mut Reader<'_>, expected: PacketType) -> Result<(), WireError> {
+fn parse_type(r: &mut ByteReader<'_>, expected: PacketType) -> Result<(), WireError> {
     if PacketType::of(r.rest())? != expected {
         return Err(WireError::UnknownType);
     }
@@ -104,7 +104,7 @@ impl<'a> Initiation<'a> {
     /// # Errors
     /// [`WireError`] for another version or type, an impossible length, or reserved bytes that are not zero.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
-        let mut r = Reader::new(datagram);
+        let mut r = ByteReader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeInitiation)?;
         check_len(datagram.len(), INITIATION_LEN)?;
         let sender = r.u32()?;
@@ -115,7 +115,7 @@ impl<'a> Initiation<'a> {
 
 /// A parsed handshake response datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Response<'a> {
+pub struct HandshakeResponse<'a> {
     /// Receiver index that the initiator must use to address the responder.
     pub sender: u32,
     /// Receiver index of the initiator, repeated from its initiation.
@@ -126,18 +126,18 @@ pub struct Response<'a> {
     pub macs: Macs<'a>,
 }
 
-impl<'a> Response<'a> {
+impl<'a> HandshakeResponse<'a> {
     /// Parses a complete datagram.
     ///
     /// # Errors
     /// As [`Initiation::parse`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
-        let mut r = Reader::new(datagram);
+        let mut r = ByteReader::new(datagram);
         parse_type(&mut r, PacketType::HandshakeResponse)?;
         check_len(datagram.len(), RESPONSE_LEN)?;
         let (sender, receiver) = (r.u32()?, r.u32()?);
         let noise = r.slice(r.rest().len().saturating_sub(2 * MAC_LEN))?;
-        Ok(Response { sender, receiver, noise, macs: Macs::parse(datagram)? })
+        Ok(HandshakeResponse { sender, receiver, noise, macs: Macs::parse(datagram)? })
     }
 }
 
@@ -158,7 +158,7 @@ impl<'a> CookieReply<'a> {
     /// # Errors
     /// As [`Initiation::parse`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
-        let mut r = Reader::new(datagram);
+        let mut r = ByteReader::new(datagram);
         parse_type(&mut r, PacketType::CookieReply)?;
         let reply = CookieReply { receiver: r.u32()?, nonce: r.array()?, sealed_cookie: r.array()? };
         r.end()?;
@@ -254,8 +254,8 @@ impl InitiationPayload {
     /// [`WireError::Malformed`] for an empty version range, [`WireError::Truncated`] or [`WireError::TooLong`] for a
     /// wrong length.
     pub fn parse(payload: &[u8]) -> Result<Self, WireError> {
-        let mut whole = Reader::new(payload);
-        let mut r = Reader::new(whole.array::<INITIATION_PAYLOAD_LEN>()?);
+        let mut whole = ByteReader::new(payload);
+        let mut r = ByteReader::new(whole.array::<INITIATION_PAYLOAD_LEN>()?);
         whole.end()?;
         let parsed =
             InitiationPayload { stamp: r.u64()?, association: r.u64()?, version_min: r.u8()?, version_max: r.u8()? };
@@ -287,8 +287,8 @@ impl ResponsePayload {
     /// # Errors
     /// [`WireError::Truncated`] or [`WireError::TooLong`] for a wrong length.
     pub fn parse(payload: &[u8]) -> Result<Self, WireError> {
-        let mut whole = Reader::new(payload);
-        let mut r = Reader::new(whole.array::<RESPONSE_PAYLOAD_LEN>()?);
+        let mut whole = ByteReader::new(payload);
+        let mut r = ByteReader::new(whole.array::<RESPONSE_PAYLOAD_LEN>()?);
         whole.end()?;
         Ok(ResponsePayload { association: r.u64()?, version: r.u8()? })
     }

@@ -7,7 +7,7 @@
 //! bit. The sender omits lengths and checksums that the receiver can derive from the rest of the packet.
 
 use crate::WireError;
-use crate::bytes::{Reader, array_at, put_at, u8_at};
+use crate::bytes::{ByteReader, array_at, put_at, u8_at};
 use crate::checksum;
 use crate::ip::{UDP_HEADER_LEN, protocol};
 use crate::super_packet::MAX_HEADER_LEN;
@@ -18,7 +18,7 @@ pub const MAX_DIFFERENCE_LEN: usize = MAX_HEADER_LEN / 8 + MAX_HEADER_LEN;
 
 /// Transport protocol whose header fields can be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Transport {
+enum CompressedTransport {
     Tcp,
     Udp,
     Other,
@@ -28,7 +28,7 @@ enum Transport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
     is_v6: bool,
-    transport: Transport,
+    transport: CompressedTransport,
     /// Protocol number after the IP header.
     protocol: u8,
     /// Length of the IP header, in bytes.
@@ -52,12 +52,12 @@ impl Layout {
         };
         let (transport, transport_len) = match protocol {
             protocol::TCP if !is_fragment => {
-                (Transport::Tcp, usize::from(u8_at(packet, transport_at + 12).ok()? >> 4) * 4)
+                (CompressedTransport::Tcp, usize::from(u8_at(packet, transport_at + 12).ok()? >> 4) * 4)
             }
-            protocol::UDP if !is_fragment => (Transport::Udp, UDP_HEADER_LEN),
-            _ => (Transport::Other, 0),
+            protocol::UDP if !is_fragment => (CompressedTransport::Udp, UDP_HEADER_LEN),
+            _ => (CompressedTransport::Other, 0),
         };
-        let is_whole = transport_at >= 20 && (transport != Transport::Tcp || transport_len >= 20);
+        let is_whole = transport_at >= 20 && (transport != CompressedTransport::Tcp || transport_len >= 20);
         let len = transport_at + transport_len;
         (is_whole && len <= packet.len().min(MAX_HEADER_LEN)).then_some(Layout {
             is_v6,
@@ -70,9 +70,9 @@ impl Layout {
 
     fn checksum_at(&self) -> Option<usize> {
         match self.transport {
-            Transport::Tcp => Some(self.transport_at + 16),
-            Transport::Udp => Some(self.transport_at + 6),
-            Transport::Other => None,
+            CompressedTransport::Tcp => Some(self.transport_at + 16),
+            CompressedTransport::Udp => Some(self.transport_at + 6),
+            CompressedTransport::Other => None,
         }
     }
 
@@ -80,7 +80,7 @@ impl Layout {
     fn derived(&self, is_partial: bool) -> u128 {
         let two_at = |at: usize| 3u128 << at;
         let ip = if self.is_v6 { two_at(4) } else { two_at(2) | two_at(10) };
-        let udp = if self.transport == Transport::Udp { two_at(self.transport_at + 4) } else { 0 };
+        let udp = if self.transport == CompressedTransport::Udp { two_at(self.transport_at + 4) } else { 0 };
         let checksum = self.checksum_at().filter(|_| is_partial).map_or(0, two_at);
         ip | udp | checksum
     }
@@ -97,7 +97,7 @@ impl Layout {
             let sum = checksum::checksum(header.get(..self.transport_at).ok_or(WireError::Truncated)?);
             put_at(header, 10, &sum.to_be_bytes())?;
         }
-        if self.transport == Transport::Udp {
+        if self.transport == CompressedTransport::Udp {
             put_at(header, self.transport_at + 4, &field(after_ip)?)?;
         }
         if let Some(at) = self.checksum_at().filter(|_| is_partial) {
@@ -186,7 +186,7 @@ impl Reference {
         is_partial: bool,
         out: &mut [u8],
     ) -> Result<(usize, &'a [u8]), WireError> {
-        let mut r = Reader::new(difference);
+        let mut r = ByteReader::new(difference);
         let mask = r.slice(self.layout.len.div_ceil(8))?;
         let mut bits = [0; 16];
         bits[..mask.len()].copy_from_slice(mask);

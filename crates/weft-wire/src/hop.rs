@@ -2,7 +2,7 @@
 //! datagrams.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use crate::inner::{INNER_LEN, PART_HEADER_LEN};
 use weft_units::PathId;
 
@@ -104,7 +104,7 @@ impl HopHeader {
     /// [`WireError::Truncated`] if the datagram is shorter than header and tag, [`WireError::Version`], and
     /// [`WireError::UnknownType`] for every type without this header.
     pub fn parse(datagram: &[u8]) -> Result<HopHeader, WireError> {
-        let mut r = Reader::new(datagram);
+        let mut r = ByteReader::new(datagram);
         let packet_type = PacketType::from_byte(r.u8()?)?;
         if !packet_type.has_hop_header() {
             return Err(WireError::UnknownType);

@@ -2,7 +2,7 @@
 //! the part.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use weft_units::{FlowId, FlowSeq};
 
 /// Length of the inner header, in bytes.
@@ -45,7 +45,7 @@ pub const REFERENCE_LEN: usize = 3;
 /// # Errors
 /// [`WireError::Truncated`].
 pub fn parse_reference(bytes: &[u8]) -> Result<(FlowSeq, &[u8]), WireError> {
-    let mut r = Reader::new(bytes);
+    let mut r = ByteReader::new(bytes);
     Ok((FlowSeq::new(r.u24()?), r.rest()))
 }
 
@@ -111,7 +111,7 @@ impl InnerHeader {
     /// # Errors
     /// [`WireError::Truncated`], or [`WireError::Malformed`] if kind, last and index contradict each other.
     pub fn parse(plaintext: &[u8]) -> Result<(InnerHeader, &[u8]), WireError> {
-        let mut r = Reader::new(plaintext);
+        let mut r = ByteReader::new(plaintext);
         let first = r.u8()?;
         let kind = match first >> 6 {
             0 => UnitKind::Packet,

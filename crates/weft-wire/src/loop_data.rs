@@ -4,7 +4,7 @@
 //! key of its VPN. Markers and reports of several VPNs also travel in control frames ([`crate::frame::Frame`]).
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 
 /// Number of bytes that a marker adds to a unit.
 pub const MARKER_LEN: usize = 22;
@@ -34,7 +34,7 @@ pub struct Marker {
 /// The egress edge's answer to a marker. It repeats the marker, so the ingress edge need not store it. All counts wrap
 /// at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct LoopReport {
     /// The marker that this report answers.
     pub marker: Marker,
     /// Arrival time of the marker on the egress edge's clock, in microseconds.
@@ -64,7 +64,7 @@ impl OfRun<Marker> {
     /// # Errors
     /// [`WireError::Truncated`], or [`WireError::Malformed`] for unknown flags.
     pub fn parse(plaintext: &[u8]) -> Result<(OfRun<Marker>, &[u8]), WireError> {
-        let mut r = Reader::new(plaintext);
+        let mut r = ByteReader::new(plaintext);
         Ok((read_marker(&mut r)?, r.rest()))
     }
 
@@ -79,7 +79,7 @@ impl OfRun<Marker> {
     }
 }
 
-pub(crate) fn read_marker(r: &mut Reader<'_>) -> Result<OfRun<Marker>, WireError> {
+pub(crate) fn read_marker(r: &mut ByteReader<'_>) -> Result<OfRun<Marker>, WireError> {
     let flags = r.u8()?;
     if flags & !IS_PRESSING != 0 {
         return Err(WireError::Malformed);
@@ -106,14 +106,14 @@ pub(crate) fn write_marker(w: &mut Writer<'_>, run: u8, marker: &Marker) -> Resu
     w.u32(marker.explained_us)
 }
 
-pub(crate) fn read_report(r: &mut Reader<'_>) -> Result<OfRun<Report>, WireError> {
+pub(crate) fn read_report(r: &mut ByteReader<'_>) -> Result<OfRun<LoopReport>, WireError> {
     let OfRun { run, what: marker } = read_marker(r)?;
     let (received_at_us, held_us) = (r.u32()?, r.u32()?);
     let (packets, bytes, ce_packets) = (r.u32()?, r.u32()?, r.u32()?);
-    Ok(OfRun { run, what: Report { marker, received_at_us, held_us, packets, bytes, ce_packets } })
+    Ok(OfRun { run, what: LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets } })
 }
 
-pub(crate) fn write_report(w: &mut Writer<'_>, run: u8, report: &Report) -> Result<(), WireError> {
+pub(crate) fn write_report(w: &mut Writer<'_>, run: u8, report: &LoopReport) -> Result<(), WireError> {
     write_marker(w, run, &report.marker)?;
     for field in [report.received_at_us, report.held_us, report.packets, report.bytes, report.ce_packets] {
         w.u32(field)?;

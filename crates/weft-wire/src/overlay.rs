@@ -4,7 +4,7 @@
 //! [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use weft_units::NodeId;
 
 /// Maximum number of contacts in one message.
@@ -14,7 +14,7 @@ pub const MAX_DETAILS: usize = 32 + 4 * 19;
 /// Length of the longest message, in bytes.
 pub const MAX_MESSAGE: usize = FOUND_LEN + MAX_CONTACTS * (NodeId::LEN + 1 + MAX_DETAILS);
 
-/// Length of a [`Message::Found`] before its contacts, in bytes.
+/// Length of a [`OverlayMessage::Found`] before its contacts, in bytes.
 const FOUND_LEN: usize = 1 + 1 + ROW_LEN + 1 + 1;
 /// Length of the body of a [`Query::Row`], in bytes.
 const ROW_LEN: usize = NodeId::LEN + 1 + 2;
@@ -33,7 +33,7 @@ const ROW: u8 = 2;
 
 /// One message to an adjacent node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Message<'a> {
+pub enum OverlayMessage<'a> {
     /// Requests an echo with the same number.
     Probe {
         /// Sequence number, counted per neighbour.
@@ -55,7 +55,7 @@ pub enum Message<'a> {
     },
     /// Asks the receiver for nodes from its own tables.
     Find(Query),
-    /// Answers a [`Message::Find`].
+    /// Answers a [`OverlayMessage::Find`].
     Found {
         /// The query that is answered.
         query: Query,
@@ -99,7 +99,7 @@ pub enum Query {
 
 /// A node's id, and how to reach the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Contact<'a> {
+pub struct WireContact<'a> {
     /// Id of the node.
     pub id: NodeId,
     /// Public key and addresses of the node, at most [`MAX_DETAILS`] bytes. The layer below interprets them.
@@ -115,11 +115,11 @@ pub struct Contacts<'a> {
 }
 
 impl<'a> Iterator for Contacts<'a> {
-    type Item = Contact<'a>;
+    type Item = WireContact<'a>;
 
-    fn next(&mut self) -> Option<Contact<'a>> {
+    fn next(&mut self) -> Option<WireContact<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let mut r = Reader::new(self.encoded);
+        let mut r = ByteReader::new(self.encoded);
         let contact = read_contact(&mut r).ok()?;
         self.encoded = r.rest();
         Some(contact)
@@ -127,7 +127,7 @@ impl<'a> Iterator for Contacts<'a> {
 }
 
 impl<'a> Contacts<'a> {
-    pub(crate) fn parse(r: &mut Reader<'a>) -> Result<Contacts<'a>, WireError> {
+    pub(crate) fn parse(r: &mut ByteReader<'a>) -> Result<Contacts<'a>, WireError> {
         let left = usize::from(r.u8()?);
         if left > MAX_CONTACTS {
             return Err(WireError::Malformed);
@@ -141,28 +141,28 @@ impl<'a> Contacts<'a> {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> OverlayMessage<'a> {
     /// Parses a message.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
     /// too many contacts, too long details, or an invalid row.
-    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
-        let mut r = Reader::new(bytes);
+    pub fn parse(bytes: &'a [u8]) -> Result<OverlayMessage<'a>, WireError> {
+        let mut r = ByteReader::new(bytes);
         let message = match r.u8()? {
-            PROBE => Message::Probe { seq: r.u32()? },
-            INTRODUCTION => Message::Introduction { seq: r.u32()?, details: read_details(&mut r)? },
+            PROBE => OverlayMessage::Probe { seq: r.u32()? },
+            INTRODUCTION => OverlayMessage::Introduction { seq: r.u32()?, details: read_details(&mut r)? },
             ECHO => {
                 let (seq, flags) = (r.u32()?, r.u8()?);
                 let state = NodeState { is_ready: flags & 1 != 0, leaf_news: r.u8()?, table_news: r.u8()? };
-                Message::Echo { seq, state }
+                OverlayMessage::Echo { seq, state }
             }
-            FIND => Message::Find(read_query(&mut r)?),
+            FIND => OverlayMessage::Find(read_query(&mut r)?),
             FOUND => {
                 let (query, news) = (read_query(&mut r)?, r.u8()?);
-                Message::Found { query, news, contacts: Contacts::parse(&mut r)? }
+                OverlayMessage::Found { query, news, contacts: Contacts::parse(&mut r)? }
             }
-            LEAVE => Message::Leave,
+            LEAVE => OverlayMessage::Leave,
             _ => return Err(WireError::UnknownType),
         };
         r.end().map(|()| message)
@@ -171,36 +171,36 @@ impl<'a> Message<'a> {
     /// Writes the message at the start of `out` and returns its length, at most [`MAX_MESSAGE`].
     ///
     /// # Errors
-    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a message that [`Message::parse`] would reject.
+    /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a message that [`OverlayMessage::parse`] would reject.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let mut w = Writer::new(out);
         match *self {
-            Message::Probe { seq } => {
+            OverlayMessage::Probe { seq } => {
                 w.u8(PROBE)?;
                 w.u32(seq)?;
             }
-            Message::Introduction { seq, details } => {
+            OverlayMessage::Introduction { seq, details } => {
                 w.u8(INTRODUCTION)?;
                 w.u32(seq)?;
                 write_details(&mut w, details)?;
             }
-            Message::Echo { seq, state } => {
+            OverlayMessage::Echo { seq, state } => {
                 w.u8(ECHO)?;
                 w.u32(seq)?;
                 w.put(&[state.is_ready.into(), state.leaf_news, state.table_news])?;
             }
-            Message::Find(query) => {
+            OverlayMessage::Find(query) => {
                 w.u8(FIND)?;
                 write_query(&mut w, query)?;
             }
-            Message::Found { query, news, contacts } => return emit_found(query, news, contacts, out),
-            Message::Leave => w.u8(LEAVE)?,
+            OverlayMessage::Found { query, news, contacts } => return emit_found(query, news, contacts, out),
+            OverlayMessage::Leave => w.u8(LEAVE)?,
         }
         Ok(w.len())
     }
 }
 
-/// Writes a [`Message::Found`] and returns its length.
+/// Writes a [`OverlayMessage::Found`] and returns its length.
 ///
 /// It takes the first [`MAX_CONTACTS`] of `contacts`, or fewer if they do not fit.
 ///
@@ -209,7 +209,7 @@ impl<'a> Message<'a> {
 pub fn emit_found<'a>(
     query: Query,
     news: u8,
-    contacts: impl Iterator<Item = Contact<'a>>,
+    contacts: impl Iterator<Item = WireContact<'a>>,
     out: &mut [u8],
 ) -> Result<usize, WireError> {
     let mut w = Writer::new(out);
@@ -223,7 +223,7 @@ pub fn emit_found<'a>(
 /// Writes the number of contacts, and at most [`MAX_CONTACTS`] contacts or as many as fit.
 pub(crate) fn write_contacts<'a>(
     w: &mut Writer<'_>,
-    contacts: impl Iterator<Item = Contact<'a>>,
+    contacts: impl Iterator<Item = WireContact<'a>>,
 ) -> Result<(), WireError> {
     let count_at = w.len();
     w.u8(0)?;
@@ -242,15 +242,15 @@ pub(crate) fn write_contacts<'a>(
     w.patch(count_at, &[count])
 }
 
-pub(crate) fn read_id(r: &mut Reader<'_>) -> Result<NodeId, WireError> {
+pub(crate) fn read_id(r: &mut ByteReader<'_>) -> Result<NodeId, WireError> {
     r.array().map(|bytes| NodeId::new(*bytes))
 }
 
-fn read_contact<'a>(r: &mut Reader<'a>) -> Result<Contact<'a>, WireError> {
-    Ok(Contact { id: read_id(r)?, details: read_details(r)? })
+fn read_contact<'a>(r: &mut ByteReader<'a>) -> Result<WireContact<'a>, WireError> {
+    Ok(WireContact { id: read_id(r)?, details: read_details(r)? })
 }
 
-pub(crate) fn read_details<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+pub(crate) fn read_details<'a>(r: &mut ByteReader<'a>) -> Result<&'a [u8], WireError> {
     let len = usize::from(r.u8()?);
     if len > MAX_DETAILS {
         return Err(WireError::Malformed);
@@ -264,7 +264,7 @@ pub(crate) fn write_details(w: &mut Writer<'_>, details: &[u8]) -> Result<(), Wi
     w.put(details)
 }
 
-fn read_query(r: &mut Reader<'_>) -> Result<Query, WireError> {
+fn read_query(r: &mut ByteReader<'_>) -> Result<Query, WireError> {
     match r.u8()? {
         NEAR => Ok(Query::Near(read_id(r)?)),
         ROW => Ok(Query::Row { of: read_id(r)?, row: row(r.u8()?)?, columns: r.u16()? }),

@@ -22,9 +22,9 @@
 //! Questions and replies are the bodies of overlay calls.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use crate::certificate::MAX_CERTIFICATE_LEN;
-use crate::overlay::{Contact, Contacts, MAX_DETAILS, read_details, read_id, write_contacts, write_details};
+use crate::overlay::{Contacts, MAX_DETAILS, WireContact, read_details, read_id, write_contacts, write_details};
 use core::net::IpAddr;
 use weft_units::NodeId;
 
@@ -44,7 +44,7 @@ const NOBODY: u8 = 3;
 
 /// One message between an owner and a holder: a node that stores the owner's claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Message<'a> {
+pub enum ClaimMessage<'a> {
     /// The sender owns the prefixes in its certificate.
     Claim(Claim<'a>),
     /// The sender no longer owns any prefix.
@@ -57,7 +57,7 @@ pub enum Message<'a> {
         /// Sequence number of the claim or withdrawal.
         seq: u64,
         /// The decision.
-        verdict: Verdict,
+        verdict: ClaimVerdict,
     },
     /// Tells the owner that the set of holders of a key has changed.
     Renew {
@@ -79,7 +79,7 @@ pub struct Claim<'a> {
 
 /// A holder's decision about a claim or a withdrawal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The holder has stored the claim, or has removed it.
     Taken,
     /// The holder stores a newer claim.
@@ -94,28 +94,34 @@ pub enum Verdict {
     Elsewhere,
 }
 
-impl Verdict {
-    const ALL: [Verdict; 6] =
-        [Verdict::Taken, Verdict::Outdated, Verdict::Uncertified, Verdict::Owned, Verdict::Full, Verdict::Elsewhere];
+impl ClaimVerdict {
+    const ALL: [ClaimVerdict; 6] = [
+        ClaimVerdict::Taken,
+        ClaimVerdict::Outdated,
+        ClaimVerdict::Uncertified,
+        ClaimVerdict::Owned,
+        ClaimVerdict::Full,
+        ClaimVerdict::Elsewhere,
+    ];
 
-    fn parse(byte: u8) -> Result<Verdict, WireError> {
-        Verdict::ALL.get(usize::from(byte)).copied().ok_or(WireError::Malformed)
+    fn parse(byte: u8) -> Result<ClaimVerdict, WireError> {
+        ClaimVerdict::ALL.get(usize::from(byte)).copied().ok_or(WireError::Malformed)
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> ClaimMessage<'a> {
     /// Parses a message.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
     /// too long details and unknown verdicts.
-    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, WireError> {
-        let mut r = Reader::new(bytes);
+    pub fn parse(bytes: &'a [u8]) -> Result<ClaimMessage<'a>, WireError> {
+        let mut r = ByteReader::new(bytes);
         let message = match r.u8()? {
-            CLAIM => return read_claim(&mut r).map(Message::Claim),
-            WITHDRAW => Message::Withdraw { seq: r.u64()? },
-            VERDICT => Message::Verdict { seq: r.u64()?, verdict: Verdict::parse(r.u8()?)? },
-            RENEW => Message::Renew { key: read_id(&mut r)? },
+            CLAIM => return read_claim(&mut r).map(ClaimMessage::Claim),
+            WITHDRAW => ClaimMessage::Withdraw { seq: r.u64()? },
+            VERDICT => ClaimMessage::Verdict { seq: r.u64()?, verdict: ClaimVerdict::parse(r.u8()?)? },
+            RENEW => ClaimMessage::Renew { key: read_id(&mut r)? },
             _ => return Err(WireError::UnknownType),
         };
         r.end().map(|()| message)
@@ -128,20 +134,20 @@ impl<'a> Message<'a> {
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let mut w = Writer::new(out);
         match *self {
-            Message::Claim(claim) => {
+            ClaimMessage::Claim(claim) => {
                 w.u8(CLAIM)?;
                 write_claim(&mut w, claim)?;
             }
-            Message::Withdraw { seq } => {
+            ClaimMessage::Withdraw { seq } => {
                 w.u8(WITHDRAW)?;
                 w.put(&seq.to_be_bytes())?;
             }
-            Message::Verdict { seq, verdict } => {
+            ClaimMessage::Verdict { seq, verdict } => {
                 w.u8(VERDICT)?;
                 w.put(&seq.to_be_bytes())?;
                 w.u8(verdict as u8)?;
             }
-            Message::Renew { key } => {
+            ClaimMessage::Renew { key } => {
                 w.u8(RENEW)?;
                 w.put(key.as_bytes())?;
             }
@@ -155,7 +161,7 @@ pub const MAX_QUESTION: usize = 1 + NodeId::LEN + 1 + 16;
 
 /// A question to the root of a key, sent as the body of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Question {
+pub enum OwnershipQuestion {
     /// Asks which nodes should hold the claims that belong to this key.
     Holders(NodeId),
     /// Asks for the owner of an address.
@@ -167,16 +173,16 @@ pub enum Question {
     },
 }
 
-impl Question {
+impl OwnershipQuestion {
     /// Parses a question.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`].
-    pub fn parse(bytes: &[u8]) -> Result<Question, WireError> {
-        let mut r = Reader::new(bytes);
+    pub fn parse(bytes: &[u8]) -> Result<OwnershipQuestion, WireError> {
+        let mut r = ByteReader::new(bytes);
         let question = match r.u8()? {
-            HOLDERS => Question::Holders(read_id(&mut r)?),
-            OWNER => Question::Owner { key: read_id(&mut r)?, address: read_address(&mut r)? },
+            HOLDERS => OwnershipQuestion::Holders(read_id(&mut r)?),
+            OWNER => OwnershipQuestion::Owner { key: read_id(&mut r)?, address: read_address(&mut r)? },
             _ => return Err(WireError::UnknownType),
         };
         r.end().map(|()| question)
@@ -189,11 +195,11 @@ impl Question {
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, WireError> {
         let mut w = Writer::new(out);
         match *self {
-            Question::Holders(key) => {
+            OwnershipQuestion::Holders(key) => {
                 w.u8(HOLDERS)?;
                 w.put(key.as_bytes())?;
             }
-            Question::Owner { key, address } => {
+            OwnershipQuestion::Owner { key, address } => {
                 w.u8(OWNER)?;
                 w.put(key.as_bytes())?;
                 write_address(&mut w, address)?;
@@ -203,7 +209,7 @@ impl Question {
     }
 }
 
-/// A reply to a [`Question`], sent as the body of an answer.
+/// A reply to a [`OwnershipQuestion`], sent as the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
     /// The nodes that hold the key, nearest first. A node that does not hold the key also replies this to a query for
@@ -222,7 +228,7 @@ impl<'a> Reply<'a> {
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`], or [`WireError::Malformed`] for
     /// too many contacts and too long details.
     pub fn parse(bytes: &'a [u8]) -> Result<Reply<'a>, WireError> {
-        let mut r = Reader::new(bytes);
+        let mut r = ByteReader::new(bytes);
         let reply = match r.u8()? {
             HOLDERS => Reply::Holders(Contacts::parse(&mut r)?),
             OWNER => return read_claim(&mut r).map(Reply::Owner),
@@ -260,14 +266,14 @@ impl<'a> Reply<'a> {
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::Malformed`] for too long details.
-pub fn emit_holders<'a>(contacts: impl Iterator<Item = Contact<'a>>, out: &mut [u8]) -> Result<usize, WireError> {
+pub fn emit_holders<'a>(contacts: impl Iterator<Item = WireContact<'a>>, out: &mut [u8]) -> Result<usize, WireError> {
     let mut w = Writer::new(out);
     w.u8(HOLDERS)?;
     write_contacts(&mut w, contacts)?;
     Ok(w.len())
 }
 
-fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, WireError> {
+fn read_address(r: &mut ByteReader<'_>) -> Result<IpAddr, WireError> {
     match r.u8()? {
         4 => r.array::<4>().map(|octets| IpAddr::from(*octets)),
         6 => r.array::<16>().map(|octets| IpAddr::from(*octets)),
@@ -283,7 +289,7 @@ fn write_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), WireError> {
 }
 
 /// Parses a claim. The certificate has no length field: it fills the rest of the message.
-fn read_claim<'a>(r: &mut Reader<'a>) -> Result<Claim<'a>, WireError> {
+fn read_claim<'a>(r: &mut ByteReader<'a>) -> Result<Claim<'a>, WireError> {
     let (seq, details, certificate) = (r.u64()?, read_details(r)?, r.rest());
     if certificate.len() > MAX_CERTIFICATE_LEN {
         return Err(WireError::TooLong);

@@ -4,7 +4,7 @@
 //! sealed between the ends of the route, or is a handshake between them. The relay has no key for it.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use crate::hop::{HOP_HEADER_LEN, TAG_LEN};
 
 /// Maximum number of relays on a route.
@@ -110,7 +110,7 @@ impl Way {
     pub fn parse(code: u8, bytes: &[u8]) -> Result<Way, WireError> {
         let from = bytes.len().checked_sub(Way::labels_len(code)?).ok_or(WireError::Truncated)?;
         let (at, len) = (code >> 4, code & 0x0f);
-        let mut r = Reader::new(bytes.get(from..).ok_or(WireError::Truncated)?);
+        let mut r = ByteReader::new(bytes.get(from..).ok_or(WireError::Truncated)?);
         let mut labels = [Label(0); MAX_RELAYS];
         for label in labels.iter_mut().take(len.into()) {
             *label = Label(r.u32()?);

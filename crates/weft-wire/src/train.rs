@@ -5,7 +5,7 @@
 //! one. A zero marks a lost packet.
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use weft_units::PathId;
 
 /// Maximum number of packets in a train.
@@ -25,7 +25,7 @@ pub struct Chirp {
 }
 
 impl Chirp {
-    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Chirp, WireError> {
+    pub(crate) fn read(r: &mut ByteReader<'_>) -> Result<Chirp, WireError> {
         Chirp { train: r.u16()?, index: r.u8()?, of: r.u8()?, sent_us: r.u32()? }.checked()
     }
 
@@ -59,13 +59,13 @@ pub struct Chirped<'a> {
 impl<'a> Chirped<'a> {
     /// Returns the delay of each packet of the train in microseconds, or `None` for a lost packet.
     pub fn delays_us(&self) -> impl Iterator<Item = Option<u32>> + use<'a> {
-        let (mut r, least) = (Reader::new(self.encoded), self.least_us);
+        let (mut r, least) = (ByteReader::new(self.encoded), self.least_us);
         (0..self.of)
             .map_while(move |_| read_above(&mut r).ok())
             .map(move |above| above.map(|above| least.wrapping_add(above)))
     }
 
-    pub(crate) fn read(r: &mut Reader<'a>) -> Result<Chirped<'a>, WireError> {
+    pub(crate) fn read(r: &mut ByteReader<'a>) -> Result<Chirped<'a>, WireError> {
         let (path, train, least_us, of) = (PathId(r.u8()?), r.u16()?, r.u32()?, r.u8()?);
         if !(1..=MAX_TRAIN).contains(&of) {
             return Err(WireError::Malformed);
@@ -84,7 +84,7 @@ impl<'a> Chirped<'a> {
     }
 }
 
-fn read_above(r: &mut Reader<'_>) -> Result<Option<u32>, WireError> {
+fn read_above(r: &mut ByteReader<'_>) -> Result<Option<u32>, WireError> {
     let above = r.varint()?.checked_sub(1).map(u32::try_from);
     above.transpose().map_err(|_| WireError::Malformed)
 }

@@ -3,7 +3,7 @@
 //! A TUN device with `IFF_VNET_HDR` puts this header before each packet.
 
 use crate::WireError;
-use crate::bytes::{Reader, put_at};
+use crate::bytes::{ByteReader, put_at};
 
 /// Length of the header, in bytes.
 pub const VNET_HEADER_LEN: usize = 10;
@@ -58,7 +58,7 @@ impl VnetHeader {
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::UnknownType`] for a GSO type that the program did not enable.
     pub fn parse(bytes: &[u8]) -> Result<(VnetHeader, &[u8]), WireError> {
-        let mut r = Reader::new(bytes);
+        let mut r = ByteReader::new(bytes);
         let [flags, gso_type] = *r.array()?;
         let mut native = || r.array().map(|field| u16::from_ne_bytes(*field));
         let header = VnetHeader {

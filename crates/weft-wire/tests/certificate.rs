@@ -7,7 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use weft_wire::WireError;
 use weft_wire::certificate::{
-    Certificate, Claims, MAX_CERTIFICATE_LEN, MAX_PREFIXES, Prefix, Prefixes, REVOCATION_LEN, Revocation, SIGNATURE_LEN,
+    CertificateClaims, CertificateView, EncodedPrefixes, MAX_CERTIFICATE_LEN, MAX_PREFIXES, REVOCATION_LEN,
+    RevocationView, SIGNATURE_LEN, WirePrefix,
 };
 use weft_wire::frame::{Frame, FrameWriter, Frames, REVOCATION_FRAME_LEN};
 
@@ -16,21 +17,21 @@ fn sum(covered: &[u8]) -> [u8; SIGNATURE_LEN] {
     [covered.iter().fold(covered.len() as u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)); SIGNATURE_LEN]
 }
 
-fn write(claims: &Claims<'_>) -> Vec<u8> {
+fn write(claims: &CertificateClaims<'_>) -> Vec<u8> {
     let mut out = [0; MAX_CERTIFICATE_LEN];
     let len = claims.emit(&mut out, sum).unwrap();
     out[..len].to_vec()
 }
 
-fn some_claims() -> Claims<'static> {
+fn some_claims() -> CertificateClaims<'static> {
     let prefixes = [("10.9.0.5".parse().unwrap(), 32), ("2001:db8::".parse().unwrap(), 33)];
-    Claims {
+    CertificateClaims {
         public_key: [0xaa; 32],
         name: "größe",
         not_before_unix_s: 0x0102,
         not_after_unix_s: 0x0304,
         may_relay: true,
-        prefixes: Prefixes::new(&prefixes).unwrap(),
+        prefixes: EncodedPrefixes::new(&prefixes).unwrap(),
     }
 }
 
@@ -44,7 +45,7 @@ fn a_certificate_is_these_bytes() {
         hex(&sum(&bytes[..bytes.len() - SIGNATURE_LEN])),
     );
     assert_eq!(hex(&bytes), hex(&unhex(&text)));
-    let parsed = Certificate::parse(&bytes).unwrap();
+    let parsed = CertificateView::parse(&bytes).unwrap();
     assert_eq!(parsed.claims, some_claims());
     assert_eq!(*parsed.signed.signature, sum(parsed.signed.covers));
     assert_eq!(parsed.signed.covers.len() + SIGNATURE_LEN, bytes.len());
@@ -52,11 +53,11 @@ fn a_certificate_is_these_bytes() {
 
 #[test]
 fn a_revocation_is_these_bytes() {
-    let revocation = Revocation::new([0xbb; 32], 0x0506, sum);
+    let revocation = RevocationView::new([0xbb; 32], 0x0506, sum);
     let signature = hex(&sum(&revocation.covered()));
     let text = format!("01 02 {} 0000000000000506 {signature}", "bb".repeat(32));
     assert_eq!(hex(&revocation.emit()), hex(&unhex(&text)));
-    assert_eq!(Revocation::parse(&revocation.emit()), Ok(revocation));
+    assert_eq!(RevocationView::parse(&revocation.emit()), Ok(revocation));
     let mut out = [0; REVOCATION_FRAME_LEN];
     FrameWriter::new(&mut out).write(&Frame::Revocation(revocation)).unwrap();
     assert_eq!(hex(&out), "0b".to_owned() + &hex(&revocation.emit()));
@@ -65,12 +66,16 @@ fn a_revocation_is_these_bytes() {
 
 #[test]
 fn the_longest_certificate_fits_and_no_longer_one_is_made() {
-    let prefixes: Vec<Prefix> = (0..16u8).map(|n| (IpAddr::from([n; 16]), 128)).collect();
-    let longest = Claims { name: &"n".repeat(63), prefixes: Prefixes::new(&prefixes).unwrap(), ..some_claims() };
+    let prefixes: Vec<WirePrefix> = (0..16u8).map(|n| (IpAddr::from([n; 16]), 128)).collect();
+    let longest = CertificateClaims {
+        name: &"n".repeat(63),
+        prefixes: EncodedPrefixes::new(&prefixes).unwrap(),
+        ..some_claims()
+    };
     assert_eq!(write(&longest).len(), MAX_CERTIFICATE_LEN);
     assert_eq!(longest.emit(&mut [0; MAX_CERTIFICATE_LEN - 1], sum), Err(WireError::NoRoom));
     let too_many = [(IpAddr::from([0; 4]), 0); MAX_PREFIXES + 1];
-    assert_eq!(Prefixes::new(&too_many), Err(WireError::TooLong));
+    assert_eq!(EncodedPrefixes::new(&too_many), Err(WireError::TooLong));
 }
 
 #[test]
@@ -79,7 +84,7 @@ fn what_makes_no_sense_is_neither_written_nor_read() {
     let refused = |at: usize, byte: u8| {
         let mut bytes = good.clone();
         bytes[at] = byte;
-        Certificate::parse(&bytes).err()
+        CertificateView::parse(&bytes).err()
     };
     // Offsets: version, kind, flags, not before, name, prefix count, family, length, host bits.
     for (at, byte, why) in [
@@ -98,24 +103,24 @@ fn what_makes_no_sense_is_neither_written_nor_read() {
     ] {
         assert_eq!(refused(at, byte), Some(why), "byte {at} = {byte}");
     }
-    assert_eq!(Certificate::parse(&good[..good.len() - 1]), Err(WireError::Truncated));
-    assert_eq!(Certificate::parse(&[&good[..], &[0]].concat()), Err(WireError::TooLong));
+    assert_eq!(CertificateView::parse(&good[..good.len() - 1]), Err(WireError::Truncated));
+    assert_eq!(CertificateView::parse(&[&good[..], &[0]].concat()), Err(WireError::TooLong));
     let bad_claims = [
-        Claims { name: "", ..some_claims() },
-        Claims { name: "two words", ..some_claims() },
-        Claims { name: &"ä".repeat(32), ..some_claims() },
-        Claims { not_before_unix_s: 0x0305, ..some_claims() },
+        CertificateClaims { name: "", ..some_claims() },
+        CertificateClaims { name: "two words", ..some_claims() },
+        CertificateClaims { name: &"ä".repeat(32), ..some_claims() },
+        CertificateClaims { not_before_unix_s: 0x0305, ..some_claims() },
     ];
     for claims in bad_claims {
         assert_eq!(claims.emit(&mut [0; MAX_CERTIFICATE_LEN], sum), Err(WireError::Malformed), "{claims:?}");
     }
     for bad in [("10.0.0.1", 31), ("10.0.0.0", 33), ("::1", 127), ("::", 129), ("255.0.0.0", 0)] {
         let (address, length) = bad;
-        assert_eq!(Prefixes::new(&[(address.parse().unwrap(), length)]), Err(WireError::Malformed), "{bad:?}");
+        assert_eq!(EncodedPrefixes::new(&[(address.parse().unwrap(), length)]), Err(WireError::Malformed), "{bad:?}");
     }
 }
 
-fn prefixes() -> impl Strategy<Value = Vec<Prefix>> {
+fn prefixes() -> impl Strategy<Value = Vec<WirePrefix>> {
     let v4 = (any::<u32>(), 0u8..=32).prop_map(|(bits, length)| {
         let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
         (IpAddr::from(Ipv4Addr::from(bits & mask)), length)
@@ -134,11 +139,11 @@ proptest! {
         prefixes in prefixes(),
     ) {
         let [a, b] = period;
-        let prefixes = Prefixes::new(&prefixes).unwrap();
+        let prefixes = EncodedPrefixes::new(&prefixes).unwrap();
         let (not_before_unix_s, not_after_unix_s) = (a.min(b), a.max(b));
-        let claims = Claims { public_key, name: &name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
+        let claims = CertificateClaims { public_key, name: &name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
         let bytes = write(&claims);
-        prop_assert_eq!(Certificate::parse(&bytes).map(|certificate| certificate.claims), Ok(claims));
+        prop_assert_eq!(CertificateView::parse(&bytes).map(|certificate| certificate.claims), Ok(claims));
     }
 
     #[test]
@@ -148,7 +153,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        if let Ok(Certificate { claims, signed }) = Certificate::parse(&bytes) {
+        if let Ok(CertificateView { claims, signed }) = CertificateView::parse(&bytes) {
             let mut out = [0; MAX_CERTIFICATE_LEN];
             let len = claims.emit(&mut out, |_| *signed.signature).unwrap();
             prop_assert_eq!(&out[..len], &bytes[..]);
@@ -158,10 +163,10 @@ proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), kind in 0u8..4) {
         let bytes = [&[1, kind][..], &bytes].concat();
-        let _ = Certificate::parse(&bytes);
-        if let Ok(revocation) = Revocation::parse(&bytes) {
+        let _ = CertificateView::parse(&bytes);
+        if let Ok(revocation) = RevocationView::parse(&bytes) {
             prop_assert_eq!(&revocation.emit()[..], &bytes[..]);
         }
-        prop_assert!(Revocation::parse(&bytes[..bytes.len().min(REVOCATION_LEN - 1)]).is_err());
+        prop_assert!(RevocationView::parse(&bytes[..bytes.len().min(REVOCATION_LEN - 1)]).is_err());
     }
 }

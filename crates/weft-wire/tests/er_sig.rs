@@ -6,8 +6,8 @@ use weft_wire::WireError;
 use weft_wire::checksum::checksum;
 use weft_wire::er_sig::carriage::{ADDED_LEN, insert, locate, parse, remove, update};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Service, Signal, SignalKey,
-    ttl_difference,
+    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey,
+    SignalService, ttl_difference,
 };
 use weft_wire::ip::{FlowKey, IpView};
 
@@ -16,7 +16,7 @@ use weft_wire::ip::{FlowKey, IpView};
 /// The requested delay variance is below 10 ms.
 const CALL: Signal = Signal {
     message: Message::Request,
-    service: Service::Guaranteed,
+    service: SignalService::Guaranteed,
     receiver_pays: true,
     is_lowered: false,
     preemption: 5,
@@ -245,7 +245,7 @@ fn a_tag_is_of_one_key_one_flow_and_one_request() {
         (flow.reversed(), signed),
         (FlowKey { src_port: 1, ..flow }, signed),
         (flow, Signal { nonce: 1, ..signed }),
-        (flow, Signal { service: Service::Available, ..signed }),
+        (flow, Signal { service: SignalService::Available, ..signed }),
         (flow, Signal { receiver_pays: false, ..signed }),
         (flow, Signal { preemption: 6, ..signed }),
         (flow, Signal { delay_priority: 1, ..signed }),

@@ -5,14 +5,14 @@ mod common;
 use common::{hex, unhex};
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
 use weft_wire::WireError;
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour};
+use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour, ReportCounters};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, InitiationPayload, MAX_INITIATION_LEN, MAX_RESPONSE_LEN,
-    MessageWriter, RESPONSE_LEN, Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, HandshakeResponse, INITIATION_LEN, Initiation, InitiationPayload,
+    MAX_INITIATION_LEN, MAX_RESPONSE_LEN, MessageWriter, RESPONSE_LEN, ResponsePayload,
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, HeaderForm, InnerHeader, PartHeader, UnitKind, emit_reference, parse_reference};
-use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
+use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::{Label, Way, overhead};
 use weft_wire::train::{Chirp, MAX_TRAIN};
 use weft_wire::virtio::{GsoType, VnetHeader};
@@ -183,7 +183,7 @@ const MARKER: Marker = Marker {
     explained_us: 0x2526_2728,
     is_pressing: true,
 };
-const REPORT: Report = Report {
+const REPORT: LoopReport = LoopReport {
     marker: MARKER,
     received_at_us: 0x1112_1314,
     held_us: 0x1516_1718,
@@ -270,7 +270,7 @@ fn frames() {
 
 #[test]
 fn report_frame() {
-    let arrivals = Arrivals {
+    let arrivals = ReportCounters {
         path: PathId(3),
         received_at_us: 0xdead_beef,
         held_us: 900,
@@ -319,7 +319,7 @@ fn what_does_not_fit_leaves_no_trace() {
     writer.write(&Frame::Ping { token: 1 }).unwrap();
     assert_eq!(writer.write(&Frame::Ping { token: 2 }), Err(WireError::NoRoom));
     assert_eq!((writer.len(), writer.room()), (5, 4));
-    let arrivals = Arrivals::default();
+    let arrivals = ReportCounters::default();
     assert_eq!(writer.write_report(&arrivals, core::iter::once(0..=1), 1), Err(WireError::NoRoom));
     assert_eq!(writer.write_report(&arrivals, [], 1), Err(WireError::Malformed), "nothing arrived");
     writer.write(&Frame::Close { reason: 1 }).unwrap();
@@ -331,7 +331,7 @@ fn a_report_takes_as_many_ranges_as_fit() {
     let ranges = || (0..100u64).rev().map(|n| n * 4..=n * 4 + 1);
     let mut out = [0; 40];
     let mut writer = FrameWriter::new(&mut out);
-    let written = writer.write_report(&Arrivals::default(), ranges(), 300).unwrap();
+    let written = writer.write_report(&ReportCounters::default(), ranges(), 300).unwrap();
     let len = writer.len();
     assert!(written > 5 && written < 20, "{written}");
     let Some(Ok(Frame::Report(report))) = Frames::new(&out[..len]).next() else { panic!() };
@@ -339,8 +339,12 @@ fn a_report_takes_as_many_ranges_as_fit() {
 
     let mut out = [0; 1000];
     let mut writer = FrameWriter::new(&mut out);
-    assert_eq!(writer.write_report(&Arrivals::default(), ranges(), 7), Ok(7));
-    assert_eq!(writer.write_report(&Arrivals::default(), [5..=6, 4..=4], 7), Err(WireError::Malformed), "touching");
+    assert_eq!(writer.write_report(&ReportCounters::default(), ranges(), 7), Ok(7));
+    assert_eq!(
+        writer.write_report(&ReportCounters::default(), [5..=6, 4..=4], 7),
+        Err(WireError::Malformed),
+        "touching"
+    );
 }
 
 #[test]
@@ -382,10 +386,10 @@ fn handshake_response() {
     let text = format!("12000000 00000001 00000002 {} {} {}", "66".repeat(64), "4c".repeat(16), "00".repeat(16));
     assert_eq!(hex(&out), hex(&unhex(&text)));
     assert_eq!(out.len(), 108);
-    let parsed = Response::parse(&out).unwrap();
+    let parsed = HandshakeResponse::parse(&out).unwrap();
     assert_eq!((parsed.sender, parsed.receiver, parsed.noise), (1, 2, &[0x66; 64][..]));
     assert_eq!((parsed.macs.mac1_covers, parsed.macs.mac2_covers), (&out[..76], &out[..92]));
-    refuses_other_lengths_and_types(&out, MAX_RESPONSE_LEN, |bytes| Response::parse(bytes).err());
+    refuses_other_lengths_and_types(&out, MAX_RESPONSE_LEN, |bytes| HandshakeResponse::parse(bytes).err());
 }
 
 #[test]

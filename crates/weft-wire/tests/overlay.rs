@@ -7,9 +7,11 @@ use common::{hex, unhex};
 use proptest::prelude::*;
 use weft_units::NodeId;
 use weft_wire::WireError;
-use weft_wire::overlay::{Contact, MAX_CONTACTS, MAX_DETAILS, MAX_MESSAGE, Message, NodeState, Query, emit_found};
+use weft_wire::overlay::{
+    MAX_CONTACTS, MAX_DETAILS, MAX_MESSAGE, NodeState, OverlayMessage, Query, WireContact, emit_found,
+};
 
-fn emit(message: &Message<'_>) -> Vec<u8> {
+fn emit(message: &OverlayMessage<'_>) -> Vec<u8> {
     let mut out = [0; MAX_MESSAGE];
     let len = message.emit(&mut out).unwrap();
     out[..len].to_vec()
@@ -28,23 +30,25 @@ fn the_bytes_are_these() {
     let row = "02 000102030405060708090a0b0c0d0e0f10111213 03 8001";
     let row_query = Query::Row { of: a, row: 3, columns: 0x8001 };
     let cases = [
-        (Message::Probe { seq: 0xa1b2_c3d4 }, "01 a1b2c3d4".to_string()),
-        (Message::Introduction { seq: 1, details: &[7, 8] }, "02 00000001 02 0708".to_string()),
-        (Message::Echo { seq: 0xa1b2_c3d4, state }, "03 a1b2c3d4 01 02 ff".to_string()),
-        (Message::Find(Query::Near(a)), format!("04 {near}")),
-        (Message::Find(row_query), format!("04 {row}")),
-        (Message::Leave, "06".to_string()),
+        (OverlayMessage::Probe { seq: 0xa1b2_c3d4 }, "01 a1b2c3d4".to_string()),
+        (OverlayMessage::Introduction { seq: 1, details: &[7, 8] }, "02 00000001 02 0708".to_string()),
+        (OverlayMessage::Echo { seq: 0xa1b2_c3d4, state }, "03 a1b2c3d4 01 02 ff".to_string()),
+        (OverlayMessage::Find(Query::Near(a)), format!("04 {near}")),
+        (OverlayMessage::Find(row_query), format!("04 {row}")),
+        (OverlayMessage::Leave, "06".to_string()),
     ];
     for (message, text) in cases {
         assert_eq!(hex(&emit(&message)), hex(&unhex(&text)));
-        assert_eq!(Message::parse(&unhex(&text)), Ok(message));
+        assert_eq!(OverlayMessage::parse(&unhex(&text)), Ok(message));
     }
-    let contacts = [Contact { id: a, details: &[9; 3] }, Contact { id: NodeId::default(), details: &[] }];
+    let contacts = [WireContact { id: a, details: &[9; 3] }, WireContact { id: NodeId::default(), details: &[] }];
     let mut out = [0; MAX_MESSAGE];
     let len = emit_found(row_query, 5, contacts.into_iter(), &mut out).unwrap();
     let text = format!("05 {row} 05 02 000102030405060708090a0b0c0d0e0f10111213 03 090909 {} 00", "00".repeat(20));
     assert_eq!(hex(&out[..len]), hex(&unhex(&text)));
-    let Ok(Message::Found { query, news: 5, contacts: read }) = Message::parse(&out[..len]) else { panic!() };
+    let Ok(OverlayMessage::Found { query, news: 5, contacts: read }) = OverlayMessage::parse(&out[..len]) else {
+        panic!()
+    };
     assert_eq!((query, read.collect::<Vec<_>>()), (row_query, contacts.to_vec()));
 }
 
@@ -52,20 +56,20 @@ fn the_bytes_are_these() {
 fn what_breaks_a_bound_is_refused() {
     let long = [0; MAX_DETAILS + 1];
     let mut out = [0; 2 * MAX_MESSAGE];
-    assert_eq!(Message::Introduction { seq: 0, details: &long }.emit(&mut out), Err(WireError::Malformed));
+    assert_eq!(OverlayMessage::Introduction { seq: 0, details: &long }.emit(&mut out), Err(WireError::Malformed));
     let beyond = Query::Row { of: NodeId::default(), row: 40, columns: 1 };
-    assert_eq!(Message::Find(beyond).emit(&mut out), Err(WireError::Malformed));
+    assert_eq!(OverlayMessage::Find(beyond).emit(&mut out), Err(WireError::Malformed));
     let near = Query::Near(NodeId::default());
-    let contacts = std::iter::repeat(Contact { id: NodeId::default(), details: &long[1..] });
+    let contacts = std::iter::repeat(WireContact { id: NodeId::default(), details: &long[1..] });
     let len = emit_found(near, 0, contacts, &mut out).unwrap();
     assert!(len <= MAX_MESSAGE);
     let count_at = 1 + 21 + 1;
     assert_eq!(usize::from(out[count_at]), MAX_CONTACTS);
     out[count_at] += 1;
-    assert_eq!(Message::parse(&out[..len]), Err(WireError::Malformed));
-    assert_eq!(Message::parse(&[6, 0]), Err(WireError::TooLong));
-    assert_eq!(Message::parse(&[7]), Err(WireError::UnknownType));
-    assert_eq!(Message::parse(&[]), Err(WireError::Truncated));
+    assert_eq!(OverlayMessage::parse(&out[..len]), Err(WireError::Malformed));
+    assert_eq!(OverlayMessage::parse(&[6, 0]), Err(WireError::TooLong));
+    assert_eq!(OverlayMessage::parse(&[7]), Err(WireError::UnknownType));
+    assert_eq!(OverlayMessage::parse(&[]), Err(WireError::Truncated));
 }
 
 fn node_id() -> impl Strategy<Value = NodeId> {
@@ -85,14 +89,14 @@ proptest! {
         nodes in prop::collection::vec((node_id(), prop::collection::vec(any::<u8>(), 0..=MAX_DETAILS)), 0..20),
         room in 0..=MAX_MESSAGE,
     ) {
-        let contacts = || nodes.iter().map(|(id, details)| Contact { id: *id, details });
+        let contacts = || nodes.iter().map(|(id, details)| WireContact { id: *id, details });
         let mut out = vec![0; room];
         let Ok(len) = emit_found(query, news, contacts(), &mut out) else {
             prop_assert!(room < 27);
             return Ok(());
         };
-        let message = Message::parse(&out[..len]).unwrap();
-        let Message::Found { query: q, news: n, contacts: read } = message else { panic!() };
+        let message = OverlayMessage::parse(&out[..len]).unwrap();
+        let OverlayMessage::Found { query: q, news: n, contacts: read } = message else { panic!() };
         prop_assert_eq!((q, n), (query, news));
         let count = read.count();
         prop_assert!(read.eq(contacts().take(count)));
@@ -107,9 +111,9 @@ proptest! {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
-        if let Ok(message) = Message::parse(&bytes) {
+        if let Ok(message) = OverlayMessage::parse(&bytes) {
             let again = emit(&message);
-            prop_assert_eq!(Message::parse(&again), Ok(message));
+            prop_assert_eq!(OverlayMessage::parse(&again), Ok(message));
             prop_assert_eq!(again.len(), bytes.len());
         }
     }

@@ -3,13 +3,13 @@
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
 use weft_units::{FlowId, FlowSeq, PathId, VpnId};
-use weft_wire::certificate::{Revocation, SIGNATURE_LEN};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Frames, Neighbour};
-use weft_wire::handshake::{CookieReply, Initiation, InitiationPayload, Response, ResponsePayload};
+use weft_wire::certificate::{RevocationView, SIGNATURE_LEN};
+use weft_wire::frame::{Frame, FrameWriter, Frames, Neighbour, ReportCounters};
+use weft_wire::handshake::{CookieReply, HandshakeResponse, Initiation, InitiationPayload, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
-use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
+use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::train::{Chirp, MAX_TRAIN};
@@ -58,14 +58,11 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
         (1u32.., markers()).prop_map(|(vpn, marker)| Frame::LoopMarker { vpn: VpnId(vpn), marker }),
         (1u32.., markers(), any::<[u32; 5]>()).prop_map(|(vpn, OfRun { run, what: marker }, counts)| {
             let [received_at_us, held_us, packets, bytes, ce_packets] = counts;
-            let report = Report { marker, received_at_us, held_us, packets, bytes, ce_packets };
+            let report = LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets };
             Frame::LoopReport { vpn: VpnId(vpn), report: OfRun { run, what: report } }
         }),
-        (any::<[u8; 32]>(), any::<u64>(), any::<u8>()).prop_map(|(key, at, byte)| Frame::Revocation(Revocation::new(
-            key,
-            at,
-            |_| [byte; SIGNATURE_LEN]
-        ))),
+        (any::<[u8; 32]>(), any::<u64>(), any::<u8>())
+            .prop_map(|(key, at, byte)| Frame::Revocation(RevocationView::new(key, at, |_| [byte; SIGNATURE_LEN]))),
     ]
 }
 
@@ -76,9 +73,9 @@ fn markers() -> impl Strategy<Value = OfRun<Marker>> {
     })
 }
 
-fn arrivals() -> impl Strategy<Value = Arrivals> {
+fn arrivals() -> impl Strategy<Value = ReportCounters> {
     (any::<u8>(), any::<u32>(), varints(), varints(), varints(), varints()).prop_map(
-        |(path, received_at_us, held_us, packets_received, bytes_received, ce_received)| Arrivals {
+        |(path, received_at_us, held_us, packets_received, bytes_received, ce_received)| ReportCounters {
             path: PathId(path),
             received_at_us,
             held_us,
@@ -222,7 +219,7 @@ proptest! {
             *byte = first;
         }
         let _ = (PacketType::of(&bytes), HopHeader::parse(&bytes), InnerHeader::parse(&bytes), PartHeader::parse(&bytes), varint::parse(&bytes));
-        let _ = (Initiation::parse(&bytes), Response::parse(&bytes), CookieReply::parse(&bytes));
+        let _ = (Initiation::parse(&bytes), HandshakeResponse::parse(&bytes), CookieReply::parse(&bytes));
         let _ = (InitiationPayload::parse(&bytes), ResponsePayload::parse(&bytes), FlowKey::of(&bytes));
         for frame in Frames::new(&bytes).flatten() {
             if let Frame::Report(report) = frame {

@@ -6,7 +6,7 @@
 //! [SECONDS]]]]]`
 
 use std::time::{Duration, Instant};
-use weft_scenario::{Network, Traces};
+use weft_scenario::{NetworkScenario, Traces};
 use weft_world::network::run;
 
 fn main() {
@@ -17,7 +17,7 @@ fn main() {
     let (variant, seed, seconds) = (next("spray-dup-thresh"), number(next("1")), number(next("100")));
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/paper-000-figure-2.toml");
     let text = std::fs::read_to_string(file).expect("the scenario file");
-    let mut network = Network::parse(&text, file).expect("a good scenario");
+    let mut network = NetworkScenario::parse(&text, file).expect("a good scenario");
     network.duration = Duration::from_secs(seconds);
     network.warmup = Duration::from_secs(seconds.min(100) / 5);
     for path in 0..5 {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use weft_scenario::{Network, Traces};
+use weft_scenario::{NetworkScenario, Traces};
 use weft_world::network::run;
 
 type Parameters = BTreeMap<String, String>;
@@ -113,7 +113,7 @@ fn goodputs(parameters: &Parameters, seed: u64) -> Vec<f64> {
             .concat()
         }
     };
-    let network = Network::parse(&text, "case").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let network = NetworkScenario::parse(&text, "case").unwrap_or_else(|error| panic!("{error}\n{text}"));
     let result = run(&network, &network.variants[0], seed, &Traces::new()).expect("a network that can be built");
     result.run.flows.iter().filter_map(|flow| flow.goodput_bps).collect()
 }

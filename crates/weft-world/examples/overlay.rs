@@ -72,7 +72,7 @@ fn show_churn(seeds: Range<u64>) -> bool {
             outcome.missing
         );
     }
-    let sum = |what: fn(&churn::Outcome) -> u64| all.iter().map(what).sum::<u64>();
+    let sum = |what: fn(&churn::ChurnOutcome) -> u64| all.iter().map(what).sum::<u64>();
     println!(
         "{} topologies: {} packets followed in disturbed networks, {} lost; {} after healing, {} lost; {} after deaths, {} lost; \
          {} with cuts that stay, {} lost; {} sent to nodes no nearer",
@@ -116,7 +116,7 @@ fn show_deaths(seeds: Range<u64>, nodes: usize, deaths: usize) -> bool {
 
 fn show_brownout(seeds: Range<u64>, nodes: u32, duration: Duration, both_ways: bool) -> bool {
     let all = for_seeds(seeds, threads(), |seed| brownout::run(seed, nodes, duration, both_ways));
-    let at = |what: fn(&brownout::Outcome) -> f64| {
+    let at = |what: fn(&brownout::BrownoutOutcome) -> f64| {
         let values: Vec<f64> = all.iter().map(what).collect();
         [0.5, 0.95, 0.99, 1.0].map(|p| percentile(&values, p).round())
     };

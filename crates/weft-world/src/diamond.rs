@@ -53,7 +53,7 @@ pub enum SilentCut {
 
 /// Measurements of one cut.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Failover {
+pub struct CutMeasurement {
     /// Time from the cut until the sender suspects the path.
     pub detection: Duration,
     /// Time from the suspicion until the first probe arrives over the other relay.
@@ -69,7 +69,7 @@ pub struct Failover {
 /// Cuts the route in use once and measures the failover.
 ///
 /// Everything random depends on `seed`. Returns `None` if the probes found no other route.
-pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
+pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
     let mut diamond = Diamond::new(seed);
     diamond.run_until(Instant::ZERO + READY);
     let phase = below(&mut diamond.rng, Duration::from_secs(1));
@@ -89,7 +89,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
     let first = diamond.arrived.iter().find(|(at, relay_then)| at > suspected && *relay_then != relay)?;
     let arrivals = || diamond.arrived.iter().map(|(at, _)| *at).filter(|at| *at > cut_at.before(EVERY * 20));
     let made = |event: &&(usize, Instant, Event)| event.1 <= first.0 && matches!(event.2, Event::Established { .. });
-    Some(Failover {
+    Some(CutMeasurement {
         detection: *suspected - cut_at,
         reroute: first.0 - *suspected,
         gap: arrivals().zip(arrivals().skip(1)).map(|(one, next)| next - one).max()?,
@@ -101,7 +101,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<Failover> {
 /// The far end's number among the sender's peers.
 const LAST: PeerId = PeerId(2);
 
-struct Flight {
+struct ProbeInFlight {
     at: Instant,
     serial: u64,
     to: usize,
@@ -111,19 +111,19 @@ struct Flight {
     bytes: Vec<u8>,
 }
 
-impl PartialEq for Flight {
-    fn eq(&self, other: &Flight) -> bool {
+impl PartialEq for ProbeInFlight {
+    fn eq(&self, other: &ProbeInFlight) -> bool {
         (self.at, self.serial) == (other.at, other.serial)
     }
 }
-impl Eq for Flight {}
-impl PartialOrd for Flight {
-    fn partial_cmp(&self, other: &Flight) -> Option<std::cmp::Ordering> {
+impl Eq for ProbeInFlight {}
+impl PartialOrd for ProbeInFlight {
+    fn partial_cmp(&self, other: &ProbeInFlight) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Flight {
-    fn cmp(&self, other: &Flight) -> std::cmp::Ordering {
+impl Ord for ProbeInFlight {
+    fn cmp(&self, other: &ProbeInFlight) -> std::cmp::Ordering {
         (self.at, self.serial).cmp(&(other.at, other.serial))
     }
 }
@@ -133,7 +133,7 @@ struct Diamond {
     engines: Vec<Engine>,
     is_cut: [bool; LINKS.len()],
     free_at: [[Instant; 2]; LINKS.len()],
-    flying: BinaryHeap<Reverse<Flight>>,
+    flying: BinaryHeap<Reverse<ProbeInFlight>>,
     serial: u64,
     rng: Rng,
     events: Vec<(usize, Instant, Event)>,
@@ -335,11 +335,19 @@ impl Diamond {
             let at = *free_at + DELAY + below(&mut self.rng, JITTER);
             let source = outer(link, from);
             let bytes = datagram.to_vec();
-            self.flying.push(Reverse(Flight { at, serial: self.serial, to, link, source, tos: transmit.tos, bytes }));
+            self.flying.push(Reverse(ProbeInFlight {
+                at,
+                serial: self.serial,
+                to,
+                link,
+                source,
+                tos: transmit.tos,
+                bytes,
+            }));
         }
     }
 
-    fn receive(&mut self, flight: &Flight) {
+    fn receive(&mut self, flight: &ProbeInFlight) {
         let len = flight.bytes.len();
         let Some(engine) = self.engines.get_mut(flight.to) else { return };
         let Some(buf) = engine.pool().alloc(len) else { return };

@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod diamond;
-mod eyes;
 pub mod network;
+mod observers;
 pub mod overlay;
 pub mod pair;
 pub mod reproduce;
@@ -16,7 +16,7 @@ mod side_by_side;
 pub mod site;
 pub mod swarm;
 
-pub use eyes::Eyes;
+pub use observers::Observers;
 pub use side_by_side::side_by_side;
 
 use weft_units::Duration;

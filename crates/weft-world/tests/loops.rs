@@ -4,25 +4,27 @@
 #![allow(missing_docs)]
 
 use weft_core::fair::index;
-use weft_scenario::{Discipline, IngressChange, LoopLaw, Markers, Network, NetworkVariant, QueueSize, Traces};
+use weft_scenario::{
+    ControlLaw, Discipline, IngressChange, Markers, NetworkScenario, NetworkVariant, QueueSize, Traces,
+};
 use weft_world::network::{NetworkRun, run};
 
 const FAIR_VPNS: &str = include_str!("../../../scenarios/fair-vpns.toml");
 
-fn fair_vpns() -> Network {
-    Network::parse(FAIR_VPNS, "fair-vpns.toml").unwrap()
+fn fair_vpns() -> NetworkScenario {
+    NetworkScenario::parse(FAIR_VPNS, "fair-vpns.toml").unwrap()
 }
 
-fn variant<'a>(network: &'a Network, name: &str) -> &'a NetworkVariant {
+fn variant<'a>(network: &'a NetworkScenario, name: &str) -> &'a NetworkVariant {
     network.variant(name).unwrap()
 }
 
-fn run_seed(network: &Network, variant: &NetworkVariant, seed: u64) -> NetworkRun {
+fn run_seed(network: &NetworkScenario, variant: &NetworkVariant, seed: u64) -> NetworkRun {
     run(network, variant, seed, &Traces::new()).unwrap()
 }
 
 /// Returns the weighted fairness index of the upward loops between two times, in units of 0.1 s.
-fn fairness(network: &Network, run: &NetworkRun, from: usize, to: usize) -> f64 {
+fn fairness(network: &NetworkScenario, run: &NetworkRun, from: usize, to: usize) -> f64 {
     let up = || run.loops.iter().filter(|this| this.which.is_up);
     let rate = |by_tick: &[u32]| by_tick.iter().take(to).skip(from).map(|bytes| f64::from(*bytes)).sum::<f64>();
     let rates: Vec<f64> = up().map(|this| rate(&this.by_tick)).collect();
@@ -91,7 +93,7 @@ fn loops_outlive_the_loss_of_markers_and_reports() {
     for direction in network.links_mut("core").flat_map(|link| link.directions_mut()) {
         direction.spec.loss = 0.02;
     }
-    for law in [LoopLaw::AimdWindow, LoopLaw::Accumulation, LoopLaw::ExplicitRate] {
+    for law in [ControlLaw::AimdWindow, ControlLaw::Accumulation, ControlLaw::ExplicitRate] {
         for markers in [Markers::Carried, Markers::Packets] {
             let ingress = IngressChange { law: Some(law), markers: Some(markers), ..IngressChange::default() };
             let changed = NetworkVariant { ingress, ..variant(&network, "aimd-window").clone() };

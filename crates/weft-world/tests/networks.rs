@@ -4,9 +4,9 @@
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
-use weft_scenario::{Network, Traces};
-use weft_world::Eyes;
-use weft_world::network::{NetworkRun, run, run_with_eyes};
+use weft_scenario::{NetworkScenario, Traces};
+use weft_world::Observers;
+use weft_world::network::{NetworkRun, run, run_observed};
 
 /// Two hosts behind a bottleneck of 10 Mbit/s between two routers. Each test adds its flows.
 const DUMBBELL: &str = r#"
@@ -42,11 +42,11 @@ rate = "100 Mbit/s"
 delay = "1 ms"
 "#;
 
-fn dumbbell(more: &str) -> Network {
-    Network::parse(&format!("{DUMBBELL}{more}"), "dumbbell.toml").unwrap()
+fn dumbbell(more: &str) -> NetworkScenario {
+    NetworkScenario::parse(&format!("{DUMBBELL}{more}"), "dumbbell.toml").unwrap()
 }
 
-fn run_plain(network: &Network, seed: u64) -> NetworkRun {
+fn run_plain(network: &NetworkScenario, seed: u64) -> NetworkRun {
     run(network, &network.variants[0], seed, &Traces::new()).unwrap()
 }
 
@@ -110,7 +110,7 @@ fn managed_queues_keep_the_delay_low() {
     let text = format!("{DUMBBELL}{}{}", flow("ftp", ""), flow("ping", ""));
     let p95 = |queue: &str| {
         let text = text.replace("queue = \"50 packets\"", queue);
-        let network = Network::parse(&text, "dumbbell.toml").unwrap();
+        let network = NetworkScenario::parse(&text, "dumbbell.toml").unwrap();
         run_plain(&network, 1).run.flows[1].rtt_ms_p95.unwrap()
     };
     let tail = p95("queue = \"100 packets\"");
@@ -129,13 +129,17 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
         flow("ftp", "count = 3\nspread = \"1 s\""),
         flow("pareto", "peak = \"4 Mbit/s\"\non = \"500 ms\"\noff = \"500 ms\"")
     );
-    let network = Network::parse(&text, "dumbbell.toml").unwrap();
-    let eyes = Eyes { captured: vec!["middle".into()], traced: Some(network.flows[0].name.clone()), ..Eyes::default() };
+    let network = NetworkScenario::parse(&text, "dumbbell.toml").unwrap();
+    let observers = Observers {
+        captured: vec!["middle".into()],
+        traced: Some(network.flows[0].name.clone()),
+        ..Observers::default()
+    };
     let directory = std::env::temp_dir().join(format!("weft-networks-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let record = |stem: &str, seed| {
         let (run, series) =
-            run_with_eyes(&network, &network.variants[0], seed, &Traces::new(), &eyes, &directory, stem).unwrap();
+            run_observed(&network, &network.variants[0], seed, &Traces::new(), &observers, &directory, stem).unwrap();
         let files = ["csv", "pcapng", "tcp.csv"].map(|ending| {
             let file: PathBuf = directory.join(format!("{stem}.{ending}"));
             std::fs::read(file).unwrap()

@@ -13,7 +13,7 @@ fn disturbed_overlays_become_whole_again() {
     let all = for_seeds(0..24, threads(), churn::run);
     let broken: Vec<_> = all.iter().filter(|outcome| outcome.is_broken()).collect();
     assert!(broken.is_empty(), "{broken:?}");
-    assert!(all.iter().all(churn::Outcome::has_few_hops));
+    assert!(all.iter().all(churn::ChurnOutcome::has_few_hops));
     let lost: u64 = all.iter().map(|outcome| outcome.disturbed.1).sum();
     assert!(lost > 1_000, "so little disturbed proves little: {lost}");
 }
@@ -63,7 +63,8 @@ fn loss_and_jitter_alarm_nobody() {
 #[test]
 fn state_grows_with_the_logarithm() {
     let [few, many] = [60, 400].map(|nodes| scale::run(1, nodes, 1_000));
-    let mean = |outcome: &scale::Outcome| outcome.members.iter().sum::<u32>() as f64 / outcome.members.len() as f64;
+    let mean =
+        |outcome: &scale::ScaleOutcome| outcome.members.iter().sum::<u32>() as f64 / outcome.members.len() as f64;
     assert!(mean(&many) < 2.5 * mean(&few), "{} and {} members", mean(&few), mean(&many));
     for outcome in [few, many] {
         assert_eq!((outcome.lost, outcome.missing.0), (0, 0));

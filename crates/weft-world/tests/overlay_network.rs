@@ -3,7 +3,7 @@
 //! The tests check the goodput that flows keep during a disturbance, with and without an overlay.
 #![allow(missing_docs)]
 
-use weft_scenario::{DisturbanceResult, Network, Traces, VariantRun};
+use weft_scenario::{DisturbanceResult, NetworkScenario, Traces, VariantRun};
 use weft_units::Rng;
 use weft_world::network::{NetworkRun, run};
 
@@ -134,11 +134,11 @@ fn chain(hops: usize) -> String {
         .collect()
 }
 
-fn network(text: &str, events: &str) -> Network {
-    Network::parse(&format!("{text}{events}"), "network.toml").unwrap_or_else(|e| panic!("{e}"))
+fn network(text: &str, events: &str) -> NetworkScenario {
+    NetworkScenario::parse(&format!("{text}{events}"), "network.toml").unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn run_variant(network: &Network, name: &str) -> NetworkRun {
+fn run_variant(network: &NetworkScenario, name: &str) -> NetworkRun {
     let variant = network.variant(name).unwrap();
     run(network, variant, 1, &Traces::new()).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -4,9 +4,9 @@
 #![allow(missing_docs)]
 
 use std::net::IpAddr;
-use weft_core::route::ownership::{Event, Found};
+use weft_core::route::ownership::{DirectoryEvent, Found};
 use weft_units::Duration;
-use weft_wire::ownership::Verdict;
+use weft_wire::ownership::ClaimVerdict;
 use weft_world::overlay::ownership::{self, Estate, address_in, owner, prefixes};
 use weft_world::overlay::{Lie, Registry, percentile};
 
@@ -180,7 +180,7 @@ fn who_has_a_prefix_by_an_older_certificate_keeps_it() {
     estate.wait(secs(8));
     assert_eq!(estate.ask(30, lan(5)).0, Some(5));
     let conflicts = estate.world.take_reports().into_iter().filter_map(|(_, event)| match event {
-        Event::Conflict(conflict) => Some(conflict),
+        DirectoryEvent::Conflict(conflict) => Some(conflict),
         _ => None,
     });
     let conflicts: Vec<_> = conflicts.collect();
@@ -197,7 +197,7 @@ fn who_shows_anothers_certificate_is_refused() {
     let holders: Vec<u32> = estate.world.directory(5).unwrap().holders().map(|id| estate.world.node(id)).collect();
     for holder in holders.iter().filter(|holder| **holder != 13) {
         let verdict = estate.world.claim_as(13, *holder, &stolen, u64::MAX);
-        assert_eq!(verdict, Some(Verdict::Uncertified));
+        assert_eq!(verdict, Some(ClaimVerdict::Uncertified));
     }
     let found = estate.look_up([(30, lan(5))]);
     assert!(estate.world.meet(&found[0].0));

@@ -7,7 +7,7 @@ use weft_core::service::Service;
 use weft_engine::{Entry, Policy, Schedule};
 use weft_scenario::{RunResult, Scenario, VariantResult};
 use weft_units::Rate;
-use weft_world::Eyes;
+use weft_world::Observers;
 use weft_world::pair::{EngineSettings, PairOptions, VpnSettings, run};
 
 const LINKS: &str = "
@@ -64,11 +64,14 @@ fn same_seed_same_result_on_any_number_of_threads() {
 fn captures_and_traces_are_the_same_on_any_number_of_threads() {
     let text = format!("{LINKS}{BULK}").replace("duration = \"6 s\"", "duration = \"3 s\"");
     let directory = std::env::temp_dir().join(format!("weft-pair-{}", std::process::id()));
-    let eyes = Eyes { captured: vec!["b".into()], traced: Some("iperf3".into()), ..Eyes::default() };
+    let observers = Observers { captured: vec!["b".into()], traced: Some("iperf3".into()), ..Observers::default() };
     let record = |threads: usize| {
         let out = directory.join(threads.to_string());
         std::fs::create_dir_all(&out).unwrap();
-        simulate(&text, &PairOptions { threads, looks: Some((eyes.clone(), out.clone())), ..PairOptions::default() });
+        simulate(
+            &text,
+            &PairOptions { threads, looks: Some((observers.clone(), out.clone())), ..PairOptions::default() },
+        );
         let stems = ["weft-1", "weft-2", "link-b-1", "weft-b-2"];
         let files = stems.iter().flat_map(|stem| ["pcapng", "tcp.csv"].map(|ending| format!("t-{stem}.{ending}")));
         files
@@ -187,13 +190,13 @@ fn what_is_not_there_is_said() {
     let options = PairOptions { variants: vec!["wefd".into()], ..PairOptions::default() };
     let error = run(&scenario, &traces, &options, &default, &|_, _| ()).unwrap_err();
     assert!(error.contains("did you mean `weft`?"), "{error}");
-    let looking = |eyes| PairOptions { looks: Some((eyes, ".".into())), ..PairOptions::default() };
-    let no_link = looking(Eyes { captured: vec!["c".into()], ..Eyes::default() });
+    let looking = |observers| PairOptions { looks: Some((observers, ".".into())), ..PairOptions::default() };
+    let no_link = looking(Observers { captured: vec!["c".into()], ..Observers::default() });
     assert!(run(&scenario, &traces, &no_link, &default, &|_, _| ()).unwrap_err().contains("there is no link `c`"));
     let long = Scenario::parse(&LINKS.replace("duration = \"6 s\"", "duration = \"20000 s\""), "t").unwrap();
     let error = run(&long, &traces, &PairOptions::default(), &default, &|_, _| ()).unwrap_err();
     assert!(error.contains("lasts 5.6 hours; simulated time ends after 4.9"), "{error}");
-    let no_flow = looking(Eyes { traced: Some("ftp".into()), ..Eyes::default() });
+    let no_flow = looking(Observers { traced: Some("ftp".into()), ..Observers::default() });
     assert!(run(&scenario, &traces, &no_flow, &default, &|_, _| ()).unwrap_err().contains("there is no flow `ftp`"));
 }
 

@@ -4,15 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_core::fair::solve::max_min;
-use weft_scenario::{Network, Traces, Traffic};
+use weft_scenario::{NetworkScenario, Traces, Traffic};
 use weft_world::network::{NetworkRun, run};
 
-fn scenario(name: &str) -> Network {
+fn scenario(name: &str) -> NetworkScenario {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
-    Network::parse(&std::fs::read_to_string(path).unwrap(), name).unwrap()
+    NetworkScenario::parse(&std::fs::read_to_string(path).unwrap(), name).unwrap()
 }
 
-fn play(network: &Network, variant: &str) -> NetworkRun {
+fn play(network: &NetworkScenario, variant: &str) -> NetworkRun {
     run(network, network.variant(variant).unwrap(), 1, &Traces::new()).unwrap()
 }
 
@@ -163,7 +163,7 @@ proxy = { congestion = "explicit-rate", explicit-rate = "48 Mbit/s" }
 
 #[test]
 fn a_plain_sender_through_two_proxies_has_what_an_explicit_rate_has() {
-    let network = Network::parse(LOSSY, "lossy.toml").unwrap();
+    let network = NetworkScenario::parse(LOSSY, "lossy.toml").unwrap();
     let [cubic, explicit, proxied] = ["cubic", "explicit", "proxied"].map(|name| play(&network, name).run.goodput_bps);
     assert!(proxied > 0.95 * explicit && explicit > 0.8 * 48e6, "{proxied} and {explicit}");
     assert!(cubic < 0.2 * explicit, "{cubic}");

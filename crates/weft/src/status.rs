@@ -484,7 +484,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Copies the proxy's report into this status.
-    pub fn set(&mut self, status: &weft_tcp_er::proxy::Status) {
+    pub fn set(&mut self, status: &weft_tcp_er::proxy::ProxyStatus) {
         let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
         let (state, pid, restarts, early_data) = ours;
         let counts = &status.counts;

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_session::{Cipher, Identity, PeerConfig, PublicKey, Sessions};
+use weft_session::{Cipher, Identity, PublicKey, SessionPeerConfig, Sessions};
 use weft_units::{PeerId, Rng};
 
 /// Name of the test with forged datagrams.
@@ -225,7 +225,8 @@ impl Arsenal {
             let mut seed = [0x5a; 32];
             seed[..8].copy_from_slice(&n.to_le_bytes());
             let identity = Identity::from_secret(seed);
-            let mut sessions = Sessions::new(identity, &[PeerConfig::from(hub)], Cipher::Aes256Gcm, seed, now).unwrap();
+            let mut sessions =
+                Sessions::new(identity, &[SessionPeerConfig::from(hub)], Cipher::Aes256Gcm, seed, now).unwrap();
             let mut out = vec![0; 512];
             let len = sessions.initiate(now, PeerId(0), n + 1, &mut out).unwrap();
             out.truncate(len);

@@ -17,7 +17,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use weft_session::{Cipher, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{PathId, PeerId, Rng};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::relay::{LABEL_LEN, Label, Way};
@@ -75,7 +75,7 @@ impl Liar {
     fn new() -> Liar {
         let start = Instant::now();
         let now = weft_units::Instant::from_millis(1);
-        let hub = PeerConfig::from(identity(CENTRE).public_key());
+        let hub = SessionPeerConfig::from(identity(CENTRE).public_key());
         let mut sessions = Sessions::new(identity(THIRD), &[hub], Cipher::Aes256Gcm, [7; 32], now).unwrap();
         let socket = UdpSocket::bind(HERE).unwrap();
         socket.connect(HUB).unwrap();

@@ -15,7 +15,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_session::{Cipher, Identity, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, SessionPeerConfig, Sessions};
 use weft_units::{PeerId, Rng};
 
 /// Datagrams per second to each node.
@@ -92,7 +92,7 @@ impl Strangers {
         let initiation = |n: u64| {
             let mut seed = [0x5a; 32];
             seed[..8].copy_from_slice(&n.to_le_bytes());
-            let peers = [PeerConfig::from(identity(node).public_key())];
+            let peers = [SessionPeerConfig::from(identity(node).public_key())];
             let mut sessions =
                 Sessions::new(Identity::from_secret(seed), &peers, Cipher::Aes256Gcm, seed, now).unwrap();
             let mut out = vec![0; 512];

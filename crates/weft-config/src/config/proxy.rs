@@ -6,8 +6,8 @@ use super::read::{At, Choice, Section};
 use super::{Config, prefix};
 use toml::de::DeValue;
 use weft_engine::Prefix;
-use weft_tcp_er::proxy::permit::{Access, Permit, Verdict};
-use weft_tcp_er::proxy::policy::{Policy, Ports, Prefix as ProxyPrefix, Rule, Side};
+use weft_tcp_er::proxy::permit::{AccessCheck, Permit, RuleVerdict};
+use weft_tcp_er::proxy::policy::{PolicyPrefix as ProxyPrefix, PortRange, ProxyPolicy, ProxyRule, Side};
 
 /// Default of `capacity`, in connections.
 const CAPACITY: i64 = 16_384;
@@ -26,7 +26,7 @@ pub struct Proxy {
     /// Prefixes of the servers; absent: all prefixes of the peers.
     pub to: Option<Vec<At<Prefix>>>,
     /// Ports of servers; empty: all.
-    pub ports: Vec<Ports>,
+    pub ports: Vec<PortRange>,
     /// Side of the tunnel from which the proxied connections come.
     pub side: Side,
 }
@@ -48,13 +48,13 @@ pub struct Proxies {
 #[derive(Clone, Debug)]
 pub struct AccessRule {
     /// Verdict of the rule: allow or deny.
-    pub verdict: Verdict,
+    pub verdict: RuleVerdict,
     /// Prefixes of clients; empty: all.
     pub from: Vec<At<Prefix>>,
     /// Prefixes of servers.
     pub to: Vec<At<Prefix>>,
     /// Ports of servers; empty: all.
-    pub ports: Vec<Ports>,
+    pub ports: Vec<PortRange>,
 }
 
 impl AccessRule {
@@ -74,36 +74,36 @@ impl Default for Proxies {
 
 impl Config {
     /// Returns the policy of the proxy; `None` if no proxy is configured.
-    pub fn proxy_policy(&self) -> Option<Policy> {
+    pub fn proxy_policy(&self) -> Option<ProxyPolicy> {
         let Proxies { capacity, congestion, rules: _, each } = &self.proxies;
-        let rules: Vec<Rule> = each.iter().map(|at| self.proxy_rule(&at.value)).collect();
+        let rules: Vec<ProxyRule> = each.iter().map(|at| self.proxy_rule(&at.value)).collect();
         let access = self.proxy_access();
-        (!rules.is_empty()).then(|| Policy { capacity: *capacity, congestion: congestion.clone(), rules, access })
+        (!rules.is_empty()).then(|| ProxyPolicy { capacity: *capacity, congestion: congestion.clone(), rules, access })
     }
 
     /// Returns the connections that the proxy may make.
     ///
     /// It may never connect to an endpoint that the configuration names, whatever the rules allow.
-    pub fn proxy_access(&self) -> Access {
+    pub fn proxy_access(&self) -> AccessCheck {
         let peers = self.peers.iter().flat_map(|peer| peer.endpoints.iter().copied());
         let network = self.network.iter().flat_map(|network| {
             let own = network.endpoints.iter().map(|at| at.value);
             own.chain(network.contacts.iter().map(|at| at.value.1))
         });
-        Access {
+        AccessCheck {
             rules: self.proxies.rules.iter().map(|at| at.value.permit()).collect(),
             endpoints: peers.chain(network).collect(),
         }
     }
 
     /// Returns a `[[proxy]]` table with its defaults filled in.
-    pub fn proxy_rule(&self, proxy: &Proxy) -> Rule {
+    pub fn proxy_rule(&self, proxy: &Proxy) -> ProxyRule {
         let peers = self.peers.iter().flat_map(|peer| &peer.prefixes);
         let to = match &proxy.to {
             Some(to) => to.iter().map(|at| proxy_prefix(at.value)).collect(),
             None => peers.map(|at| proxy_prefix(at.value)).collect(),
         };
-        Rule { side: proxy.side, to, ports: proxy.ports.clone() }
+        ProxyRule { side: proxy.side, to, ports: proxy.ports.clone() }
     }
 }
 
@@ -147,8 +147,8 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
     }
     section.finish();
     let (verdict, to) = match (allow, deny) {
-        (Some(to), None) => (Verdict::Allow, to),
-        (None, Some(to)) => (Verdict::Deny, to),
+        (Some(to), None) => (RuleVerdict::Allow, to),
+        (None, Some(to)) => (RuleVerdict::Deny, to),
         _ => return None,
     };
     Some(At { value: AccessRule { verdict, from, to, ports }, span })
@@ -192,7 +192,7 @@ pub fn read(mut section: Section<'_, '_>) -> At<Proxy> {
 }
 
 /// Parses an array of port numbers, and of ranges as text.
-fn ports(section: &mut Section<'_, '_>) -> Vec<Ports> {
+fn ports(section: &mut Section<'_, '_>) -> Vec<PortRange> {
     const EXAMPLE: &str = "for example ports = [80, \"5201-5210\"]";
     let Some(value) = section.value("ports") else { return Vec::new() };
     let Some(items) = value.get_ref().as_array().filter(|items| !items.is_empty()) else {
@@ -205,7 +205,7 @@ fn ports(section: &mut Section<'_, '_>) -> Vec<Ports> {
             DeValue::String(text) => text,
             _ => "",
         };
-        let ports = text.parse::<Ports>();
+        let ports = text.parse::<PortRange>();
         ports.map_err(|why| section.complain(item.span(), &format!("`{text}`: {why}"), EXAMPLE)).ok()
     };
     items.iter().filter_map(read).collect()

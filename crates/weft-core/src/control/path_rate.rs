@@ -34,8 +34,8 @@
 
 use crate::control::drain::Drain;
 use crate::control::rate_meter::RateMeter;
-use crate::control::trial::{self, Outcome, Trial};
-use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, Transmission};
+use crate::control::trial::{self, Trial, TrialOutcome};
+use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, TransmissionDelay};
 use weft_units::{Duration, Instant, Rate};
 
 /// Limits of a path's pacing rate. None of them is the path's capacity, which need not be known.
@@ -158,7 +158,7 @@ struct Plateau {
 
 /// Test whether a queue drains when the sender leaves capacity unused.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct CapacityTest {
     since: Instant,
     queue_s: f64,
     capacity_bps: f64,
@@ -172,7 +172,7 @@ pub struct PathRate {
     config: PathRateConfig,
     rtt: Rtt,
     delay: OneWayDelay,
-    transmission: Transmission,
+    transmission: TransmissionDelay,
     noise: DelayNoise,
     loss: LossRate,
     baseline_loss: LossRate,
@@ -199,7 +199,7 @@ pub struct PathRate {
     /// True if the last drain did not empty the queue.
     queue_stays: bool,
     trial: Trial,
-    room: Option<Room>,
+    room: Option<CapacityTest>,
     alone_bps: f64,
     /// Highest delivery rate in about the last [`ALONE_MEMORY`], in bits per second.
     best_bps: f64,
@@ -221,7 +221,7 @@ impl PathRate {
             config,
             rtt: Rtt::default(),
             delay: OneWayDelay::default(),
-            transmission: Transmission::default(),
+            transmission: TransmissionDelay::default(),
             noise: DelayNoise::default(),
             loss: LossRate::default(),
             baseline_loss: LossRate::over_packets(2_000.0),
@@ -522,14 +522,14 @@ impl PathRate {
         let is_odd = self.phase == Phase::Steady && self.delay.standing_queue() >= self.queue_target() * 2;
         let is_doubted = self.trial.doubts(now, is_odd, self.rtt.smoothed());
         match self.trial.on_sample(now, sample) {
-            Some(Outcome::MoreFits) => {
+            Some(TrialOutcome::MoreFits) => {
                 self.delay.rebase(now);
                 self.rtt.rebase(now);
                 self.room = None;
                 self.growth = GROWTH.len() - 2;
                 self.capacity_bps = self.bounded(self.capacity_bps.max(self.best_bps));
             }
-            Some(Outcome::Full(carried_bps)) => {
+            Some(TrialOutcome::Full(carried_bps)) => {
                 self.capacity_bps = self.bounded(self.capacity_bps.min(carried_bps * self.fill()));
             }
             None if (is_doubted || self.queue_stays) && sample.backlogged && self.phase == Phase::Steady => {
@@ -562,7 +562,7 @@ impl PathRate {
             }
             return;
         }
-        let fresh = Room { since: now, queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
+        let fresh = CapacityTest { since: now, queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
         let room = self.room.get_or_insert(fresh);
         if (self.capacity_bps / room.capacity_bps - 1.0).abs() > 0.05 {
             *room = fresh;

@@ -24,7 +24,7 @@ const MORE: f64 = (1.0 + FASTER) / 2.0;
 
 /// Result of a trial, in which the sender exceeds the path's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// More than the capacity arrived, as fast as it was sent. No queue stands.
     MoreFits,
     /// The excess waited or was dropped, so the path is full.
@@ -42,7 +42,7 @@ pub enum Outcome {
 pub struct Trial {
     /// Time since which a queue stands that should have drained.
     odd_since: Option<Instant>,
-    run: Option<Run>,
+    run: Option<RunningTrial>,
     due: Instant,
     wait: u32,
     /// Time at which the last trial found the path full.
@@ -51,7 +51,7 @@ pub struct Trial {
 
 /// A trial in progress.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct RunningTrial {
     since: Instant,
     until: Instant,
     /// Expected upper limit of the arriving rate, in bits per second.
@@ -76,7 +76,7 @@ impl Trial {
     pub fn begin(&mut self, now: Instant, length: Duration, capacity_bps: f64) {
         if self.run.is_none() && now >= self.due {
             let (since, until) = (now, now + length);
-            self.run = Some(Run { since, until, capacity_bps, bits: 0.0, send_s: 0.0, receive_s: 0.0 });
+            self.run = Some(RunningTrial { since, until, capacity_bps, bits: 0.0, send_s: 0.0, receive_s: 0.0 });
         }
     }
 
@@ -103,7 +103,7 @@ impl Trial {
     /// Adds a sample. The first one after the trial's last packet yields the outcome.
     ///
     /// A trial during which the path ran out of data has no outcome, and is repeated.
-    pub fn on_sample(&mut self, now: Instant, sample: &Sample) -> Option<Outcome> {
+    pub fn on_sample(&mut self, now: Instant, sample: &Sample) -> Option<TrialOutcome> {
         let run = self.run.as_mut()?;
         if sample.largest_sent_at >= run.until {
             return self.end(now);
@@ -119,29 +119,29 @@ impl Trial {
         None
     }
 
-    fn end(&mut self, now: Instant) -> Option<Outcome> {
+    fn end(&mut self, now: Instant) -> Option<TrialOutcome> {
         let run = self.run.take()?;
         let length = run.until - run.since;
         if run.send_s < length.as_secs_f64() / 2.0 {
             return None;
         }
         let outcome = run.outcome();
-        self.full_at = matches!(outcome, Outcome::Full(_)).then_some(now);
+        self.full_at = matches!(outcome, TrialOutcome::Full(_)).then_some(now);
         self.wait = match outcome {
-            Outcome::MoreFits => 0,
-            Outcome::Full(_) => (self.wait * 2).clamp(WAIT[0], WAIT[1]),
+            TrialOutcome::MoreFits => 0,
+            TrialOutcome::Full(_) => (self.wait * 2).clamp(WAIT[0], WAIT[1]),
         };
         self.due = now + length * self.wait;
         Some(outcome)
     }
 }
 
-impl Run {
-    fn outcome(&self) -> Outcome {
+impl RunningTrial {
+    fn outcome(&self) -> TrialOutcome {
         let is_as_fast = self.send_s > ARRIVES * self.receive_s;
         let arrived_bps = self.bits / self.send_s.max(self.receive_s);
         let is_more = arrived_bps > MORE * self.capacity_bps;
-        if is_as_fast && is_more { Outcome::MoreFits } else { Outcome::Full(arrived_bps) }
+        if is_as_fast && is_more { TrialOutcome::MoreFits } else { TrialOutcome::Full(arrived_bps) }
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     const CAPACITY_BPS: f64 = 8e6;
 
     /// Effects of a path on the packets of a trial.
-    struct Path {
+    struct SimulatedPath {
         /// Ratio of the arrival interval to the sending interval.
         slower: f64,
         /// Maximum jitter of an arrival, in microseconds.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Sends one packet each millisecond from `from_ms` on. Returns the trial's outcome.
-    fn play(trial: &mut Trial, from_ms: u64, path: &Path, rng: &mut Rng) -> Option<Outcome> {
+    fn play(trial: &mut Trial, from_ms: u64, path: &SimulatedPath, rng: &mut Rng) -> Option<TrialOutcome> {
         let start = Instant::from_millis(from_ms);
         trial.begin(start, LENGTH, CAPACITY_BPS);
         let (mut outcome, mut off_us, mut sent_ms) = (None, 0i64, 0u64);
@@ -207,11 +207,15 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..200 {
             let (slower, jitter_us, drops) = (1.0 + rng.unit() * 0.04, rng.below(1_000), rng.unit() * 0.03);
-            let roomy = Path { slower, jitter_us, drops, backlogged: true };
-            assert_eq!(play(&mut Trial::default(), 100, &roomy, &mut rng), Some(Outcome::MoreFits), "{slower} {drops}");
-            let waits = Path { slower: 1.2 + rng.unit(), drops: 0.0, ..roomy };
+            let roomy = SimulatedPath { slower, jitter_us, drops, backlogged: true };
+            assert_eq!(
+                play(&mut Trial::default(), 100, &roomy, &mut rng),
+                Some(TrialOutcome::MoreFits),
+                "{slower} {drops}"
+            );
+            let waits = SimulatedPath { slower: 1.2 + rng.unit(), drops: 0.0, ..roomy };
             let outcome = play(&mut Trial::default(), 100, &waits, &mut rng);
-            let Some(Outcome::Full(carried_bps)) = outcome else { panic!("{outcome:?}, {}", waits.slower) };
+            let Some(TrialOutcome::Full(carried_bps)) = outcome else { panic!("{outcome:?}, {}", waits.slower) };
             let share = carried_bps * waits.slower / (FASTER * CAPACITY_BPS);
             assert!((0.93..1.03).contains(&share), "{share} of what it carries, {}", waits.slower);
         }
@@ -226,22 +230,22 @@ mod tests {
         let mut rng = Rng::new(2);
         for _ in 0..200 {
             let drops = 0.33 + rng.unit() * 0.3;
-            let full = Path { slower: 1.0, jitter_us: rng.below(1_000), drops, backlogged: true };
+            let full = SimulatedPath { slower: 1.0, jitter_us: rng.below(1_000), drops, backlogged: true };
             let outcome = play(&mut Trial::default(), 100, &full, &mut rng);
-            assert!(matches!(outcome, Some(Outcome::Full(_))), "{outcome:?}, {drops}");
+            assert!(matches!(outcome, Some(TrialOutcome::Full(_))), "{outcome:?}, {drops}");
         }
     }
 
     #[test]
     fn a_path_with_nothing_to_send_shows_nothing() {
-        let idle = Path { slower: 1.0, jitter_us: 0, drops: 0.0, backlogged: false };
+        let idle = SimulatedPath { slower: 1.0, jitter_us: 0, drops: 0.0, backlogged: false };
         assert_eq!(play(&mut Trial::default(), 100, &idle, &mut Rng::new(3)), None);
     }
 
     #[test]
     fn a_full_path_is_tried_more_and_more_seldom() {
         let (mut trial, mut rng, mut at) = (Trial::default(), Rng::new(4), Vec::new());
-        let full = Path { slower: FASTER, jitter_us: 0, drops: 0.0, backlogged: true };
+        let full = SimulatedPath { slower: FASTER, jitter_us: 0, drops: 0.0, backlogged: true };
         for n in 0..800 {
             let from_ms = 100 + n * 100;
             if play(&mut trial, from_ms, &full, &mut rng).is_some() {

@@ -5,8 +5,8 @@
 
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
-use super::marker::{Marker, Report, is_after};
-use super::{Credit, Losses, Status};
+use super::marker::{LoopReport, Marker, is_after};
+use super::{Credit, LoopStatus, Losses};
 use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
 use crate::service::Share;
 use weft_units::{Instant, Rate};
@@ -136,7 +136,7 @@ impl AimdWindow {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         if news.lost_packets > 0 || news.ce_packets > 0 {
@@ -221,9 +221,9 @@ impl AimdWindow {
     }
 
     /// Returns the loop's current state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LoopStatus {
         let rtt = self.ledger.rtt.smoothed();
-        Status {
+        LoopStatus {
             rate: Rate::from_bps((self.window * 8.0 / rtt.as_secs_f64()) as u64),
             window_bytes: self.window as u64,
             delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),

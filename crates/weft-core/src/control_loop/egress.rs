@@ -1,4 +1,4 @@
-use super::marker::{Marker, Report, is_after};
+use super::marker::{LoopReport, Marker, is_after};
 use weft_units::Instant;
 
 /// The egress's half of a loop. It counts packets and answers markers.
@@ -32,13 +32,13 @@ impl LoopEgress {
     /// Answers a marker. Returns `None` if a newer marker arrived before.
     ///
     /// Call this after the packet that carried the marker was counted. The caller adds the time until the report
-    /// leaves to [`Report::held_us`].
-    pub fn on_marker(&mut self, now: Instant, marker: Marker) -> Option<Report> {
+    /// leaves to [`LoopReport::held_us`].
+    pub fn on_marker(&mut self, now: Instant, marker: Marker) -> Option<LoopReport> {
         if self.newest.is_some_and(|newest| !is_after(marker.sequence, newest)) {
             return None;
         }
         self.newest = Some(marker.sequence);
-        Some(Report {
+        Some(LoopReport {
             marker,
             received_at_us: now.as_micros() as u32,
             held_us: 0,
@@ -60,7 +60,7 @@ mod tests {
         egress.on_packet(500, true);
         let marker = Marker { sequence: 1, sent_at_us: 70, packets: 3, bytes: 2_500, ..Marker::default() };
         let report = egress.on_marker(Instant::from_micros((1 << 32) + 5), marker);
-        let counts = Report { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1 };
+        let counts = LoopReport { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1 };
         assert_eq!(report, Some(counts));
         assert_eq!(egress.on_marker(Instant::ZERO, marker), None, "the same marker again");
     }

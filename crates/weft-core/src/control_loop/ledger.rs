@@ -1,5 +1,5 @@
 use super::Losses;
-use super::marker::{Marker, Report, is_after};
+use super::marker::{LoopReport, Marker, is_after};
 use super::round_trip::RoundTrip;
 use weft_units::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(super) struct Ledger {
     reported: u32,
     lost_packets: u32,
     ce_packets: u32,
-    round: Round,
+    round: LedgerRound,
     delivered_bps: f64,
     sent_at: Instant,
     progress_at: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Ledger {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct LedgerRound {
     received_bytes: u32,
     received_at_us: u32,
     started: bool,
@@ -44,7 +44,7 @@ struct Round {
 
 /// Information that the ingress derives from one report.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct News {
+pub(super) struct ReportDelta {
     /// Number of the marker that the report answers.
     pub sequence: u32,
     /// Bytes that the report settles: received or lost.
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Applies a report. Returns `None` if it is old, or answers no marker of this loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report, losses: Losses) -> Option<News> {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport, losses: Losses) -> Option<ReportDelta> {
         let marker = &report.marker;
         let newer = is_after(marker.sequence, self.reported) && !is_after(marker.sequence, self.sequence);
         let settled_bytes = marker.bytes.wrapping_sub(self.settled_bytes);
@@ -153,7 +153,7 @@ impl Ledger {
         self.ce_packets = report.ce_packets;
         let missing = marker.packets.wrapping_sub(report.packets);
         let one_way_delay_us = report.received_at_us.wrapping_sub(marker.sent_at_us);
-        Some(News {
+        Some(ReportDelta {
             sequence: marker.sequence,
             settled_bytes,
             lost_packets: if losses == Losses::Counted { self.find_lost(missing) } else { 0 },
@@ -177,7 +177,7 @@ impl Ledger {
         self.lost_packets = self.lost_packets.wrapping_add(packets);
     }
 
-    fn measure_rate(&mut self, report: &Report) {
+    fn measure_rate(&mut self, report: &LoopReport) {
         let over_us = report.received_at_us.wrapping_sub(self.round.received_at_us);
         if self.round.started && u128::from(over_us) < self.rtt.smoothed().as_micros() {
             return;
@@ -187,7 +187,7 @@ impl Ledger {
             let bps = bits * 1e6 / f64::from(over_us.max(1));
             self.delivered_bps += (bps - self.delivered_bps) * RATE_GAIN;
         }
-        self.round = Round { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
+        self.round = LedgerRound { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
     /// Returns the time at which to send a marker by itself.
@@ -227,7 +227,7 @@ mod tests {
     /// Sends `n` packets of 1,000 bytes with a marker on the last.
     ///
     /// The egress receives all but `lose` of them.
-    fn send(ledger: &mut Ledger, egress: &mut LoopEgress, at: Instant, n: u32, lose: u32) -> Option<Report> {
+    fn send(ledger: &mut Ledger, egress: &mut LoopEgress, at: Instant, n: u32, lose: u32) -> Option<LoopReport> {
         for i in 0..n {
             ledger.on_sent(at, 1_000);
             if i >= lose {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_came_late_was_not_lost() {
         let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
-        let lost = |ledger: &mut Ledger, at, report: Option<Report>| {
+        let lost = |ledger: &mut Ledger, at, report: Option<LoopReport>| {
             report.and_then(|r| ledger.on_report(at, &r, Losses::Counted)).map_or(0, |n| n.lost_packets)
         };
         let first = send(&mut ledger, &mut egress, ms(0), 4, 2);

@@ -1,4 +1,4 @@
-pub use weft_wire::loop_data::{Marker, Report};
+pub use weft_wire::loop_data::{LoopReport, Marker};
 
 /// True if `a` is after `b` in serial-number arithmetic (RFC 1982).
 pub(super) fn is_after(a: u32, b: u32) -> bool {

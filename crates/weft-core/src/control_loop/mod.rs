@@ -9,7 +9,7 @@
 //! where an AQM sees its flows.
 //!
 //! **Messages.** A [`Marker`] travels forward, on a packet of the loop or by itself. It contains its number, its
-//! departure time, and the packets and bytes sent so far. A [`Report`] travels back. It contains the marker, its
+//! departure time, and the packets and bytes sent so far. A [`LoopReport`] travels back. It contains the marker, its
 //! arrival time, and the packets, bytes and CE marks received so far. The ingress derives the RTT from the echo, and
 //! the change of the one-way delay from the two times. It derives losses from the difference of the counts, and the
 //! arriving rate from two reports. The accumulation follows from the rate and the one-way delay. All counts are
@@ -50,13 +50,13 @@ mod round_trip;
 mod token_bucket;
 
 pub use egress::LoopEgress;
-pub use marker::{Marker, Report};
+pub use marker::{LoopReport, Marker};
 
 use crate::service::Share;
 use accumulation::{Accumulation, AccumulationConfig};
 use aimd_window::{AimdConfig, AimdWindow};
 use alloc::sync::Arc;
-use explicit_rate::{Ask, ExplicitRate, ExplicitRateConfig, Grant};
+use explicit_rate::{Ask, ExplicitRateConfig, ExplicitRateLoop, LoopGrant};
 use weft_units::{Duration, Instant, Rate};
 
 /// Permission for a packet to leave.
@@ -101,7 +101,7 @@ pub const LEISURE: Duration = Duration::from_millis(10);
 
 /// State of a loop, for the fair-share controller and for display.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Status {
+pub struct LoopStatus {
     /// Rate that the loop may send: λ, or the window divided by the RTT.
     pub rate: Rate,
     /// Window of the loop, or the bytes that its rate sends in a round trip.
@@ -145,7 +145,7 @@ pub enum ControlLoop {
     /// A loop under the accumulation law of paper 004.
     Accumulation(Accumulation),
     /// A loop under the explicit-rate law.
-    ExplicitRate(ExplicitRate),
+    ExplicitRate(ExplicitRateLoop),
 }
 
 impl ControlLoop {
@@ -154,7 +154,7 @@ impl ControlLoop {
         match config {
             LoopConfig::AimdWindow(config) => ControlLoop::AimdWindow(AimdWindow::new(config, share)),
             LoopConfig::Accumulation(config) => ControlLoop::Accumulation(Accumulation::new(config, share)),
-            LoopConfig::ExplicitRate(config) => ControlLoop::ExplicitRate(ExplicitRate::new(config, share)),
+            LoopConfig::ExplicitRate(config) => ControlLoop::ExplicitRate(ExplicitRateLoop::new(config, share)),
         }
     }
 
@@ -179,7 +179,7 @@ impl ControlLoop {
     }
 
     /// Applies a report. A report that is old, or answers no marker of this loop, changes nothing.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_report(now, report),
             ControlLoop::Accumulation(law) => law.on_report(now, report),
@@ -215,7 +215,7 @@ impl ControlLoop {
     }
 
     /// Applies the grant of the nodes on the route. Other laws than explicit rate ignore it.
-    pub fn on_grant(&mut self, now: Instant, grant: Grant) {
+    pub fn on_grant(&mut self, now: Instant, grant: LoopGrant) {
         if let ControlLoop::ExplicitRate(law) = self {
             law.on_grant(now, grant);
         }
@@ -259,7 +259,7 @@ impl ControlLoop {
     }
 
     /// Returns the loop's current state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LoopStatus {
         match self {
             ControlLoop::AimdWindow(law) => law.status(),
             ControlLoop::Accumulation(law) => law.status(),

@@ -16,14 +16,14 @@ const SMOOTHING: u32 = 8;
 /// Table of the flows that ask for rates. `K` identifies a flow.
 #[derive(Clone, Debug)]
 pub struct Askers<K> {
-    flows: HashMap<K, Known, SeededState>,
+    flows: HashMap<K, RequesterState, SeededState>,
     most: usize,
     between: Duration,
 }
 
 /// State of a flow: the bytes it had sent at its last request, and the time of that request.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct RequesterState {
     sent_bytes: u64,
     asked_at: Instant,
 }
@@ -41,7 +41,7 @@ impl<K: Copy + Eq + Hash> Askers<K> {
         if self.flows.len() >= self.most && !self.flows.contains_key(&flow) {
             return Rate::ZERO;
         }
-        let before = self.flows.insert(flow, Known { sent_bytes, asked_at: now });
+        let before = self.flows.insert(flow, RequesterState { sent_bytes, asked_at: now });
         let Some(before) = before.filter(|before| before.asked_at < now) else { return Rate::ZERO };
         let time = now - before.asked_at;
         self.between = (self.between * (SMOOTHING - 1) + time.min(FORGOTTEN_AFTER)) / SMOOTHING;

@@ -7,7 +7,7 @@ use crate::flow::hash::SeededState;
 use core::hash::Hash;
 use hashbrown::HashMap;
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 
 /// Lifetime of a booking that is not confirmed.
 const TENTATIVE: Duration = Duration::from_secs(3);
@@ -18,7 +18,7 @@ const LEVELS: usize = 16;
 
 /// Decision of a node about a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum BookingVerdict {
     /// Forward the signal in its present form.
     Forward,
     /// The required rate is not available.
@@ -101,7 +101,7 @@ impl<K: Hash + Eq> Bookings<K> {
         direction: Direction,
         available: Rate,
         node: u16,
-    ) -> Verdict {
+    ) -> BookingVerdict {
         match (signal.message, direction) {
             // A response asks the links in the reverse direction.
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse) => {
@@ -111,7 +111,7 @@ impl<K: Hash + Eq> Bookings<K> {
             (Message::Release | Message::Reject, _) if self.is_of(&flow, signal) => self.free(&flow),
             _ => {}
         }
-        Verdict::Forward
+        BookingVerdict::Forward
     }
 
     /// Deletes expired bookings. Call it about once a second; each call examines all of them.
@@ -134,19 +134,19 @@ impl<K: Hash + Eq> Bookings<K> {
         direction: Direction,
         available: Rate,
         node: u16,
-    ) -> Verdict {
+    ) -> BookingVerdict {
         let asked = match direction {
             Direction::Forward => signal.forward,
             Direction::Reverse => signal.reverse,
         };
-        let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
+        let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let before = self.flows.get(&flow).copied();
         let guaranteed = match is_reserved {
             true => Rate16::floor(Rate::from_bps(self.admissible_bps(signal.preemption, before.as_ref()))),
             false => Rate16::UNLIMITED,
         };
         if signal.must_be_met && asked.guaranteed > guaranteed {
-            return Verdict::Reject;
+            return BookingVerdict::Reject;
         }
         signal.pass(direction, Rates { available: Rate16::floor(available), guaranteed }, node);
         let granted = asked.guaranteed.min(guaranteed);
@@ -164,7 +164,7 @@ impl<K: Hash + Eq> Bookings<K> {
             level(&mut self.booked_bps, booking.preemption, |sum| sum + granted_bps);
             self.flows.insert(flow, booking);
         }
-        Verdict::Forward
+        BookingVerdict::Forward
     }
 
     /// Reduces a booking to the rate that the sender accepts, which other nodes may have lowered.
@@ -229,7 +229,7 @@ mod tests {
     fn request(guaranteed: f64, preemption: u8, nonce: u32) -> Signal {
         Signal {
             message: Message::Request,
-            service: Service::Guaranteed,
+            service: SignalService::Guaranteed,
             receiver_pays: false,
             is_lowered: false,
             preemption,
@@ -253,7 +253,7 @@ mod tests {
         Bookings::new(Rate::from_mbps(reservable_mbps), 4, 1)
     }
 
-    fn pass(link: &mut Bookings<u32>, at: u64, flow: u32, signal: &mut Signal) -> Verdict {
+    fn pass(link: &mut Bookings<u32>, at: u64, flow: u32, signal: &mut Signal) -> BookingVerdict {
         link.on_signal(Instant::from_millis(at), flow, signal, Direction::Forward, MANY, 7)
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let mut links = [64, 32, 40].map(link);
         let mut signal = request(100.0, 0, 5);
         for link in &mut links {
-            assert_eq!(pass(link, 0, 1, &mut signal), Verdict::Forward);
+            assert_eq!(pass(link, 0, 1, &mut signal), BookingVerdict::Forward);
         }
         assert_eq!(signal.forward.guaranteed.rate(), Some(Rate::from_mbps(32)));
         assert_eq!((signal.hops, signal.is_lowered), (3, true));
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(booked(&links), [64, 32, 32]);
         let echoed = Rates { guaranteed: signal.forward.guaranteed, ..Rates::default() };
         let mut confirm = Signal { message: Message::Confirm, echoed, ..signal };
-        links.iter_mut().for_each(|link| assert_eq!(pass(link, 100, 1, &mut confirm), Verdict::Forward));
+        links.iter_mut().for_each(|link| assert_eq!(pass(link, 100, 1, &mut confirm), BookingVerdict::Forward));
         assert_eq!(booked(&links), [32, 32, 32]);
         links.iter_mut().for_each(|link| link.expire(Instant::from_millis(29_000)));
         assert_eq!(booked(&links), [32, 32, 32]);
@@ -319,7 +319,7 @@ mod tests {
         let mut link = link(50);
         let mut signal = Signal { must_be_met: true, ..request(60.0, 0, 5) };
         let before = signal;
-        assert_eq!(pass(&mut link, 0, 1, &mut signal), Verdict::Reject);
+        assert_eq!(pass(&mut link, 0, 1, &mut signal), BookingVerdict::Reject);
         assert!(link.is_empty() && signal == before);
     }
 
@@ -332,7 +332,7 @@ mod tests {
             let granted = if flow < 4 { mbps(1.0) } else { Rate16::ZERO };
             assert_eq!(signal.forward.guaranteed, granted, "{flow}");
         }
-        let mut signal = Signal { service: Service::Maximum, ..request(500.0, 0, 9) };
+        let mut signal = Signal { service: SignalService::Maximum, ..request(500.0, 0, 9) };
         pass(&mut link, 0, 9, &mut signal);
         assert_eq!((signal.forward.guaranteed, link.len()), (mbps(500.0), 4));
         assert_eq!(signal.forward.available, Rate16::floor(MANY));

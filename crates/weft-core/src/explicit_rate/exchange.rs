@@ -32,7 +32,7 @@ pub struct Wish {
 
 /// State of a sender's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum RequestState {
     Asking { until: Instant, attempts: u8 },
     Granted { asked_at: Instant, is_confirmed: bool, is_waiting: bool },
     GivenUp,
@@ -40,12 +40,12 @@ enum State {
 
 /// The sender of a flow that asks for rates.
 #[derive(Clone, Debug)]
-pub struct Initiator {
+pub struct RateInitiator {
     wish: Wish,
     nonce: u32,
     /// TTL of the requesting packet minus the QTTL of its signal.
     ttl_difference: u8,
-    state: State,
+    state: RequestState,
     granted: Rates,
     /// Reverse rates that the nodes left of the request.
     ///
@@ -53,12 +53,12 @@ pub struct Initiator {
     reverse: Rates,
 }
 
-impl Initiator {
+impl RateInitiator {
     /// Returns a sender that has not asked yet. `nonce` must be random.
-    pub fn new(wish: Wish, nonce: u32) -> Initiator {
-        let state = State::Asking { until: Instant::ZERO, attempts: 0 };
+    pub fn new(wish: Wish, nonce: u32) -> RateInitiator {
+        let state = RequestState::Asking { until: Instant::ZERO, attempts: 0 };
         let (granted, reverse) = (Rates::default(), Rates::default());
-        Initiator { wish, nonce, ttl_difference: 0, state, granted, reverse }
+        RateInitiator { wish, nonce, ttl_difference: 0, state, granted, reverse }
     }
 
     /// Returns the signal for a packet that leaves with this TTL, if one is due.
@@ -66,7 +66,7 @@ impl Initiator {
     /// `qttl` must be random. `round_trip` is the measured RTT, or an estimate.
     pub fn on_packet(&mut self, now: Instant, ttl: u8, qttl: u8, round_trip: Duration) -> Option<Signal> {
         match &mut self.state {
-            State::Asking { until, attempts } => {
+            RequestState::Asking { until, attempts } => {
                 if now < *until {
                     return None;
                 }
@@ -75,20 +75,20 @@ impl Initiator {
                 *attempts = attempts.saturating_add(1);
                 *until = now + round_trip * (1 << (*attempts).min(MOST_DOUBLINGS));
                 self.ttl_difference = ttl_difference(ttl, qttl);
-                Some(self.say(Message::Request, qttl))
+                Some(self.build_signal(Message::Request, qttl))
             }
-            State::Granted { is_confirmed: confirmed @ false, .. } => {
+            RequestState::Granted { is_confirmed: confirmed @ false, .. } => {
                 *confirmed = true;
-                let confirm = self.say(Message::Confirm, qttl);
+                let confirm = self.build_signal(Message::Confirm, qttl);
                 Some(Signal { echoed: self.granted, reverse: self.reverse, ..confirm })
             }
-            State::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
+            RequestState::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
                 // Do not wait for an unanswered update: the next one asks for the same.
                 (*asked_at, *is_waiting) = (now, true);
                 self.ttl_difference = ttl_difference(ttl, qttl);
                 Some(self.update(qttl))
             }
-            State::Granted { .. } | State::GivenUp => None,
+            RequestState::Granted { .. } | RequestState::GivenUp => None,
         }
     }
 
@@ -101,14 +101,14 @@ impl Initiator {
             return None;
         }
         if signal.message == Message::Reject {
-            self.state = State::GivenUp;
+            self.state = RequestState::GivenUp;
             self.granted = Rates::default();
             return Some(self.granted);
         }
         let is_awaited = match self.state {
-            State::Asking { attempts, .. } => attempts > 0,
-            State::Granted { is_waiting, .. } => is_waiting,
-            State::GivenUp => false,
+            RequestState::Asking { attempts, .. } => attempts > 0,
+            RequestState::Granted { is_waiting, .. } => is_waiting,
+            RequestState::GivenUp => false,
         };
         if signal.message != Message::Response || !is_awaited {
             return None;
@@ -126,7 +126,7 @@ impl Initiator {
             available: signal.reverse.available.min(wish.available),
             guaranteed: signal.reverse.guaranteed.min(wish.guaranteed),
         };
-        self.state = State::Granted { asked_at: now, is_confirmed: false, is_waiting: false };
+        self.state = RequestState::Granted { asked_at: now, is_confirmed: false, is_waiting: false };
         Some(self.granted)
     }
 
@@ -134,7 +134,7 @@ impl Initiator {
     ///
     /// Returns `None` without a grant, or without a limit.
     pub fn rate(&self) -> Option<Rate> {
-        if !matches!(self.state, State::Granted { .. }) {
+        if !matches!(self.state, RequestState::Granted { .. }) {
             return None;
         }
         explicit_rate(self.granted)
@@ -150,29 +150,29 @@ impl Initiator {
     /// In the last case the sender still repeats the request at long intervals.
     pub fn has_given_up(&self) -> bool {
         match self.state {
-            State::Asking { attempts, .. } => attempts > ATTEMPTS,
-            State::Granted { .. } => false,
-            State::GivenUp => true,
+            RequestState::Asking { attempts, .. } => attempts > ATTEMPTS,
+            RequestState::Granted { .. } => false,
+            RequestState::GivenUp => true,
         }
     }
 
     /// Ends the flow. Returns the release to send, if any rate was granted.
     pub fn release(&mut self, qttl: u8) -> Option<Signal> {
-        let had = matches!(self.state, State::Granted { .. });
-        self.state = State::GivenUp;
-        had.then(|| self.say(Message::Release, qttl))
+        let had = matches!(self.state, RequestState::Granted { .. });
+        self.state = RequestState::GivenUp;
+        had.then(|| self.build_signal(Message::Release, qttl))
     }
 
     /// Returns an update that asks only for the guaranteed rate that the flow has.
     ///
     /// Booking more each time, only to release it, would keep that rate from other flows.
     fn update(&self, qttl: u8) -> Signal {
-        let update = self.say(Message::Update, qttl);
+        let update = self.build_signal(Message::Update, qttl);
         let forward = Rates { guaranteed: self.granted.guaranteed.min(update.forward.guaranteed), ..update.forward };
         Signal { forward, ..update }
     }
 
-    fn say(&self, message: Message, qttl: u8) -> Signal {
+    fn build_signal(&self, message: Message, qttl: u8) -> Signal {
         Signal { message, nonce: self.nonce, qttl, ..self.wish.signal }
     }
 }

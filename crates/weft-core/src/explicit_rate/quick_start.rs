@@ -38,7 +38,7 @@ impl QuickStartLink {
     /// Takes a sample if one is due. `sent_bytes` is the total that the link has sent.
     ///
     /// A late call makes one long sample.
-    pub fn look(&mut self, now: Instant, sent_bytes: u64) {
+    pub fn sample(&mut self, now: Instant, sent_bytes: u64) {
         let elapsed = now - self.slot_began;
         if elapsed < SLOT {
             return;
@@ -68,7 +68,7 @@ impl QuickStartLink {
 
 /// A request in progress, as its sender stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct PendingQuickStart {
     /// Time of the request.
     pub at: Instant,
     /// Rate that the sender requested.
@@ -79,11 +79,11 @@ pub struct Asked {
     pub nonce: u32,
 }
 
-impl Asked {
+impl PendingQuickStart {
     /// Records a request that leaves now in a packet with this TTL.
-    pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> Asked {
+    pub fn new(now: Instant, option: &QuickStart, ttl: u8) -> PendingQuickStart {
         let QuickStart { rate, nonce, .. } = *option;
-        Asked { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
+        PendingQuickStart { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
     }
 
     /// Returns the granted rate, if every router approved and none raised it (§4.4).
@@ -122,13 +122,13 @@ mod tests {
         let mut link = QuickStartLink::new(Instant::ZERO, 0);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), QuickRate::ZERO, "nothing is known yet");
         // 20 Mbit/s are in use and 70 Mbit/s are free. The encoding can express 40.96 and then 20.48 Mbit/s of that.
-        link.look(Instant::from_millis(150), 375_000);
+        link.sample(Instant::from_millis(150), 375_000);
         let granted: [u64; 4] =
             core::array::from_fn(|_| link.approve(Rate::from_mbps(100), QuickRate::MOST).rate().bps() / MBPS);
         assert_eq!(granted, [40, 20, 5, 2]);
-        link.look(Instant::from_millis(300), 750_000);
+        link.sample(Instant::from_millis(300), 750_000);
         assert_eq!(link.approve(Rate::from_mbps(100), rate(10)).rate().bps(), 640_000, "others may come to use theirs");
-        link.look(Instant::from_millis(450), 1_125_000);
+        link.sample(Instant::from_millis(450), 1_125_000);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), rate(41));
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let mut sent = 0;
         for slot in 1..=11 {
             sent += if slot == 1 { 1_875_000 } else { 0 };
-            link.look(Instant::from_millis(150 * slot), sent);
+            link.sample(Instant::from_millis(150 * slot), sent);
             let granted = link.approve(Rate::from_mbps(100), rate(1));
             assert_eq!(granted > QuickRate::ZERO, slot == 11, "{slot}");
         }
@@ -154,7 +154,7 @@ mod tests {
         ) {
             let (ttl, now) = (64u8, Instant::from_millis(5));
             let mut option = QuickStart { function: Function::Request, rate: QuickRate::new(asked), ttl: 7, nonce };
-            let sent = Asked::new(now, &option, ttl);
+            let sent = PendingQuickStart::new(now, &option, ttl);
             let (mut is_sound, mut left) = (true, ttl);
             for (to, random, what) in steps {
                 left -= 1;

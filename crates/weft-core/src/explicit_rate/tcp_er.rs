@@ -43,7 +43,7 @@ pub enum Mode {
 
 /// State of one TCP-ER sender. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TcpEr {
+pub struct TcpErSender {
     segment_bytes: u32,
     mode: Mode,
     /// Granted rate in bytes per second, IP headers included.
@@ -66,25 +66,25 @@ pub struct TcpEr {
     grown: u32,
     /// True if the window has already shrunk for the losses that are still being reported.
     has_given_way: bool,
-    round: Round,
+    round: DeliveryRound,
     /// Number of packets that arrived in the previous round trip.
     delivered_before: u64,
 }
 
 /// Packets delivered and lost in the current round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Round {
+struct DeliveryRound {
     began_us: u64,
     delivered: u64,
     lost: u64,
 }
 
-impl TcpEr {
+impl TcpErSender {
     /// Returns a sender without a grant, with plain TCP's initial window (RFC 6928).
     ///
     /// `segment_bytes` is the size of its segments.
-    pub fn new(segment_bytes: u32) -> TcpEr {
-        TcpEr {
+    pub fn new(segment_bytes: u32) -> TcpErSender {
+        TcpErSender {
             segment_bytes: segment_bytes.max(1),
             mode: Mode::Aimd,
             granted: 0,
@@ -97,7 +97,7 @@ impl TcpEr {
             threshold: u32::MAX,
             grown: 0,
             has_given_way: false,
-            round: Round::default(),
+            round: DeliveryRound::default(),
             delivered_before: 0,
         }
     }
@@ -182,7 +182,7 @@ impl TcpEr {
     }
 
     fn loses_much(&self) -> bool {
-        let Round { delivered, lost, .. } = self.round;
+        let DeliveryRound { delivered, lost, .. } = self.round;
         let all = delivered.saturating_add(lost);
         all >= LEAST_ROUND_PACKETS && lost.saturating_mul(100) > all.saturating_mul(MOST_LOST_PERCENT)
     }
@@ -212,7 +212,7 @@ impl TcpEr {
             (self.is_distrusted, self.good_rounds) = (false, 0);
         }
         self.delivered_before = self.round.delivered;
-        self.round = Round { began_us: now_us, ..Round::default() };
+        self.round = DeliveryRound { began_us: now_us, ..DeliveryRound::default() };
     }
 
     /// Enters AIMD.
@@ -256,7 +256,7 @@ mod tests {
     /// Plays round trips of `packets` each, acknowledged in tenths, of which `lost` are lost.
     ///
     /// Renews the grant if `renews` is set.
-    fn rounds(this: &mut TcpEr, from_us: u64, rounds: u64, packets: u32, lost: u32, renews: bool) -> u64 {
+    fn rounds(this: &mut TcpErSender, from_us: u64, rounds: u64, packets: u32, lost: u32, renews: bool) -> u64 {
         let mut now = from_us;
         for _ in 0..rounds * 10 {
             now += RTT_US / 10;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_grant_is_the_pace_at_once_whatever_is_lost() {
-        let mut this = TcpEr::new(SEGMENT);
+        let mut this = TcpErSender::new(SEGMENT);
         assert_eq!((this.mode(), this.window(), this.pacing_rate()), (Mode::Aimd, 10, 0));
         this.on_grant(1_000, GRANT);
         this.on_ack(1_500, 1, 0, RTT_US);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_third_lost_or_four_round_trips_without_news_and_it_is_not_believed() {
         for (lost, renews) in [(320, true), (0, false)] {
-            let mut this = TcpEr::new(SEGMENT);
+            let mut this = TcpErSender::new(SEGMENT);
             this.on_grant(1_000, GRANT);
             let now = rounds(&mut this, 1_000, 6, 800, lost, renews);
             assert_eq!(this.mode(), Mode::Aimd, "{lost}");
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn taken_back_it_goes_on_with_what_arrived() {
-        let mut this = TcpEr::new(SEGMENT);
+        let mut this = TcpErSender::new(SEGMENT);
         this.on_grant(1_000, GRANT);
         this.on_ack(2_000, 50, 0, RTT_US);
         this.on_grant(3_000, 0);
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn nonsense_stays_within_bounds() {
-        let mut this = TcpEr::new(0);
+        let mut this = TcpErSender::new(0);
         for value in [0, 1, u64::from(u32::MAX), u64::MAX] {
             this.on_grant(value, value);
             this.on_ack(value, u32::MAX, u32::MAX, value);

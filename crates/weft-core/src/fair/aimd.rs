@@ -41,7 +41,7 @@ pub fn rate_pps(increase: f64, kappa: f64, rtt_s: f64, loss_event_rate: f64) -> 
 
 /// Properties of a loop that the rule compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Conditions {
+pub struct LoopConditions {
     /// Weight r of the loop.
     pub weight: f64,
     /// Increase `a`, in packets per round trip.
@@ -57,7 +57,7 @@ pub struct Conditions {
 /// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
 /// below 3; see [`nominal_kappa`]. Loops of one ingress use one of them as nominal. If the loops of a bottleneck come
 /// from several edges, the nominal loop is a virtual one whose parameters all edges know (DCPC).
-pub fn target_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions) -> f64 {
+pub fn target_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopConditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa
         * square(this.weight / nominal.weight)
@@ -71,13 +71,13 @@ pub fn target_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions)
 /// Then x = a t / (b RTT²) with the same time t between events for all, and κ = κ₁ (r/r₁)(RTT/RTT₁)²(a₁/a). Loops of
 /// one edge pair can do this: the ingress informs all of them when one has an event. The shares then do not depend on
 /// which loop's packet is dropped, and p need not be known.
-pub fn shared_event_kappa(nominal_kappa: f64, nominal: &Conditions, this: &Conditions) -> f64 {
+pub fn shared_event_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopConditions) -> f64 {
     let rtt = this.rtt_s / nominal.rtt_s;
     nominal_kappa * (this.weight / nominal.weight) * rtt * rtt * (nominal.increase / this.increase)
 }
 
 /// Returns the nominal loop's κ: the wished value, or the least that gives every loop b ≤ 0.5.
-pub fn nominal_kappa(wished: f64, nominal: &Conditions, all: &[Conditions]) -> f64 {
+pub fn nominal_kappa(wished: f64, nominal: &LoopConditions, all: &[LoopConditions]) -> f64 {
     let least = kappa_of(MOST_DECREASE);
     let tightest = all.iter().map(|this| target_kappa(1.0, nominal, this)).fold(1.0, f64::min);
     wished.max(least / tightest)
@@ -103,7 +103,7 @@ pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f
 
 /// A loop as the closed loop sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Member {
+pub struct CompetingLoop {
     /// Weight r of the loop.
     pub weight: f64,
     /// Arriving rate of the loop, in any unit common to all loops.
@@ -144,7 +144,7 @@ impl Knob {
 ///
 /// If all κ drift up or down together, fairness stays and only the oscillation changes. The least κ of the backlogged
 /// loops is therefore scaled back to `nominal_kappa`; under [`Knob::Increase`] it is the largest.
-pub fn correct(members: &mut [Member], knob: Knob, nominal_kappa: f64, gain: f64) {
+pub fn correct(members: &mut [CompetingLoop], knob: Knob, nominal_kappa: f64, gain: f64) {
     let backlogged = || members.iter().filter(|m| m.backlogged && m.rate > 0.0);
     let share = backlogged().map(|m| m.rate).sum::<f64>() / backlogged().map(|m| m.weight).sum::<f64>();
     let (mut least, mut most) = (f64::INFINITY, 0.0f64);
@@ -171,14 +171,14 @@ fn bounded(kappa: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAIN: Conditions = Conditions { weight: 1.0, increase: 0.1, rtt_s: 0.1, loss_event_rate: 0.001 };
+    const PLAIN: LoopConditions = LoopConditions { weight: 1.0, increase: 0.1, rtt_s: 0.1, loss_event_rate: 0.001 };
 
     fn close(a: f64, b: f64, tolerance: f64) {
         assert!((a - b).abs() <= tolerance, "{a} is not {b}");
     }
 
     fn decrease(nominal_decrease: f64, weight: f64, rtt_ratio: f64) -> f64 {
-        let this = Conditions { weight, rtt_s: 0.1 * rtt_ratio, ..PLAIN };
+        let this = LoopConditions { weight, rtt_s: 0.1 * rtt_ratio, ..PLAIN };
         decrease_of(target_kappa(kappa_of(nominal_decrease), &PLAIN, &this))
     }
 
@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn with_shared_events_rates_go_with_a_over_the_square_of_the_round_trip() {
-        let this = Conditions { weight: 3.0, rtt_s: 0.2, ..PLAIN };
+        let this = LoopConditions { weight: 3.0, rtt_s: 0.2, ..PLAIN };
         close(shared_event_kappa(19.0, &PLAIN, &this), 19.0 * 3.0 * 4.0, 1e-9);
     }
 
     #[test]
     fn the_nominal_kappa_leaves_room_for_all() {
-        let light = Conditions { weight: 0.1, ..PLAIN };
+        let light = LoopConditions { weight: 0.1, ..PLAIN };
         let nominal = nominal_kappa(kappa_of(0.5), &PLAIN, &[PLAIN, light]);
         close(nominal, 300.0, 1e-9);
         close(target_kappa(nominal, &PLAIN, &light), 3.0, 1e-9);
@@ -247,7 +247,8 @@ mod tests {
     #[test]
     fn the_closed_loop_finds_the_weights_of_the_square_root_law() {
         for (knob, nominal) in [(Knob::Decrease, 19.0), (Knob::Increase, 190.0)] {
-            let mut members = [1.0, 2.0].map(|weight| Member { weight, rate: 0.0, backlogged: true, kappa: 19.0 });
+            let mut members =
+                [1.0, 2.0].map(|weight| CompetingLoop { weight, rate: 0.0, backlogged: true, kappa: 19.0 });
             for _ in 0..200 {
                 for member in &mut members {
                     let (a, b) = knob.parameters(0.1, decrease_of(nominal), member.kappa);

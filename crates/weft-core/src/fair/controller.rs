@@ -11,8 +11,8 @@
 //! follow from the parameters, except for VPNs whose traffic does not always use its share.
 
 use super::aimd::{
-    CLOSED_LOOP_GAIN, CLOSED_LOOP_ROUND_TRIPS, Conditions, FORMULA_GAIN, FORMULA_ROUND_TRIPS, Knob, Member, correct,
-    damped, decrease_of, kappa_of, nominal_kappa, target_kappa,
+    CLOSED_LOOP_GAIN, CLOSED_LOOP_ROUND_TRIPS, CompetingLoop, FORMULA_GAIN, FORMULA_ROUND_TRIPS, Knob, LoopConditions,
+    correct, damped, decrease_of, kappa_of, nominal_kappa, target_kappa,
 };
 use crate::control_loop::aimd_window::AimdWindow;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ const MOST_WAITING_TURNS: u32 = 10;
 
 /// Method that corrects the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Steering {
+pub enum SteeringMethod {
     /// No correction: the parameters stay as the weight requires.
     Off,
     /// The paper's rule from measured loss and RTTs, damped, every 100 round trips.
@@ -35,11 +35,11 @@ pub enum Steering {
     ClosedLoop,
 }
 
-/// Parameters of a [`Controller`].
+/// Parameters of a [`WindowController`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerConfig {
     /// Method that corrects the parameters.
-    pub steering: Steering,
+    pub steering: SteeringMethod,
     /// Parameter that carries the weights.
     pub knob: Knob,
     /// Increase `a` of the nominal loop.
@@ -58,20 +58,20 @@ pub struct ControllerConfig {
 
 /// Corrects the windows that share a bottleneck at regular times.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub struct WindowController {
     config: ControllerConfig,
     due: Instant,
     /// Number of turns since the first loop met a loss.
     waited: u32,
     /// Number of times the rule was applied.
     ruled: u32,
-    members: Vec<Member>,
+    members: Vec<CompetingLoop>,
 }
 
-impl Controller {
+impl WindowController {
     /// Returns a controller. Its first turn is due after 100 ms.
-    pub fn new(config: ControllerConfig, now: Instant) -> Controller {
-        Controller { config, due: now + LEAST_INTERVAL, waited: 0, ruled: 0, members: Vec::new() }
+    pub fn new(config: ControllerConfig, now: Instant) -> WindowController {
+        WindowController { config, due: now + LEAST_INTERVAL, waited: 0, ruled: 0, members: Vec::new() }
     }
 
     /// Returns the increase `a` and the decrease `b` of a loop that starts.
@@ -84,9 +84,9 @@ impl Controller {
         knob.parameters(increase, decrease, kappa)
     }
 
-    /// Returns the time at which [`Controller::turn`] is due; `None` without steering.
+    /// Returns the time at which [`WindowController::turn`] is due; `None` without steering.
     pub fn deadline(&self) -> Option<Instant> {
-        (self.config.steering != Steering::Off).then_some(self.due)
+        (self.config.steering != SteeringMethod::Off).then_some(self.due)
     }
 
     /// Corrects the parameters of all windows that share a bottleneck. Each comes with its weight.
@@ -98,13 +98,13 @@ impl Controller {
         self.members.clear();
         self.members.extend(loops.iter().map(|(weight, law)| member(&self.config, *weight, law)));
         match steering {
-            Steering::Off => return,
-            Steering::Rule if shared_events => return,
-            Steering::ClosedLoop if !self.is_opening() => {
+            SteeringMethod::Off => return,
+            SteeringMethod::Rule if shared_events => return,
+            SteeringMethod::ClosedLoop if !self.is_opening() => {
                 correct(&mut self.members, knob, kappa_of(decrease), CLOSED_LOOP_GAIN);
                 self.anchor();
             }
-            Steering::Rule | Steering::ClosedLoop => self.apply_rule(loops),
+            SteeringMethod::Rule | SteeringMethod::ClosedLoop => self.apply_rule(loops),
         }
         for ((_, law), member) in loops.iter_mut().zip(&self.members) {
             let (a, b) = knob.parameters(increase, decrease, member.kappa);
@@ -148,7 +148,7 @@ impl Controller {
         let lossless = loops.iter().filter(|(_, law)| law.status().loss_event_rate.is_none()).count();
         self.waited += u32::from(lossless < loops.len());
         let is_time = lossless == 0 || self.waited > MOST_WAITING_TURNS;
-        let all: Vec<Conditions> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
+        let all: Vec<LoopConditions> = loops.iter().map(|(weight, law)| self.conditions(*weight, law)).collect();
         let Some(first) = all.first().copied().filter(|_| is_time) else { return };
         let wished = kappa_of(self.config.decrease);
         let nominal = match self.config.knob {
@@ -170,10 +170,10 @@ impl Controller {
         }
     }
 
-    fn conditions(&self, weight: f64, law: &AimdWindow) -> Conditions {
+    fn conditions(&self, weight: f64, law: &AimdWindow) -> LoopConditions {
         let status = law.status();
         let loss_event_rate = status.loss_event_rate.unwrap_or(1.0 / f64::from(law.settled_packets().max(1)));
-        Conditions { weight, increase: self.config.increase, rtt_s: status.rtt.as_secs_f64(), loss_event_rate }
+        LoopConditions { weight, increase: self.config.increase, rtt_s: status.rtt.as_secs_f64(), loss_event_rate }
     }
 }
 
@@ -188,13 +188,13 @@ fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
 }
 
 /// Returns a window as the closed loop sees it.
-fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> Member {
+fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> CompetingLoop {
     let (status, (a, b)) = (law.status(), law.parameters());
     let kappa = match config.knob {
         Knob::Decrease => kappa_of(b),
         Knob::Increase => kappa_of(config.decrease) * a / config.increase,
     };
-    Member { weight, rate: status.delivered.bps() as f64, backlogged: status.backlogged, kappa }
+    CompetingLoop { weight, rate: status.delivered.bps() as f64, backlogged: status.backlogged, kappa }
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
     use crate::service::Share;
 
     const CONFIG: ControllerConfig = ControllerConfig {
-        steering: Steering::ClosedLoop,
+        steering: SteeringMethod::ClosedLoop,
         knob: Knob::Increase,
         increase: 0.8,
         decrease: 0.1,
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn loops_begin_with_what_their_weight_asks_for() {
-        let of = |config| Controller::new(config, Instant::ZERO);
+        let of = |config| WindowController::new(config, Instant::ZERO);
         let (a, b) = of(ControllerConfig { shared_events: true, ..CONFIG }).initial(2.0, 8.0);
         assert!((a - 0.2).abs() < 1e-9 && (b - 0.1).abs() < 1e-9, "{a} {b}");
         let paper = ControllerConfig { knob: Knob::Decrease, shared_events: false, ..CONFIG };
@@ -224,16 +224,22 @@ mod tests {
 
     #[test]
     fn it_never_has_a_turn_without_steering() {
-        let still = Controller::new(ControllerConfig { steering: Steering::Off, ..CONFIG }, Instant::ZERO);
+        let still = WindowController::new(ControllerConfig { steering: SteeringMethod::Off, ..CONFIG }, Instant::ZERO);
         assert_eq!(still.deadline(), None);
     }
 
     /// Sends a packet over each window every millisecond until it is full. All reports return after `rtts`.
     ///
     /// Only packet 500 of the first loop is lost.
-    fn drive(controller: &mut Controller, laws: &mut [AimdWindow; 2], rtts: [u64; 2], weights: [f64; 2], until: u64) {
+    fn drive(
+        controller: &mut WindowController,
+        laws: &mut [AimdWindow; 2],
+        rtts: [u64; 2],
+        weights: [f64; 2],
+        until: u64,
+    ) {
         let mut egresses = [LoopEgress::default(); 2];
-        let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::Report)> = Default::default();
+        let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::LoopReport)> = Default::default();
         let mut sent = [0; 2];
         for ms in 0..until {
             let now = Instant::from_millis(ms);
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn who_has_too_little_for_its_weight_gets_more() {
-        let mut controller = Controller::new(ControllerConfig { shared_events: true, ..CONFIG }, Instant::ZERO);
+        let mut controller = WindowController::new(ControllerConfig { shared_events: true, ..CONFIG }, Instant::ZERO);
         let mut laws = windows(0.4);
         drive(&mut controller, &mut laws, [10, 10], [1.0, 4.0], 2_000);
         let [(light, _), (heavy, _)] = [laws[0].parameters(), laws[1].parameters()];
@@ -279,11 +285,11 @@ mod tests {
     /// One second after the first loss, the rate of the two loops is divided by weight.
     #[test]
     fn windows_are_divided_by_weight_once() {
-        let config = ControllerConfig { steering: Steering::Rule, ..CONFIG };
+        let config = ControllerConfig { steering: SteeringMethod::Rule, ..CONFIG };
         let rate = |law: &AimdWindow| law.status().rate.bps() as f64;
         let [mut before, mut after] = [windows(0.0), windows(0.0)];
-        drive(&mut Controller::new(config, Instant::ZERO), &mut before, [10, 20], [1.0, 2.0], 1_000);
-        drive(&mut Controller::new(config, Instant::ZERO), &mut after, [10, 20], [1.0, 2.0], 4_000);
+        drive(&mut WindowController::new(config, Instant::ZERO), &mut before, [10, 20], [1.0, 2.0], 1_000);
+        drive(&mut WindowController::new(config, Instant::ZERO), &mut after, [10, 20], [1.0, 2.0], 4_000);
         assert!(rate(&before[1]) < 0.6 * rate(&before[0]), "the longer round trip has less");
         let ratio = rate(&after[1]) / rate(&after[0]);
         assert!((1.8..2.2).contains(&ratio), "1 : {ratio}");

@@ -32,7 +32,7 @@ pub struct AckView<'a> {
 
 /// Decision about a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AckVerdict {
     /// Forward the segment.
     Pass,
     /// Drop the segment, because an earlier ACK carried the same information.
@@ -52,14 +52,14 @@ pub struct AckConditioner {
 
 impl AckConditioner {
     /// Decides about the next segment of this direction.
-    pub fn judge(&mut self, now: Instant, segment: &AckView<'_>) -> Verdict {
+    pub fn judge(&mut self, now: Instant, segment: &AckView<'_>) -> AckVerdict {
         let withhold = !self.suppressed && self.is_repetition(segment) && now.since(self.passed_at) < DELAYED_ACK;
         if withhold {
             self.suppressed = true;
-            return Verdict::Suppress;
+            return AckVerdict::Suppress;
         }
         self.remember(now, segment);
-        Verdict::Pass
+        AckVerdict::Pass
     }
 
     fn is_repetition(&self, s: &AckView<'_>) -> bool {
@@ -94,7 +94,7 @@ fn reports_duplicate(ack: u32, sack: &[(u32, u32)]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Pass, Suppress};
+    use super::AckVerdict::{Pass, Suppress};
     use super::*;
 
     const PLAIN: AckView<'_> = AckView { ack: 1_000, window: 500, flags: ACK_FLAG, payload_len: 0, sack: &[] };

@@ -1,6 +1,6 @@
 //! Changes to a running ingress: removes VPNs, replaces their profiles, and restarts loops.
 
-use super::vpn::{self, Delays, Place};
+use super::vpn::{self, Delays, TurnState};
 use super::{Ingress, Profile, VpnNo};
 use crate::control_loop::ControlLoop;
 use crate::queue::Arrival;
@@ -69,8 +69,8 @@ impl<T> Ingress<T> {
         self.vpns.iter_mut().for_each(|entry| entry.parked = None);
         for slot in 0..self.awake.len() as u32 {
             let Some(this) = self.awake.get_mut(slot as usize) else { continue };
-            if matches!(this.place, Place::UntilTime(_) | Place::UntilReport) {
-                this.place = Place::Ring;
+            if matches!(this.place, TurnState::UntilTime(_) | TurnState::UntilReport) {
+                this.place = TurnState::Ring;
                 self.ring.push_back(slot);
             }
             self.timers.pull(slot, this.next_time());

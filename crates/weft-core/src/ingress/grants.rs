@@ -1,8 +1,8 @@
 //! Loops of the ingress that obey the grants of the nodes on their route.
 
-use super::vpn::Place;
+use super::vpn::TurnState;
 use super::{Ingress, VpnNo};
-use crate::control_loop::explicit_rate::{Ask, Grant};
+use crate::control_loop::explicit_rate::{Ask, LoopGrant};
 use crate::service::Share;
 use weft_units::Instant;
 
@@ -14,7 +14,7 @@ impl<T> Ingress<T> {
     }
 
     /// Passes the grant of the nodes on the route to a VPN's loop.
-    pub fn on_grant(&mut self, now: Instant, vpn: VpnNo, grant: Grant) {
+    pub fn on_grant(&mut self, now: Instant, vpn: VpnNo, grant: LoopGrant) {
         self.with_loop(now, vpn, |control| control.on_grant(now, grant));
     }
 
@@ -25,12 +25,12 @@ impl<T> Ingress<T> {
 
     /// Returns the shares of the VPNs that have packets, with or without a loop.
     pub fn waiting(&self) -> impl Iterator<Item = Share> {
-        let waiting = self.awake.iter().filter(|this| this.place != Place::Empty);
+        let waiting = self.awake.iter().filter(|this| this.place != TurnState::Empty);
         waiting.filter_map(|this| Some(self.vpns.get(this.vpn.0 as usize)?.share))
     }
 
     /// Passes the same grant to all loops that obey grants.
-    pub fn grant_all(&mut self, now: Instant, grant: Grant) {
+    pub fn grant_all(&mut self, now: Instant, grant: LoopGrant) {
         for slot in 0..self.awake.len() {
             if let Some(this) = self.awake.get(slot)
                 && this.control.as_ref().is_some_and(|control| control.ask().is_some())

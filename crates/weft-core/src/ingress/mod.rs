@@ -27,15 +27,15 @@ mod vpn;
 
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
-use crate::control_loop::{ControlLoop, Credit, Marker, Report};
+use crate::control_loop::{ControlLoop, Credit, LoopReport, Marker};
 use crate::queue::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
 use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use timers::Timers;
-use vpn::{Awake, Delays, Place, Vpn};
+use timers::SlotTimers;
+use vpn::{Awake, Delays, IngressVpn, TurnState};
 use weft_units::{Instant, Rng};
 
 /// Number of a VPN within an ingress, from 0, in the order in which they were added.
@@ -74,7 +74,7 @@ pub struct IngressHead {
 
 /// A packet that leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Departure<T> {
+pub struct IngressDeparture<T> {
     /// VPN of the packet.
     pub vpn: VpnNo,
     /// The packet, as it left its queue.
@@ -87,7 +87,7 @@ pub struct Departure<T> {
 #[derive(Debug)]
 pub struct Ingress<T> {
     config: IngressConfig,
-    vpns: Vec<Vpn>,
+    vpns: Vec<IngressVpn>,
     awake: Vec<Awake<T>>,
     /// Free places in `awake`.
     free: Vec<u32>,
@@ -95,7 +95,7 @@ pub struct Ingress<T> {
     ring: VecDeque<u32>,
     /// Places of the VPNs whose loop must send a marker by itself.
     asking: VecDeque<u32>,
-    timers: Timers,
+    timers: SlotTimers,
     selected: Option<u32>,
     /// Numbers of removed VPNs.
     vacant: Vec<u32>,
@@ -115,7 +115,7 @@ impl<T> Ingress<T> {
             free: Vec::new(),
             ring: VecDeque::new(),
             asking: VecDeque::new(),
-            timers: Timers::default(),
+            timers: SlotTimers::default(),
             selected: None,
             vacant: Vec::new(),
             delays: None,
@@ -126,7 +126,7 @@ impl<T> Ingress<T> {
 
     /// Adds a VPN. Until its first packet it occupies only its entry in the table.
     pub fn add(&mut self, share: Share, profile: Arc<Profile>) -> VpnNo {
-        let vpn = Vpn::new(share, profile);
+        let vpn = IngressVpn::new(share, profile);
         match self.vacant.pop() {
             Some(number) => {
                 self.vpns[number as usize] = vpn;
@@ -148,8 +148,8 @@ impl<T> Ingress<T> {
         let this = &mut self.awake[slot as usize];
         this.used_at = now;
         this.queue.enqueue(now, arrival, item, dropped);
-        if this.place == Place::Empty && !this.queue.is_empty() {
-            (this.place, this.turn_at) = (Place::Ring, now);
+        if this.place == TurnState::Empty && !this.queue.is_empty() {
+            (this.place, this.turn_at) = (TurnState::Ring, now);
             self.ring.push_back(slot);
         }
     }
@@ -196,17 +196,17 @@ impl<T> Ingress<T> {
                 self.timers.pull(slot, this.next_time());
                 continue;
             };
-            this.hear(now, self.events);
+            this.on_congestion_events(now, self.events);
             match this.control.as_ref().map_or(Credit::Now, |control| control.credit(now, view.bytes)) {
                 Credit::Now => {
                     self.selected = Some(slot);
                     return Some(IngressHead { vpn: this.vpn, view });
                 }
                 Credit::At(at) => {
-                    this.place = Place::UntilTime(at);
+                    this.place = TurnState::UntilTime(at);
                     self.timers.pull(slot, at);
                 }
-                Credit::OnReport => this.place = Place::UntilReport,
+                Credit::OnReport => this.place = TurnState::UntilReport,
             }
             self.ring.pop_front();
         }
@@ -221,7 +221,7 @@ impl<T> Ingress<T> {
     /// Removes and returns the packet that the last [`Ingress::head`] selected.
     ///
     /// Returns `None` if no packet is selected or the selected one was dropped since.
-    pub fn pop(&mut self, now: Instant) -> Option<Departure<T>> {
+    pub fn pop(&mut self, now: Instant) -> Option<IngressDeparture<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
         let unit = this.queue.pop(now)?;
@@ -240,7 +240,7 @@ impl<T> Ingress<T> {
             entry.sent_packets += 1;
             entry.sent_bytes += u64::from(unit.bytes);
         }
-        Some(Departure { vpn, unit, marker })
+        Some(IngressDeparture { vpn, unit, marker })
     }
 
     /// Removes the packet that the last [`Ingress::head`] selected without sending it.
@@ -283,7 +283,7 @@ impl<T> Ingress<T> {
     }
 
     /// Applies a report on one of a VPN's markers.
-    pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, vpn: VpnNo, report: &LoopReport) {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
     }
 
@@ -413,7 +413,7 @@ impl<T> Ingress<T> {
         }
         let rng = self.rng.split(u64::from(vpn.0));
         let mut this = Awake::new(vpn, entry, self.config.quantum_bytes, now, rng);
-        this.heard = self.events;
+        this.applied_events = self.events;
         if let Some(delays) = self.delays {
             this.queue.configure(delays.within(entry.profile().sizes));
         }
@@ -434,16 +434,16 @@ impl<T> Ingress<T> {
     fn with_loop(&mut self, now: Instant, vpn: VpnNo, work: impl FnOnce(&mut ControlLoop)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
-        this.hear(now, self.events);
+        this.on_congestion_events(now, self.events);
         let Some(control) = this.control.as_deref_mut() else { return };
         let before = control.loss_events();
         work(control);
         if self.config.shared_events && control.loss_events() != before {
             self.events = self.events.wrapping_add(1);
-            this.heard = self.events;
+            this.applied_events = self.events;
         }
-        if matches!(this.place, Place::UntilReport | Place::UntilTime(_)) {
-            this.place = Place::Ring;
+        if matches!(this.place, TurnState::UntilReport | TurnState::UntilTime(_)) {
+            this.place = TurnState::Ring;
             self.ring.push_back(slot);
         }
         self.timers.pull(slot, this.next_time());
@@ -453,8 +453,8 @@ impl<T> Ingress<T> {
     fn advance(&mut self, now: Instant) {
         while let Some((_, slot)) = self.timers.first().filter(|(at, _)| *at <= now) {
             let Some(this) = self.awake.get_mut(slot as usize) else { return };
-            if matches!(this.place, Place::UntilTime(at) if at <= now) {
-                this.place = Place::Ring;
+            if matches!(this.place, TurnState::UntilTime(at) if at <= now) {
+                this.place = TurnState::Ring;
                 self.ring.push_back(slot);
             }
             if !this.asks && this.control.as_ref().and_then(|c| c.deadline()).is_some_and(|at| at <= now) {
@@ -493,7 +493,7 @@ fn add(sum: &mut QueueCounters, more: QueueCounters) {
 }
 
 /// A loop as it is stored. Moving it copies only a pointer.
-type Kept = Option<Box<ControlLoop>>;
+type BoxedLoop = Option<Box<ControlLoop>>;
 
 #[cfg(test)]
 mod tests;

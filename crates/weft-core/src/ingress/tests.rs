@@ -32,7 +32,7 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// Removes the packets that may leave, at most `most`.
-fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<Departure<u32>> {
+fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<IngressDeparture<u32>> {
     let mut gone = Vec::new();
     while gone.len() < most && ingress.head(now, &mut |_| ()).is_some() {
         gone.extend(ingress.pop(now));
@@ -55,7 +55,7 @@ fn who_has_most_waiting_gives_way_and_goes_on_afterwards() {
         ingress.shed(ms(1), &mut |_| shed += 1);
         assert!(shed > 0 && waiting(&ingress) == [before[0], before[1] - shed], "{queue:?}: {shed} of {before:?}");
         (0..9).for_each(|_| ingress.shed(ms(1), &mut |_| ()));
-        vpns.into_iter().for_each(|vpn| ingress.on_report(ms(2), vpn, &Report::default()));
+        vpns.into_iter().for_each(|vpn| ingress.on_report(ms(2), vpn, &LoopReport::default()));
         ingress.enqueue(ms(3), vpns[1], arrival(1_000), 99, &mut |_| ());
         assert!(ingress.status(vpns[1]).is_some_and(|status| status.queued_packets > 0));
     }
@@ -222,7 +222,7 @@ fn an_idle_vpn_gives_its_queue_back_and_its_loop_goes_on_counting() {
 
 #[test]
 fn an_idle_vpn_is_small_and_a_busy_one_too() {
-    assert!(size_of::<Vpn>() + size_of::<ControlLoop>() < 1_024);
+    assert!(size_of::<IngressVpn>() + size_of::<ControlLoop>() < 1_024);
     assert!(size_of::<Awake<u64>>() + size_of::<ControlLoop>() < 2_048);
 }
 

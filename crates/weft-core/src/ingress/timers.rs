@@ -10,13 +10,13 @@ const NOWHERE: u32 = u32::MAX;
 ///
 /// A change costs the logarithm of the number of slots with a timer.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(super) struct SlotTimers {
     heap: Vec<(Instant, u32)>,
     /// Place of each slot in the heap.
     places: Vec<u32>,
 }
 
-impl Timers {
+impl SlotTimers {
     /// Returns the earliest timer and its slot.
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_earliest_is_first_whatever_changes() {
-        let (mut timers, mut model, mut rng) = (Timers::default(), BTreeMap::new(), Rng::new(4));
+        let (mut timers, mut model, mut rng) = (SlotTimers::default(), BTreeMap::new(), Rng::new(4));
         for _ in 0..20_000 {
             let (slot, at) = (rng.below(40) as u32, Instant::from_nanos(rng.below(60)));
             match rng.below(3) {

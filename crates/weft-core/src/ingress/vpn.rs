@@ -1,8 +1,8 @@
 //! State of a VPN in an ingress: a small part always, the rest only while the VPN is awake.
 
-use super::{Kept, VpnNo};
+use super::{BoxedLoop, VpnNo};
 use crate::control_loop::aimd_window::AimdConfig;
-use crate::control_loop::{ControlLoop, LoopConfig, Status};
+use crate::control_loop::{ControlLoop, LoopConfig, LoopStatus};
 use crate::queue::drop_tail::DropTail;
 use crate::queue::{FlowQueue, QueueConfig, QueueCounters, QueueKind};
 use crate::service::Share;
@@ -56,28 +56,28 @@ pub struct VpnStatus {
     /// Total counts of packets that its queue dropped and marked.
     pub counters: QueueCounters,
     /// State of the VPN's loop, if it has one that ever sent.
-    pub control: Option<Status>,
+    pub control: Option<LoopStatus>,
 }
 
 /// A VPN's permanent entry.
 #[derive(Debug)]
-pub(super) struct Vpn {
+pub(super) struct IngressVpn {
     pub share: Share,
     profile: Arc<Profile>,
     /// Place of the VPN in the list of awake VPNs.
     pub slot: u32,
     /// The VPN's loop while the VPN is not awake.
-    pub parked: Kept,
+    pub parked: BoxedLoop,
     pub sent_packets: u64,
     pub sent_bytes: u64,
     /// Counters of the VPN's queues that were freed.
     pub counters: QueueCounters,
 }
 
-impl Vpn {
-    pub fn new(share: Share, profile: Arc<Profile>) -> Vpn {
+impl IngressVpn {
+    pub fn new(share: Share, profile: Arc<Profile>) -> IngressVpn {
         let counters = QueueCounters::default();
-        Vpn { share, profile, slot: NONE, parked: None, sent_packets: 0, sent_bytes: 0, counters }
+        IngressVpn { share, profile, slot: NONE, parked: None, sent_packets: 0, sent_bytes: 0, counters }
     }
 
     pub fn profile(&self) -> &Profile {
@@ -115,7 +115,7 @@ impl Delays {
 
 /// State of an awake VPN with respect to its next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum TurnState {
     /// The VPN has no packets.
     Empty,
     /// The VPN is in the ring and gets its turn in order.
@@ -131,23 +131,23 @@ pub(super) enum Place {
 pub(super) struct Awake<T> {
     pub vpn: VpnNo,
     pub queue: FlowQueue<T>,
-    pub control: Kept,
+    pub control: BoxedLoop,
     pub quantum: i64,
     pub deficit: i64,
     pub promised: Rate,
     /// Time when its last turn started, or when it received packets after it had none.
     pub turn_at: Instant,
-    pub place: Place,
+    pub place: TurnState,
     /// True if its loop is in the list of those that must send a marker by itself.
     pub asks: bool,
     /// Number of the congestion events that its loop has applied.
-    pub heard: u32,
+    pub applied_events: u32,
     /// Time when a packet last arrived or left.
     pub used_at: Instant,
 }
 
 impl<T> Awake<T> {
-    pub fn new(vpn: VpnNo, entry: &mut Vpn, quantum_bytes: u32, now: Instant, rng: Rng) -> Awake<T> {
+    pub fn new(vpn: VpnNo, entry: &mut IngressVpn, quantum_bytes: u32, now: Instant, rng: Rng) -> Awake<T> {
         let Profile { queue, sizes, control } = &*entry.profile;
         let begun = || control.clone().map(|config| Box::new(ControlLoop::new(config, entry.share)));
         Awake {
@@ -158,9 +158,9 @@ impl<T> Awake<T> {
             deficit: 0,
             promised: entry.share.service().rate(),
             turn_at: now,
-            place: Place::Empty,
+            place: TurnState::Empty,
             asks: false,
-            heard: 0,
+            applied_events: 0,
             used_at: now,
         }
     }
@@ -174,14 +174,14 @@ impl<T> Awake<T> {
 
     /// Records that no packets are left. An unused turn is lost.
     pub fn rest(&mut self) {
-        self.place = Place::Empty;
+        self.place = TurnState::Empty;
         self.deficit = self.deficit.min(0);
     }
 
     /// Applies the congestion events of other loops of the edge pair since the last call.
-    pub fn hear(&mut self, now: Instant, events: u32) {
-        if self.heard != events {
-            self.heard = events;
+    pub fn on_congestion_events(&mut self, now: Instant, events: u32) {
+        if self.applied_events != events {
+            self.applied_events = events;
             if let Some(control) = &mut self.control {
                 control.on_congestion(now);
             }
@@ -199,15 +199,15 @@ impl<T> Awake<T> {
             return Instant::FAR_FUTURE;
         }
         let asks = self.control.as_ref().and_then(|control| control.deadline());
-        let waits = if let Place::UntilTime(at) = self.place { Some(at) } else { None };
-        let retires = (self.place == Place::Empty).then(|| self.used_at + RETIRE_AFTER);
+        let waits = if let TurnState::UntilTime(at) = self.place { Some(at) } else { None };
+        let retires = (self.place == TurnState::Empty).then(|| self.used_at + RETIRE_AFTER);
         [asks, waits, retires].into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// True if the VPN has been idle for long and none of its data is in flight.
     pub fn may_retire(&self, now: Instant) -> bool {
         let on_its_way = self.control.as_ref().is_some_and(|control| control.deadline().is_some());
-        !self.is_free() && self.place == Place::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
+        !self.is_free() && self.place == TurnState::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
     }
 
     /// Marks the place as unused.

@@ -35,7 +35,7 @@ impl<T> CodelFifo<T> {
 
     /// Appends `item`, or passes it to `dropped` if a limit is reached.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
-        if !self.fifo.has_room(arrival.bytes) {
+        if !self.fifo.fits(arrival.bytes) {
             self.counters.dropped_full += 1;
             return dropped(item);
         }

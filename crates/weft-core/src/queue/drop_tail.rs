@@ -25,7 +25,7 @@ impl<T> DropTail<T> {
 
     /// Appends `item`, or passes it to `dropped` if a limit is reached.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
-        if !self.fifo.has_room(arrival.bytes) {
+        if !self.fifo.fits(arrival.bytes) {
             self.dropped += 1;
             return dropped(item);
         }

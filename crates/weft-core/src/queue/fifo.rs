@@ -7,7 +7,7 @@ use weft_units::{FlowId, Instant};
 
 /// A unit that waits in the FIFO.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(super) struct QueuedUnit<T> {
     item: T,
     pub(super) since: Instant,
     pub(super) bytes: u32,
@@ -20,7 +20,7 @@ pub(super) struct Waiting<T> {
 /// One FIFO queue for all flows.
 #[derive(Debug)]
 pub(super) struct Fifo<T> {
-    units: VecDeque<Waiting<T>>,
+    units: VecDeque<QueuedUnit<T>>,
     backlog_bytes: u64,
     limit_bytes: u64,
     limit_units: usize,
@@ -37,7 +37,7 @@ impl<T> Fifo<T> {
     }
 
     /// True if a unit of `bytes` fits within both limits.
-    pub(super) fn has_room(&self, bytes: u32) -> bool {
+    pub(super) fn fits(&self, bytes: u32) -> bool {
         self.backlog_bytes + u64::from(bytes) <= self.limit_bytes && self.units.len() < self.limit_units
     }
 
@@ -45,10 +45,10 @@ impl<T> Fifo<T> {
     pub(super) fn push(&mut self, now: Instant, arrival: Arrival, marked: bool, item: T) {
         let Arrival { flow, bytes, ecn_capable } = arrival;
         self.backlog_bytes += u64::from(bytes);
-        self.units.push_back(Waiting { item, since: now, bytes, flow, ecn_capable, marked });
+        self.units.push_back(QueuedUnit { item, since: now, bytes, flow, ecn_capable, marked });
     }
 
-    pub(super) fn front_mut(&mut self) -> Option<&mut Waiting<T>> {
+    pub(super) fn front_mut(&mut self) -> Option<&mut QueuedUnit<T>> {
         self.units.front_mut()
     }
 
@@ -61,7 +61,7 @@ impl<T> Fifo<T> {
     }
 
     pub(super) fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
-        let Waiting { item, since, bytes, flow, marked, .. } = self.units.pop_front()?;
+        let QueuedUnit { item, since, bytes, flow, marked, .. } = self.units.pop_front()?;
         self.backlog_bytes -= u64::from(bytes);
         Some(Dequeued { item, flow, bytes, sparse: false, mark_ce: marked, sojourn: now.since(since) })
     }

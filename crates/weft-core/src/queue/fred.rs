@@ -38,7 +38,7 @@ impl Default for FredConfig {
 
 /// One flow's part of the queue.
 #[derive(Clone, Copy, Default, Debug)]
-struct Flow {
+struct FredFlow {
     units: usize,
     bytes: u64,
     /// Number of times the flow tried to exceed its limit.
@@ -47,7 +47,7 @@ struct Flow {
 
 /// Decision about an arrival that fits into the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum FredVerdict {
     Accept,
     /// The random draw selected the unit. Mark it, or drop it if it is not ECN-capable.
     Signal,
@@ -61,7 +61,7 @@ pub struct Fred<T> {
     law: EarlyDrop,
     red: RedConfig,
     config: FredConfig,
-    flows: HashMap<FlowId, Flow, SeededState>,
+    flows: HashMap<FlowId, FredFlow, SeededState>,
     counters: QueueCounters,
 }
 
@@ -88,12 +88,12 @@ impl<T> Fred<T> {
     /// Appends `item`, perhaps with a CE mark, or passes it to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let verdict = self.judge(now, &arrival);
-        let room = self.fifo.has_room(arrival.bytes);
-        if verdict != Verdict::Accept || !room {
+        let room = self.fifo.fits(arrival.bytes);
+        if verdict != FredVerdict::Accept || !room {
             self.law.acted();
         }
-        let mark = verdict == Verdict::Signal && arrival.ecn_capable;
-        if verdict != Verdict::Accept && !mark {
+        let mark = verdict == FredVerdict::Signal && arrival.ecn_capable;
+        if verdict != FredVerdict::Accept && !mark {
             self.counters.dropped_aqm += 1;
             return dropped(item);
         }
@@ -108,7 +108,7 @@ impl<T> Fred<T> {
         self.fifo.push(now, arrival, mark, item);
     }
 
-    fn judge(&mut self, now: Instant, arrival: &Arrival) -> Verdict {
+    fn judge(&mut self, now: Instant, arrival: &Arrival) -> FredVerdict {
         let zone = self.law.arrival(now, self.queued(), &self.red);
         let share = self.share();
         let full = zone == Zone::Full;
@@ -118,18 +118,22 @@ impl<T> Fred<T> {
             held = self.red.amount(flow.units, flow.bytes);
             if held >= most || (full && held > 2.0 * share) || (held >= share && flow.strikes > 1) {
                 flow.strikes = flow.strikes.saturating_add(1);
-                return Verdict::Drop;
+                return FredVerdict::Drop;
             }
         }
         match zone {
-            Zone::Calm => Verdict::Accept,
+            Zone::Calm => FredVerdict::Accept,
             Zone::Early(p_b) => {
                 let least = f64::from(self.config.min_queued_units) * self.red.usual_unit();
                 let robust = held >= least.max(share);
-                if robust && self.law.hits(p_b, arrival.bytes, &self.red) { Verdict::Signal } else { Verdict::Accept }
+                if robust && self.law.hits(p_b, arrival.bytes, &self.red) {
+                    FredVerdict::Signal
+                } else {
+                    FredVerdict::Accept
+                }
             }
-            Zone::Full if self.config.two_packet_buffers => Verdict::Accept,
-            Zone::Full => Verdict::Drop,
+            Zone::Full if self.config.two_packet_buffers => FredVerdict::Accept,
+            Zone::Full => FredVerdict::Drop,
         }
     }
 
@@ -216,7 +220,7 @@ impl<T> Fred<T> {
 }
 
 /// Removes one departed unit from its flow's counters.
-fn forget_unit(flows: &mut HashMap<FlowId, Flow, SeededState>, id: FlowId, bytes: u32) {
+fn forget_unit(flows: &mut HashMap<FlowId, FredFlow, SeededState>, id: FlowId, bytes: u32) {
     let Some(flow) = flows.get_mut(&id) else { return };
     flow.units -= 1;
     flow.bytes -= u64::from(bytes);

@@ -43,7 +43,7 @@ impl<T> Red<T> {
             Zone::Early(p_b) => (self.law.hits(p_b, arrival.bytes, &self.config), false),
             Zone::Full => (true, true),
         };
-        let room = self.fifo.has_room(arrival.bytes);
+        let room = self.fifo.fits(arrival.bytes);
         if hit || !room {
             self.law.acted();
         }

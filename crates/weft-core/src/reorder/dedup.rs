@@ -2,14 +2,14 @@
 
 use super::Inserted;
 use super::flows::Flows;
-use super::history::History;
+use super::history::DeliveryHistory;
 use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, Instant};
 
 /// Remembers the last 1,024 sequence numbers of each flow.
 #[derive(Debug)]
 pub struct Dedup {
-    flows: Flows<History>,
+    flows: Flows<DeliveryHistory>,
 }
 
 impl Default for Dedup {
@@ -35,7 +35,7 @@ impl Dedup {
     ) -> Inserted<T> {
         let place = match self.flows.find(now, flow) {
             Some(place) => place,
-            None => self.flows.insert(now, flow, History::starting_at(seq), |_| true),
+            None => self.flows.insert(now, flow, DeliveryHistory::starting_at(seq), |_| true),
         };
         let history = self.flows.state(place);
         let ahead = seq.distance_from(history.next());

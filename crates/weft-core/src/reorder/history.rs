@@ -9,7 +9,7 @@ const GRACE: u32 = 64;
 
 /// Records which of the last [`SPAN`] sequence numbers of a flow were delivered.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct DeliveryHistory {
     /// One bit per number, at its position modulo [`SPAN`].
     ///
     /// A set bit means delivered, or too old to decide.
@@ -17,10 +17,10 @@ pub struct History {
     next: FlowSeq,
 }
 
-impl History {
+impl DeliveryHistory {
     /// Returns the history of a flow whose first expected number is `first`.
-    pub fn starting_at(first: FlowSeq) -> History {
-        let mut history = History { bits: [u64::MAX; (SPAN / 64) as usize], next: first.plus(-(GRACE as i32)) };
+    pub fn starting_at(first: FlowSeq) -> DeliveryHistory {
+        let mut history = DeliveryHistory { bits: [u64::MAX; (SPAN / 64) as usize], next: first.plus(-(GRACE as i32)) };
         history.pass(GRACE, false);
         history
     }
@@ -89,7 +89,7 @@ mod tests {
     fn a_range_is_passed_as_its_numbers_are() {
         for count in [1, 2, 63, 64, 65, 200, 1_000, 1_023, 1_024, 1_025, 3_000] {
             for delivered in [false, true] {
-                let mut one = History::starting_at(FlowSeq::new(0x00ff_fff0));
+                let mut one = DeliveryHistory::starting_at(FlowSeq::new(0x00ff_fff0));
                 one.pass_one(true);
                 let mut range = one.clone();
                 range.pass(count, delivered);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn remembers_a_span_and_not_more() {
-        let mut h = History::starting_at(FlowSeq::new(5));
+        let mut h = DeliveryHistory::starting_at(FlowSeq::new(5));
         assert_eq!(h.next(), FlowSeq::new(5));
         assert!(h.deliver_late(FlowSeq::new(5).plus(-64)) && !h.deliver_late(FlowSeq::new(5).plus(-65)));
         assert!(!h.deliver_late(FlowSeq::new(5).plus(-64)), "only once");

@@ -6,7 +6,7 @@
 
 use super::Inserted;
 use super::flows::Flows;
-use super::history::History;
+use super::history::DeliveryHistory;
 use super::ring::{PAGE, Pages, Ring};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -39,8 +39,8 @@ impl Default for ResequencerLimits {
 }
 
 #[derive(Debug)]
-struct Flow<T> {
-    history: History,
+struct FlowOrder<T> {
+    history: DeliveryHistory,
     /// Number of sequence numbers from the next one to the last known one.
     ///
     /// Unless zero, the first is missing and the last is known.
@@ -51,7 +51,7 @@ struct Flow<T> {
     ring: Option<Box<Ring<T>>>,
 }
 
-impl<T> Flow<T> {
+impl<T> FlowOrder<T> {
     /// Returns how far `seq` is ahead of the next expected number.
     fn ahead(&self, seq: FlowSeq) -> i32 {
         seq.distance_from(self.history.next())
@@ -99,7 +99,7 @@ impl<T> Flow<T> {
 pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
-    flows: Flows<Flow<T>>,
+    flows: Flows<FlowOrder<T>>,
     /// Heap of the flows with a hole at the front, oldest hole first.
     waiting: Vec<(Instant, u32)>,
     /// Unused rings by size.
@@ -233,7 +233,7 @@ impl<T> Resequencer<T> {
     }
 
     fn start(&mut self, now: Instant, flow: FlowId, seq: FlowSeq) -> u32 {
-        let state = Flow { history: History::starting_at(seq), span: 0, waiting_at: NIL, ring: None };
+        let state = FlowOrder { history: DeliveryHistory::starting_at(seq), span: 0, waiting_at: NIL, ring: None };
         self.flows.insert(now, flow, state, |state| state.span == 0)
     }
 
@@ -245,7 +245,7 @@ impl<T> Resequencer<T> {
         item: T,
         out: &mut impl FnMut(FlowId, FlowSeq, T),
     ) -> Inserted<T> {
-        self.make_room(place, seq, out);
+        self.grow_to(place, seq, out);
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);
         if state.ahead(seq) == 0 {
@@ -306,7 +306,7 @@ impl<T> Resequencer<T> {
         if ahead < 0 {
             return count.min(ahead.unsigned_abs());
         }
-        self.make_room(place, seq, out);
+        self.grow_to(place, seq, out);
         let state = self.flows.state(place);
         let ahead = state.ahead(seq) as u32;
         if ahead == 0 {
@@ -326,7 +326,7 @@ impl<T> Resequencer<T> {
     /// Grows the ring until it reaches `seq`, which is not passed yet.
     ///
     /// If a limit prevents that, gives up holes early.
-    fn make_room(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
+    fn grow_to(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         loop {
             let state = self.flows.state(place);
             let ahead = state.ahead(seq) as u32;
@@ -482,7 +482,7 @@ fn size_class(capacity: u32) -> usize {
 /// Records that the unknown numbers before `seq` are missing since `now`.
 ///
 /// The caller then adds `count` numbers from `seq` on.
-fn open_holes<T>(state: &mut Flow<T>, now: Instant, seq: FlowSeq, count: u32) {
+fn open_holes<T>(state: &mut FlowOrder<T>, now: Instant, seq: FlowSeq, count: u32) {
     let ahead = state.ahead(seq) as u32;
     if ahead > state.span
         && let Some(ring) = &mut state.ring

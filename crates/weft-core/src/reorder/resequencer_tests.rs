@@ -11,18 +11,18 @@ fn ms(n: u64) -> Instant {
 }
 
 /// A resequencer and the units that it delivered, as plain numbers.
-struct Bench {
+struct ResequencerBench {
     inner: Resequencer<u32>,
     out: Vec<(u16, u32)>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::with(ResequencerLimits::default())
+impl ResequencerBench {
+    fn new() -> ResequencerBench {
+        ResequencerBench::with(ResequencerLimits::default())
     }
 
-    fn with(limits: ResequencerLimits) -> Bench {
-        Bench { inner: Resequencer::new(HOLD, limits), out: Vec::new() }
+    fn with(limits: ResequencerLimits) -> ResequencerBench {
+        ResequencerBench { inner: Resequencer::new(HOLD, limits), out: Vec::new() }
     }
 
     fn insert(&mut self, at: u64, flow: FlowId, seq: u32) -> Inserted<u32> {
@@ -50,7 +50,7 @@ impl Bench {
 
 #[test]
 fn in_order_units_pass_at_once() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     for seq in 0..2_000 {
         assert_eq!(b.insert(0, A, seq), Inserted::Delivered);
     }
@@ -60,7 +60,7 @@ fn in_order_units_pass_at_once() {
 
 #[test]
 fn a_hole_is_filled_or_given_up_at_its_deadline() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     b.insert(0, A, 0);
     assert_eq!(b.insert(10, A, 2), Inserted::Held);
     assert_eq!(b.insert(11, A, 3), Inserted::Held);
@@ -84,7 +84,7 @@ fn a_hole_is_filled_or_given_up_at_its_deadline() {
 
 #[test]
 fn only_up_to_the_next_hole_that_is_still_young() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     b.insert(0, A, 0);
     b.insert(0, A, 2);
     b.insert(20, A, 4);
@@ -97,7 +97,7 @@ fn only_up_to_the_next_hole_that_is_still_young() {
 
 #[test]
 fn flows_do_not_wait_for_each_other() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     b.insert(0, FlowId(1), 0);
     b.insert(0, FlowId(1), 2);
     for seq in 100..110 {
@@ -108,7 +108,7 @@ fn flows_do_not_wait_for_each_other() {
 
 #[test]
 fn a_new_flow_starts_where_it_starts_with_a_short_grace() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     assert_eq!(b.insert(0, A, 500), Inserted::Delivered);
     assert_eq!(b.insert(0, A, 436), Inserted::Late);
     assert_eq!(b.insert(0, A, 435), Inserted::Duplicate(435));
@@ -117,7 +117,7 @@ fn a_new_flow_starts_where_it_starts_with_a_short_grace() {
 
 #[test]
 fn what_was_skipped_is_not_waited_for() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     b.insert(0, A, 0);
     b.insert(1, A, 3);
     b.skip(2, A, 1, 2);
@@ -136,7 +136,7 @@ fn what_was_skipped_is_not_waited_for() {
 
 #[test]
 fn the_sequence_wraps() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     for seq in [0x00ff_fffe, 0, 0x00ff_ffff, 2, 1] {
         b.insert(0, A, seq);
     }
@@ -145,7 +145,7 @@ fn the_sequence_wraps() {
 
 #[test]
 fn limits_make_a_flow_go_on_early() {
-    let mut b = Bench::with(ResequencerLimits { per_flow: 32, total: 64 });
+    let mut b = ResequencerBench::with(ResequencerLimits { per_flow: 32, total: 64 });
     b.insert(0, A, 0);
     for seq in 2..=32 {
         assert_eq!(b.insert(0, A, seq), Inserted::Held);
@@ -165,7 +165,7 @@ fn limits_make_a_flow_go_on_early() {
 
 #[test]
 fn idle_state_goes_and_reset_forgets() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     for flow in 0..100 {
         b.insert(0, FlowId(flow), 0);
     }
@@ -182,7 +182,7 @@ fn idle_state_goes_and_reset_forgets() {
 
 #[test]
 fn no_hold_means_no_wait() {
-    let mut b = Bench::new();
+    let mut b = ResequencerBench::new();
     b.inner.set_hold(Duration::ZERO);
     b.insert(0, A, 0);
     assert_eq!(b.insert(0, A, 5), Inserted::Delivered);
@@ -191,13 +191,13 @@ fn no_hold_means_no_wait() {
 
 #[test]
 fn state_of_a_flow_is_small() {
-    let bytes = Flows::<Flow<[u64; 2]>>::bytes_per_flow();
+    let bytes = Flows::<FlowOrder<[u64; 2]>>::bytes_per_flow();
     assert!(bytes <= 192, "{bytes} bytes per flow");
 }
 
 /// A model of the same rules, written without regard to cost.
 #[derive(Default)]
-struct Naive {
+struct NaiveResequencer {
     first: Option<i64>,
     next: i64,
     top: i64,
@@ -207,7 +207,7 @@ struct Naive {
     delivered: BTreeSet<i64>,
 }
 
-impl Naive {
+impl NaiveResequencer {
     fn insert(&mut self, at: u64, seq: i64, out: &mut Vec<i64>) {
         if self.first.is_none() {
             (self.first, self.next) = (Some(seq), seq);
@@ -306,8 +306,8 @@ proptest! {
     /// The ranges lie before, among and after the arrivals.
     #[test]
     fn skips_ranges_as_the_naive_model_does(all in happenings(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
-        let mut bench = Bench::new();
-        let mut naive: BTreeMap<u16, (Naive, Vec<i64>)> = BTreeMap::new();
+        let mut bench = ResequencerBench::new();
+        let mut naive: BTreeMap<u16, (NaiveResequencer, Vec<i64>)> = BTreeMap::new();
         let mut clock = 0;
         for (at, flow, n, count) in all {
             while clock < at {
@@ -339,7 +339,7 @@ proptest! {
     #[test]
     fn limits_treat_a_range_as_its_numbers(all in happenings(), per_flow in prop_oneof![Just(16), Just(32), Just(64)]) {
         let limits = ResequencerLimits { per_flow, total: 1 << 20 };
-        let mut benches = [Bench::with(limits), Bench::with(limits)];
+        let mut benches = [ResequencerBench::with(limits), ResequencerBench::with(limits)];
         for (at, flow, n, count) in all {
             benches.iter_mut().for_each(|bench| bench.expire(at));
             if count > 0 {
@@ -362,8 +362,8 @@ proptest! {
     /// So no flow waits for another, no unit is delivered twice, and units are out of order only after the deadline.
     #[test]
     fn does_what_the_naive_model_does(arrivals in arrivals(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
-        let mut bench = Bench::new();
-        let mut naive: BTreeMap<u16, (Naive, Vec<i64>)> = BTreeMap::new();
+        let mut bench = ResequencerBench::new();
+        let mut naive: BTreeMap<u16, (NaiveResequencer, Vec<i64>)> = BTreeMap::new();
         let mut clock = 0;
         for (at, flow, n) in arrivals {
             while clock < at {
@@ -390,7 +390,7 @@ proptest! {
     /// Under tight limits, every unit is still delivered exactly once, and the limits hold.
     #[test]
     fn limits_cost_order_and_nothing_else(arrivals in arrivals()) {
-        let mut bench = Bench::with(ResequencerLimits { per_flow: 16, total: 32 });
+        let mut bench = ResequencerBench::with(ResequencerLimits { per_flow: 16, total: 32 });
         let mut sent = BTreeSet::new();
         for (at, flow, seq) in arrivals {
             bench.expire(at);

@@ -49,7 +49,7 @@ impl Bits {
 }
 
 #[derive(Clone, Debug)]
-struct Node<T> {
+struct TrieNode<T> {
     prefix: Bits,
     /// Value of the prefix. `None` in a node where two longer prefixes diverge.
     value: Option<T>,
@@ -58,7 +58,7 @@ struct Node<T> {
 
 /// Place in the trie to which a node is attached.
 #[derive(Clone, Copy)]
-enum Link {
+enum TrieLink {
     Root(usize),
     Child(u32, usize),
 }
@@ -66,7 +66,7 @@ enum Link {
 /// Values by address prefix, with separate tries for IPv4 and IPv6.
 #[derive(Clone, Debug)]
 pub struct PrefixMap<T> {
-    nodes: Vec<Node<T>>,
+    nodes: Vec<TrieNode<T>>,
     roots: [u32; 2],
 }
 
@@ -81,7 +81,7 @@ fn family(address: IpAddr) -> usize {
 }
 
 impl<T: Copy> PrefixMap<T> {
-    fn node(&self, at: u32) -> Option<&Node<T>> {
+    fn node(&self, at: u32) -> Option<&TrieNode<T>> {
         self.nodes.get(at as usize)
     }
 
@@ -133,7 +133,7 @@ impl<T: Copy> PrefixMap<T> {
     /// Returns the present value if there is one.
     pub fn insert(&mut self, address: IpAddr, length: u8, value: T) -> Result<(), T> {
         let prefix = Bits::of(address, length);
-        let mut link = Link::Root(family(address));
+        let mut link = TrieLink::Root(family(address));
         loop {
             let at = self.follow(link);
             let Some(node) = self.nodes.get_mut(at as usize) else {
@@ -152,7 +152,7 @@ impl<T: Copy> PrefixMap<T> {
             }
             let below = node.prefix;
             if below.covers(prefix) {
-                link = Link::Child(at, prefix.branch(below.len));
+                link = TrieLink::Child(at, prefix.branch(below.len));
                 continue;
             }
             let len = prefix.in_common(below);
@@ -170,21 +170,21 @@ impl<T: Copy> PrefixMap<T> {
     }
 
     fn push(&mut self, prefix: Bits, value: Option<T>, children: [u32; 2]) -> u32 {
-        self.nodes.push(Node { prefix, value, children });
+        self.nodes.push(TrieNode { prefix, value, children });
         (self.nodes.len() - 1) as u32
     }
 
-    fn follow(&self, link: Link) -> u32 {
+    fn follow(&self, link: TrieLink) -> u32 {
         match link {
-            Link::Root(family) => self.roots[family],
-            Link::Child(at, branch) => self.node(at).map_or(NIL, |node| node.children[branch]),
+            TrieLink::Root(family) => self.roots[family],
+            TrieLink::Child(at, branch) => self.node(at).map_or(NIL, |node| node.children[branch]),
         }
     }
 
-    fn hang(&mut self, link: Link, below: u32) {
+    fn hang(&mut self, link: TrieLink, below: u32) {
         match link {
-            Link::Root(family) => self.roots[family] = below,
-            Link::Child(at, branch) => {
+            TrieLink::Root(family) => self.roots[family] = below,
+            TrieLink::Child(at, branch) => {
                 if let Some(node) = self.nodes.get_mut(at as usize) {
                     node.children[branch] = below;
                 }

@@ -9,7 +9,7 @@
 //! **bulk set** only if it adds enough rate: rate ≥ [`EarliestDeliveryConfig::worth_per_s`] × extra delay × the rates
 //! already in the set. Urgent units may use it in any case.
 
-use super::{Choice, Eligible, PathView, UnitView};
+use super::{Eligible, PathChoice, PathView, UnitView};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Default for EarliestDeliveryConfig {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct CandidatePath {
     delay_us: i64,
     /// Arrival time of a full packet that leaves at once, relative to now.
     arrival_us: i64,
@@ -65,7 +65,7 @@ pub struct EarliestDelivery {
     in_bulk_set: Vec<bool>,
     /// For each path, true if it was eligible at the last review.
     reviewed: Vec<bool>,
-    by_delay: Vec<Member>,
+    by_delay: Vec<CandidatePath>,
     review_at: Instant,
     latest_arrival_us: i64,
 }
@@ -89,12 +89,12 @@ impl EarliestDelivery {
     }
 
     /// Picks the path on which `unit` arrives first.
-    pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> Choice {
+    pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         if unit.urgent {
             return match first_arrival(now, paths, unit, |_, path| eligible.includes(path)) {
-                Some(first) => Choice::Path(first.position),
-                None => Choice::NoPath,
+                Some(first) => PathChoice::Path(first.position),
+                None => PathChoice::NoPath,
             };
         }
         if now >= self.review_at || self.membership_changed(paths, eligible) {
@@ -103,7 +103,7 @@ impl EarliestDelivery {
         let in_bulk_set = &self.in_bulk_set;
         // Skip a full path instead of waiting for it: a full path is slower now than its estimate.
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
-            return if in_bulk_set.contains(&true) { Choice::Hold } else { Choice::NoPath };
+            return if in_bulk_set.contains(&true) { PathChoice::Hold } else { PathChoice::NoPath };
         };
         // A packet longer than a full one takes longer on any path, so its extra time is no reason to hold it.
         let longer_ns = paths.get(first.position).map_or(0, |path| {
@@ -112,9 +112,9 @@ impl EarliestDelivery {
         let slack = LEAST_SLACK_NS + self.config.commit_horizon.as_nanos() as i64 + longer_ns;
         let latest = self.latest_arrival_us.saturating_mul(1_000).saturating_add(slack);
         if first.arrival_ns > latest {
-            return Choice::Hold;
+            return PathChoice::Hold;
         }
-        Choice::Path(first.position)
+        PathChoice::Path(first.position)
     }
 
     fn membership_changed(&self, paths: &[PathView], eligible: Eligible) -> bool {
@@ -130,7 +130,7 @@ impl EarliestDelivery {
         self.reviewed.extend(paths.iter().map(|path| eligible.includes(path)));
         self.by_delay.clear();
         self.by_delay.extend(paths.iter().enumerate().filter(|(_, path)| eligible.includes(path)).map(
-            |(position, path)| Member {
+            |(position, path)| CandidatePath {
                 delay_us: path.delay_us,
                 arrival_us: path.delay_us.saturating_add(own_time_ns(FULL_PACKET_BYTES, path) / 1_000),
                 position: position as u32,
@@ -213,13 +213,13 @@ mod tests {
     fn backlog_counts_for_bulk_and_not_for_urgent_units() {
         let mut s = scheduler();
         let mut paths = [path(100, 10), path(100, 20)];
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Path(0));
         paths[0].backlog = Duration::from_millis(11);
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(1));
-        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Path(1));
+        assert_eq!(s.pick(ms(0), &paths, URGENT), PathChoice::Path(0));
         paths[0].ready_at = ms(15);
-        assert_eq!(s.pick(ms(4), &paths, URGENT), Choice::Path(1));
-        assert_eq!(s.pick(ms(6), &paths, URGENT), Choice::Path(0));
+        assert_eq!(s.pick(ms(4), &paths, URGENT), PathChoice::Path(1));
+        assert_eq!(s.pick(ms(6), &paths, URGENT), PathChoice::Path(0));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let mut s = scheduler();
         let lossy = PathView { late_us: 20_000, ..path(100, 5) };
         let paths = [lossy, path(100, 10)];
-        assert_eq!([URGENT, BULK].map(|unit| s.pick(ms(0), &paths, unit)), [Choice::Path(1), Choice::Path(0)]);
+        assert_eq!([URGENT, BULK].map(|unit| s.pick(ms(0), &paths, unit)), [PathChoice::Path(1), PathChoice::Path(0)]);
     }
 
     #[test]
@@ -236,11 +236,11 @@ mod tests {
         let mut paths = [path(100, 10), path(100, 20)];
         paths[0].backlog = Duration::from_micros(15_800);
         paths[1].backlog = Duration::from_micros(5_800);
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Path(0));
         paths[0].backlog = Duration::from_millis(17);
         paths[1].backlog = Duration::from_millis(7);
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Hold);
-        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Hold);
+        assert_eq!(s.pick(ms(0), &paths, URGENT), PathChoice::Path(0));
     }
 
     #[test]
@@ -248,18 +248,18 @@ mod tests {
         let mut s = scheduler();
         let slow = PathView { rate: Rate::from_mbps(1), ..path(1, 50) };
         let jumbo = UnitView { bytes: 9_000, ..BULK };
-        assert_eq!(s.pick(ms(0), &[slow], jumbo), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &[slow], jumbo), PathChoice::Path(0));
         let busy = PathView { backlog: Duration::from_millis(30), ..slow };
-        assert_eq!(s.pick(ms(2), &[busy], jumbo), Choice::Hold);
+        assert_eq!(s.pick(ms(2), &[busy], jumbo), PathChoice::Hold);
     }
 
     #[test]
     fn a_slow_path_alone_still_carries() {
         let mut s = scheduler();
         let crawling = PathView { rate: Rate::from_bps(64_000), ..path(1, 300) };
-        assert_eq!(s.pick(ms(0), &[crawling], BULK), Choice::Path(0));
+        assert_eq!(s.pick(ms(0), &[crawling], BULK), PathChoice::Path(0));
         let unknown = PathView { rate: Rate::ZERO, ..crawling };
-        assert_eq!(s.pick(ms(2), &[unknown], BULK), Choice::Path(0));
+        assert_eq!(s.pick(ms(2), &[unknown], BULK), PathChoice::Path(0));
     }
 
     #[test]
@@ -267,12 +267,12 @@ mod tests {
         let mut s = scheduler();
         let mut paths = [path(100, 1), path(1, 200)];
         paths[0].backlog = Duration::from_millis(150);
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Hold);
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Hold);
         assert!(s.carries_bulk(0) && !s.carries_bulk(1));
         paths[0].ready_at = ms(400);
-        assert_eq!(s.pick(ms(0), &paths, URGENT), Choice::Path(1));
+        assert_eq!(s.pick(ms(0), &paths, URGENT), PathChoice::Path(1));
         paths[0].usable = false;
-        assert_eq!(s.pick(ms(0), &paths, BULK), Choice::Path(1), "at once, not at the next review");
+        assert_eq!(s.pick(ms(0), &paths, BULK), PathChoice::Path(1), "at once, not at the next review");
         assert!(s.carries_bulk(1));
     }
 
@@ -311,7 +311,7 @@ mod tests {
                 path.backlog = free.since(now);
             }
             match s.pick(now, paths, BULK) {
-                Choice::Path(at) => {
+                PathChoice::Path(at) => {
                     free_at[at] = free_at[at].max(now) + paths[at].rate.time_for(BULK.bytes.into());
                     let arrives = free_at[at] + Duration::from_micros(paths[at].delay_us as u64);
                     worst = worst.max(latest.since(arrives));

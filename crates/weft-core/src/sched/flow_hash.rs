@@ -4,12 +4,12 @@
 //! a path fails, only its own flows are hashed again, among the remaining paths. When the path returns, so do its
 //! flows.
 
-use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
+use super::{Eligible, PathChoice, PathView, PathWeights, UnitView, draw};
 
 /// Keeps each flow on one path, so that nothing is reordered.
 #[derive(Clone, Debug, Default)]
 pub struct FlowHash {
-    weights: Weights,
+    weights: PathWeights,
 }
 
 impl FlowHash {
@@ -19,14 +19,14 @@ impl FlowHash {
     }
 
     /// Picks the path whose range contains the flow's hash.
-    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let home = self.range(paths, unit.flow_hash, |_| true).filter(|&at| eligible.includes(&paths[at]));
         let refuge = || self.range(paths, rehash(unit.flow_hash), |p| eligible.includes(p));
         match home.or_else(refuge) {
-            Some(at) if paths[at].room || unit.urgent => Choice::Path(at),
-            Some(_) => Choice::Hold,
-            None => Choice::NoPath,
+            Some(at) if paths[at].room || unit.urgent => PathChoice::Path(at),
+            Some(_) => PathChoice::Hold,
+            None => PathChoice::NoPath,
         }
     }
 
@@ -56,7 +56,7 @@ mod tests {
         (0..10_000u32)
             .map(|n| {
                 let unit = UnitView { flow_hash: n.wrapping_mul(0x9e37_79b9), ..BULK };
-                let Choice::Path(at) = s.pick(paths, unit) else { panic!("no path chosen") };
+                let PathChoice::Path(at) = s.pick(paths, unit) else { panic!("no path chosen") };
                 at
             })
             .collect()

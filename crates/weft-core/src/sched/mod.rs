@@ -16,7 +16,7 @@ use random::Random;
 use redundant::Redundant;
 use round_robin::RoundRobin;
 use weft_units::{Duration, Instant, Rate, Rng};
-use weighted_round_robin::{Order, WeightedRoundRobin};
+use weighted_round_robin::{RoundOrder, WeightedRoundRobin};
 
 /// A path as a scheduler sees it.
 ///
@@ -64,7 +64,7 @@ pub struct UnitView {
 
 /// Decision of a scheduler about a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum PathChoice {
     /// Send on the path at this position.
     Path(usize),
     /// Send a copy on every usable path. A bulk unit skips paths that are full.
@@ -83,7 +83,7 @@ pub enum SchedulerKind {
     /// Picks each path in turn.
     RoundRobin,
     /// Serves paths strictly in proportion to weights.
-    WeightedRoundRobin(Order),
+    WeightedRoundRobin(RoundOrder),
     /// Picks a path at random, by weight.
     Random,
     /// Picks by the flow's hash, in weighted ranges.
@@ -127,7 +127,7 @@ impl Scheduler {
     /// Returns where `unit` goes now.
     ///
     /// Call it again for a unit that was held. After any other answer the scheduler assumes that the unit is sent.
-    pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> Choice {
+    pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> PathChoice {
         match self {
             Scheduler::EarliestDelivery(s) => s.pick(now, paths, unit),
             Scheduler::RoundRobin(s) => s.pick(paths, unit),
@@ -180,11 +180,11 @@ impl Eligible {
 ///
 /// If all are zero, all are equal.
 #[derive(Clone, Debug, Default)]
-struct Weights {
+struct PathWeights {
     set: alloc::vec::Vec<u32>,
 }
 
-impl Weights {
+impl PathWeights {
     fn set(&mut self, weights: &[u32]) {
         self.set.clear();
         self.set.extend_from_slice(weights);
@@ -256,8 +256,8 @@ mod tests {
     const ALL: [SchedulerKind; 7] = [
         SchedulerKind::EarliestDelivery,
         SchedulerKind::RoundRobin,
-        SchedulerKind::WeightedRoundRobin(Order::Smooth),
-        SchedulerKind::WeightedRoundRobin(Order::Block),
+        SchedulerKind::WeightedRoundRobin(RoundOrder::Smooth),
+        SchedulerKind::WeightedRoundRobin(RoundOrder::Block),
         SchedulerKind::Random,
         SchedulerKind::FlowHash,
         SchedulerKind::Redundant,
@@ -269,11 +269,11 @@ mod tests {
             let mut s = Scheduler::new(kind, Rng::new(1));
             let mut paths = [path(10, 5), path(10, 5), path(10, 5)];
             let goes_to = |choice| match choice {
-                Choice::Path(at) => at == 1,
-                Choice::All => true,
+                PathChoice::Path(at) => at == 1,
+                PathChoice::All => true,
                 _ => false,
             };
-            assert_eq!(s.pick(Instant::ZERO, &[], BULK), Choice::NoPath, "{kind:?}");
+            assert_eq!(s.pick(Instant::ZERO, &[], BULK), PathChoice::NoPath, "{kind:?}");
             paths[0].usable = false;
             paths[2].suspect = true;
             for _ in 0..5 {
@@ -281,13 +281,16 @@ mod tests {
             }
             paths[1].room = false;
             paths[2].room = false;
-            assert_eq!(s.pick(Instant::ZERO, &paths, BULK), Choice::Hold, "{kind:?}: full");
+            assert_eq!(s.pick(Instant::ZERO, &paths, BULK), PathChoice::Hold, "{kind:?}: full");
             assert!(goes_to(s.pick(Instant::ZERO, &paths, URGENT)), "{kind:?}: urgent is never held");
             paths[1].usable = false;
             let choice = s.pick(Instant::ZERO, &paths, URGENT);
-            assert!(matches!(choice, Choice::Path(2) | Choice::All), "{kind:?}: a suspect path is better than none");
+            assert!(
+                matches!(choice, PathChoice::Path(2) | PathChoice::All),
+                "{kind:?}: a suspect path is better than none"
+            );
             paths[2].usable = false;
-            assert_eq!(s.pick(Instant::ZERO, &paths, URGENT), Choice::NoPath, "{kind:?}");
+            assert_eq!(s.pick(Instant::ZERO, &paths, URGENT), PathChoice::NoPath, "{kind:?}");
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Random spraying: picks a path at random for each unit, in proportion to the weights.
 
-use super::{Choice, Eligible, PathView, UnitView, Weights, draw};
+use super::{Eligible, PathChoice, PathView, PathWeights, UnitView, draw};
 use weft_units::Rng;
 
 /// Picks at random among the usable paths. Bulk skips paths that are full.
 #[derive(Clone, Debug)]
 pub struct Random {
     rng: Rng,
-    weights: Weights,
+    weights: PathWeights,
 }
 
 impl Random {
     /// Returns a scheduler that draws from `rng`.
     pub fn new(rng: Rng) -> Random {
-        Random { rng, weights: Weights::default() }
+        Random { rng, weights: PathWeights::default() }
     }
 
     /// Sets the shares by position. They replace the weights in the path views.
@@ -22,14 +22,14 @@ impl Random {
     }
 
     /// Picks a path at random.
-    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p) && (p.room || unit.urgent));
         if sum == 0 {
             let blocked = paths.iter().any(|p| eligible.includes(p));
-            return if blocked { Choice::Hold } else { Choice::NoPath };
+            return if blocked { PathChoice::Hold } else { PathChoice::NoPath };
         }
-        draw(shares, self.rng.below(sum)).map_or(Choice::NoPath, Choice::Path)
+        draw(shares, self.rng.below(sum)).map_or(PathChoice::NoPath, PathChoice::Path)
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
         let paths = [path(1, 0); 4];
         let mut sent = [0; 4];
         for _ in 0..8_000 {
-            let Choice::Path(at) = s.pick(&paths, BULK) else { panic!("no path chosen") };
+            let PathChoice::Path(at) = s.pick(&paths, BULK) else { panic!("no path chosen") };
             sent[at] += 1;
         }
         assert_eq!(sent[2], 0);

@@ -2,23 +2,23 @@
 //!
 //! The receiver keeps the copy that arrives first.
 
-use super::{Choice, Eligible, PathView, UnitView};
+use super::{Eligible, PathChoice, PathView, UnitView};
 
 /// The redundant scheduler. See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Redundant;
 
 impl Redundant {
-    /// Returns [`Choice::All`], or [`Choice::Hold`] if the unit is bulk and every eligible path is full.
-    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+    /// Returns [`PathChoice::All`], or [`PathChoice::Hold`] if the unit is bulk and every eligible path is full.
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let mut candidates = paths.iter().filter(|path| eligible.includes(path)).peekable();
         if candidates.peek().is_none() {
-            Choice::NoPath
+            PathChoice::NoPath
         } else if candidates.any(|path| path.room || unit.urgent) {
-            Choice::All
+            PathChoice::All
         } else {
-            Choice::Hold
+            PathChoice::Hold
         }
     }
 }

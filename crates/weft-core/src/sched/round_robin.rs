@@ -2,7 +2,7 @@
 //!
 //! Like TEQL it skips a full path.
 
-use super::{Choice, Eligible, PathView, UnitView};
+use super::{Eligible, PathChoice, PathView, UnitView};
 
 /// Sends one unit on each path in turn.
 #[derive(Clone, Debug, Default)]
@@ -12,9 +12,9 @@ pub struct RoundRobin {
 
 impl RoundRobin {
     /// Picks the next usable path in the ring. Bulk skips paths that are full.
-    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
-        let mut blocked = Choice::NoPath;
+        let mut blocked = PathChoice::NoPath;
         let mut at = self.next;
         for _ in 0..paths.len() {
             at = if at < paths.len() { at } else { 0 };
@@ -22,9 +22,9 @@ impl RoundRobin {
             if eligible.includes(path) {
                 if path.room || unit.urgent {
                     self.next = at + 1;
-                    return Choice::Path(at);
+                    return PathChoice::Path(at);
                 }
-                blocked = Choice::Hold;
+                blocked = PathChoice::Hold;
             }
             at += 1;
         }
@@ -42,11 +42,11 @@ mod tests {
         let mut s = RoundRobin::default();
         let mut paths = [path(1, 0); 3];
         let turns = |s: &mut RoundRobin, paths: &[PathView]| [0; 4].map(|_| s.pick(paths, BULK));
-        assert_eq!(turns(&mut s, &paths), [0, 1, 2, 0].map(Choice::Path));
+        assert_eq!(turns(&mut s, &paths), [0, 1, 2, 0].map(PathChoice::Path));
         paths[1].usable = false;
-        assert_eq!(turns(&mut s, &paths), [2, 0, 2, 0].map(Choice::Path));
+        assert_eq!(turns(&mut s, &paths), [2, 0, 2, 0].map(PathChoice::Path));
         paths[2].room = false;
-        assert_eq!(turns(&mut s, &paths), [0, 0, 0, 0].map(Choice::Path));
-        assert_eq!(s.pick(&paths[..1], BULK), Choice::Path(0), "a path was removed");
+        assert_eq!(turns(&mut s, &paths), [0, 0, 0, 0].map(PathChoice::Path));
+        assert_eq!(s.pick(&paths[..1], BULK), PathChoice::Path(0), "a path was removed");
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! It is strict, so that a full path blocks the others.
 
-use super::{Choice, Eligible, PathView, UnitView, Weights};
+use super::{Eligible, PathChoice, PathView, PathWeights, UnitView};
 use alloc::vec::Vec;
 
 /// Order of paths within a round. The paper does not state it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Order {
+pub enum RoundOrder {
     /// Spreads each path's turns as evenly as possible.
     ///
     /// Every counter grows by its weight. The scheduler serves the path with the largest counter and subtracts the
@@ -24,15 +24,15 @@ pub enum Order {
 /// throughput.
 #[derive(Clone, Debug)]
 pub struct WeightedRoundRobin {
-    order: Order,
-    weights: Weights,
+    order: RoundOrder,
+    weights: PathWeights,
     counters: Vec<i64>,
 }
 
 impl WeightedRoundRobin {
     /// Returns a scheduler with counters at zero. It uses the views' weights.
-    pub fn new(order: Order) -> WeightedRoundRobin {
-        WeightedRoundRobin { order, weights: Weights::default(), counters: Vec::new() }
+    pub fn new(order: RoundOrder) -> WeightedRoundRobin {
+        WeightedRoundRobin { order, weights: PathWeights::default(), counters: Vec::new() }
     }
 
     /// Sets the shares by position and restarts the counters (NATALIE's `weights` parameter).
@@ -43,23 +43,23 @@ impl WeightedRoundRobin {
 
     /// Picks the path whose turn it is.
     ///
-    /// While that path is full, a bulk unit gets [`Choice::Hold`] and the turn stays with the path.
-    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> Choice {
+    /// While that path is full, a bulk unit gets [`PathChoice::Hold`] and the turn stays with the path.
+    pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         self.counters.resize(paths.len(), 0);
         let eligible = Eligible::among(paths);
         let turn = match self.order {
-            Order::Smooth => self.smooth_turn(paths, eligible),
-            Order::Block => self.block_turn(paths, eligible),
+            RoundOrder::Smooth => self.smooth_turn(paths, eligible),
+            RoundOrder::Block => self.block_turn(paths, eligible),
         };
-        let Some(at) = turn else { return Choice::NoPath };
+        let Some(at) = turn else { return PathChoice::NoPath };
         if !paths[at].room && !unit.urgent {
-            return Choice::Hold;
+            return PathChoice::Hold;
         }
         match self.order {
-            Order::Smooth => self.advance_smooth(paths, eligible, at),
-            Order::Block => self.counters[at] -= 1,
+            RoundOrder::Smooth => self.advance_smooth(paths, eligible, at),
+            RoundOrder::Block => self.counters[at] -= 1,
         }
-        Choice::Path(at)
+        PathChoice::Path(at)
     }
 
     fn smooth_turn(&self, paths: &[PathView], eligible: Eligible) -> Option<usize> {
@@ -109,7 +109,7 @@ mod tests {
 
     fn turns<const N: usize>(s: &mut WeightedRoundRobin, paths: &[PathView]) -> [usize; N] {
         [(); N].map(|()| match s.pick(paths, BULK) {
-            Choice::Path(at) => at,
+            PathChoice::Path(at) => at,
             other => panic!("{other:?}"),
         })
     }
@@ -117,22 +117,22 @@ mod tests {
     #[test]
     fn smooth_spreads_and_block_does_not() {
         let paths = [path(1, 0); 3];
-        let mut smooth = WeightedRoundRobin::new(Order::Smooth);
+        let mut smooth = WeightedRoundRobin::new(RoundOrder::Smooth);
         smooth.set_weights(&[5, 1, 1]);
         assert_eq!(turns(&mut smooth, &paths), [0, 0, 1, 0, 2, 0, 0, 0]);
-        let mut block = WeightedRoundRobin::new(Order::Block);
+        let mut block = WeightedRoundRobin::new(RoundOrder::Block);
         block.set_weights(&[3, 1, 2]);
         assert_eq!(turns(&mut block, &paths), [0, 0, 0, 1, 2, 2, 0]);
     }
 
     #[test]
     fn a_full_path_keeps_its_turn() {
-        for order in [Order::Smooth, Order::Block] {
+        for order in [RoundOrder::Smooth, RoundOrder::Block] {
             let mut s = WeightedRoundRobin::new(order);
             let mut paths = [path(1, 0); 2];
             assert_eq!(turns(&mut s, &paths), [0]);
             paths[1].room = false;
-            assert_eq!([s.pick(&paths, BULK), s.pick(&paths, BULK)], [Choice::Hold; 2]);
+            assert_eq!([s.pick(&paths, BULK), s.pick(&paths, BULK)], [PathChoice::Hold; 2]);
             paths[1].room = true;
             assert_eq!(turns(&mut s, &paths), [1, 0]);
         }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn setting_weights_starts_a_new_round() {
         let paths = [path(1, 0); 2];
-        let mut s = WeightedRoundRobin::new(Order::Block);
+        let mut s = WeightedRoundRobin::new(RoundOrder::Block);
         s.set_weights(&[3, 1]);
         assert_eq!(turns(&mut s, &paths), [0, 0]);
         s.set_weights(&[1, 2]);
@@ -152,7 +152,7 @@ mod tests {
     ///
     /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput). Each path queues up
     /// to `queue` units. The clock ticks once per unit time of one link.
-    fn throughput_mbps(order: Order, weights: [u32; 3], queue: u64) -> f64 {
+    fn throughput_mbps(order: RoundOrder, weights: [u32; 3], queue: u64) -> f64 {
         const LINK_MBPS: f64 = 94.0;
         let mut s = WeightedRoundRobin::new(order);
         s.set_weights(&weights);
@@ -164,7 +164,7 @@ mod tests {
                 for (path, units) in paths.iter_mut().zip(&backlog) {
                     path.room = *units < queue;
                 }
-                let Choice::Path(at) = s.pick(&paths, BULK) else { break };
+                let PathChoice::Path(at) = s.pick(&paths, BULK) else { break };
                 backlog[at] += 1;
                 sent += 1;
             }
@@ -190,7 +190,7 @@ mod tests {
         for (weights, paper_mbps) in rows {
             let sum: u32 = weights.iter().sum();
             let law = weights.iter().map(|w| 94.0 * f64::from(sum) / f64::from(*w)).fold(f64::MAX, f64::min);
-            for order in [Order::Block, Order::Smooth] {
+            for order in [RoundOrder::Block, RoundOrder::Smooth] {
                 let measured = throughput_mbps(order, weights, 20);
                 assert!((measured / law - 1.0).abs() < 0.005, "{weights:?} {order:?}: {measured}, law {law}");
                 assert!(

@@ -1,7 +1,7 @@
 //! Measures what a path does to packets, from the packet numbers sent and the reports received.
 //!
-//! The receiver keeps a [`ReceiveLog`] per path and turns it into a [`Report`] and ranges of packet numbers. The
-//! sender keeps a [`SentBook`] per path. For each report it determines which packets were delivered or lost and
+//! The receiver keeps a [`ReceiveLog`] per path and turns it into a [`PathSample`] and ranges of packet numbers. The
+//! sender keeps a [`SentPackets`] per path. For each report it determines which packets were delivered or lost and
 //! obtains a [`Sample`] of delivery rate, RTT, one-way delay and loss. [`Rtt`], [`OneWayDelay`] and [`LossRate`]
 //! smooth the samples. Nothing here sends or reads a clock.
 
@@ -14,7 +14,7 @@ mod receive_log;
 mod reordering;
 mod rtt;
 mod sample;
-mod sent_book;
+mod sent_packets;
 mod transmission;
 
 pub use delay_noise::DelayNoise;
@@ -22,6 +22,6 @@ pub use loss::LossRate;
 pub use one_way_delay::OneWayDelay;
 pub use receive_log::{MAX_RANGES, ReceiveLog};
 pub use rtt::Rtt;
-pub use sample::{Report, Sample};
-pub use sent_book::{Fate, SentBook};
-pub use transmission::Transmission;
+pub use sample::{PathSample, Sample};
+pub use sent_packets::{Fate, SentPackets};
+pub use transmission::TransmissionDelay;

@@ -1,4 +1,4 @@
-use crate::sense::sample::Report;
+use crate::sense::sample::PathSample;
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::planted::{self, Fault};
@@ -25,7 +25,7 @@ pub struct ReceiveLog {
     bytes: u64,
     ce: u64,
     /// Counters and clock at the arrival of the largest packet number.
-    at_largest: Option<(Report, Instant)>,
+    at_largest: Option<(PathSample, Instant)>,
     /// Lowest number received since the last report.
     lowest_new: Option<u64>,
     /// Lowest number received before each of the previous reports.
@@ -57,7 +57,7 @@ impl ReceiveLog {
         self.ce += u64::from(ce);
         self.lowest_new = Some(self.lowest_new.map_or(packet_number, |low| low.min(packet_number)));
         if self.at_largest.is_none_or(|(r, _)| packet_number > r.largest) {
-            let report = Report {
+            let report = PathSample {
                 largest: packet_number,
                 received_at_us: now.as_micros() as u32,
                 held: Duration::ZERO,
@@ -99,8 +99,8 @@ impl ReceiveLog {
     /// Returns the fixed part of a report written now; `None` before the first packet.
     ///
     /// [`ReceiveLog::ranges`] returns the rest.
-    pub fn report(&self, now: Instant) -> Option<Report> {
-        self.at_largest.map(|(report, arrived)| Report { held: now - arrived, ..report })
+    pub fn report(&self, now: Instant) -> Option<PathSample> {
+        self.at_largest.map(|(report, arrived)| PathSample { held: now - arrived, ..report })
     }
 
     /// Returns the ranges that a report carries, largest first.

@@ -5,7 +5,7 @@ use weft_units::{Duration, Instant, Rate};
 /// The ranges of packet numbers travel beside it. The counters are those at the arrival of `largest`, so that two
 /// reports delimit an exact interval of the receiver's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct PathSample {
     /// Largest packet number received.
     pub largest: u64,
     /// Arrival time of the largest number: the receiver's clock in microseconds, modulo 2^32.

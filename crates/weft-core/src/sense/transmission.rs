@@ -23,13 +23,13 @@ const LONG_BYTES: u32 = 512;
 /// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show. Six
 /// hops of 20 Mbit/s take six times as long as one hop of the same rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transmission {
+pub struct TransmissionDelay {
     least_us_per_byte: [Option<f64>; BUCKETS],
     bucket_start: Instant,
     seen: u32,
 }
 
-impl Transmission {
+impl TransmissionDelay {
     /// Adds a packet of `bytes` bytes that arrived `above` later than the fastest packet of any length.
     pub fn on_sample(&mut self, now: Instant, bytes: u32, above: Duration) {
         if bytes < LONG_BYTES {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_least_delayed_long_packet_of_the_last_buckets_in_use_tells() {
-        let mut hops = Transmission::default();
+        let mut hops = TransmissionDelay::default();
         let mut see = |at_s: u64, bytes, above_us| {
             hops.on_sample(Instant::from_millis(at_s * 1000), bytes, Duration::from_micros(above_us));
             hops.time(1500).as_micros()

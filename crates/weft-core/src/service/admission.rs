@@ -17,7 +17,7 @@ pub struct SegmentId(pub u32);
 
 /// Reason why a leased line was refused. A refusal changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum LeaseRefusal {
     /// A segment has too little capacity left.
     Capacity {
         /// Segment with the least free capacity.
@@ -37,20 +37,20 @@ pub enum Refusal {
     Empty,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LeaseRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Capacity { segment, asked, free, leasable } => {
+            LeaseRefusal::Capacity { segment, asked, free, leasable } => {
                 write!(f, "{asked} asked, but segment {} has {free} left of {leasable} that may be leased", segment.0)
             }
-            Refusal::UnknownSegment(segment) => write!(f, "the capacity of segment {} is not known", segment.0),
-            Refusal::AlreadyLeased(lease) => write!(f, "lease {} exists already", lease.0),
-            Refusal::Empty => write!(f, "a leased line needs a rate and a segment it passes"),
+            LeaseRefusal::UnknownSegment(segment) => write!(f, "the capacity of segment {} is not known", segment.0),
+            LeaseRefusal::AlreadyLeased(lease) => write!(f, "lease {} exists already", lease.0),
+            LeaseRefusal::Empty => write!(f, "a leased line needs a rate and a segment it passes"),
         }
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for LeaseRefusal {}
 
 #[derive(Clone, Debug)]
 struct Lease {
@@ -67,18 +67,18 @@ struct Lease {
 /// leased fraction b this queue stays bounded at about Cτ·b/(1 − b), where C is the capacity and τ the feedback
 /// delay.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub struct LeaseAdmission {
     leasable_fraction: f64,
     segments: BTreeMap<SegmentId, Rate>,
     leases: BTreeMap<LeaseId, Lease>,
     granted: u64,
 }
 
-impl Admission {
+impl LeaseAdmission {
     /// Returns a control that leases at most `leasable_fraction` (0 to 1) of each segment.
-    pub fn new(leasable_fraction: f64) -> Admission {
+    pub fn new(leasable_fraction: f64) -> LeaseAdmission {
         let leasable_fraction = leasable_fraction.clamp(0.0, 1.0);
-        Admission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
+        LeaseAdmission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
     }
 
     /// Sets the capacity of a segment.
@@ -107,20 +107,20 @@ impl Admission {
         rate: Rate,
         members: [MemberId; 2],
         segments: &[SegmentId],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LeaseRefusal> {
         if self.leases.contains_key(&id) {
-            return Err(Refusal::AlreadyLeased(id));
+            return Err(LeaseRefusal::AlreadyLeased(id));
         }
         let segments: BTreeSet<SegmentId> = segments.iter().copied().collect();
         if rate == Rate::ZERO || segments.is_empty() {
-            return Err(Refusal::Empty);
+            return Err(LeaseRefusal::Empty);
         }
         if let Some(unknown) = segments.iter().find(|s| !self.segments.contains_key(s)) {
-            return Err(Refusal::UnknownSegment(*unknown));
+            return Err(LeaseRefusal::UnknownSegment(*unknown));
         }
         let tightest = segments.iter().map(|s| (self.free(*s), *s)).min();
         if let Some((free, segment)) = tightest.filter(|(free, _)| rate > *free) {
-            return Err(Refusal::Capacity { segment, asked: rate, free, leasable: self.leasable(segment) });
+            return Err(LeaseRefusal::Capacity { segment, asked: rate, free, leasable: self.leasable(segment) });
         }
         let lease = Lease { rate, members, segments: segments.into_iter().collect(), order: self.granted };
         self.granted += 1;
@@ -174,8 +174,8 @@ mod tests {
         Rate::from_mbps(mbps)
     }
 
-    fn hundred() -> Admission {
-        let mut admission = Admission::new(0.9);
+    fn hundred() -> LeaseAdmission {
+        let mut admission = LeaseAdmission::new(0.9);
         assert!(admission.set_capacity(UP, mbps(100)).is_empty());
         assert!(admission.set_capacity(DOWN, mbps(200)).is_empty());
         admission
@@ -186,7 +186,10 @@ mod tests {
         let mut admission = hundred();
         assert_eq!(admission.admit(LeaseId(1), mbps(50), [A, B], &[UP, DOWN, UP]), Ok(()));
         let refusal = admission.admit(LeaseId(2), mbps(41), [A, C], &[DOWN, UP]).unwrap_err();
-        assert_eq!(refusal, Refusal::Capacity { segment: UP, asked: mbps(41), free: mbps(40), leasable: mbps(90) });
+        assert_eq!(
+            refusal,
+            LeaseRefusal::Capacity { segment: UP, asked: mbps(41), free: mbps(40), leasable: mbps(90) }
+        );
         assert!(format!("{refusal}").contains("40.0 Mbit/s left of 90.0 Mbit/s"));
         assert_eq!((admission.leased(UP), admission.leased(DOWN)), (mbps(50), mbps(50)));
         assert_eq!(admission.admit(LeaseId(2), mbps(40), [A, C], &[DOWN, UP]), Ok(()));
@@ -198,14 +201,16 @@ mod tests {
         let mut admission = hundred();
         assert_eq!(
             admission.admit(LeaseId(1), mbps(1), [A, B], &[SegmentId(9)]),
-            Err(Refusal::UnknownSegment(SegmentId(9)))
+            Err(LeaseRefusal::UnknownSegment(SegmentId(9)))
         );
-        assert_eq!(admission.admit(LeaseId(1), Rate::ZERO, [A, B], &[UP]), Err(Refusal::Empty));
-        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[]), Err(Refusal::Empty));
+        assert_eq!(admission.admit(LeaseId(1), Rate::ZERO, [A, B], &[UP]), Err(LeaseRefusal::Empty));
+        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[]), Err(LeaseRefusal::Empty));
         assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[UP]), Ok(()));
-        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[UP]), Err(Refusal::AlreadyLeased(LeaseId(1))));
+        assert_eq!(admission.admit(LeaseId(1), mbps(1), [A, B], &[UP]), Err(LeaseRefusal::AlreadyLeased(LeaseId(1))));
         assert_eq!(
-            admission.admit(LeaseId(2), Rate::MAX, [A, B], &[UP]).map_err(|r| matches!(r, Refusal::Capacity { .. })),
+            admission
+                .admit(LeaseId(2), Rate::MAX, [A, B], &[UP])
+                .map_err(|r| matches!(r, LeaseRefusal::Capacity { .. })),
             Err(true)
         );
     }

@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | best effort, weighted | min(λ, β μ) | shares by weight |
 //! | assured rate A | min(A + β(μ − A), γ μ, λ), β < γ < 1 | relative priority: still backs off, but less than others |
-//! | leased line of rate A | max(A, A + β(μ − A)) | unstable, so [`Admission`] refuses it |
+//! | leased line of rate A | max(A, A + β(μ − A)) | unstable, so [`LeaseAdmission`] refuses it |
 //!
 //! λ is the rate that the loop may send, μ the rate that arrives at the egress. Both control laws back off this way,
 //! so both offer all services. The window law uses bytes instead of bits per second.
 
 mod admission;
 
-pub use admission::{Admission, LeaseId, MemberId, Refusal, SegmentId};
+pub use admission::{LeaseAdmission, LeaseId, LeaseRefusal, MemberId, SegmentId};
 
 use core::fmt;
 use weft_units::Rate;
@@ -32,7 +32,7 @@ pub enum Service {
         /// γ: fraction of the arriving rate that is kept if less than A arrives.
         gamma: f32,
     },
-    /// Never backs off below the rate. Use it only for a line that [`Admission`] granted.
+    /// Never backs off below the rate. Use it only for a line that [`LeaseAdmission`] granted.
     LeasedLine {
         /// The promised rate A.
         rate: Rate,

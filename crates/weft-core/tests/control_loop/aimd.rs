@@ -5,7 +5,8 @@ use crate::{at, figure, ms};
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::{
-    CLOSED_LOOP_GAIN, Conditions, FORMULA_GAIN, Knob, Member, correct, damped, kappa_of, nominal_kappa, target_kappa,
+    CLOSED_LOOP_GAIN, CompetingLoop, FORMULA_GAIN, Knob, LoopConditions, correct, damped, kappa_of, nominal_kappa,
+    target_kappa,
 };
 use weft_core::fair::{Criterion, index};
 use weft_units::{Duration, Instant, Rate};
@@ -58,7 +59,7 @@ impl Steering {
     fn formula(&mut self, network: &Network) {
         let conditions = |(end, weight): (&Ends, &f64)| {
             let status = end.ingress.status();
-            Some(Conditions {
+            Some(LoopConditions {
                 weight: *weight,
                 increase: self.nominal.0,
                 rtt_s: status.rtt.as_secs_f64(),
@@ -78,9 +79,10 @@ impl Steering {
         let member = |((end, weight), kappa): ((&Ends, &f64), &f64)| {
             let status = end.ingress.status();
             let rate = status.delivered.bps() as f64;
-            Member { weight: *weight, rate, backlogged: status.backlogged, kappa: *kappa }
+            CompetingLoop { weight: *weight, rate, backlogged: status.backlogged, kappa: *kappa }
         };
-        let mut members: Vec<Member> = network.ends.iter().zip(&self.weights).zip(&self.kappas).map(member).collect();
+        let mut members: Vec<CompetingLoop> =
+            network.ends.iter().zip(&self.weights).zip(&self.kappas).map(member).collect();
         correct(&mut members, self.knob, kappa_of(self.nominal.1), CLOSED_LOOP_GAIN);
         self.kappas = members.iter().map(|m| m.kappa).collect();
     }

@@ -5,8 +5,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weft_core::control_loop::explicit_rate::{Ask, LinkConfig, LoopLink};
-use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Marker, Report};
+use weft_core::control_loop::explicit_rate::{Ask, GrantConfig, LoopLink};
+use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, LoopReport, Marker};
 use weft_core::service::Share;
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -40,7 +40,7 @@ impl Link {
             free_at: Instant::ZERO,
             departures: Default::default(),
             waiting_bytes: Default::default(),
-            grants: LoopLink::new(LinkConfig::default(), Instant::ZERO),
+            grants: LoopLink::new(GrantConfig::default(), Instant::ZERO),
             peak_packets: 0,
             dropped: 0,
             passed_bytes: 0,
@@ -170,7 +170,7 @@ enum What {
         bytes: u32,
         marker: Option<Asking>,
     },
-    Report(Report, Option<Ask>),
+    Report(LoopReport, Option<Ask>),
     Wake,
 }
 
@@ -308,7 +308,7 @@ impl Network {
         self.send(flow);
     }
 
-    fn report(&mut self, flow: usize, report: &Report, ask: Option<Ask>) {
+    fn report(&mut self, flow: usize, report: &LoopReport, ask: Option<Ask>) {
         if let Some(ask) = ask {
             self.ends[flow].ingress.on_grant(self.now, ask.granted);
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
-use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, Report};
+use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, LoopReport};
 use weft_core::service::{Service, Share};
 use weft_units::{Duration, Instant, Rate};
 
@@ -84,7 +84,7 @@ proptest! {
                     weft_core::control_loop::Marker { sequence: word[0], sent_at_us: word[1], packets: word[2], bytes: word[3], explained_us: word[1], is_pressing: *plausible }
                 };
                 let [.., received_at_us, held_us, packets, bytes] = *word;
-                this.on_report(now, &Report { marker, received_at_us, held_us, packets, bytes, ce_packets: word[1] });
+                this.on_report(now, &LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets: word[1] });
                 if this.deadline().is_some_and(|deadline| deadline <= now) {
                     last = this.on_deadline(now).or(last);
                 }
@@ -167,7 +167,7 @@ fn a_loop_is_small() {
         "state: ingress {bytes} bytes, egress {} bytes, marker {}, report {}",
         size_of::<LoopEgress>(),
         size_of::<weft_core::control_loop::Marker>(),
-        size_of::<Report>()
+        size_of::<LoopReport>()
     );
     assert!(bytes <= 256 && size_of::<LoopEgress>() <= 24);
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
 use weft_core::control::{PathRate, PathRateConfig, Phase};
-use weft_core::sense::{ReceiveLog, Report, SentBook};
+use weft_core::sense::{PathSample, ReceiveLog, SentPackets};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Size of a full packet in bytes.
@@ -207,7 +207,7 @@ enum Event {
     Opportunity,
     Arrive(u64),
     ReportTimer,
-    Report(Report, Vec<RangeInclusive<u64>>),
+    Report(PathSample, Vec<RangeInclusive<u64>>),
     LossTimer,
     RivalStart,
     RivalAck,
@@ -227,7 +227,7 @@ struct World<'a> {
     order: u64,
     rng: Rng,
     control: PathRate,
-    book: SentBook<()>,
+    book: SentPackets<()>,
     log: ReceiveLog,
     report_timer: Option<Instant>,
     next_send: Instant,
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
             order: 0,
             rng: Rng::new(link.seed),
             control: PathRate::new(config),
-            book: SentBook::new(),
+            book: SentPackets::new(),
             log: ReceiveLog::new(),
             report_timer: None,
             next_send: Instant::ZERO,
@@ -481,7 +481,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn on_report(&mut self, now: Instant, report: &Report, ranges: Vec<RangeInclusive<u64>>) {
+    fn on_report(&mut self, now: Instant, report: &PathSample, ranges: Vec<RangeInclusive<u64>>) {
         if let Some(sample) = self.book.on_report(now, report, ranges, &mut |_, _, _| {}) {
             self.control.on_sample(now, &sample);
             self.rates.push((now, self.control.pacing_rate(now), self.control.phase()));

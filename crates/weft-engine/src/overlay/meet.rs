@@ -13,7 +13,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
-use weft_core::route::overlay::Standing;
+use weft_core::route::overlay::NodeStanding;
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, NodeId, PeerId};
 
@@ -281,20 +281,20 @@ impl Engine {
         }
     }
 
-    fn standing(&self, peer: PeerId) -> Option<Standing> {
+    fn standing(&self, peer: PeerId) -> Option<NodeStanding> {
         let node = self.peers.get(usize::from(peer.0))?.node;
         self.overlay.state.as_ref()?.standing(node)
     }
 
     fn is_silent(&self, now: Instant, peer: PeerId) -> bool {
-        let patience = if self.standing(peer) == Some(Standing::Lost) { LOST_FOR } else { SILENT_FOR };
+        let patience = if self.standing(peer) == Some(NodeStanding::Lost) { LOST_FOR } else { SILENT_FOR };
         let of = self.peers.get(usize::from(peer.0)).filter(|of| of.is_established());
         self.overlay.is_on() && of.is_some_and(|of| of.heard_at.is_some_and(|at| now - at >= patience))
     }
 
     /// Removes an unused peer if this node called it. If both nodes called, both must agree.
     fn let_go_if_unwanted(&mut self, now: Instant, peer: PeerId) {
-        let is_of_overlay = matches!(self.standing(peer), Some(Standing::Member | Standing::Candidate));
+        let is_of_overlay = matches!(self.standing(peer), Some(NodeStanding::Member | NodeStanding::Candidate));
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let Some(met) = self.overlay.meetings.met.get_mut(&peer) else { return };
         if met.is_leaving {

@@ -23,10 +23,10 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use meet::Meetings;
 use owners::Owners;
-use weft_core::route::overlay::{self, Overlay, Timing, Transmit};
-use weft_core::route::ownership::Directory;
+use weft_core::route::overlay::{self, OverlayState, OverlayTiming, OverlayTransmit};
+use weft_core::route::ownership::OwnershipDirectory;
 use weft_units::{Duration, Instant, NodeId, PeerId};
-use weft_wire::overlay::Message;
+use weft_wire::overlay::OverlayMessage;
 use weft_wire::ownership;
 
 /// Interval of the checks of called peers.
@@ -47,7 +47,7 @@ pub struct OverlayConfig {
 #[derive(Default)]
 pub(crate) struct Overlaying {
     config: Option<OverlayConfig>,
-    state: Option<Box<Overlay>>,
+    state: Option<Box<OverlayState>>,
     owners: Option<Box<Owners>>,
     /// Time at which the state machine next has work.
     wake: Option<Instant>,
@@ -107,14 +107,14 @@ impl Engine {
         }
     }
 
-    fn new_overlay(&self, now: Instant, config: &OverlayConfig) -> Overlay {
+    fn new_overlay(&self, now: Instant, config: &OverlayConfig) -> OverlayState {
         let own = Contact { public_key: self.sessions.public_key(), endpoints: config.endpoints.clone() };
         let configured = self.peers.iter().filter(|peer| self.is_present(peer) && !self.is_dynamic(peer.id));
         let configured = configured
             .map(|peer| Contact { public_key: peer.config.public_key, endpoints: peer.config.endpoints.clone() });
         let bootstrap = config.contacts.iter().cloned().chain(configured).map(|contact| named(&contact)).collect();
         let rng = self.rng.split(now.as_nanos().rotate_left(24));
-        Overlay::new(now, named(&own), bootstrap, Timing::default(), rng)
+        OverlayState::new(now, named(&own), bootstrap, OverlayTiming::default(), rng)
     }
 
     /// Returns the peer at a place of the overlay.
@@ -157,7 +157,7 @@ impl Engine {
         let Some(of) = self.peers.get(usize::from(peer.0)).filter(|_| is_of_network) else { return };
         let (id, public_key) = (of.node, of.config.public_key);
         let seen: Vec<SocketAddr> = of.direct_remotes().collect();
-        if Directory::is_for(bytes) {
+        if OwnershipDirectory::is_for(bytes) {
             return self.on_directory_message(now, id, &seen, bytes);
         }
         let Some(state) = &mut self.overlay.state else { return };
@@ -165,8 +165,8 @@ impl Engine {
         if state.handle_message(now, id, None, bytes).is_err() {
             return;
         }
-        let said = match Message::parse(bytes) {
-            Ok(Message::Introduction { details, .. }) => Contact::decode(details),
+        let said = match OverlayMessage::parse(bytes) {
+            Ok(OverlayMessage::Introduction { details, .. }) => Contact::decode(details),
             _ => None,
         };
         let Some(said) = said.filter(|said| said.public_key == public_key) else { return };
@@ -182,7 +182,7 @@ impl Engine {
     pub(crate) fn settle_overlay(&mut self, now: Instant) {
         self.settle_owners(now);
         let mut out = [0; MAX_MESSAGE];
-        while let Some(Transmit { to, via, len }) = self.poll_overlay(&mut out) {
+        while let Some(OverlayTransmit { to, via, len }) = self.poll_overlay(&mut out) {
             // A node that only relays reach has a session as well, so its messages need no overlay detour.
             if via.is_none() {
                 self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
@@ -193,7 +193,7 @@ impl Engine {
             wake.into_iter().chain(self.overlay.owners.iter().map(|owners| owners.next_timeout())).min();
     }
 
-    fn poll_overlay(&mut self, out: &mut [u8]) -> Option<Transmit> {
+    fn poll_overlay(&mut self, out: &mut [u8]) -> Option<OverlayTransmit> {
         let transmit = self.overlay.state.as_mut()?.poll_transmit(out);
         transmit.or_else(|| self.poll_directory(out))
     }
@@ -207,7 +207,7 @@ impl Engine {
             return;
         }
         // A node that has ended its session does not wait for this answer.
-        if matches!(ownership::Message::parse(message), Ok(ownership::Message::Verdict { .. })) {
+        if matches!(ownership::ClaimMessage::parse(message), Ok(ownership::ClaimMessage::Verdict { .. })) {
             return;
         }
         let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
@@ -233,8 +233,8 @@ impl Engine {
 }
 
 /// Returns a contact in the form that the overlay's state machine uses.
-fn named(contact: &Contact) -> overlay::Contact {
-    overlay::Contact { id: contact.id(), details: contact.encode().into() }
+fn named(contact: &Contact) -> overlay::NodeContact {
+    overlay::NodeContact { id: contact.id(), details: contact.encode().into() }
 }
 
 fn without_repeats(endpoints: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {

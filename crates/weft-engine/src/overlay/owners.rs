@@ -12,12 +12,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::pool::BufId;
-use weft_core::route::calls::{Asked, CallError, Patience};
-use weft_core::route::overlay::{Overlay, Transmit};
-use weft_core::route::ownership::{self, Authority, Context, Directory, Found, Grant, Owner};
+use weft_core::route::calls::{CallError, Patience, ReceivedCall};
+use weft_core::route::overlay::{OverlayState, OverlayTransmit};
+use weft_core::route::ownership::{
+    self, AddressOwner, CertificateGrant, DirectoryAuthority, DirectoryContext, Found, OwnershipDirectory,
+};
 use weft_session::{Certificate, place_of};
 use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
-use weft_wire::ownership::{Claim, MAX_MESSAGE, Message, Verdict};
+use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, MAX_MESSAGE};
 use weft_wire::super_packet::SuperPacket;
 
 /// Most addresses for which packets wait at the same time.
@@ -49,9 +51,9 @@ struct Sought {
 
 /// The directory of owners, and the lookups in progress.
 pub(super) struct Owners {
-    pub(super) directory: Directory,
+    pub(super) directory: OwnershipDirectory,
     sought: BTreeMap<IpAddr, Sought>,
-    refused: BTreeSet<(NodeId, Verdict)>,
+    refused: BTreeSet<(NodeId, ClaimVerdict)>,
 }
 
 impl Owners {
@@ -67,16 +69,16 @@ struct Root<'a> {
     trust: &'a Trust,
 }
 
-impl Authority for Root<'_> {
+impl DirectoryAuthority for Root<'_> {
     fn place_of(&self, name: &[u8]) -> NodeId {
         place_of(name)
     }
 
-    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let left_s = self.trust.holds_for_s(self.now, &certificate)?;
         let claims = certificate.claims();
-        Some(Grant {
+        Some(CertificateGrant {
             owner: claims.public_key.node_id(),
             since_unix_s: claims.not_before_unix_s,
             holds_for: Duration::from_secs(left_s),
@@ -92,14 +94,18 @@ impl Engine {
         // If the node starts twice within a second, the first calls of the second run may be taken for duplicates.
         // They are repeated.
         let run = self.trust.unix_s(now) as u32;
-        let directory = Directory::new(started, run, rng);
+        let directory = OwnershipDirectory::new(started, run, rng);
         Owners { directory, sought: BTreeMap::new(), refused: BTreeSet::new() }
     }
 
-    fn with_directory<T>(&mut self, now: Instant, act: impl FnOnce(&mut Directory, &Context<'_>) -> T) -> Option<T> {
+    fn with_directory<T>(
+        &mut self,
+        now: Instant,
+        act: impl FnOnce(&mut OwnershipDirectory, &DirectoryContext<'_>) -> T,
+    ) -> Option<T> {
         let (overlay, owners) = (self.overlay.state.as_ref()?, self.overlay.owners.as_mut()?);
         let authority = Root { now, trust: &self.trust };
-        Some(act(&mut owners.directory, &Context { now, overlay, authority: &authority }))
+        Some(act(&mut owners.directory, &DirectoryContext { now, overlay, authority: &authority }))
     }
 
     /// Claims the prefixes of this node's certificate.
@@ -218,27 +224,29 @@ impl Engine {
     }
 
     /// Writes the next message of the directory to `out`.
-    pub(super) fn poll_directory(&mut self, out: &mut [u8]) -> Option<Transmit> {
-        let overlay: &Overlay = self.overlay.state.as_ref()?;
+    pub(super) fn poll_directory(&mut self, out: &mut [u8]) -> Option<OverlayTransmit> {
+        let overlay: &OverlayState = self.overlay.state.as_ref()?;
         self.overlay.owners.as_mut()?.directory.poll_transmit(overlay, out)
     }
 
-    fn on_directory_event(&mut self, now: Instant, event: ownership::Event) {
+    fn on_directory_event(&mut self, now: Instant, event: ownership::DirectoryEvent) {
         match event {
-            ownership::Event::Found(address, Found::Owner(owner)) => self.on_owner(now, address, &owner),
-            ownership::Event::Found(address, Found::Nobody | Found::NoAnswer) => self.give_up_seeking(now, address),
-            ownership::Event::Refused(holder, why) => {
+            ownership::DirectoryEvent::Found(address, Found::Owner(owner)) => self.on_owner(now, address, &owner),
+            ownership::DirectoryEvent::Found(address, Found::Nobody | Found::NoAnswer) => {
+                self.give_up_seeking(now, address)
+            }
+            ownership::DirectoryEvent::Refused(holder, why) => {
                 let is_news = self.overlay.owners.as_mut().is_some_and(|owners| owners.refused.insert((holder, why)));
                 if is_news {
                     self.events.push_back(Event::ClaimRefused { holder, why });
                 }
             }
-            ownership::Event::Conflict(conflict) => self.events.push_back(Event::Conflict(conflict)),
-            ownership::Event::Call(call) => self.events.push_back(Event::Call(call)),
+            ownership::DirectoryEvent::Conflict(conflict) => self.events.push_back(Event::Conflict(conflict)),
+            ownership::DirectoryEvent::Call(call) => self.events.push_back(Event::Call(call)),
         }
     }
 
-    fn on_owner(&mut self, now: Instant, address: IpAddr, owner: &Owner) {
+    fn on_owner(&mut self, now: Instant, address: IpAddr, owner: &AddressOwner) {
         let contact = Contact::decode(&owner.details).filter(|contact| contact.id() == owner.id);
         let Some(contact) = contact else { return self.give_up_seeking(now, address) };
         if self.meet(now, &contact).is_err() {
@@ -258,7 +266,9 @@ impl Engine {
     /// Fails with [`CallError`], and then nothing was sent. Without an overlay the error is [`CallError::Busy`].
     pub fn call_key(&mut self, now: Instant, key: NodeId, application: u16, body: &[u8]) -> Result<u32, CallError> {
         let patience = Patience { first: CALL_AGAIN, tries: CALL_TRIES };
-        let call = |directory: &mut Directory, at: &Context<'_>| directory.call(at, key, application, body, patience);
+        let call = |directory: &mut OwnershipDirectory, at: &DirectoryContext<'_>| {
+            directory.call(at, key, application, body, patience)
+        };
         let number = self.with_directory(now, call).unwrap_or(Err(CallError::Busy))?;
         self.settle_overlay(now);
         Ok(number)
@@ -268,7 +278,7 @@ impl Engine {
     ///
     /// # Errors
     /// Fails with [`CallError::TooLong`].
-    pub fn answer_call(&mut self, now: Instant, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
+    pub fn answer_call(&mut self, now: Instant, asked: &ReceivedCall, body: &[u8]) -> Result<(), CallError> {
         let answered = self.with_directory(now, |directory, at| directory.answer(at, asked, body));
         self.settle_overlay(now);
         answered.unwrap_or(Ok(()))
@@ -284,10 +294,10 @@ impl Engine {
 ///
 /// The owner may not know them itself.
 fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
-    let Ok(Message::Claim(claim)) = Message::parse(bytes) else { return None };
+    let Ok(ClaimMessage::Claim(claim)) = ClaimMessage::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;
     let endpoints = super::without_repeats(endpoints.into_iter().chain(seen.iter().copied()));
     let details = Contact { public_key, endpoints }.encode();
-    let len = Message::Claim(Claim { details: &details, ..claim }).emit(out).ok()?;
+    let len = ClaimMessage::Claim(Claim { details: &details, ..claim }).emit(out).ok()?;
     out.get(..len)
 }

@@ -5,7 +5,7 @@ use crate::node::Engine;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use weft_core::route::overlay::{Quality, Standing};
+use weft_core::route::overlay::{NodeStanding, Quality};
 use weft_units::NodeId;
 
 /// A node's state in the overlay.
@@ -37,7 +37,7 @@ pub struct OverlayMember {
     /// The node's name, if it is a peer.
     pub name: Option<String>,
     /// The node's relation to this node.
-    pub standing: Standing,
+    pub standing: NodeStanding,
     /// True if the node is one of the next nodes on the ring.
     pub is_leaf: bool,
     /// Quality of the link to the node.

@@ -33,7 +33,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
-use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentBook, liveness};
+use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
@@ -195,7 +195,7 @@ pub(crate) struct Path {
     pub(crate) markers: VecDeque<LoneMarker>,
     /// Time at which the first marker is due; in the far future if there are none.
     pub(crate) markers_due: Instant,
-    pub(crate) book: SentBook<Sent>,
+    pub(crate) book: SentPackets<Sent>,
     pub(crate) waiting: Waiting,
     pub(crate) log: ReceiveLog,
     pub(crate) rate: PathRate,
@@ -269,7 +269,7 @@ impl Path {
             pending: Pending::of_new_path(),
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
-            book: SentBook::new(),
+            book: SentPackets::new(),
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
@@ -336,7 +336,7 @@ impl Path {
         self.active = false;
         self.pending = Pending::of_new_path();
         self.forget_markers();
-        self.book = SentBook::new();
+        self.book = SentPackets::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
         self.rate.on_new_clock();

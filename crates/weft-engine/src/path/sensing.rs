@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use weft_core::sense::active::{Crossing, Estimate, INTERVAL, Sensor, Train};
+use weft_core::sense::active::{Crossing, INTERVAL, PathEstimate, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 use weft_wire::train::Chirp;
 
@@ -47,7 +47,7 @@ pub(crate) struct Sensing {
     next: u16,
     /// First delay measured. All delays are kept relative to it, so that the clocks may wrap around.
     origin_us: Option<u32>,
-    known: Option<(Instant, Estimate)>,
+    known: Option<(Instant, PathEstimate)>,
 }
 
 impl Sensing {
@@ -129,7 +129,7 @@ impl Sensing {
     }
 
     /// Returns the latest result and its time.
-    pub(crate) fn known(&self) -> Option<&(Instant, Estimate)> {
+    pub(crate) fn known(&self) -> Option<&(Instant, PathEstimate)> {
         self.known.as_ref()
     }
 }

@@ -6,7 +6,7 @@
 use super::{Context, Peer};
 use crate::config::AckPolicy;
 use crate::unit::Segment;
-use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
+use weft_core::flow::ack_condition::{AckConditioner, AckVerdict, AckView};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
 use weft_units::FlowId;
@@ -75,6 +75,6 @@ impl Peer {
             payload_len: tcp.payload().len() as u32,
             sack: &sack[..count],
         };
-        self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == Verdict::Suppress)
+        self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == AckVerdict::Suppress)
     }
 }

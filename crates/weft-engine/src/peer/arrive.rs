@@ -22,7 +22,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
 use weft_core::reorder::Inserted;
-use weft_session::{Opened, VpnStanding};
+use weft_session::{OpenedPacket, VpnStanding};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant, PeerId, VpnId};
 use weft_wire::frame::{Frame, Frames};
@@ -36,7 +36,7 @@ const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
 /// An authentic datagram, and the position of its plaintext in the buffer.
 pub(crate) struct Datagram {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedPacket,
     pub(crate) plaintext: Range<usize>,
     pub(crate) wire_bytes: u32,
 }

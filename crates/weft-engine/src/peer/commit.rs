@@ -12,7 +12,7 @@ use crate::unit::{Segment, Unit, UnitId};
 use crate::vpn::{Gate, Vpns};
 use weft_core::pool::Pool;
 use weft_core::queue::Arrival;
-use weft_core::sched::{Choice, Scheduler, UnitView};
+use weft_core::sched::{PathChoice, Scheduler, UnitView};
 use weft_units::{Duration, FlowId, Instant, VpnId};
 use weft_wire::hop::DATA_OVERHEAD;
 use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind, granules};
@@ -74,8 +74,8 @@ impl Peer {
             }
         }
         let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
-        if matches!(choice, Choice::Hold | Choice::NoPath) {
-            return choice == Choice::Hold && (self.pass_over(passes) || !sparse && self.way_in.on_hold(cx.now));
+        if matches!(choice, PathChoice::Hold | PathChoice::NoPath) {
+            return choice == PathChoice::Hold && (self.pass_over(passes) || !sparse && self.way_in.on_hold(cx.now));
         }
         let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
         let mut segment = taken.item;
@@ -87,7 +87,7 @@ impl Peer {
         let unit = self.make_unit(cx.now, cx.vpns, segment, urgent, late_after, marker);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
-            Choice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
+            PathChoice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
             _ => {
                 for index in 0..self.paths.len() {
                     // Skip bulk on full paths: a slow path's queue would grow without bound.

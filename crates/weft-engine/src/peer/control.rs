@@ -13,7 +13,7 @@ use crate::relay::is_route;
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, MAX_LINK_NAME};
+use weft_wire::frame::{Frame, FrameWriter, MAX_LINK_NAME, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
@@ -290,7 +290,7 @@ impl Peer {
 fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
     let log: &ReceiveLog = &path.log;
     let Some(report) = log.report(now) else { return };
-    let arrivals = Arrivals {
+    let arrivals = ReportCounters {
         path: path.id,
         received_at_us: report.received_at_us,
         held_us: report.held.as_micros() as u64,

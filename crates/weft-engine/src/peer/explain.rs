@@ -10,7 +10,7 @@ use crate::explain::{Explanation, FlowPattern, KnownFlow, PathReason};
 use crate::path::{Lane, Path};
 use alloc::string::String;
 use alloc::vec::Vec;
-use weft_core::sched::{Choice, PathView, Scheduler, UnitView};
+use weft_core::sched::{PathChoice, PathView, Scheduler, UnitView};
 use weft_units::{Instant, PathId, VpnId};
 
 /// Size of a query or a bare acknowledgement, in IP bytes.
@@ -91,7 +91,7 @@ impl Peer {
         match &self.scheduler {
             Scheduler::EarliestDelivery(_) => {
                 let sparse = match pick(SPARSE_BYTES, true) {
-                    Choice::Path(at) => Vec::from([at]),
+                    PathChoice::Path(at) => Vec::from([at]),
                     _ => Vec::new(),
                 };
                 // This call updates the scheduler's set of paths for bulk to the present.
@@ -99,7 +99,7 @@ impl Peer {
                 Ways { sparse, bulk: eligible.into_iter().filter(|at| scheduler.carries_bulk(*at)).collect() }
             }
             Scheduler::FlowHash(_) if hash.is_some() => match pick(BULK_BYTES, false) {
-                Choice::Path(at) => Ways { sparse: Vec::from([at]), bulk: Vec::from([at]) },
+                PathChoice::Path(at) => Ways { sparse: Vec::from([at]), bulk: Vec::from([at]) },
                 _ => Ways::default(),
             },
             _ => Ways { sparse: eligible.clone(), bulk: eligible },

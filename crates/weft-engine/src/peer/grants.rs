@@ -5,7 +5,7 @@
 
 use super::Peer;
 use crate::path::{Lane, Path};
-use weft_core::control_loop::explicit_rate::{Grant, LinkConfig, LoopLink};
+use weft_core::control_loop::explicit_rate::{GrantConfig, LoopGrant, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
 use weft_units::{Instant, Rate};
 
@@ -27,9 +27,9 @@ pub(super) struct Grants {
 
 impl Grants {
     fn new(now: Instant, sent_bytes: u64) -> Grants {
-        let default = LinkConfig::default();
+        let default = GrantConfig::default();
         let pi = PiConfig { utilization: 1.0, queue: QUEUE, ..default.pi };
-        Grants { link: LoopLink::new(LinkConfig { pi, most: MOST }, now), sent_bytes }
+        Grants { link: LoopLink::new(GrantConfig { pi, most: MOST }, now), sent_bytes }
     }
 }
 
@@ -42,16 +42,16 @@ impl Peer {
         let sent_bytes = self.totals.sent_bytes;
         let mut grants = self.grants.take().unwrap_or_else(|| Grants::new(now, sent_bytes).into());
         if grants.link.is_due(now) {
-            self.way_in.asks().for_each(|ask| grants.link.hear(now, &ask));
+            self.way_in.asks().for_each(|ask| grants.link.on_ask(now, &ask));
             grants.link.on_arrival(sent_bytes.saturating_sub(grants.sent_bytes));
             grants.sent_bytes = sent_bytes;
             let capacity = self.pacing_rate(now);
-            grants.link.look(now, capacity, self.waiting_on_paths());
+            grants.link.update(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
             // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
             // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
-            self.way_in.grant_all(now, Grant { share, promised: 1.0, ..granted });
+            self.way_in.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
         }
         self.grants = Some(grants);
     }

@@ -12,8 +12,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::control_loop::aimd_window::AimdWindow;
-use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, Marker, Report};
-use weft_core::fair::controller::Controller;
+use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, LoopReport, Marker};
+use weft_core::fair::controller::WindowController;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Instant, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, LOOP_MARKER_LEN};
@@ -50,7 +50,7 @@ struct Arriving {
     run: u8,
     egress: LoopEgress,
     /// Report that answers the newest marker, and the arrival time of that marker.
-    answer: Option<(Report, Instant)>,
+    answer: Option<(LoopReport, Instant)>,
 }
 
 /// State of the loops of one peer, except the sending ends in [`super::way_in`].
@@ -62,7 +62,7 @@ pub(super) struct Loops {
     answers: VecDeque<VpnId>,
     /// Time by which the oldest of those reports leaves; in the far future if there is none.
     answer_by: Instant,
-    controller: Option<Controller>,
+    controller: Option<WindowController>,
     /// Reused storage for one run of the controller; empty between runs.
     windows: Vec<(f64, &'static mut AimdWindow)>,
 }
@@ -85,7 +85,7 @@ impl Loops {
     }
 
     /// Sets the controller that adjusts the windows, if there are any windows.
-    pub(super) fn set_controller(&mut self, controller: Option<Controller>) {
+    pub(super) fn set_controller(&mut self, controller: Option<WindowController>) {
         self.controller = controller;
     }
 
@@ -128,7 +128,7 @@ impl Loops {
             if let Some(arriving) = self.arriving.get_mut(&vpn)
                 && let Some((report, at)) = arriving.answer
             {
-                let what = Report { held_us: (now - at).as_micros() as u32, ..report };
+                let what = LoopReport { held_us: (now - at).as_micros() as u32, ..report };
                 if writer.write(&Frame::LoopReport { vpn, report: OfRun { run: arriving.run, what } }).is_err() {
                     return;
                 }
@@ -179,7 +179,7 @@ impl Peer {
     }
 
     /// Handles a report about a loop that begins here.
-    pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<Report>) {
+    pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<LoopReport>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
             self.way_in.on_report(cx.now, vpn, &report.what);
         }

@@ -59,7 +59,7 @@ use overlay::OverlayMail;
 use tidings::Tidings;
 use watch::Watch;
 use way_in::WayIn;
-use weft_core::fair::controller::Controller;
+use weft_core::fair::controller::WindowController;
 use weft_core::flow::ack_condition::AckConditioner;
 use weft_core::flow::table::FlowTable;
 use weft_core::ingress::VpnStatus;
@@ -68,7 +68,7 @@ use weft_core::queue;
 use weft_core::reorder::dedup::Dedup;
 use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
 use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
-use weft_core::sched::weighted_round_robin::Order;
+use weft_core::sched::weighted_round_robin::RoundOrder;
 use weft_core::sched::{PathView, Scheduler, SchedulerKind};
 use weft_core::service::Share;
 use weft_session::Sessions;
@@ -406,7 +406,7 @@ impl Peer {
         cx: &mut Context<'_>,
         share: Share,
         vpns: &[Admitted],
-        controller: Option<Controller>,
+        controller: Option<WindowController>,
     ) {
         let kind = queue_kind(self.config.policy.queue);
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
@@ -482,8 +482,8 @@ fn scheduler(config: &PeerConfig, rng: Rng) -> Scheduler {
         Schedule::RoundRobin => SchedulerKind::RoundRobin,
         Schedule::Random => SchedulerKind::Random,
         Schedule::WeightedRoundRobin => SchedulerKind::WeightedRoundRobin(match config.policy.wrr_order {
-            WrrOrder::Smooth => Order::Smooth,
-            WrrOrder::Block => Order::Block,
+            WrrOrder::Smooth => RoundOrder::Smooth,
+            WrrOrder::Block => RoundOrder::Block,
         }),
         Schedule::FlowHash => SchedulerKind::FlowHash,
         Schedule::Redundant => SchedulerKind::Redundant,

@@ -11,7 +11,7 @@ use crate::config::Recovery;
 use crate::path::{Lane, Path, Sent};
 use crate::unit::{Unit, UnitId};
 use weft_core::pool::Pool;
-use weft_core::sched::{Choice, UnitView};
+use weft_core::sched::{PathChoice, UnitView};
 use weft_units::Instant;
 use weft_wire::hop::DATA_OVERHEAD;
 
@@ -73,7 +73,7 @@ impl Peer {
             urgent: true,
         };
         match self.rescue.pick(now, &self.views, view) {
-            Choice::Path(index) if now < unit.deadline => {
+            PathChoice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
                 let times = self.units.count_repeat(id);

@@ -6,9 +6,9 @@
 use super::{Context, Peer};
 use crate::PathState;
 use crate::path::Path;
-use weft_core::sense::Report as Counters;
+use weft_core::sense::PathSample as Counters;
 use weft_units::{Duration, LinkId};
-use weft_wire::frame::Report;
+use weft_wire::frame::ReceptionReport;
 
 /// Retransmission attempts of one unit for which the announced hold time allows.
 const REPEATS: u32 = 4;
@@ -19,7 +19,7 @@ const REPEAT_MARGIN: Duration = Duration::from_millis(10);
 const HOLD_MAX: Duration = Duration::from_secs(2);
 
 impl Peer {
-    pub(super) fn on_report(&mut self, cx: &mut Context<'_>, report: &Report<'_>) {
+    pub(super) fn on_report(&mut self, cx: &mut Context<'_>, report: &ReceptionReport<'_>) {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
         let now = cx.now;
@@ -128,7 +128,7 @@ impl Peer {
     }
 }
 
-fn counters(report: &Report<'_>) -> Counters {
+fn counters(report: &ReceptionReport<'_>) -> Counters {
     let a = &report.arrivals;
     Counters {
         largest: report.largest(),

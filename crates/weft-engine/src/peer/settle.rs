@@ -10,7 +10,7 @@ use crate::path::{PathMtu, Pending, Sent};
 use crate::unit::{UnitId, Units};
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
-use weft_core::sense::{Fate, SentBook};
+use weft_core::sense::{Fate, SentPackets};
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
@@ -38,7 +38,7 @@ impl Peer {
         &mut self,
         cx: &mut Context<'_>,
         index: usize,
-        work: impl FnOnce(&mut SentBook<Sent>, &mut Settling<'_>) -> R,
+        work: impl FnOnce(&mut SentPackets<Sent>, &mut Settling<'_>) -> R,
     ) -> R {
         let (now, lost_before) = (cx.now, self.lost.len());
         let path = &mut self.paths[index];

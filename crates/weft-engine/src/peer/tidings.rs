@@ -93,7 +93,7 @@ impl Peer {
     ///
     /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
     /// false signature. A true revocation is checked once, because the node stores it.
-    pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::Revocation) {
+    pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::RevocationView) {
         let tidings = &mut self.tidings;
         if tidings.false_ones >= MAX_FALSE || tidings.false_at == Some(cx.now) {
             return;

@@ -9,8 +9,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
-use weft_core::control_loop::explicit_rate::{Ask, Grant};
-use weft_core::control_loop::{ControlLoop, LoopConfig, Marker, Report};
+use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
+use weft_core::control_loop::{ControlLoop, LoopConfig, LoopReport, Marker};
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
@@ -199,7 +199,7 @@ impl WayIn {
     }
 
     /// Hands a report to the loop of its VPN.
-    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
+    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &LoopReport) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {
@@ -257,7 +257,7 @@ impl WayIn {
     }
 
     /// Gives all requesting loops the same grant.
-    pub(super) fn grant_all(&mut self, now: Instant, grant: Grant) {
+    pub(super) fn grant_all(&mut self, now: Instant, grant: LoopGrant) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }

@@ -3,7 +3,7 @@
 use super::Change;
 use super::grant::Grant;
 use hashbrown::HashMap;
-use weft_core::explicit_rate::exchange::{Initiator, Wish};
+use weft_core::explicit_rate::exchange::{RateInitiator, Wish};
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::er_sig::{Message, Rates, Signal};
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) peer: PeerId,
     pub(super) rule: usize,
     pub(super) grant: Option<Grant>,
-    initiator: Initiator,
+    initiator: RateInitiator,
     /// TTL minus QTTL of all requests of this flow, drawn at random. An answer to any of them is thus valid.
     difference: u8,
     round_trip: Duration,
@@ -150,7 +150,7 @@ impl Asking {
             peer,
             rule,
             grant: None,
-            initiator: Initiator::new(wish, drawn as u32),
+            initiator: RateInitiator::new(wish, drawn as u32),
             difference: (drawn >> 32) as u8,
             round_trip: tunnel.max(ROUND_TRIP_AT_FIRST),
             waits_since: None,

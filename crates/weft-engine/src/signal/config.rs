@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use weft_units::Rate;
-use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, SignalKey};
+use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalKey, SignalService};
 use weft_wire::ip::{FlowKey, IpView};
 
 /// Configuration of in-band QoS signalling (paper 001 §II-B) for flows of the default VPN.
@@ -83,7 +83,7 @@ impl SignalRule {
     pub(super) fn wish(&self) -> Signal {
         let available = self.available.map_or(Rate16::UNLIMITED, Rate16::floor);
         let wish = Rates { available, guaranteed: Rate16::floor(self.guaranteed) };
-        let service = if self.guaranteed > Rate::ZERO { Service::Variable } else { Service::Available };
+        let service = if self.guaranteed > Rate::ZERO { SignalService::Variable } else { SignalService::Available };
         Signal {
             message: Message::Request,
             service,

@@ -5,12 +5,12 @@
 
 use super::config::{RateController, SignalConfig};
 use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::QuickRate;
 
@@ -104,7 +104,7 @@ impl Offer {
 
     /// Updates the offer from the bundle's present state.
     pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
-        self.quick_start.look(now, bundle.sent_bytes);
+        self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
         self.carried = bundle.carried;
         self.bookings.set_reservable(self.carried.scaled(self.reservable));
@@ -145,7 +145,7 @@ impl Offer {
         direction: Direction,
         sent_bytes: u64,
         node: u16,
-    ) -> Verdict {
+    ) -> BookingVerdict {
         let asks = matches!(
             (signal.message, direction),
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse)
@@ -178,7 +178,7 @@ impl Offer {
             Direction::Forward => &mut signal.forward,
             Direction::Reverse => &mut signal.reverse,
         };
-        if matches!(signal.service, Service::Guaranteed | Service::Variable) {
+        if matches!(signal.service, SignalService::Guaranteed | SignalService::Variable) {
             return self.bookings.would_guarantee(flow, signal.preemption, rates.guaranteed);
         }
         let ceiling = rates.guaranteed.min(Rate16::floor(free));

@@ -2,7 +2,7 @@
 
 use super::{Offer, Place, Room};
 use core::net::IpAddr;
-use weft_core::explicit_rate::bookings::Verdict;
+use weft_core::explicit_rate::bookings::BookingVerdict;
 use weft_units::{Instant, PeerId};
 use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
 use weft_wire::ip::{FlowKey, IpView};
@@ -52,8 +52,8 @@ impl Room {
         }
     }
 
-    fn refuse_if(&mut self, verdict: Verdict, signal: &mut Signal) {
-        if verdict == Verdict::Reject {
+    fn refuse_if(&mut self, verdict: BookingVerdict, signal: &mut Signal) {
+        if verdict == BookingVerdict::Reject {
             self.totals.refused += 1;
             (signal.message, signal.forward, signal.reverse) = (Message::Reject, Rates::default(), Rates::default());
         }
@@ -152,7 +152,7 @@ impl Room {
 /// Lowers a signal of `flow` to the rates that a link grants.
 ///
 /// Its QTTL stays, because the packet's TTL does not change here.
-fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> Verdict {
+fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> BookingVerdict {
     let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
     let qttl = signal.qttl;
     let verdict = offer.on_signal(now, flow, signal, direction, bytes, node);

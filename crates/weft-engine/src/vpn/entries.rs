@@ -12,7 +12,7 @@ use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{LoopConfig, Losses};
 use weft_core::fair::aimd::Knob;
-use weft_core::fair::controller::{Controller, ControllerConfig, Steering};
+use weft_core::fair::controller::{ControllerConfig, SteeringMethod, WindowController};
 use weft_core::ingress::Profile;
 use weft_core::queue::{QueueConfig, QueueKind, RedConfig};
 use weft_core::service::{Service, Share};
@@ -54,11 +54,11 @@ impl Weights {
     }
 
     /// Returns the controller that adjusts the windows toward one peer.
-    fn controller(&self, now: Instant) -> Option<Controller> {
+    fn controller(&self, now: Instant) -> Option<WindowController> {
         let AimdConfig { increase_packets, decrease, .. } = self.window?;
         let (increase, decrease) = (increase_packets.into(), decrease.into());
-        let (steering, knob) = (Steering::ClosedLoop, Knob::Increase);
-        Some(Controller::new(ControllerConfig { steering, knob, increase, decrease, shared_events: true }, now))
+        let (steering, knob) = (SteeringMethod::ClosedLoop, Knob::Increase);
+        Some(WindowController::new(ControllerConfig { steering, knob, increase, decrease, shared_events: true }, now))
     }
 }
 
@@ -124,7 +124,7 @@ impl Vpns {
     }
 
     /// Returns the controller that adjusts the windows toward one peer, if there are any.
-    pub(crate) fn controller(&self, now: Instant) -> Option<Controller> {
+    pub(crate) fn controller(&self, now: Instant) -> Option<WindowController> {
         self.weights.controller(now)
     }
 

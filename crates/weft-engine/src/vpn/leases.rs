@@ -5,7 +5,7 @@
 use crate::config::PeerConfig;
 use alloc::string::String;
 use core::fmt;
-use weft_core::service::{Admission, LeaseId, MemberId, SegmentId, Service};
+use weft_core::service::{LeaseAdmission, LeaseId, MemberId, SegmentId, Service};
 use weft_session::PublicKey;
 use weft_units::{Rate, VpnId};
 
@@ -37,12 +37,12 @@ impl fmt::Display for Refusal {
 /// The leased lines admitted so far.
 pub(crate) struct Leases<'a> {
     peers: &'a [PeerConfig],
-    admission: Admission,
+    admission: LeaseAdmission,
 }
 
 impl<'a> Leases<'a> {
     pub(crate) fn new(peers: &'a [PeerConfig]) -> Leases<'a> {
-        let mut admission = Admission::new(1.0);
+        let mut admission = LeaseAdmission::new(1.0);
         for (number, peer) in (0..).zip(peers) {
             // No line is leased yet, so this revokes none.
             admission.set_capacity(SegmentId(number), peer.policy.leasable.unwrap_or(Rate::ZERO));

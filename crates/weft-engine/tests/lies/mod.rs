@@ -5,12 +5,12 @@
 
 use std::net::Ipv4Addr;
 use weft_units::{FlowId, FlowSeq, PathId, Rng, VpnId};
-use weft_wire::certificate::Revocation;
+use weft_wire::certificate::RevocationView;
 use weft_wire::checksum::checksum;
-use weft_wire::frame::{Arrivals, Frame, FrameWriter, Neighbour};
+use weft_wire::frame::{Frame, FrameWriter, Neighbour, ReportCounters};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{HeaderForm, InnerHeader, PartHeader};
-use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun, Report};
+use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::train::Chirp;
 
@@ -77,7 +77,7 @@ fn reports(draw: &mut Draw, ranges: impl Fn(&mut Draw, u64) -> Vec<(u64, u64)>) 
     let mut room = vec![0; draw.room];
     let mut writer = FrameWriter::new(&mut room);
     for at in 0.. {
-        let arrivals = Arrivals { path: PathId(0), packets_received: 1, ..Arrivals::default() };
+        let arrivals = ReportCounters { path: PathId(0), packets_received: 1, ..ReportCounters::default() };
         let ranges = ranges(draw, at).into_iter().map(|(first, last)| first..=last);
         if writer.write_report(&arrivals, ranges, 257).is_err() {
             break;
@@ -296,7 +296,7 @@ pub const CONTROL: &[Kind] = &[
         make: |d| {
             full(d, |d, _| {
                 let marker = Marker { sequence: d.u32(), packets: d.u32(), ..Marker::default() };
-                let what = Report { marker, packets: d.u32(), bytes: d.u32(), ..Report::default() };
+                let what = LoopReport { marker, packets: d.u32(), bytes: d.u32(), ..LoopReport::default() };
                 Frame::LoopReport { vpn: RED, report: OfRun { run: d.rng.below(2) as u8, what } }
             })
         },
@@ -312,7 +312,7 @@ pub const CONTROL: &[Kind] = &[
     },
     Kind {
         name: "revocation, false",
-        make: |d| full(d, |d, _| Frame::Revocation(Revocation::new([d.u32() as u8; 32], 1, |_| [3; 64]))),
+        make: |d| full(d, |d, _| Frame::Revocation(RevocationView::new([d.u32() as u8; 32], 1, |_| [3; 64]))),
     },
     Kind { name: "overlay, empty", make: |d| full(d, |_, _| Frame::Overlay(&[])) },
     Kind { name: "overlay, short", make: |d| full(d, |_, _| Frame::Overlay(&[1, 1, 1, 1, 1, 1, 1, 1])) },

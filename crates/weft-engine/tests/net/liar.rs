@@ -3,7 +3,7 @@
 use super::{World, address, config, direction};
 use std::net::SocketAddr;
 use weft_engine::{Policy, VpnConfig};
-use weft_session::{Cipher, Identity, Outcome, PeerConfig, Sessions};
+use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Duration, PathId, PeerId};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -32,7 +32,7 @@ impl Liar {
         configs[1].vpns = vpns;
         let mut world = World::with(&links, configs);
         let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
-        let hub = PeerConfig::from(hub.public_key());
+        let hub = SessionPeerConfig::from(hub.public_key());
         let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
         let mut out = [0; 512];
         let len = sessions.initiate(world.now, HUB, 1 + u64::from(seed), &mut out).unwrap();

@@ -3,7 +3,7 @@
 use crate::hosts::*;
 use crate::net::*;
 use crate::routers::{quick, quick_syn};
-use weft_core::explicit_rate::quick_start::Asked;
+use weft_core::explicit_rate::quick_start::PendingQuickStart;
 use weft_engine::*;
 use weft_units::{Duration, Rate};
 use weft_wire::checksum::finish_partial;
@@ -43,7 +43,7 @@ fn a_sender_that_asks_is_granted_what_the_paths_carry() {
     let (option, began) = (quick(QuickRate::MOST), world.now);
     // The host before the first node sent it with a TTL higher by one, and that node's kernel lowered the packet's
     // TTL.
-    let asked = Asked::new(began, &option, 65);
+    let asked = PendingQuickStart::new(began, &option, 65);
     let heard = pass(&mut world, 0, &quick_syn(4001, option));
     assert_eq!((heard[0].len(), heard[0][0]), (tcp(0, 4001, SYN, 0).len(), 0x45), "the plain host gets a plain SYN");
     let answered = pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0);
@@ -68,7 +68,7 @@ fn who_does_not_take_part_shows_in_the_difference() {
     let (option, began) = (quick(QuickRate::new(3)), world.now);
     pass(&mut world, 0, &quick_syn(4001, option));
     let response = Response::of(&pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0)).unwrap();
-    let asked = Asked::new(began, &option, 65);
+    let asked = PendingQuickStart::new(began, &option, 65);
     assert_eq!(asked.accept(world.now, &response, Duration::from_secs(1)), None);
 }
 

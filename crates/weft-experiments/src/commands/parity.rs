@@ -5,7 +5,7 @@ use crate::cli::SimOptions;
 use std::path::{Path, PathBuf};
 use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::RunOptions;
-use weft_scenario::{Kind, RunResult, Scenario, Variant};
+use weft_scenario::{RunResult, Scenario, Variant, VariantKind};
 
 /// Compares the scenarios in `files`.
 ///
@@ -53,9 +53,9 @@ fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failu
 fn shared_variants(variants: &[Variant], lab: &RunResult, chosen: &[String]) -> Vec<String> {
     let has = |variant: &&Variant| {
         let prefix = match variant.kind {
-            Kind::EachLink => "link:".to_owned(),
-            Kind::WeftEachLink if variant.name == variant.kind.word() => "weft:".to_owned(),
-            Kind::WeftEachLink => format!("{}:", variant.name),
+            VariantKind::EachLink => "link:".to_owned(),
+            VariantKind::WeftEachLink if variant.name == variant.kind.word() => "weft:".to_owned(),
+            VariantKind::WeftEachLink => format!("{}:", variant.name),
             _ => variant.name.clone(),
         };
         lab.variants.iter().any(|result| result.name.starts_with(&prefix))

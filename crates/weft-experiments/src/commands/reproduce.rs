@@ -61,8 +61,8 @@ fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
     fs::write(&file, document(result, "figures", &earlier)).map_err(|why| failed(&file, why))
 }
 
-fn chart(chart: &reproduce::Chart) -> Chart {
-    let curve = |curve: &reproduce::Curve| Curve {
+fn chart(chart: &reproduce::RowChart) -> Chart {
+    let curve = |curve: &reproduce::RowCurve| Curve {
         name: curve.name.clone(),
         points: curve.points.iter().map(|(x, value)| (*x, value.mean)).collect(),
         half_widths: curve.points.iter().map(|(_, value)| value.half_width).collect(),

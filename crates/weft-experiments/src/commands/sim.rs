@@ -9,9 +9,9 @@ use weft_config::config::{Config, Mtu, Report, Severity, parse};
 use weft_config::outcome::{Failure, Outcome, json};
 use weft_engine::LinkConfig;
 use weft_report::{Chart, charts_picture, grid_table, run_table};
-use weft_scenario::{AnyScenario, Network, RunResult, Scenario, Series, Variant};
+use weft_scenario::{AnyScenario, NetworkScenario, RunResult, Scenario, Series, Variant};
 use weft_session::Identity;
-use weft_world::Eyes;
+use weft_world::Observers;
 use weft_world::network::run_all;
 use weft_world::pair::{self, EngineSettings, PairOptions, VpnSettings};
 
@@ -71,7 +71,7 @@ pub(super) fn run_pair(scenario: &Scenario, file: &str, options: &SimOptions) ->
     Ok(run.result)
 }
 
-fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Failure> {
+fn run_network(network: &NetworkScenario, options: &SimOptions) -> Result<RunResult, Failure> {
     let traces = network.load_traces(options.run.traces.as_deref()).map_err(refused)?;
     let repeats = u64::from(options.run.repeat.unwrap_or(network.repeats));
     let first = options.seed.unwrap_or(network.seed);
@@ -100,7 +100,7 @@ fn run_network(network: &Network, options: &SimOptions) -> Result<RunResult, Fai
 /// Writes the result and a picture of each run.
 pub(super) fn save_network(
     out: &Path,
-    network: &Network,
+    network: &NetworkScenario,
     result: &RunResult,
     series: &BTreeMap<String, Vec<Series>>,
 ) -> Result<(), Failure> {
@@ -114,8 +114,8 @@ pub(super) fn save_network(
     Ok(())
 }
 
-fn eyes(options: &SimOptions) -> Eyes {
-    Eyes { captured: options.pcap.clone(), traced: options.trace.clone(), ..Eyes::default() }
+fn eyes(options: &SimOptions) -> Observers {
+    Observers { captured: options.pcap.clone(), traced: options.trace.clone(), ..Observers::default() }
 }
 
 /// Returns the charts of a run's flows and queues, those with the largest totals.
@@ -229,11 +229,11 @@ mod tests {
     use weft_core::queue::QueueKind;
     use weft_core::service::Service;
     use weft_engine::{Recovery, Schedule, Weights};
-    use weft_scenario::{Kind, LoopLaw, VpnEntry};
+    use weft_scenario::{ControlLaw, VariantKind, VpnEntry};
     use weft_units::Rate;
 
     fn variant(weft: &str) -> Variant {
-        Variant { weft: weft.parse().unwrap(), ..Variant::plain(Kind::Weft) }
+        Variant { weft: weft.parse().unwrap(), ..Variant::plain(VariantKind::Weft) }
     }
 
     const SCENARIO: &str = "name = \"t\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n";
@@ -254,7 +254,7 @@ mod tests {
         assert!(matches!(blue.entry.control, Some(LoopConfig::Accumulation(_))));
         assert_eq!(line.service, Service::LeasedLine { rate: Rate::from_bps(3_500_000) });
         assert_eq!((line.entry.limit_packets, &line.entry.control), (64, &None));
-        let vpn = VpnEntry { law: Some(LoopLaw::None), ..VpnEntry::default() };
+        let vpn = VpnEntry { law: Some(ControlLaw::None), ..VpnEntry::default() };
         let without = settings(&scenario, &Variant { vpn, ..variant("") }, "t").unwrap();
         assert!(without.vpns.iter().all(|vpn| vpn.entry.control.is_none()));
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::socket::{Nfnetlink, Request, Target, find};
+use super::socket::{NetfilterRequest, NetfilterTarget, Nfnetlink, find};
 
 /// Number of the nfnetlink subsystem NFLOG (`NFNL_SUBSYS_ULOG`).
 const SUBSYSTEM: u8 = 4;
@@ -39,7 +39,7 @@ pub struct Copied<'a> {
 pub struct Copies {
     socket: Nfnetlink,
     /// The NFLOG group.
-    target: Target,
+    target: NetfilterTarget,
 }
 
 impl Copies {
@@ -48,9 +48,9 @@ impl Copies {
     /// # Errors
     /// Fails if another program holds the group, or without CAP_NET_ADMIN.
     pub fn open(group: u16, len: u32) -> io::Result<Copies> {
-        let target = Target { subsystem: SUBSYSTEM, resource: group };
+        let target = NetfilterTarget { subsystem: SUBSYSTEM, resource: group };
         let mut socket = Nfnetlink::open()?;
-        let config = |kind, pieces: &[&[u8]]| Request::new(target, CONFIG).attribute(kind, pieces);
+        let config = |kind, pieces: &[&[u8]]| NetfilterRequest::new(target, CONFIG).attribute(kind, pieces);
         socket.ask(config(CONFIG_COMMAND, &[&[BIND]]))?;
         socket.ask(config(CONFIG_COPY, &[&len.to_be_bytes(), &[COPY_PACKET, 0]]))?;
         socket.ask(config(CONFIG_AT_ONCE, &[&1_u32.to_be_bytes()]))?;

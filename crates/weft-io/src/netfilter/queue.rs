@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use netlink_sys::Socket;
 
-use super::socket::{Nfnetlink, Request, Target, each_message, find, number, send};
+use super::socket::{NetfilterRequest, NetfilterTarget, Nfnetlink, each_message, find, number, send};
 
 /// Number of the nfnetlink subsystem NFQUEUE (`NFNL_SUBSYS_QUEUE`).
 const SUBSYSTEM: u8 = 3;
@@ -81,9 +81,9 @@ impl<'a> Queued<'a> {
         Some(Queued { id: u32::from_be_bytes([a, b, c, d]), hook, mark, packet: attributes.get_mut(payload)? })
     }
 
-    /// Passes each packet in a netlink datagram to `handle`, as [`Queue::receive`] does.
+    /// Passes each packet in a netlink datagram to `handle`, as [`NetfilterQueue::receive`] does.
     pub fn each_in(datagram: &mut [u8], mut handle: impl FnMut(Queued<'_>)) {
-        let target = Target { subsystem: SUBSYSTEM, resource: 0 };
+        let target = NetfilterTarget { subsystem: SUBSYSTEM, resource: 0 };
         each_message(datagram, target, PACKET, |attributes| {
             if let Some(queued) = Queued::parse(attributes) {
                 handle(queued);
@@ -105,8 +105,8 @@ impl Verdicts<'_> {
     /// # Errors
     /// Fails if the kernel does not accept the verdict.
     pub fn accept(&self, id: u32, mark: u32, instead: Option<&[u8]>) -> io::Result<()> {
-        let target = Target { subsystem: SUBSYSTEM, resource: self.number };
-        let mut verdict = Request::new(target, VERDICT)
+        let target = NetfilterTarget { subsystem: SUBSYSTEM, resource: self.number };
+        let mut verdict = NetfilterRequest::new(target, VERDICT)
             .attribute(VERDICT_HEADER, &[&ACCEPT.to_be_bytes(), &id.to_be_bytes()])
             .attribute(MARK, &[&mark.to_be_bytes()]);
         if let Some(packet) = instead {
@@ -117,29 +117,29 @@ impl Verdicts<'_> {
 }
 
 /// An NFQUEUE of the network namespace in which it was opened.
-pub struct Queue {
+pub struct NetfilterQueue {
     socket: Nfnetlink,
     /// Number of the queue.
     number: u16,
 }
 
-impl Queue {
+impl NetfilterQueue {
     /// Receives the packets that rules send to the queue `number`.
     ///
     /// At most `most` packets wait for a verdict. Further packets continue without one.
     ///
     /// # Errors
     /// Fails if another program holds the queue, or without CAP_NET_ADMIN.
-    pub fn open(number: u16, most: u32) -> io::Result<Queue> {
-        let target = Target { subsystem: SUBSYSTEM, resource: number };
+    pub fn open(number: u16, most: u32) -> io::Result<NetfilterQueue> {
+        let target = NetfilterTarget { subsystem: SUBSYSTEM, resource: number };
         let mut socket = Nfnetlink::open()?;
-        let config = |kind, pieces: &[&[u8]]| Request::new(target, CONFIG).attribute(kind, pieces);
+        let config = |kind, pieces: &[&[u8]]| NetfilterRequest::new(target, CONFIG).attribute(kind, pieces);
         socket.ask(config(CONFIG_COMMAND, &[&[BIND, 0, 0, 0]]))?;
         socket.ask(config(CONFIG_MOST, &[&most.to_be_bytes()]))?;
         let flags = FAIL_OPEN.to_be_bytes();
         socket.ask(config(CONFIG_MASK, &[&flags]).attribute(CONFIG_FLAGS, &[&flags]))?;
         socket.ask(config(CONFIG_COPY, &[&COPY_ALL.to_be_bytes(), &[COPY_PACKET]]))?;
-        Ok(Queue { socket, number })
+        Ok(NetfilterQueue { socket, number })
     }
 
     /// Receives one netlink datagram and passes each packet in it to `handle`. Each packet needs a verdict.
@@ -147,7 +147,7 @@ impl Queue {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if none is waiting, and errors of the kernel.
     pub fn receive(&mut self, mut handle: impl FnMut(&Verdicts<'_>, Queued<'_>)) -> io::Result<()> {
-        let target = Target { subsystem: SUBSYSTEM, resource: self.number };
+        let target = NetfilterTarget { subsystem: SUBSYSTEM, resource: self.number };
         self.socket.receive(target, PACKET, |socket, attributes| {
             if let Some(queued) = Queued::parse(attributes) {
                 handle(&Verdicts { socket, number: target.resource }, queued);
@@ -156,7 +156,7 @@ impl Queue {
     }
 }
 
-impl AsRawFd for Queue {
+impl AsRawFd for NetfilterQueue {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

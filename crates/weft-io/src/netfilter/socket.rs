@@ -30,7 +30,7 @@ const SOCKET_LEN: u32 = 1 << 20;
 
 /// Names an nfnetlink subsystem and one of its queues or groups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct NetfilterTarget {
     /// Number of the subsystem, the high byte of a message's type.
     pub(super) subsystem: u8,
     /// Number of the queue or group.
@@ -38,17 +38,17 @@ pub(super) struct Target {
 }
 
 /// A message to the kernel.
-pub(super) struct Request(Vec<u8>);
+pub(super) struct NetfilterRequest(Vec<u8>);
 
-impl Request {
-    pub(super) fn new(target: Target, kind: u8) -> Request {
+impl NetfilterRequest {
+    pub(super) fn new(target: NetfilterTarget, kind: u8) -> NetfilterRequest {
         let mut bytes = vec![0; HEADERS_LEN];
         put(&mut bytes, 4, &(u16::from(target.subsystem) << 8 | u16::from(kind)).to_ne_bytes());
         put(&mut bytes, HEADER_LEN + 2, &target.resource.to_be_bytes());
-        Request(bytes)
+        NetfilterRequest(bytes)
     }
 
-    pub(super) fn attribute(mut self, kind: u16, pieces: &[&[u8]]) -> Request {
+    pub(super) fn attribute(mut self, kind: u16, pieces: &[&[u8]]) -> NetfilterRequest {
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>() + 4;
         self.0.extend((len as u16).to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
@@ -76,7 +76,7 @@ impl Nfnetlink {
     }
 
     /// Sends a request and reads the kernel's answer, which is available when `send` returns.
-    pub(super) fn ask(&mut self, request: Request) -> io::Result<()> {
+    pub(super) fn ask(&mut self, request: NetfilterRequest) -> io::Result<()> {
         send(&self.socket, request, ACK)?;
         loop {
             self.buffer.clear();
@@ -93,7 +93,7 @@ impl Nfnetlink {
     /// Receives a datagram and passes the attributes of its messages of type `wanted` to `handle`.
     pub(super) fn receive(
         &mut self,
-        target: Target,
+        target: NetfilterTarget,
         wanted: u8,
         mut handle: impl FnMut(&Socket, &mut [u8]),
     ) -> io::Result<()> {
@@ -115,7 +115,12 @@ impl AsRawFd for Nfnetlink {
 }
 
 /// Passes the attributes of a datagram's messages of type `wanted` to `handle`.
-pub(super) fn each_message(datagram: &mut [u8], target: Target, wanted: u8, mut handle: impl FnMut(&mut [u8])) {
+pub(super) fn each_message(
+    datagram: &mut [u8],
+    target: NetfilterTarget,
+    wanted: u8,
+    mut handle: impl FnMut(&mut [u8]),
+) {
     let wanted = u16::from(target.subsystem) << 8 | u16::from(wanted);
     let mut rest = datagram;
     while let Some(len) = first_len(rest) {
@@ -131,7 +136,7 @@ pub(super) fn each_message(datagram: &mut [u8], target: Target, wanted: u8, mut 
 }
 
 /// Sends a request without waiting for the kernel's answer.
-pub(super) fn send(socket: &Socket, Request(mut bytes): Request, flags: u16) -> io::Result<()> {
+pub(super) fn send(socket: &Socket, NetfilterRequest(mut bytes): NetfilterRequest, flags: u16) -> io::Result<()> {
     let len = bytes.len() as u32;
     put(&mut bytes, 0, &len.to_ne_bytes());
     put(&mut bytes, 6, &(REQUEST | flags).to_ne_bytes());
@@ -180,8 +185,9 @@ mod tests {
 
     #[test]
     fn attributes_are_found_and_lying_lengths_end_the_search() {
-        let target = Target { subsystem: 3, resource: 7 };
-        let Request(bytes) = Request::new(target, 2).attribute(1, &[&[9]]).attribute(0x8005, &[&[1, 2], &[3, 4, 5]]);
+        let target = NetfilterTarget { subsystem: 3, resource: 7 };
+        let NetfilterRequest(bytes) =
+            NetfilterRequest::new(target, 2).attribute(1, &[&[9]]).attribute(0x8005, &[&[1, 2], &[3, 4, 5]]);
         let attributes = &bytes[HEADERS_LEN..];
         assert_eq!(bytes[4..6], 0x0302_u16.to_ne_bytes());
         assert_eq!(find(attributes, 1), Some(4..5));

@@ -24,14 +24,14 @@ const DUMP_ATTEMPTS: usize = 5;
 const KERNEL_PORT: u32 = 0;
 
 /// An rtnetlink socket that never blocks: the kernel has answered a request when `send` returns.
-pub(crate) struct Channel {
+pub(crate) struct NetlinkSocket {
     socket: Socket,
     /// Sequence number of the last request.
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-impl Channel {
+impl NetlinkSocket {
     /// Opens a socket that receives the messages of these multicast groups (`RTNLGRP_*`).
     pub(crate) fn open(groups: &[u32]) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -145,7 +145,7 @@ impl Channel {
     }
 }
 
-impl AsRawFd for Channel {
+impl AsRawFd for NetlinkSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

@@ -14,7 +14,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::channel::Channel;
+use super::channel::NetlinkSocket;
 
 /// Priority of rules by source or device.
 ///
@@ -40,7 +40,7 @@ const LOOPBACK: u32 = 1;
 
 /// A route from a prefix to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct DeviceRoute {
     /// Address of the prefix. Bits beyond `prefix_len` must be zero.
     pub destination: IpAddr,
     /// Prefix length in bits.
@@ -102,13 +102,13 @@ pub const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
 
 /// A netlink socket for changes. Every change needs `CAP_NET_ADMIN`.
 pub struct Configure {
-    channel: Channel,
+    channel: NetlinkSocket,
 }
 
 impl Configure {
     /// Opens the socket.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { channel: Channel::open(&[])? })
+        Ok(Self { channel: NetlinkSocket::open(&[])? })
     }
 
     /// Sets a device up or down.
@@ -166,18 +166,18 @@ impl Configure {
     }
 
     /// Adds a route; `AlreadyExists` if its table has one with the same prefix and priority.
-    pub fn add_route(&mut self, route: &Route) -> io::Result<()> {
+    pub fn add_route(&mut self, route: &DeviceRoute) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Adds a route, or replaces the one with the same prefix and priority.
-    pub fn replace_route(&mut self, route: &Route) -> io::Result<()> {
+    pub fn replace_route(&mut self, route: &DeviceRoute) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Removes a route; `ESRCH` if it does not exist.
-    pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
-        let route = Route { reordering: None, ..*route };
+    pub fn remove_route(&mut self, route: &DeviceRoute) -> io::Result<()> {
+        let route = DeviceRoute { reordering: None, ..*route };
         self.channel.request(RouteNetlinkMessage::DelRoute(route_message(&route)), 0)
     }
 
@@ -270,7 +270,7 @@ fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessag
     message
 }
 
-fn route_message(route: &Route) -> RouteMessage {
+fn route_message(route: &DeviceRoute) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(route.destination);
     message.header.destination_prefix_length = route.prefix_len;

@@ -5,7 +5,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessa
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 
-use super::snapshot::{Address, Family, Link, OperState, Scope};
+use super::snapshot::{Address, IpFamily, Link, OperState, Scope};
 
 /// Decodes a device.
 ///
@@ -96,7 +96,7 @@ pub(super) fn is_default_route(message: &RouteMessage) -> bool {
 }
 
 /// Returns the devices that a route uses.
-pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, Family)> {
+pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, IpFamily)> {
     let family = family(message.header.address_family);
     let indexes = message.attributes.iter().flat_map(|attribute| match attribute {
         RouteAttribute::Oif(index) => vec![*index],
@@ -106,10 +106,10 @@ pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32
     indexes.filter_map(move |index| Some((index, family?)))
 }
 
-fn family(family: AddressFamily) -> Option<Family> {
+fn family(family: AddressFamily) -> Option<IpFamily> {
     match family {
-        AddressFamily::Inet => Some(Family::V4),
-        AddressFamily::Inet6 => Some(Family::V6),
+        AddressFamily::Inet => Some(IpFamily::V4),
+        AddressFamily::Inet6 => Some(IpFamily::V6),
         _ => None,
     }
 }

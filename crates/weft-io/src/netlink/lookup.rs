@@ -1,6 +1,6 @@
 //! Asks the kernel whether a device has a route to a destination.
 
-use super::channel::Channel;
+use super::channel::NetlinkSocket;
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::route::{RouteAttribute, RouteFlags, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -12,7 +12,7 @@ const NO_ROUTE: [i32; 5] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EINVAL,
 
 /// Looks up routes in this network namespace. No privilege is needed.
 pub struct RouteLookup {
-    channel: Channel,
+    channel: NetlinkSocket,
 }
 
 impl RouteLookup {
@@ -21,7 +21,7 @@ impl RouteLookup {
     /// # Errors
     /// Fails if the kernel refuses the socket.
     pub fn open() -> io::Result<RouteLookup> {
-        Ok(RouteLookup { channel: Channel::open(&[])? })
+        Ok(RouteLookup { channel: NetlinkSocket::open(&[])? })
     }
 
     /// True if rules and tables route a packet to `destination` out of the device with index `index`.

@@ -7,7 +7,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 
-use super::channel::Channel;
+use super::channel::NetlinkSocket;
 
 /// Counters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,19 +23,19 @@ pub struct Load {
 }
 
 /// Reads the counters of one device.
-pub struct Meter {
-    channel: Channel,
+pub struct DeviceMeter {
+    channel: NetlinkSocket,
     /// Interface index of the device.
     index: u32,
 }
 
-impl Meter {
+impl DeviceMeter {
     /// Opens a meter for the device with this interface index in the current network namespace.
     ///
     /// # Errors
     /// Fails if the kernel refuses the socket.
-    pub fn open(index: u32) -> io::Result<Meter> {
-        Ok(Meter { channel: Channel::open(&[])?, index })
+    pub fn open(index: u32) -> io::Result<DeviceMeter> {
+        Ok(DeviceMeter { channel: NetlinkSocket::open(&[])?, index })
     }
 
     /// Reads the counters.

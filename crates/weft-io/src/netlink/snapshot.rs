@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 /// A change. A link is reported before its addresses and routes, and removed after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum NetlinkEvent {
     /// A device was added, or its name, MTU, flags, carrier or state changed.
     Link(Link),
     /// A device was removed.
@@ -29,7 +29,7 @@ pub enum Event {
         /// Interface index of the device that got or lost the route.
         index: u32,
         /// Address family of the route.
-        family: Family,
+        family: IpFamily,
         /// True if the device has a default route now.
         has_default: bool,
     },
@@ -106,7 +106,7 @@ pub enum Scope {
 
 /// Address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum IpFamily {
     /// IPv4 addresses or routes.
     V4,
     /// IPv6 addresses or routes.
@@ -118,63 +118,63 @@ type AddressKey = (u32, IpAddr, u8);
 
 /// All devices, addresses, and devices with a default route.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Snapshot {
+pub(super) struct NetlinkSnapshot {
     /// Devices by interface index.
     links: BTreeMap<u32, Link>,
     addresses: BTreeMap<AddressKey, Address>,
     /// Interface index and family of every device with a default route.
-    default_routes: BTreeSet<(u32, Family)>,
+    default_routes: BTreeSet<(u32, IpFamily)>,
 }
 
-impl Snapshot {
-    pub(super) fn set_link(&mut self, link: Link, events: &mut Vec<Event>) {
+impl NetlinkSnapshot {
+    pub(super) fn set_link(&mut self, link: Link, events: &mut Vec<NetlinkEvent>) {
         if self.links.get(&link.index) != Some(&link) {
-            events.push(Event::Link(link.clone()));
+            events.push(NetlinkEvent::Link(link.clone()));
             self.links.insert(link.index, link);
         }
     }
 
-    pub(super) fn remove_link(&mut self, index: u32, events: &mut Vec<Event>) {
+    pub(super) fn remove_link(&mut self, index: u32, events: &mut Vec<NetlinkEvent>) {
         let first = (index, IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
         while let Some((&key, _)) = self.addresses.range(first..).next().filter(|(key, _)| key.0 == index) {
             self.remove_address(key, events);
         }
-        for family in [Family::V4, Family::V6] {
+        for family in [IpFamily::V4, IpFamily::V6] {
             self.set_default_route(index, family, false, events);
         }
         if self.links.remove(&index).is_some() {
-            events.push(Event::LinkRemoved { index });
+            events.push(NetlinkEvent::LinkRemoved { index });
         }
     }
 
-    pub(super) fn set_address(&mut self, address: Address, events: &mut Vec<Event>) {
+    pub(super) fn set_address(&mut self, address: Address, events: &mut Vec<NetlinkEvent>) {
         let key = (address.index, address.address, address.prefix_len);
         if self.addresses.get(&key) != Some(&address) {
             self.addresses.insert(key, address);
-            events.push(Event::Address(address));
+            events.push(NetlinkEvent::Address(address));
         }
     }
 
-    pub(super) fn remove_address(&mut self, key: AddressKey, events: &mut Vec<Event>) {
+    pub(super) fn remove_address(&mut self, key: AddressKey, events: &mut Vec<NetlinkEvent>) {
         if self.addresses.remove(&key).is_some() {
             let (index, address, prefix_len) = key;
-            events.push(Event::AddressRemoved { index, address, prefix_len });
+            events.push(NetlinkEvent::AddressRemoved { index, address, prefix_len });
         }
     }
 
-    fn set_default_route(&mut self, index: u32, family: Family, has_default: bool, events: &mut Vec<Event>) {
+    fn set_default_route(&mut self, index: u32, family: IpFamily, has_default: bool, events: &mut Vec<NetlinkEvent>) {
         let changed = if has_default {
             self.default_routes.insert((index, family))
         } else {
             self.default_routes.remove(&(index, family))
         };
         if changed {
-            events.push(Event::DefaultRoute { index, family, has_default });
+            events.push(NetlinkEvent::DefaultRoute { index, family, has_default });
         }
     }
 
     /// Replaces the stored default routes.
-    pub(super) fn set_default_routes(&mut self, now: &BTreeSet<(u32, Family)>, events: &mut Vec<Event>) {
+    pub(super) fn set_default_routes(&mut self, now: &BTreeSet<(u32, IpFamily)>, events: &mut Vec<NetlinkEvent>) {
         let before = self.default_routes.clone();
         for &(index, family) in before.difference(now) {
             self.set_default_route(index, family, false, events);
@@ -185,7 +185,7 @@ impl Snapshot {
     }
 
     /// Replaces the whole state.
-    pub(super) fn replace(&mut self, now: &Self, events: &mut Vec<Event>) {
+    pub(super) fn replace(&mut self, now: &Self, events: &mut Vec<NetlinkEvent>) {
         let gone = |index: &u32| !now.links.contains_key(index);
         for index in self.links.keys().copied().filter(gone).collect::<Vec<_>>() {
             self.remove_link(index, events);
@@ -233,12 +233,12 @@ mod tests {
         }
     }
 
-    fn gone(address: Address) -> Event {
-        Event::AddressRemoved { index: address.index, address: address.address, prefix_len: address.prefix_len }
+    fn gone(address: Address) -> NetlinkEvent {
+        NetlinkEvent::AddressRemoved { index: address.index, address: address.address, prefix_len: address.prefix_len }
     }
 
-    fn snapshot(links: &[Link], addresses: &[Address], routes: &[(u32, Family)]) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+    fn snapshot(links: &[Link], addresses: &[Address], routes: &[(u32, IpFamily)]) -> NetlinkSnapshot {
+        let mut snapshot = NetlinkSnapshot::default();
         links.iter().for_each(|link| snapshot.set_link(link.clone(), &mut Vec::new()));
         addresses.iter().for_each(|&address| snapshot.set_address(address, &mut Vec::new()));
         snapshot.set_default_routes(&routes.iter().copied().collect(), &mut Vec::new());
@@ -253,7 +253,7 @@ mod tests {
         known.set_address(address(2, 1), &mut events);
         assert_eq!(events, []);
         known.set_link(link(2, 1400), &mut events);
-        assert_eq!(events, [Event::Link(link(2, 1400))]);
+        assert_eq!(events, [NetlinkEvent::Link(link(2, 1400))]);
     }
 
     #[test]
@@ -262,11 +262,11 @@ mod tests {
         let mut known = snapshot(
             &[link(2, 1500), link(3, 1500)],
             &[address(2, 1), address(2, 2), address(3, 3)],
-            &[(2, Family::V4)],
+            &[(2, IpFamily::V4)],
         );
         known.remove_link(2, &mut events);
-        let route = Event::DefaultRoute { index: 2, family: Family::V4, has_default: false };
-        assert_eq!(events, [gone(address(2, 1)), gone(address(2, 2)), route, Event::LinkRemoved { index: 2 }]);
+        let route = NetlinkEvent::DefaultRoute { index: 2, family: IpFamily::V4, has_default: false };
+        assert_eq!(events, [gone(address(2, 1)), gone(address(2, 2)), route, NetlinkEvent::LinkRemoved { index: 2 }]);
         events.clear();
         known.remove_link(2, &mut events);
         assert_eq!(events, []);
@@ -275,16 +275,16 @@ mod tests {
     #[test]
     fn a_new_snapshot_is_told_as_differences() {
         let mut events = Vec::new();
-        let mut known = snapshot(&[link(2, 1500), link(3, 1500)], &[address(2, 1)], &[(2, Family::V6)]);
-        let now = snapshot(&[link(2, 1500), link(4, 1500)], &[address(2, 9)], &[(4, Family::V6)]);
+        let mut known = snapshot(&[link(2, 1500), link(3, 1500)], &[address(2, 1)], &[(2, IpFamily::V6)]);
+        let now = snapshot(&[link(2, 1500), link(4, 1500)], &[address(2, 9)], &[(4, IpFamily::V6)]);
         known.replace(&now, &mut events);
         let expected = [
-            Event::LinkRemoved { index: 3 },
+            NetlinkEvent::LinkRemoved { index: 3 },
             gone(address(2, 1)),
-            Event::Link(link(4, 1500)),
-            Event::Address(address(2, 9)),
-            Event::DefaultRoute { index: 2, family: Family::V6, has_default: false },
-            Event::DefaultRoute { index: 4, family: Family::V6, has_default: true },
+            NetlinkEvent::Link(link(4, 1500)),
+            NetlinkEvent::Address(address(2, 9)),
+            NetlinkEvent::DefaultRoute { index: 2, family: IpFamily::V6, has_default: false },
+            NetlinkEvent::DefaultRoute { index: 4, family: IpFamily::V6, has_default: true },
         ];
         assert_eq!(events, expected);
     }

@@ -10,9 +10,9 @@ use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::RouteMessage;
 
-use super::channel::Channel;
+use super::channel::NetlinkSocket;
 use super::decode;
-use super::snapshot::{Event, Family, Snapshot};
+use super::snapshot::{IpFamily, NetlinkEvent, NetlinkSnapshot};
 use crate::sys::unless_blocked;
 
 /// Multicast groups of the events that the watch receives.
@@ -34,11 +34,11 @@ const DATAGRAMS_PER_POLL: usize = 64;
 /// Watches devices, addresses and default routes. It also reports that other routes or rules changed.
 pub struct LinkWatch {
     /// Socket that receives the kernel's events.
-    events: Channel,
+    events: NetlinkSocket,
     /// Separate socket for dumps, so that a dump does not consume events.
-    dumps: Channel,
+    dumps: NetlinkSocket,
     /// State that was reported to the caller.
-    known: Snapshot,
+    known: NetlinkSnapshot,
     /// True if an event was lost, so that the next poll must dump the whole state.
     is_stale: bool,
 }
@@ -47,9 +47,9 @@ impl LinkWatch {
     /// Starts to watch. No privilege is needed.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
-            events: Channel::open(&GROUPS)?,
-            dumps: Channel::open(&[])?,
-            known: Snapshot::default(),
+            events: NetlinkSocket::open(&GROUPS)?,
+            dumps: NetlinkSocket::open(&[])?,
+            known: NetlinkSnapshot::default(),
             is_stale: true,
         })
     }
@@ -58,7 +58,7 @@ impl LinkWatch {
     ///
     /// The caller must call it once after opening, and whenever the descriptor is readable. After a lost message or an
     /// error, the next dump restores the state.
-    pub fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+    pub fn poll(&mut self, events: &mut Vec<NetlinkEvent>) -> io::Result<()> {
         let (mut routes_are_stale, mut routes_changed) = (false, self.is_stale);
         for _ in 0..DATAGRAMS_PER_POLL {
             match unless_blocked(self.receive(events, &mut routes_are_stale, &mut routes_changed)) {
@@ -82,13 +82,13 @@ impl LinkWatch {
             self.known.set_default_routes(&routes, events);
             self.is_stale = false;
         }
-        events.extend(routes_changed.then_some(Event::Routes));
+        events.extend(routes_changed.then_some(NetlinkEvent::Routes));
         Ok(())
     }
 
     fn receive(
         &mut self,
-        events: &mut Vec<Event>,
+        events: &mut Vec<NetlinkEvent>,
         routes_are_stale: &mut bool,
         routes_changed: &mut bool,
     ) -> io::Result<()> {
@@ -102,8 +102,8 @@ impl LinkWatch {
         })
     }
 
-    fn dump(&mut self) -> io::Result<Snapshot> {
-        let mut now = Snapshot::default();
+    fn dump(&mut self) -> io::Result<NetlinkSnapshot> {
+        let mut now = NetlinkSnapshot::default();
         let mut events = Vec::new();
         let requests = [
             RouteNetlinkMessage::GetLink(LinkMessage::default()),
@@ -118,7 +118,7 @@ impl LinkWatch {
         Ok(now)
     }
 
-    fn dump_default_routes(&mut self) -> io::Result<BTreeSet<(u32, Family)>> {
+    fn dump_default_routes(&mut self) -> io::Result<BTreeSet<(u32, IpFamily)>> {
         let messages = self.dumps.dump(RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
         let routes = messages.iter().filter_map(|message| match message {
             RouteNetlinkMessage::NewRoute(route) if decode::is_default_route(route) => Some(route),
@@ -156,7 +156,7 @@ fn is_of_routing(message: &RouteNetlinkMessage) -> bool {
     )
 }
 
-fn apply(message: &RouteNetlinkMessage, known: &mut Snapshot, events: &mut Vec<Event>) {
+fn apply(message: &RouteNetlinkMessage, known: &mut NetlinkSnapshot, events: &mut Vec<NetlinkEvent>) {
     match message {
         RouteNetlinkMessage::NewLink(message) => {
             if let Some(link) = decode::link(message) {

@@ -19,7 +19,7 @@ const CAPACITY: usize = 192;
 /// A buffer of control messages with the alignment that the kernel requires.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub(super) struct Control {
+pub(super) struct ControlBuffer {
     bytes: [u8; CAPACITY],
 }
 
@@ -38,7 +38,7 @@ pub(super) struct ReceiveInfo {
     pub received_unix_ns: Option<u64>,
 }
 
-impl Control {
+impl ControlBuffer {
     pub(super) const CAPACITY: usize = CAPACITY;
     pub(super) const EMPTY: Self = Self { bytes: [0; CAPACITY] };
 
@@ -109,14 +109,14 @@ pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &
 
 /// Writes control messages one after another.
 pub(super) struct ControlWriter {
-    control: Control,
+    control: ControlBuffer,
     /// Number of bytes written.
     len: usize,
 }
 
 impl ControlWriter {
     pub(super) fn new() -> Self {
-        Self { control: Control::EMPTY, len: 0 }
+        Self { control: ControlBuffer::EMPTY, len: 0 }
     }
 
     /// Sets the TOS byte or traffic class of an outgoing packet.
@@ -171,7 +171,7 @@ impl ControlWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::{Control, ControlWriter, ReceiveInfo};
+    use super::{ControlBuffer, ControlWriter, ReceiveInfo};
     use std::net::IpAddr;
 
     fn written(write: impl FnOnce(&mut ControlWriter)) -> ReceiveInfo {
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn broken_messages_end_the_reading() {
         for len in [0_usize, 1, 15, usize::MAX] {
-            let mut control = Control::EMPTY;
+            let mut control = ControlBuffer::EMPTY;
             control.bytes[..8].copy_from_slice(&len.to_ne_bytes());
-            assert_eq!(control.read(Control::CAPACITY), ReceiveInfo::default());
+            assert_eq!(control.read(ControlBuffer::CAPACITY), ReceiveInfo::default());
         }
-        assert_eq!(Control::EMPTY.read(usize::MAX), ReceiveInfo::default());
+        assert_eq!(ControlBuffer::EMPTY.read(usize::MAX), ReceiveInfo::default());
     }
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use super::address::RawAddress;
-use super::control::{Control, messages};
+use super::control::{ControlBuffer, messages};
 use super::socket::UdpLink;
 use crate::sys::{check, retry};
 
@@ -64,13 +64,13 @@ impl UdpLink {
 
     /// Returns and removes the oldest entry of the error queue; `None` if it is not an ICMP error.
     fn next_error(&self) -> io::Result<Option<Bounce>> {
-        let (mut address, mut control) = (RawAddress::EMPTY, Control::EMPTY);
+        let (mut address, mut control) = (RawAddress::EMPTY, ControlBuffer::EMPTY);
         // SAFETY: all-zero bytes are a valid, empty msghdr, without a buffer for the returned datagram.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut address).cast();
         message.msg_namelen = RawAddress::CAPACITY;
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = Control::CAPACITY as _;
+        message.msg_controllen = ControlBuffer::CAPACITY as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: this object owns the descriptor. `message` points to buffers of the given lengths that live until the
         // call returns.

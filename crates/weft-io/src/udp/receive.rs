@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 
 use super::address::RawAddress;
-use super::control::Control;
+use super::control::ControlBuffer;
 use super::socket::UdpLink;
 use crate::sys::{check, past_old_errors, unless_blocked};
 
@@ -20,12 +20,12 @@ const SLOT_BYTES: usize = 65_536;
 pub struct ReceiveSlot {
     buffer: Box<[u8]>,
     /// Properties of the batch in the buffer, if there is one.
-    received: Option<Received>,
+    received: Option<ReceivedBatch>,
 }
 
 /// Properties of a received batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedBatch {
     /// Address of the sender.
     pub source: SocketAddr,
     /// The local address to which it was sent.
@@ -58,7 +58,7 @@ impl ReceiveSlot {
     }
 
     /// Returns the properties of the batch that the last call put into this slot.
-    pub fn received(&self) -> Option<&Received> {
+    pub fn received(&self) -> Option<&ReceivedBatch> {
         self.received.as_ref()
     }
 
@@ -82,7 +82,7 @@ impl UdpLink {
     pub fn receive(&mut self, slots: &mut [ReceiveSlot]) -> io::Result<usize> {
         let count = slots.len().min(MAX_SLOTS);
         let mut addresses = [RawAddress::EMPTY; MAX_SLOTS];
-        let mut controls = [Control::EMPTY; MAX_SLOTS];
+        let mut controls = [ControlBuffer::EMPTY; MAX_SLOTS];
         let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_SLOTS];
         // SAFETY: all-zero bytes are a valid, empty mmsghdr.
         let mut messages: [libc::mmsghdr; MAX_SLOTS] = unsafe { std::mem::zeroed() };
@@ -95,7 +95,7 @@ impl UdpLink {
             message.msg_iov = &raw mut parts[index];
             message.msg_iovlen = 1;
             message.msg_control = controls[index].as_mut_ptr().cast();
-            message.msg_controllen = Control::CAPACITY as _;
+            message.msg_controllen = ControlBuffer::CAPACITY as _;
         }
         let filled = unless_blocked(past_old_errors(|| {
             // SAFETY: this object owns the descriptor. The first `count` headers point to buffers of the given lengths.
@@ -115,7 +115,7 @@ impl UdpLink {
             let info = controls[index].read(messages[index].msg_hdr.msg_controllen as _);
             let len = messages[index].msg_len as usize;
             self.dropped_total = info.dropped_total.unwrap_or(self.dropped_total);
-            slot.received = addresses[index].decode().map(|source| Received {
+            slot.received = addresses[index].decode().map(|source| ReceivedBatch {
                 source,
                 destination: info.destination,
                 tos: info.tos,

@@ -1,6 +1,6 @@
 //! Runs curl against a small HTTP server. Transfers follow one another.
 
-use super::{FlowReport, Place, failed, need};
+use super::{FlowEndpoints, FlowReport, failed, need};
 use crate::LabError;
 use crate::interrupt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,7 +26,7 @@ struct Transfer {
     complete: bool,
 }
 
-pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
     need("curl", "curl")?;
     let listener = place.world.hub.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port)))??;
     listener.set_nonblocking(true)?;
@@ -40,7 +40,7 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
     })
 }
 
-fn transfer_until_stop(place: &Place) -> Result<Vec<Transfer>, LabError> {
+fn transfer_until_stop(place: &FlowEndpoints) -> Result<Vec<Transfer>, LabError> {
     interrupt::sleep_until(place.starts_at())?;
     let upload = place.world.scratch.path().join(format!("upload-{}", place.port));
     std::fs::File::create(&upload)?.set_len(place.flow.size_bytes)?;
@@ -68,7 +68,7 @@ fn transfer_until_stop(place: &Place) -> Result<Vec<Transfer>, LabError> {
     }
 }
 
-fn report(place: &Place, transfers: &[Transfer]) -> FlowReport {
+fn report(place: &FlowEndpoints, transfers: &[Transfer]) -> FlowReport {
     let warmup_s = place.own_warmup().as_secs_f64();
     let counted = || transfers.iter().filter(|t| t.start_s >= warmup_s);
     let (bytes, seconds): (f64, f64) = (counted().map(|t| t.bytes).sum(), counted().map(|t| t.seconds).sum());

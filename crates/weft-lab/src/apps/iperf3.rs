@@ -2,7 +2,7 @@
 //!
 //! The receiver measures goodput.
 
-use super::{FlowReport, GRACE, Place, failed, need, wait_listening};
+use super::{FlowEndpoints, FlowReport, GRACE, failed, need, wait_listening};
 use crate::LabError;
 use crate::interrupt;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const UDP_HEADERS_LEN: u32 = 28;
 const END_SLACK_S: f64 = 0.2;
 
 #[derive(Deserialize, Default)]
-struct Report {
+struct Iperf3Report {
     #[serde(default)]
     intervals: Vec<Interval>,
     error: Option<String>,
@@ -31,19 +31,19 @@ struct Report {
 
 #[derive(Deserialize)]
 struct Interval {
-    sum: Sum,
+    sum: Iperf3Sum,
 }
 
 #[derive(Deserialize)]
-struct Sum {
+struct Iperf3Sum {
     start: f64,
     end: f64,
     bytes: f64,
 }
 
-pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
+pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
     need("iperf3", "iperf3")?;
-    let Place { world, lane, flow, port, .. } = place;
+    let FlowEndpoints { world, lane, flow, port, .. } = place;
     let port_text = port.to_string();
     let mut server = lane.tcp_command(&world.hub, "iperf3");
     server
@@ -74,10 +74,11 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
         client.arg("-R");
     }
     let client = world.home.output(client, place.length() + GRACE)?;
-    let client_report: Report = serde_json::from_slice(&client.stdout).map_err(|_| failed("iperf3", &client.stderr))?;
+    let client_report: Iperf3Report =
+        serde_json::from_slice(&client.stdout).map_err(|_| failed("iperf3", &client.stderr))?;
     let server_output = server.output_within(SERVER_GRACE);
     let received = match flow.direction {
-        FlowDirection::Down => Report { intervals: client_report.intervals, error: None },
+        FlowDirection::Down => Iperf3Report { intervals: client_report.intervals, error: None },
         FlowDirection::Up => {
             server_output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
         }
@@ -98,7 +99,7 @@ fn datagrams(flow: &Flow) -> [String; 4] {
     ["-l".into(), payload_bytes.to_string(), "-b".into(), format!("{rate_bps:.0}")]
 }
 
-fn report(place: &Place, intervals: &[Interval], broke: bool) -> FlowReport {
+fn report(place: &FlowEndpoints, intervals: &[Interval], broke: bool) -> FlowReport {
     let goodput_bps = goodput(intervals, place.own_warmup().as_secs_f64(), place.length().as_secs_f64());
     let start_s = place.flow.start.as_secs_f64();
     let point = |i: &Interval| (start_s + i.sum.end, i.sum.bytes * 8.0 / (i.sum.end - i.sum.start));
@@ -130,7 +131,7 @@ mod tests {
     fn steady(seconds: usize) -> Vec<Interval> {
         (0..seconds)
             .map(|s| Interval {
-                sum: Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } },
+                sum: Iperf3Sum { start: s as f64, end: s as f64 + 1.0, bytes: if s < 2 { 9e9 } else { 1e6 } },
             })
             .collect()
     }

@@ -12,9 +12,9 @@ mod transfer;
 pub(crate) use transfer::set_congestion;
 
 use crate::LabError;
-use crate::lane::Lane;
-use crate::net::Node;
-use crate::world::World;
+use crate::lane::LabLane;
+use crate::net::NetNamespace;
+use crate::world::LabPair;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(15);
 
 /// The times of a run that all flows share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct FlowTimes {
     /// The beginning of the run.
     pub epoch: Instant,
     /// Length of the warm-up at the beginning, which the results do not count.
@@ -34,16 +34,16 @@ pub(crate) struct Schedule {
 }
 
 /// The nodes and addresses of a flow.
-pub(crate) struct Place<'a> {
-    pub world: &'a World,
-    pub lane: &'a Lane,
+pub(crate) struct FlowEndpoints<'a> {
+    pub world: &'a LabPair,
+    pub lane: &'a LabLane,
     pub flow: &'a Flow,
     /// The flow's own TCP or UDP port.
     pub port: u16,
-    pub schedule: Schedule,
+    pub schedule: FlowTimes,
 }
 
-impl Place<'_> {
+impl FlowEndpoints<'_> {
     /// Returns the first node's address for the flow.
     fn home(&self) -> Ipv4Addr {
         let [home, _] = self.lane.addresses(self.flow);
@@ -83,7 +83,7 @@ pub(crate) struct FlowReport {
 }
 
 /// Runs the flow's application from the flow's start to its stop.
-pub(crate) fn run(place: &Place, arrivals: &probe::Arrivals) -> Result<FlowReport, LabError> {
+pub(crate) fn run(place: &FlowEndpoints, arrivals: &probe::ProbeArrivals) -> Result<FlowReport, LabError> {
     match place.flow.app {
         App::Iperf3 | App::Cbr => iperf3::run(place),
         App::Http => http::run(place),
@@ -117,7 +117,7 @@ pub(crate) fn failed(program: &str, said: &[u8]) -> LabError {
 }
 
 /// Waits until a TCP server listens on `port` of `node`.
-fn wait_listening(node: &Node, port: u16, timeout: Duration) -> Result<(), LabError> {
+fn wait_listening(node: &NetNamespace, port: u16, timeout: Duration) -> Result<(), LabError> {
     let deadline = Instant::now() + timeout;
     let needle = format!(":{port:04X} ");
     let listens = || {

@@ -3,17 +3,17 @@
 //! Measures the longest gap, one-way delays and losses. Sender and receiver are threads of this process. They
 //! share a clock, so one-way delays are exact.
 
-use super::{FlowReport, Place};
+use super::{FlowEndpoints, FlowReport};
 use crate::LabError;
 use crate::interrupt;
-use crate::net::Node;
+use crate::net::NetNamespace;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, probe_result};
+use weft_scenario::measure::{PROBE_PAYLOAD_BYTES, ProbeArrival, probe_result};
 use weft_scenario::{FlowDirection, Series};
 
 /// Time after the last datagram was sent during which arrivals still count.
@@ -22,19 +22,19 @@ const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The arrivals so far, in the order of reception. Events read them while the flow runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
+pub(crate) struct ProbeArrivals(Arc<Mutex<Vec<ProbeArrival>>>);
 
-impl Arrivals {
-    fn push(&self, arrival: Arrival) {
+impl ProbeArrivals {
+    fn push(&self, arrival: ProbeArrival) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
     }
 
-    pub fn all(&self) -> Vec<Arrival> {
+    pub fn all(&self) -> Vec<ProbeArrival> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the arrivals from `from` on, and the one before them.
-    pub fn since(&self, from: Duration) -> Vec<Arrival> {
+    pub fn since(&self, from: Duration) -> Vec<ProbeArrival> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
         arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
@@ -53,16 +53,16 @@ impl Arrivals {
 }
 
 /// The nodes and address of a stream of probes.
-pub(crate) struct Way<'a> {
-    pub from: &'a Node,
-    pub to: &'a Node,
+pub(crate) struct ProbeEndpoints<'a> {
+    pub from: &'a NetNamespace,
+    pub to: &'a NetNamespace,
     /// The address of the receiving node.
     pub address: Ipv4Addr,
     /// The stream's own UDP port.
     pub port: u16,
 }
 
-impl Way<'_> {
+impl ProbeEndpoints<'_> {
     /// Opens the sender's and the receiver's socket.
     ///
     /// The sender's socket is not connected, because there may be no route yet.
@@ -104,13 +104,13 @@ impl Way<'_> {
     }
 }
 
-pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabError> {
-    let Place { world, flow, port, schedule, .. } = place;
+pub(super) fn run(place: &FlowEndpoints, arrivals: &ProbeArrivals) -> Result<FlowReport, LabError> {
+    let FlowEndpoints { world, flow, port, schedule, .. } = place;
     let (from, to, address) = match flow.direction {
         FlowDirection::Up => (&world.home, &world.hub, place.hub()),
         FlowDirection::Down => (&world.hub, &world.home, place.home()),
     };
-    let way = Way { from, to, address, port: *port };
+    let way = ProbeEndpoints { from, to, address, port: *port };
     let [sender, receiver] = way.sockets()?;
     let over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
@@ -129,13 +129,13 @@ pub(super) fn run(place: &Place, arrivals: &Arrivals) -> Result<FlowReport, LabE
 ///
 /// `work` gets the arrivals, whose times count from `epoch`.
 pub(crate) fn while_probing<R>(
-    way: &Way,
+    way: &ProbeEndpoints,
     epoch: Instant,
     interval: Duration,
-    work: impl FnOnce(&Arrivals) -> Result<R, LabError>,
+    work: impl FnOnce(&ProbeArrivals) -> Result<R, LabError>,
 ) -> Result<R, LabError> {
     let [sender, receiver] = way.sockets()?;
-    let (arrivals, over) = (Arrivals::default(), AtomicBool::new(false));
+    let (arrivals, over) = (ProbeArrivals::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| receive(&receiver, epoch, &over, &arrivals));
         scope.spawn(|| way.send(&sender, epoch, Instant::now(), interval, |_| over.load(Ordering::Relaxed)));
@@ -145,13 +145,13 @@ pub(crate) fn while_probing<R>(
     })
 }
 
-fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool, arrivals: &Arrivals) {
+fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool, arrivals: &ProbeArrivals) {
     let mut payload = [0u8; PROBE_PAYLOAD_BYTES];
     while !over.load(Ordering::Relaxed) {
         let Ok(length) = socket.recv(&mut payload) else { continue };
         let received = epoch.elapsed();
         if let Some((sequence, sent)) = decode(payload.get(..length).unwrap_or_default()) {
-            arrivals.push(Arrival { sequence, sent, received });
+            arrivals.push(ProbeArrival { sequence, sent, received });
         }
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn exact_timers() {
     debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
-fn report(place: &Place, arrivals: &[Arrival], sent: u64) -> FlowReport {
+fn report(place: &FlowEndpoints, arrivals: &[ProbeArrival], sent: u64) -> FlowReport {
     let result = probe_result(place.flow, place.schedule.warmup, arrivals, sent);
     let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "ms", points }] }
@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn what_arrived_since_comes_with_the_one_before() {
-        let at = |ms| Arrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
-        let arrivals = Arrivals::default();
+        let at = |ms| ProbeArrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
+        let arrivals = ProbeArrivals::default();
         assert!(arrivals.since(Duration::ZERO).is_empty());
         (1..=4).for_each(|ms| arrivals.push(at(ms)));
         assert_eq!(arrivals.since(Duration::from_millis(3)), [at(2), at(3), at(4)]);

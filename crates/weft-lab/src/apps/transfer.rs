@@ -2,7 +2,7 @@
 //!
 //! A transfer lasts from the call of connect until the receiver has the last byte.
 
-use super::{FlowReport, Place};
+use super::{FlowEndpoints, FlowReport};
 use crate::LabError;
 use crate::interrupt;
 use std::io::{self, Read, Write};
@@ -22,14 +22,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// One finished transfer: its beginning and its duration.
 #[derive(Clone, Copy, Debug)]
-struct Transfer {
+struct FinishedTransfer {
     /// Time at which the transfer began, counted from the flow's start, in seconds.
     start_s: f64,
     seconds: f64,
 }
 
-pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
-    let Place { world, flow, port, .. } = place;
+pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
+    let FlowEndpoints { world, flow, port, .. } = place;
     let (sender, receiver, to) = match flow.direction {
         FlowDirection::Up => (&world.home, &world.hub, place.hub()),
         FlowDirection::Down => (&world.hub, &world.home, place.home()),
@@ -54,10 +54,10 @@ pub(super) fn run(place: &Place) -> Result<FlowReport, LabError> {
 }
 
 fn transfer_until_stop(
-    place: &Place,
+    place: &FlowEndpoints,
     arrivals: &mpsc::Receiver<io::Result<(u64, Instant)>>,
     send: impl Fn() -> io::Result<Instant>,
-) -> Result<Vec<Transfer>, LabError> {
+) -> Result<Vec<FinishedTransfer>, LabError> {
     interrupt::sleep_until(place.starts_at())?;
     let mut transfers = Vec::new();
     while Instant::now() < place.stops_at() {
@@ -67,7 +67,7 @@ fn transfer_until_stop(
         if bytes != place.flow.size_bytes {
             return Err(io::Error::other("a transfer was cut short").into());
         }
-        transfers.push(Transfer { start_s, seconds: (ended - began).as_secs_f64() });
+        transfers.push(FinishedTransfer { start_s, seconds: (ended - began).as_secs_f64() });
         interrupt::sleep_until(Instant::now() + PAUSE)?;
     }
     Ok(transfers)
@@ -149,7 +149,7 @@ fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
 /// Returns the flow's result.
 ///
 /// Goodput counts the transfers that began after the warm-up, and divides their bytes by their own time.
-fn report(place: &Place, transfers: &[Transfer]) -> FlowReport {
+fn report(place: &FlowEndpoints, transfers: &[FinishedTransfer]) -> FlowReport {
     let (warmup_s, bits) = (place.own_warmup().as_secs_f64(), place.flow.size_bytes as f64 * 8.0);
     let counted = || transfers.iter().filter(|t| t.start_s >= warmup_s).map(|t| t.seconds);
     let rate_bps = bits * counted().count() as f64 / counted().sum::<f64>();

@@ -4,9 +4,9 @@
 //! offer the same calls to receive and send a packet, whatever their backend.
 
 use super::packet::{self, PacketSocket, SocketDrops};
-use super::spec::{EndSpec, LinkSpec};
+use super::spec::{EmulatedLinkSpec, EndSpec};
 use super::tun;
-use crate::net::Node;
+use crate::net::NetNamespace;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,36 +37,36 @@ impl Backend {
 
 /// The emulator's access to one end of a link.
 #[derive(Debug)]
-pub(super) enum Device {
+pub(super) enum LinkDevice {
     Tun(File),
     Packet(PacketSocket),
 }
 
-impl Device {
+impl LinkDevice {
     /// Reads the next packet that the node sent.
     ///
     /// Returns [`io::ErrorKind::WouldBlock`] if there is none.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Device::Tun(file) => file.read(buffer),
-            Device::Packet(socket) => socket.receive(buffer),
+            LinkDevice::Tun(file) => file.read(buffer),
+            LinkDevice::Packet(socket) => socket.receive(buffer),
         }
     }
 
     /// Hands a packet to the node.
     pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
-            Device::Tun(file) => file.write(packet).map(drop),
-            Device::Packet(socket) => socket.send(packet),
+            LinkDevice::Tun(file) => file.write(packet).map(drop),
+            LinkDevice::Packet(socket) => socket.send(packet),
         }
     }
 }
 
-impl AsFd for Device {
+impl AsFd for LinkDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Device::Tun(file) => file.as_fd(),
-            Device::Packet(socket) => socket.socket().as_fd(),
+            LinkDevice::Tun(file) => file.as_fd(),
+            LinkDevice::Packet(socket) => socket.socket().as_fd(),
         }
     }
 }
@@ -74,7 +74,7 @@ impl AsFd for Device {
 /// Counts the packets of a node that the kernel dropped because the emulator read too late.
 #[derive(Debug)]
 pub(super) enum DropCounter {
-    Tun(tun::DropCounter),
+    Tun(tun::TunDropCounter),
     Packet(SocketDrops),
 }
 
@@ -90,7 +90,7 @@ impl DropCounter {
 /// The namespace of the emulator's ends of veth pairs. Dropping it removes the pairs.
 #[derive(Debug)]
 pub(super) struct Wires {
-    node: Node,
+    node: NetNamespace,
     count: usize,
 }
 
@@ -110,9 +110,9 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    pub(super) fn new(backend: Backend, links: &[LinkSpec]) -> io::Result<Opener> {
+    pub(super) fn new(backend: Backend, links: &[EmulatedLinkSpec]) -> io::Result<Opener> {
         let wires = match (backend, links.first()) {
-            (Backend::Packet, Some(LinkSpec { ends: [first, _], .. })) => {
+            (Backend::Packet, Some(EmulatedLinkSpec { ends: [first, _], .. })) => {
                 Some(Wires { node: first.node.sibling("wires")?, count: 0 })
             }
             _ => None,
@@ -121,12 +121,12 @@ impl Opener {
     }
 
     /// Creates both interfaces of a link and brings them up. Returns the first end first.
-    pub(super) fn open(&mut self, link: &LinkSpec) -> io::Result<[(Device, DropCounter); 2]> {
+    pub(super) fn open(&mut self, link: &EmulatedLinkSpec) -> io::Result<[(LinkDevice, DropCounter); 2]> {
         let [first, second] = &link.ends;
         Ok([self.open_end(first, second, link.mtu)?, self.open_end(second, first, link.mtu)?])
     }
 
-    fn open_end(&mut self, end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<(Device, DropCounter)> {
+    fn open_end(&mut self, end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<(LinkDevice, DropCounter)> {
         let (node, name) = (&end.node, end.interface.as_str());
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
             let message = format!("interface name {name:?} on {node}: 1 to 15 bytes are expected");
@@ -138,11 +138,11 @@ impl Opener {
                 wires.count += 1;
                 let socket = PacketSocket::open(&wires.node, number, node, name)?;
                 let drops = socket.drop_counter()?;
-                (Device::Packet(socket), DropCounter::Packet(drops))
+                (LinkDevice::Packet(socket), DropCounter::Packet(drops))
             }
             None => {
                 let device = tun::open(node, name)?;
-                (Device::Tun(device), DropCounter::Tun(tun::DropCounter::open(node, name)?))
+                (LinkDevice::Tun(device), DropCounter::Tun(tun::TunDropCounter::open(node, name)?))
             }
         };
         configure(end, peer, mtu)?;

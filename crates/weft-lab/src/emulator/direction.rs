@@ -4,53 +4,53 @@
 //! works in virtual time and catches up at each call. A packet's departure time is thus exact, however late
 //! the call is, and only deliveries need a wake-up.
 
-use super::impaired::{Classified, Counts, ImpairedPipe};
-use super::spec::{Capacity, DirectionSpec};
-use super::stats::{DirectionStats, Times};
+use super::impaired::{Classified, DirectionCounts, ImpairedPipe};
+use super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::stats::{DirectionStats, TimeHistogram};
 use std::collections::VecDeque;
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate, Rng};
 
-struct Waiting<T> {
+struct QueuedFrame<T> {
     packet: T,
     bytes: u64,
     offered: Instant,
 }
 
-struct Travelling<T> {
+struct TravellingFrame<T> {
     packet: T,
     bytes: u64,
     due: Instant,
 }
 
-enum Transmission {
+enum EmulatedTransmission {
     Unlimited,
     Rate(Rate),
     Trace(RunningTrace),
 }
 
 /// One direction of a link that carries packets of type `T`.
-pub(super) struct Pipe<T> {
-    spec: DirectionSpec,
+pub(super) struct DirectionPipe<T> {
+    spec: EmulatedDirection,
     /// The whole direction if it is impaired. The other fields then carry no packets.
     impaired: Option<ImpairedPipe<T>>,
-    transmission: Transmission,
+    transmission: EmulatedTransmission,
     loss: Rng,
     jitter: Wander,
-    queue: VecDeque<Waiting<T>>,
+    queue: VecDeque<QueuedFrame<T>>,
     queued_bytes: u64,
     /// Bytes of the first queued packet that are already transmitted.
     head_sent: u64,
     /// Time until which the serialiser has worked.
     served_until: Instant,
-    line: VecDeque<Travelling<T>>,
+    line: VecDeque<TravellingFrame<T>>,
     /// Time at which the previous packet leaves the delay line.
     last_due: Instant,
     spent: Vec<T>,
     stats: DirectionStats,
-    queue_delay: Times,
+    queue_delay: TimeHistogram,
     queue_packets: Lengths,
     /// Time until which `capacity_bytes` is counted.
     counted_until: Instant,
@@ -59,7 +59,7 @@ pub(super) struct Pipe<T> {
 /// Borrows the counters of an impaired direction separately from the direction itself.
 macro_rules! counts {
     ($pipe:ident) => {
-        &mut Counts {
+        &mut DirectionCounts {
             stats: &mut $pipe.stats,
             queue_delay: &mut $pipe.queue_delay,
             queue_packets: &mut $pipe.queue_packets,
@@ -68,12 +68,12 @@ macro_rules! counts {
     };
 }
 
-impl<T: Classified> Pipe<T> {
+impl<T: Classified> DirectionPipe<T> {
     /// Returns an empty direction at time `now`. Losses and jitter depend on `rng` only.
-    pub(super) fn new(spec: DirectionSpec, rng: &Rng, now: Instant) -> Pipe<T> {
-        let mut pipe = Pipe {
+    pub(super) fn new(spec: EmulatedDirection, rng: &Rng, now: Instant) -> DirectionPipe<T> {
+        let mut pipe = DirectionPipe {
             impaired: spec.impaired.as_deref().map(|impaired| ImpairedPipe::new(&spec, impaired, rng, now)),
-            transmission: Transmission::Unlimited,
+            transmission: EmulatedTransmission::Unlimited,
             jitter: Wander::new(rng.split(2), spec.jitter, now),
             spec,
             loss: rng.split(1),
@@ -85,7 +85,7 @@ impl<T: Classified> Pipe<T> {
             last_due: now,
             spent: Vec::new(),
             stats: DirectionStats::default(),
-            queue_delay: Times::new(),
+            queue_delay: TimeHistogram::new(),
             queue_packets: Lengths::default(),
             counted_until: now,
         };
@@ -96,9 +96,9 @@ impl<T: Classified> Pipe<T> {
 
     fn start_transmission(&mut self, now: Instant) {
         self.transmission = match &self.spec.capacity {
-            Capacity::Unlimited => Transmission::Unlimited,
-            Capacity::Rate(rate) => Transmission::Rate(*rate),
-            Capacity::Trace(trace) => Transmission::Trace(RunningTrace::new(trace.clone(), now)),
+            EmulatedCapacity::Unlimited => EmulatedTransmission::Unlimited,
+            EmulatedCapacity::Rate(rate) => EmulatedTransmission::Rate(*rate),
+            EmulatedCapacity::Trace(trace) => EmulatedTransmission::Trace(RunningTrace::new(trace.clone(), now)),
         };
     }
 
@@ -106,21 +106,21 @@ impl<T: Classified> Pipe<T> {
     ///
     /// Queued packets are transmitted with the new properties. Packets in the delay line arrive as before the
     /// change.
-    pub(super) fn set(&mut self, now: Instant, spec: DirectionSpec) {
+    pub(super) fn set(&mut self, now: Instant, spec: EmulatedDirection) {
         self.serve(now);
         self.count_capacity(now);
         if let (Some(pipe), Some(impaired)) = (&mut self.impaired, self.spec.impaired.clone()) {
             pipe.set(now, &spec, &impaired, counts!(self));
-            self.spec = DirectionSpec { impaired: Some(impaired), ..spec };
+            self.spec = EmulatedDirection { impaired: Some(impaired), ..spec };
             return;
         }
-        if let (Transmission::Rate(rate), Some(head)) = (&self.transmission, self.queue.front()) {
+        if let (EmulatedTransmission::Rate(rate), Some(head)) = (&self.transmission, self.queue.front()) {
             let sent = self.head_sent + rate.bytes_in(now - self.served_until);
             self.head_sent = sent.min(head.bytes.saturating_sub(1));
         }
         self.served_until = now;
         let unchanged = matches!((&self.transmission, &spec.capacity),
-            (Transmission::Trace(running), Capacity::Trace(new)) if running.trace() == new);
+            (EmulatedTransmission::Trace(running), EmulatedCapacity::Trace(new)) if running.trace() == new);
         self.jitter.set_limit(spec.jitter, now);
         self.spec = spec;
         if !unchanged {
@@ -139,7 +139,7 @@ impl<T: Classified> Pipe<T> {
             return pipe.restart(now, counts!(self));
         }
         self.serve(now);
-        if matches!(self.transmission, Transmission::Trace(_)) {
+        if matches!(self.transmission, EmulatedTransmission::Trace(_)) {
             self.served_until = now;
             self.start_transmission(now);
         }
@@ -147,7 +147,7 @@ impl<T: Classified> Pipe<T> {
 
     /// Cuts the direction or joins it again. Nothing else changes.
     pub(super) fn cut(&mut self, now: Instant, cut: bool) {
-        let spec = DirectionSpec { cut, ..self.spec.clone() };
+        let spec = EmulatedDirection { cut, ..self.spec.clone() };
         self.set(now, spec);
     }
 
@@ -172,7 +172,7 @@ impl<T: Classified> Pipe<T> {
         }
         if self.queue.is_empty() {
             self.served_until = now;
-            if let Transmission::Trace(trace) = &mut self.transmission {
+            if let EmulatedTransmission::Trace(trace) = &mut self.transmission {
                 trace.skip_to(now);
             }
         } else if self.queued_bytes + bytes > self.spec.queue_bytes {
@@ -180,7 +180,7 @@ impl<T: Classified> Pipe<T> {
             return self.spent.push(packet);
         }
         self.queued_bytes += bytes;
-        self.queue.push_back(Waiting { packet, bytes, offered: now });
+        self.queue.push_back(QueuedFrame { packet, bytes, offered: now });
     }
 
     /// Transmits the packets that the direction can transmit until `now`.
@@ -191,11 +191,11 @@ impl<T: Classified> Pipe<T> {
         while let Some(head) = self.queue.front() {
             let left = head.bytes - self.head_sent;
             match &mut self.transmission {
-                Transmission::Unlimited => {
+                EmulatedTransmission::Unlimited => {
                     let at = self.served_until.max(head.offered);
                     self.depart(at);
                 }
-                Transmission::Rate(rate) => {
+                EmulatedTransmission::Rate(rate) => {
                     let done = self.served_until + rate.time_for(left);
                     if done > now {
                         return;
@@ -203,7 +203,7 @@ impl<T: Classified> Pipe<T> {
                     self.served_until = done;
                     self.depart(done);
                 }
-                Transmission::Trace(trace) => {
+                EmulatedTransmission::Trace(trace) => {
                     let at = trace.time_after(0);
                     if at > now {
                         return;
@@ -234,7 +234,7 @@ impl<T: Classified> Pipe<T> {
     /// It left the transmitter at `at`.
     fn depart(&mut self, at: Instant) {
         self.queue_packets.record(self.queue.len());
-        let Some(Waiting { packet, bytes, offered }) = self.queue.pop_front() else { return };
+        let Some(QueuedFrame { packet, bytes, offered }) = self.queue.pop_front() else { return };
         self.queued_bytes -= bytes;
         self.head_sent = 0;
         self.stats.transmitted_bytes += bytes;
@@ -251,7 +251,7 @@ impl<T: Classified> Pipe<T> {
         }
         self.last_due = due;
         let place = self.line.iter().rposition(|other| other.due <= due).map_or(0, |before| before + 1);
-        self.line.insert(place, Travelling { packet, bytes, due });
+        self.line.insert(place, TravellingFrame { packet, bytes, due });
     }
 
     /// Hands every packet due by `now` to `receive`, with its due time.
@@ -270,10 +270,10 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    fn arrive(&mut self, now: Instant) -> Option<Travelling<T>> {
+    fn arrive(&mut self, now: Instant) -> Option<TravellingFrame<T>> {
         match &mut self.impaired {
             None => pop_due(&mut self.line, now),
-            Some(pipe) => pipe.arrive(now).map(|arrived| Travelling {
+            Some(pipe) => pipe.arrive(now).map(|arrived| TravellingFrame {
                 packet: arrived.packet,
                 bytes: arrived.bytes.into(),
                 due: arrived.due,
@@ -281,7 +281,7 @@ impl<T: Classified> Pipe<T> {
         }
     }
 
-    /// Returns the time at which [`Pipe::deliver`] should be called next.
+    /// Returns the time at which [`DirectionPipe::deliver`] should be called next.
     ///
     /// The call may deliver nothing yet, because jitter or loss can delay or remove a packet.
     pub(super) fn next_due(&self) -> Option<Instant> {
@@ -293,12 +293,12 @@ impl<T: Classified> Pipe<T> {
         arrival.into_iter().chain(departure).min()
     }
 
-    fn head_done(&self, head: &Waiting<T>) -> Instant {
+    fn head_done(&self, head: &QueuedFrame<T>) -> Instant {
         let left = head.bytes - self.head_sent;
         match &self.transmission {
-            Transmission::Unlimited => head.offered,
-            Transmission::Rate(rate) => self.served_until + rate.time_for(left),
-            Transmission::Trace(trace) => trace.time_after(left.div_ceil(OPPORTUNITY_BYTES).saturating_sub(1)),
+            EmulatedTransmission::Unlimited => head.offered,
+            EmulatedTransmission::Rate(rate) => self.served_until + rate.time_for(left),
+            EmulatedTransmission::Trace(trace) => trace.time_after(left.div_ceil(OPPORTUNITY_BYTES).saturating_sub(1)),
         }
     }
 
@@ -326,7 +326,7 @@ impl<T: Classified> Pipe<T> {
     }
 
     fn note_limits(&mut self) {
-        if matches!(self.transmission, Transmission::Unlimited) && !self.spec.cut {
+        if matches!(self.transmission, EmulatedTransmission::Unlimited) && !self.spec.cut {
             self.stats.capacity_bytes = None;
         }
     }
@@ -335,18 +335,18 @@ impl<T: Classified> Pipe<T> {
         let from = std::mem::replace(&mut self.counted_until, now);
         let offered = match &self.transmission {
             _ if self.spec.cut => 0,
-            Transmission::Rate(_) | Transmission::Trace(_) if self.impaired.is_some() => {
+            EmulatedTransmission::Rate(_) | EmulatedTransmission::Trace(_) if self.impaired.is_some() => {
                 self.impaired.as_ref().map_or(0, |pipe| pipe.capacity_bytes(from, now))
             }
-            Transmission::Unlimited => 0,
-            Transmission::Rate(rate) => rate.bytes_in(now - from),
-            Transmission::Trace(trace) => trace.bytes_between(from, now),
+            EmulatedTransmission::Unlimited => 0,
+            EmulatedTransmission::Rate(rate) => rate.bytes_in(now - from),
+            EmulatedTransmission::Trace(trace) => trace.bytes_between(from, now),
         };
         self.stats.capacity_bytes = self.stats.capacity_bytes.map(|bytes| bytes + offered);
     }
 }
 
-fn pop_due<T>(line: &mut VecDeque<Travelling<T>>, now: Instant) -> Option<Travelling<T>> {
+fn pop_due<T>(line: &mut VecDeque<TravellingFrame<T>>, now: Instant) -> Option<TravellingFrame<T>> {
     line.pop_front_if(|first| first.due <= now)
 }
 

@@ -3,8 +3,8 @@
 //! A handle sends commands to the emulator's thread and waits for the answers. It never touches a packet.
 
 use super::device::{Backend, DropCounter, Opener, Wires};
-use super::run::{Command, Measured, Runner, Timing, WakeUp};
-use super::spec::{Direction, DirectionSpec, LinkSpec};
+use super::run::{EmulatorCommand, EmulatorFigures, Runner, Timing, WakeUp};
+use super::spec::{EmulatedDirection, EmulatedLinkSpec, LinkSide};
 use super::stats::{DirectionStats, Quantiles};
 use std::io;
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -16,7 +16,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The statistics of a link since the last mark.
 #[derive(Clone, PartialEq, Debug)]
-pub struct LinkStats {
+pub struct EmulatedLinkStats {
     /// From the first end to the second.
     pub forward: DirectionStats,
     /// From the second end to the first.
@@ -28,19 +28,19 @@ pub struct LinkStats {
     pub device_drops: [u64; 2],
 }
 
-impl LinkStats {
+impl EmulatedLinkStats {
     /// Returns the statistics of one direction.
-    pub fn direction(&self, direction: Direction) -> &DirectionStats {
+    pub fn direction(&self, direction: LinkSide) -> &DirectionStats {
         match direction {
-            Direction::Forward => &self.forward,
-            Direction::Backward => &self.backward,
+            LinkSide::Forward => &self.forward,
+            LinkSide::Backward => &self.backward,
         }
     }
 }
 
 /// The statistics of the emulator since the last mark.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Snapshot {
+pub struct EmulatorSnapshot {
     /// Time since the mark.
     pub elapsed: Duration,
     /// Processor time of the emulator's thread since the mark.
@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// True if the thread has real-time priority (SCHED_FIFO).
     pub real_time: bool,
     /// The links, in the order given at the start.
-    pub links: Vec<LinkStats>,
+    pub links: Vec<EmulatedLinkStats>,
 }
 
 /// A running emulator. Dropping it removes the links and their interfaces.
@@ -68,7 +68,7 @@ pub struct Emulator {
 /// A change takes effect within about 0.1 ms.
 #[derive(Clone, Debug)]
 pub struct EmulatorHandle {
-    commands: Sender<Command>,
+    commands: Sender<EmulatorCommand>,
     wake_up: Arc<WakeUp>,
     links: Arc<[LinkCounters]>,
 }
@@ -106,7 +106,7 @@ impl Emulator {
     ///
     /// # Errors
     /// Returns an error that names the interface if one cannot be created or configured.
-    pub fn start(links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+    pub fn start(links: Vec<EmulatedLinkSpec>, seed: u64) -> io::Result<Emulator> {
         Emulator::start_with(Backend::best(), links, seed)
     }
 
@@ -114,7 +114,7 @@ impl Emulator {
     ///
     /// # Errors
     /// Returns an error if [`Emulator::start`] would.
-    pub fn start_with(backend: Backend, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+    pub fn start_with(backend: Backend, links: Vec<EmulatedLinkSpec>, seed: u64) -> io::Result<Emulator> {
         Emulator::start_timed(backend, Timing::default(), links, seed)
     }
 
@@ -122,7 +122,12 @@ impl Emulator {
     ///
     /// # Errors
     /// Returns an error if [`Emulator::start`] would.
-    pub fn start_timed(backend: Backend, timing: Timing, links: Vec<LinkSpec>, seed: u64) -> io::Result<Emulator> {
+    pub fn start_timed(
+        backend: Backend,
+        timing: Timing,
+        links: Vec<EmulatedLinkSpec>,
+        seed: u64,
+    ) -> io::Result<Emulator> {
         let mut opener = Opener::new(backend, &links)?;
         let mut devices = Vec::with_capacity(links.len());
         let mut counters = Vec::with_capacity(links.len());
@@ -148,7 +153,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        let _ = self.handle.send(Command::Stop);
+        let _ = self.handle.send(EmulatorCommand::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -162,20 +167,20 @@ impl EmulatorHandle {
     ///
     /// # Errors
     /// Returns an error if there is no such link or if the emulator has ended.
-    pub fn set(&self, link: usize, direction: Direction, spec: DirectionSpec) -> io::Result<()> {
+    pub fn set(&self, link: usize, direction: LinkSide, spec: EmulatedDirection) -> io::Result<()> {
         self.known(link)?;
-        self.send(Command::Set { link, direction, spec })
+        self.send(EmulatorCommand::Set { link, direction, spec })
     }
 
     /// Cuts directions of link number `link`, or joins them again.
     ///
-    /// [`Direction::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
+    /// [`LinkSide::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
     ///
     /// # Errors
     /// Returns an error if there is no such link or if the emulator has ended.
-    pub fn cut(&self, link: usize, directions: &[Direction], cut: bool) -> io::Result<()> {
+    pub fn cut(&self, link: usize, directions: &[LinkSide], cut: bool) -> io::Result<()> {
         self.known(link)?;
-        directions.iter().try_for_each(|&direction| self.send(Command::Cut { link, direction, cut }))
+        directions.iter().try_for_each(|&direction| self.send(EmulatorCommand::Cut { link, direction, cut }))
     }
 
     /// Begins a run: restarts traces and the timed changes of impaired links.
@@ -183,7 +188,7 @@ impl EmulatorHandle {
     /// # Errors
     /// Returns an error if the emulator has ended.
     pub fn restart(&self) -> io::Result<()> {
-        self.send(Command::Restart)
+        self.send(EmulatorCommand::Restart)
     }
 
     /// Restarts all statistics, so that they exclude a warm-up.
@@ -192,19 +197,19 @@ impl EmulatorHandle {
     /// Returns an error if the emulator has ended or if an interface has vanished.
     pub fn mark(&self) -> io::Result<()> {
         self.links.iter().try_for_each(LinkCounters::mark)?;
-        self.ask(Command::Mark)
+        self.ask(EmulatorCommand::Mark)
     }
 
     /// Returns the statistics since the start or the last mark.
     ///
     /// # Errors
     /// Returns an error if the emulator has ended or if an interface has vanished.
-    pub fn snapshot(&self) -> io::Result<Snapshot> {
-        let Measured { elapsed, cpu, lateness, real_time, links } = self.ask(Command::Snapshot)?;
+    pub fn snapshot(&self) -> io::Result<EmulatorSnapshot> {
+        let EmulatorFigures { elapsed, cpu, lateness, real_time, links } = self.ask(EmulatorCommand::Snapshot)?;
         let links = links.into_iter().zip(self.links.iter()).map(|([forward, backward], counters)| {
-            Ok(LinkStats { forward, backward, device_drops: counters.since_mark()? })
+            Ok(EmulatedLinkStats { forward, backward, device_drops: counters.since_mark()? })
         });
-        Ok(Snapshot { elapsed, cpu, lateness, real_time, links: links.collect::<io::Result<_>>()? })
+        Ok(EmulatorSnapshot { elapsed, cpu, lateness, real_time, links: links.collect::<io::Result<_>>()? })
     }
 
     fn known(&self, link: usize) -> io::Result<()> {
@@ -212,13 +217,13 @@ impl EmulatorHandle {
         self.links.get(link).map(drop).ok_or_else(missing)
     }
 
-    fn ask<R>(&self, command: impl FnOnce(std::sync::mpsc::SyncSender<R>) -> Command) -> io::Result<R> {
+    fn ask<R>(&self, command: impl FnOnce(std::sync::mpsc::SyncSender<R>) -> EmulatorCommand) -> io::Result<R> {
         let (answer, result) = sync_channel(1);
         self.send(command(answer))?;
         result.recv_timeout(ANSWER_TIMEOUT).map_err(|_| gone())
     }
 
-    fn send(&self, command: Command) -> io::Result<()> {
+    fn send(&self, command: EmulatorCommand) -> io::Result<()> {
         self.commands.send(command).map_err(|_| gone())?;
         self.wake_up.wake()
     }

@@ -2,9 +2,11 @@
 //!
 //! It joins the channel model, which the simulator shares, with the emulator's packets and counters.
 
-use super::spec::{Capacity, DirectionSpec};
-use super::stats::{DirectionStats, Times};
-use weft_scenario::channel::{self, About, Arrived, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
+use super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::stats::{DirectionStats, TimeHistogram};
+use weft_scenario::channel::{
+    self, About, Channel, ChannelEvent, DeliveredPacket, Impaired, LossCause, Plain, QueueSpec,
+};
 use weft_scenario::measure::Lengths;
 use weft_units::{FlowId, Instant, Rate, Rng};
 
@@ -22,26 +24,26 @@ pub(super) trait Classified: Clone {
 }
 
 /// The counters of a direction.
-pub(super) struct Counts<'a, T> {
+pub(super) struct DirectionCounts<'a, T> {
     pub stats: &'a mut DirectionStats,
-    pub queue_delay: &'a mut Times,
+    pub queue_delay: &'a mut TimeHistogram,
     pub queue_packets: &'a mut Lengths,
     pub spent: &'a mut Vec<T>,
 }
 
-impl<T> Counts<'_, T> {
-    fn note(&mut self, happened: Happened<T>) {
+impl<T> DirectionCounts<'_, T> {
+    fn note(&mut self, happened: ChannelEvent<T>) {
         match happened {
-            Happened::Transmitted(sent) => {
+            ChannelEvent::Transmitted(sent) => {
                 self.stats.transmitted_bytes += u64::from(sent.bytes);
                 self.queue_delay.record(sent.waited);
                 self.queue_packets.record(sent.in_queue);
             }
-            Happened::Gone(packet, cause) => {
+            ChannelEvent::Gone(packet, cause) => {
                 match cause {
-                    Cause::Queue | Cause::Policer => self.stats.dropped_packets += 1,
-                    Cause::Loss => self.stats.lost_packets += 1,
-                    Cause::Outage => self.stats.cut_packets += 1,
+                    LossCause::Queue | LossCause::Policer => self.stats.dropped_packets += 1,
+                    LossCause::Loss => self.stats.lost_packets += 1,
+                    LossCause::Outage => self.stats.cut_packets += 1,
                 }
                 self.spent.push(packet);
             }
@@ -55,32 +57,38 @@ pub(super) struct ImpairedPipe<T> {
 }
 
 impl<T: Classified> ImpairedPipe<T> {
-    pub fn new(spec: &DirectionSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
+    pub fn new(spec: &EmulatedDirection, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
         ImpairedPipe { channel: Channel::new(plain(spec, impaired), impaired.clone(), rng, now) }
     }
 
-    pub fn set(&mut self, now: Instant, spec: &DirectionSpec, impaired: &Impaired, counts: &mut Counts<'_, T>) {
+    pub fn set(
+        &mut self,
+        now: Instant,
+        spec: &EmulatedDirection,
+        impaired: &Impaired,
+        counts: &mut DirectionCounts<'_, T>,
+    ) {
         self.channel.set(now, plain(spec, impaired), &mut |happened| counts.note(happened));
         if spec.cut {
             self.channel.clear(now, &mut |happened| counts.note(happened));
         }
     }
 
-    pub fn restart(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+    pub fn restart(&mut self, now: Instant, counts: &mut DirectionCounts<'_, T>) {
         self.channel.restart(now, &mut |happened| counts.note(happened));
     }
 
-    pub fn offer(&mut self, now: Instant, packet: T, bytes: u64, counts: &mut Counts<'_, T>) {
+    pub fn offer(&mut self, now: Instant, packet: T, bytes: u64, counts: &mut DirectionCounts<'_, T>) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let about = About { bytes, flow: packet.flow(), is_udp: packet.is_udp(), ecn_capable: false };
         self.channel.offer(now, packet, about, &mut |happened| counts.note(happened));
     }
 
-    pub fn advance(&mut self, now: Instant, counts: &mut Counts<'_, T>) {
+    pub fn advance(&mut self, now: Instant, counts: &mut DirectionCounts<'_, T>) {
         self.channel.advance(now, &mut |happened| counts.note(happened));
     }
 
-    pub fn arrive(&mut self, now: Instant) -> Option<Arrived<T>> {
+    pub fn arrive(&mut self, now: Instant) -> Option<DeliveredPacket<T>> {
         self.channel.arrive(now)
     }
 
@@ -93,21 +101,21 @@ impl<T: Classified> ImpairedPipe<T> {
     }
 }
 
-fn plain(spec: &DirectionSpec, impaired: &Impaired) -> Plain {
+fn plain(spec: &EmulatedDirection, impaired: &Impaired) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Unlimited => channel::Capacity::Rate(UNLIMITED),
-        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+        EmulatedCapacity::Unlimited => channel::SerializerCapacity::Rate(UNLIMITED),
+        EmulatedCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        EmulatedCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
     let rate = match &capacity {
-        channel::Capacity::Rate(rate) => *rate,
-        channel::Capacity::Trace(trace) => trace.mean_rate(),
+        channel::SerializerCapacity::Rate(rate) => *rate,
+        channel::SerializerCapacity::Trace(trace) => trace.mean_rate(),
     };
     let queue = match impaired.impairments.aqm {
-        None => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
+        None => QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
         Some(aqm) => {
             let (kind, config) = aqm.queue(spec.queue_bytes, rate);
-            ChannelQueue::Managed { kind, config }
+            QueueSpec::Managed { kind, config, ecn: false }
         }
     };
     Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }

@@ -4,7 +4,7 @@
 //! namespace. There is no ARP: it is off on the node's interface, and the emulator has a fixed address for
 //! the node.
 
-use crate::net::{Node, context, sys};
+use crate::net::{NetNamespace, context, sys};
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -43,7 +43,12 @@ pub(super) struct PacketSocket {
 
 impl PacketSocket {
     /// Creates interface `name` in `node`, and the pair's other end, number `number`, in `wires`.
-    pub(super) fn open(wires: &Node, number: usize, node: &Node, name: &str) -> io::Result<PacketSocket> {
+    pub(super) fn open(
+        wires: &NetNamespace,
+        number: usize,
+        node: &NetNamespace,
+        name: &str,
+    ) -> io::Result<PacketSocket> {
         let outer = wire_name(number);
         wires.ip(&format!(
             "link add {outer} type veth peer name {name} address 02:00:00:00:00:01 netns {}",

@@ -3,11 +3,11 @@
 //! The thread reads packets from the devices, offers them to the directions of links, and delivers them when
 //! they are due. Between packets it carries out the commands of handles.
 
-use super::device::Device;
-use super::direction::Pipe;
+use super::device::LinkDevice;
+use super::direction::DirectionPipe;
 use super::impaired::{Classified, classify};
-use super::spec::{Direction, DirectionSpec, LinkSpec};
-use super::stats::{DirectionStats, Quantiles, Times};
+use super::spec::{EmulatedDirection, EmulatedLinkSpec, LinkSide};
+use super::stats::{DirectionStats, Quantiles, TimeHistogram};
 use crate::net::sys;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,17 +29,17 @@ const READ_BATCH: usize = 256;
 const WAKE_UP: u64 = u64::MAX;
 
 /// A command to the emulator's thread.
-pub(super) enum Command {
-    Set { link: usize, direction: Direction, spec: DirectionSpec },
-    Cut { link: usize, direction: Direction, cut: bool },
+pub(super) enum EmulatorCommand {
+    Set { link: usize, direction: LinkSide, spec: EmulatedDirection },
+    Cut { link: usize, direction: LinkSide, cut: bool },
     Restart,
     Mark(SyncSender<()>),
-    Snapshot(SyncSender<Measured>),
+    Snapshot(SyncSender<EmulatorFigures>),
     Stop,
 }
 
 /// The measurements of the emulator's thread since the last mark.
-pub(super) struct Measured {
+pub(super) struct EmulatorFigures {
     pub elapsed: Duration,
     pub cpu: Duration,
     pub lateness: Quantiles,
@@ -69,18 +69,18 @@ impl WakeUp {
 }
 
 #[derive(Clone)]
-struct Packet {
+struct EmulatedPacket {
     bytes: Box<[u8]>,
     length: usize,
 }
 
-impl Packet {
+impl EmulatedPacket {
     fn payload(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
-impl Classified for Packet {
+impl Classified for EmulatedPacket {
     fn is_udp(&self) -> bool {
         classify(self.payload()).0
     }
@@ -91,31 +91,31 @@ impl Classified for Packet {
 }
 
 /// Free buffers, all of one size.
-struct Pool {
-    free: Vec<Packet>,
+struct FreeBuffers {
+    free: Vec<EmulatedPacket>,
     buffer_bytes: usize,
 }
 
-impl Pool {
-    fn take(&mut self) -> Packet {
-        self.free.pop().unwrap_or_else(|| Packet { bytes: vec![0; self.buffer_bytes].into(), length: 0 })
+impl FreeBuffers {
+    fn take(&mut self) -> EmulatedPacket {
+        self.free.pop().unwrap_or_else(|| EmulatedPacket { bytes: vec![0; self.buffer_bytes].into(), length: 0 })
     }
 }
 
-struct Link {
-    devices: [Device; 2],
-    forward: Pipe<Packet>,
-    backward: Pipe<Packet>,
+struct EmulatedLink {
+    devices: [LinkDevice; 2],
+    forward: DirectionPipe<EmulatedPacket>,
+    backward: DirectionPipe<EmulatedPacket>,
 }
 
 /// The state of the emulator's thread.
 pub(super) struct Runner {
-    links: Vec<Link>,
-    pool: Pool,
+    links: Vec<EmulatedLink>,
+    pool: FreeBuffers,
     epoll: OwnedFd,
-    inbox: Receiver<Command>,
+    inbox: Receiver<EmulatorCommand>,
     wake_up: Arc<WakeUp>,
-    lateness: Times,
+    lateness: TimeHistogram,
     origin: Duration,
     marked: Instant,
     cpu_at_mark: Duration,
@@ -135,10 +135,10 @@ pub enum Timing {
 
 impl Runner {
     pub(super) fn new(
-        specs: &[LinkSpec],
-        devices: Vec<[Device; 2]>,
+        specs: &[EmulatedLinkSpec],
+        devices: Vec<[LinkDevice; 2]>,
         seed: u64,
-        inbox: Receiver<Command>,
+        inbox: Receiver<EmulatorCommand>,
         wake_up: Arc<WakeUp>,
         timing: Timing,
     ) -> io::Result<Runner> {
@@ -153,18 +153,19 @@ impl Runner {
             for (end, device) in (0u64..).zip(&devices) {
                 watch(&epoll, device.as_fd(), number * 2 + end)?;
             }
-            let pipe = |spec: &DirectionSpec, label| Pipe::new(spec.clone(), &rng.split(label), Instant::ZERO);
+            let pipe =
+                |spec: &EmulatedDirection, label| DirectionPipe::new(spec.clone(), &rng.split(label), Instant::ZERO);
             let (forward, backward) = (pipe(&spec.forward, number * 2), pipe(&spec.backward, number * 2 + 1));
-            links.push(Link { devices, forward, backward });
+            links.push(EmulatedLink { devices, forward, backward });
         }
         let buffer_bytes = specs.iter().map(|s| usize::from(s.mtu)).max().unwrap_or(0);
         Ok(Runner {
             links,
-            pool: Pool { free: Vec::new(), buffer_bytes },
+            pool: FreeBuffers { free: Vec::new(), buffer_bytes },
             epoll,
             inbox,
             wake_up,
-            lateness: Times::new(),
+            lateness: TimeHistogram::new(),
             origin: clock(libc::CLOCK_MONOTONIC),
             marked: Instant::ZERO,
             cpu_at_mark: Duration::ZERO,
@@ -252,7 +253,7 @@ impl Runner {
 
     fn deliver(&mut self) {
         let (origin, lateness) = (self.origin, &mut self.lateness);
-        for Link { devices: [first, second], forward, backward } in &mut self.links {
+        for EmulatedLink { devices: [first, second], forward, backward } in &mut self.links {
             for (pipe, to) in [(forward, second), (backward, first)] {
                 pipe.deliver(since(origin), |packet, due| {
                     lateness.record(since(origin) - due);
@@ -268,32 +269,36 @@ impl Runner {
         while let Ok(command) = self.inbox.try_recv() {
             let now = self.now();
             match command {
-                Command::Set { link, direction, spec } => self.change(link, direction, |pipe| pipe.set(now, spec)),
-                Command::Cut { link, direction, cut } => self.change(link, direction, |pipe| pipe.cut(now, cut)),
-                Command::Restart => {
+                EmulatorCommand::Set { link, direction, spec } => {
+                    self.change(link, direction, |pipe| pipe.set(now, spec))
+                }
+                EmulatorCommand::Cut { link, direction, cut } => {
+                    self.change(link, direction, |pipe| pipe.cut(now, cut))
+                }
+                EmulatorCommand::Restart => {
                     for link in &mut self.links {
                         link.forward.restart(now);
                         link.backward.restart(now);
                     }
                 }
-                Command::Mark(answer) => {
+                EmulatorCommand::Mark(answer) => {
                     self.mark(now);
                     let _ = answer.send(());
                 }
-                Command::Snapshot(answer) => {
+                EmulatorCommand::Snapshot(answer) => {
                     let _ = answer.send(self.measured(now));
                 }
-                Command::Stop => return ControlFlow::Break(()),
+                EmulatorCommand::Stop => return ControlFlow::Break(()),
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn change(&mut self, link: usize, direction: Direction, change: impl FnOnce(&mut Pipe<Packet>)) {
+    fn change(&mut self, link: usize, direction: LinkSide, change: impl FnOnce(&mut DirectionPipe<EmulatedPacket>)) {
         let Some(link) = self.links.get_mut(link) else { return };
         change(match direction {
-            Direction::Forward => &mut link.forward,
-            Direction::Backward => &mut link.backward,
+            LinkSide::Forward => &mut link.forward,
+            LinkSide::Backward => &mut link.backward,
         });
     }
 
@@ -307,8 +312,8 @@ impl Runner {
         self.cpu_at_mark = clock(libc::CLOCK_THREAD_CPUTIME_ID);
     }
 
-    fn measured(&mut self, now: Instant) -> Measured {
-        Measured {
+    fn measured(&mut self, now: Instant) -> EmulatorFigures {
+        EmulatorFigures {
             elapsed: now - self.marked,
             cpu: clock(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.cpu_at_mark),
             lateness: self.lateness.quantiles(),

@@ -1,6 +1,6 @@
 //! Descriptions of links: their ends, and the properties of each direction.
 
-use crate::net::Node;
+use crate::net::NetNamespace;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use weft_scenario::channel::Impaired;
@@ -9,7 +9,7 @@ use weft_units::{Duration, Rate};
 
 /// The rate at which one direction of a link transmits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Capacity {
+pub enum EmulatedCapacity {
     /// The direction transmits at once.
     #[default]
     Unlimited,
@@ -21,9 +21,9 @@ pub enum Capacity {
 
 /// One direction of a link: a drop-tail queue, transmission, random loss, then delay.
 #[derive(Clone, PartialEq, Debug)]
-pub struct DirectionSpec {
+pub struct EmulatedDirection {
     /// The rate of transmission.
-    pub capacity: Capacity,
+    pub capacity: EmulatedCapacity,
     /// One-way propagation delay of this direction.
     pub delay: Duration,
     /// Largest time that is added to the delay.
@@ -49,11 +49,11 @@ pub struct DirectionSpec {
     pub impaired: Option<Arc<Impaired>>,
 }
 
-impl Default for DirectionSpec {
+impl Default for EmulatedDirection {
     /// Returns an unlimited direction without delay or loss, with a queue of 1 MB.
-    fn default() -> DirectionSpec {
-        DirectionSpec {
-            capacity: Capacity::Unlimited,
+    fn default() -> EmulatedDirection {
+        EmulatedDirection {
+            capacity: EmulatedCapacity::Unlimited,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             reorder: false,
@@ -69,7 +69,7 @@ impl Default for DirectionSpec {
 #[derive(Clone, Debug)]
 pub struct EndSpec {
     /// The node, which is a network namespace.
-    pub node: Node,
+    pub node: NetNamespace,
     /// The interface's name in the node, at most 15 bytes.
     pub interface: String,
     /// The end's IPv4 address. If both ends have one, the link is point-to-point between them.
@@ -80,27 +80,27 @@ pub struct EndSpec {
 
 /// A link between two nodes.
 #[derive(Clone, Debug)]
-pub struct LinkSpec {
+pub struct EmulatedLinkSpec {
     /// The two ends of the link. Forward is from the first to the second.
     pub ends: [EndSpec; 2],
     /// The MTU of both interfaces in bytes, 68 to 65,535, usually 1500.
     pub mtu: u16,
     /// The direction from the first end to the second.
-    pub forward: DirectionSpec,
+    pub forward: EmulatedDirection,
     /// The direction from the second end to the first.
-    pub backward: DirectionSpec,
+    pub backward: EmulatedDirection,
 }
 
 /// A direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Direction {
+pub enum LinkSide {
     /// From the first end to the second.
     Forward,
     /// From the second end to the first.
     Backward,
 }
 
-impl Direction {
+impl LinkSide {
     /// Both directions of a link.
-    pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
+    pub const BOTH: [LinkSide; 2] = [LinkSide::Forward, LinkSide::Backward];
 }

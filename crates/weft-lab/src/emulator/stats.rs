@@ -62,11 +62,11 @@ impl DirectionStats {
 
 /// Records times from 1 µs to 60 s. Larger times count as 60 s.
 #[derive(Clone, Debug)]
-pub(super) struct Times(Option<Histogram<u64>>);
+pub(super) struct TimeHistogram(Option<Histogram<u64>>);
 
-impl Times {
-    pub(super) fn new() -> Times {
-        Times(Histogram::new_with_bounds(1_000, 60_000_000_000, 2).ok())
+impl TimeHistogram {
+    pub(super) fn new() -> TimeHistogram {
+        TimeHistogram(Histogram::new_with_bounds(1_000, 60_000_000_000, 2).ok())
     }
 
     pub(super) fn record(&mut self, time: Duration) {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_values() {
-        let mut times = Times::new();
+        let mut times = TimeHistogram::new();
         assert_eq!(times.quantiles(), Quantiles::default());
         (1..=1000).for_each(|ms| times.record(Duration::from_millis(ms)));
         let q = times.quantiles();

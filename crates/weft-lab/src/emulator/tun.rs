@@ -1,6 +1,6 @@
 //! TUN devices in nodes, and the kernel's counter of packets that they dropped.
 
-use crate::net::{Node, context, sys};
+use crate::net::{NetNamespace, context, sys};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,7 +25,7 @@ fn open_device() -> io::Result<File> {
 /// Creates a TUN device in `node`. Each read returns one IP packet without an offload header.
 ///
 /// Closing the file removes the device.
-pub(super) fn open(node: &Node, name: &str) -> io::Result<File> {
+pub(super) fn open(node: &NetNamespace, name: &str) -> io::Result<File> {
     let opened = node.run(|| {
         let tun = open_device()?;
         // SAFETY: An all-zero ifreq is valid, because it contains only integers and byte arrays.
@@ -43,15 +43,15 @@ pub(super) fn open(node: &Node, name: &str) -> io::Result<File> {
 
 /// Counts the packets that the kernel dropped because an interface's transmit queue was full.
 #[derive(Debug)]
-pub(super) struct DropCounter {
+pub(super) struct TunDropCounter {
     table: File,
     interface: String,
 }
 
-impl DropCounter {
-    pub(super) fn open(node: &Node, interface: &str) -> io::Result<DropCounter> {
+impl TunDropCounter {
+    pub(super) fn open(node: &NetNamespace, interface: &str) -> io::Result<TunDropCounter> {
         let table = node.run(|| File::open("/proc/thread-self/net/dev"))??;
-        Ok(DropCounter { table, interface: interface.to_owned() })
+        Ok(TunDropCounter { table, interface: interface.to_owned() })
     }
 
     pub(super) fn read(&self) -> io::Result<u64> {

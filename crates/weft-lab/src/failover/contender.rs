@@ -1,6 +1,6 @@
 //! The contenders of the comparison: their names, their timers, and their number of cuts.
 
-use super::diamond::Diamond;
+use super::diamond::LabDiamond;
 use super::ospf::Ospf;
 use super::weft::Wefts;
 use crate::LabError;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A running network that carries packets over the diamond.
-pub(super) trait Network {
+pub(super) trait RunningNetwork {
     /// Returns the destination of the probes, an address of the last node.
     fn far_end(&self) -> Ipv4Addr;
 
@@ -21,14 +21,14 @@ pub(super) trait Network {
     ///
     /// # Errors
     /// Returns an error if the network does not support it, or if the program does not stop or start.
-    fn restart_far_end(&mut self, _: &Diamond) -> Result<(), LabError> {
+    fn restart_far_end(&mut self, _: &LabDiamond) -> Result<(), LabError> {
         Err(LabError::Scenario("only weft can be restarted".to_owned()))
     }
 }
 
 /// The timers by which OSPF detects that a neighbour is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Timers {
+pub(super) struct OspfTimers {
     /// Interval between two hellos.
     pub hello: Duration,
     /// Time without a hello after which a neighbour counts as gone.
@@ -45,9 +45,9 @@ pub(super) struct Bfd {
     pub interval: Duration,
 }
 
-impl Timers {
-    pub const fn seconds(hello: u64, dead: u64) -> Timers {
-        Timers { hello: Duration::from_secs(hello), dead: Duration::from_secs(dead), bfd: None }
+impl OspfTimers {
+    pub const fn seconds(hello: u64, dead: u64) -> OspfTimers {
+        OspfTimers { hello: Duration::from_secs(hello), dead: Duration::from_secs(dead), bfd: None }
     }
 
     /// Returns the lines of an interface's configuration.
@@ -65,7 +65,7 @@ impl Timers {
     }
 }
 
-impl fmt::Display for Timers {
+impl fmt::Display for OspfTimers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "hello {:?}, dead {:?}", self.hello, self.dead)?;
         self.bfd.map_or(Ok(()), |bfd| write!(f, ", BFD {} × {:?}", bfd.multiplier, bfd.interval))
@@ -77,7 +77,7 @@ impl fmt::Display for Timers {
 pub(super) struct Contender {
     pub name: &'static str,
     /// OSPF's timers. `None` for weft, which has none to set.
-    pub timers: Option<Timers>,
+    pub timers: Option<OspfTimers>,
     /// Divisor of the number of cuts: the contender gets one of this many.
     pub one_cut_in: u32,
 }
@@ -87,15 +87,19 @@ pub(super) const WEFT: &str = "weft";
 /// BFD timers of the contender `ospf-bfd`: three intervals of 50 ms.
 const BFD: Bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
 /// OSPF timers of the contender `ospf-minimal-hello`: four hellos in a dead interval of 1 s.
-const MINIMAL: Timers = Timers { hello: Duration::from_millis(250), ..Timers::seconds(0, 1) };
+const MINIMAL: OspfTimers = OspfTimers { hello: Duration::from_millis(250), ..OspfTimers::seconds(0, 1) };
 
 /// All contenders. Slow ones get fewer cuts.
 pub(super) const CONTENDERS: [Contender; 5] = [
     Contender { name: WEFT, timers: None, one_cut_in: 1 },
-    Contender { name: "ospf-bfd", timers: Some(Timers { bfd: Some(BFD), ..Timers::seconds(1, 4) }), one_cut_in: 1 },
+    Contender {
+        name: "ospf-bfd",
+        timers: Some(OspfTimers { bfd: Some(BFD), ..OspfTimers::seconds(1, 4) }),
+        one_cut_in: 1,
+    },
     Contender { name: "ospf-minimal-hello", timers: Some(MINIMAL), one_cut_in: 1 },
-    Contender { name: "ospf-hello-1", timers: Some(Timers::seconds(1, 4)), one_cut_in: 2 },
-    Contender { name: "ospf-default", timers: Some(Timers::seconds(10, 40)), one_cut_in: 7 },
+    Contender { name: "ospf-hello-1", timers: Some(OspfTimers::seconds(1, 4)), one_cut_in: 2 },
+    Contender { name: "ospf-default", timers: Some(OspfTimers::seconds(10, 40)), one_cut_in: 7 },
 ];
 
 impl Contender {
@@ -115,7 +119,7 @@ impl Contender {
         self.timers.map_or("no timers to set".to_owned(), |timers| timers.to_string())
     }
 
-    pub fn start(&self, diamond: &Diamond, weft_binary: &Path) -> Result<Box<dyn Network>, LabError> {
+    pub fn start(&self, diamond: &LabDiamond, weft_binary: &Path) -> Result<Box<dyn RunningNetwork>, LabError> {
         Ok(match self.timers {
             None => Box::new(Wefts::start(diamond, weft_binary)?),
             Some(timers) => Box::new(Ospf::start(diamond, timers)?),

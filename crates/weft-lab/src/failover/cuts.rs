@@ -1,10 +1,10 @@
 //! Measures one contender: its own traffic on an idle network, then cut after cut under probes.
 
-use super::contender::{Contender, Network};
-use super::diamond::{Diamond, LINKS, link_name};
-use super::{Cut, CutSeries, FailoverOptions};
+use super::contender::{Contender, RunningNetwork};
+use super::diamond::{LINKS, LabDiamond, link_name};
+use super::{CutResult, CutSeries, FailoverOptions};
 use crate::LabError;
-use crate::apps::probe::{Arrivals, Way, while_probing};
+use crate::apps::probe::{ProbeArrivals, ProbeEndpoints, while_probing};
 use crate::interrupt;
 use std::io;
 use std::time::{Duration, Instant};
@@ -29,45 +29,47 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 pub(super) fn measure(
     contender: &Contender,
     options: &FailoverOptions,
-    tell: &mut impl FnMut(&str),
+    report_progress: &mut impl FnMut(&str),
 ) -> Result<CutSeries, LabError> {
     let mut series =
         CutSeries { name: contender.name.to_owned(), detection: contender.detection(), ..CutSeries::default() };
-    let diamond = Diamond::build(0)?;
+    let diamond = LabDiamond::build(0)?;
     let mut network = contender.start(&diamond, &options.weft_binary)?;
     wait_whole(network.as_ref())?;
-    tell(&format!("{}: idle", contender.name));
+    report_progress(&format!("{}: idle", contender.name));
     pause(SETTLE)?;
     series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
-    let way = Way { from, to, address: network.far_end(), port: PORT };
+    let way = ProbeEndpoints { from, to, address: network.far_end(), port: PORT };
     let epoch = Instant::now();
-    let mut stage = Stage { contender, diamond: &diamond, network: network.as_mut(), epoch };
-    while_probing(&way, epoch, options.interval, |probes| match stage.play(probes, options, &mut series, tell) {
-        Err(LabError::Interrupted) => Err(LabError::Interrupted),
-        Err(error) => {
-            series.failure = Some(error.to_string());
-            Ok(())
+    let mut stage = CutStage { contender, diamond: &diamond, network: network.as_mut(), epoch };
+    while_probing(&way, epoch, options.interval, |probes| {
+        match stage.play(probes, options, &mut series, report_progress) {
+            Err(LabError::Interrupted) => Err(LabError::Interrupted),
+            Err(error) => {
+                series.failure = Some(error.to_string());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(()) => Ok(()),
     })?;
     Ok(series)
 }
 
-struct Stage<'a> {
+struct CutStage<'a> {
     contender: &'a Contender,
-    diamond: &'a Diamond,
-    network: &'a mut dyn Network,
+    diamond: &'a LabDiamond,
+    network: &'a mut dyn RunningNetwork,
     epoch: Instant,
 }
 
-impl Stage<'_> {
+impl CutStage<'_> {
     fn play(
         &mut self,
-        probes: &Arrivals,
+        probes: &ProbeArrivals,
         options: &FailoverOptions,
         series: &mut CutSeries,
-        tell: &mut impl FnMut(&str),
+        report_progress: &mut impl FnMut(&str),
     ) -> Result<(), LabError> {
         wait_until("no probe arrived", POLL, || Ok(probes.last_sent().is_some()))?;
         pause(SETTLE)?;
@@ -75,7 +77,7 @@ impl Stage<'_> {
         series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
-            tell(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
+            report_progress(&format!("{}: cut {} of {cuts}", self.contender.name, number + 1));
             if options.restart {
                 self.network.restart_far_end(self.diamond)?;
                 wait_whole(self.network)?;
@@ -91,7 +93,7 @@ impl Stage<'_> {
     }
 
     /// Cuts a link until probes arrive over another route, then joins it and waits for the network.
-    fn cut(&self, link: usize, probes: &Arrivals) -> Result<Cut, LabError> {
+    fn cut(&self, link: usize, probes: &ProbeArrivals) -> Result<CutResult, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
         let moved = wait_until("no probe found another way", POLL, || {
@@ -107,7 +109,7 @@ impl Stage<'_> {
         let now = self.epoch.elapsed();
         let gap_of_return = longest_gap(&probes.since(joined), joined, now);
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        Ok(Cut {
+        Ok(CutResult {
             link: link_name(link),
             at_s: began.as_secs_f64(),
             gap_ms: ms(gap),
@@ -117,7 +119,7 @@ impl Stage<'_> {
     }
 }
 
-fn wait_whole(network: &dyn Network) -> Result<(), LabError> {
+fn wait_whole(network: &dyn RunningNetwork) -> Result<(), LabError> {
     wait_until("the network did not become whole", ASK_EVERY, || network.is_whole())
 }
 

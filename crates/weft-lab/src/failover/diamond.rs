@@ -3,9 +3,9 @@
 //! Two routes of two links each lead from the first node to the last.
 
 use crate::LabError;
-use crate::emulator::{Capacity, Direction, DirectionSpec, Emulator, EndSpec, LinkSpec};
+use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkSide};
 use crate::interrupt;
-use crate::net::{Lab, Node};
+use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -49,23 +49,23 @@ pub(super) fn links_of(node: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// A running diamond.
-pub(super) struct Diamond {
+pub(super) struct LabDiamond {
     emulator: Emulator,
-    pub nodes: [Node; 4],
+    pub nodes: [NetNamespace; 4],
     scratch: Scratch,
     _lab: Lab,
 }
 
-impl Diamond {
-    pub fn build(seed: u64) -> Result<Diamond, LabError> {
+impl LabDiamond {
+    pub fn build(seed: u64) -> Result<LabDiamond, LabError> {
         let lab = Lab::new()?;
         let [a, b, c, d] = NAMES.map(|name| lab.node(name));
         let nodes = [a?, b?, c?, d?];
-        let spec = DirectionSpec {
-            capacity: Capacity::Rate(RATE),
+        let spec = EmulatedDirection {
+            capacity: EmulatedCapacity::Rate(RATE),
             delay: DELAY,
             queue_bytes: QUEUE_BYTES,
-            ..DirectionSpec::default()
+            ..EmulatedDirection::default()
         };
         let link = |(link, [near, far]): (usize, &[usize; 2])| {
             let end = |node: usize, end| {
@@ -73,10 +73,10 @@ impl Diamond {
                 Some(EndSpec { node, interface: link_name(link), ipv4: Some(link_address(link, end)), ipv6: None })
             };
             let ends = [end(*near, 0)?, end(*far, 1)?];
-            Some(LinkSpec { ends, mtu: MTU, forward: spec.clone(), backward: spec.clone() })
+            Some(EmulatedLinkSpec { ends, mtu: MTU, forward: spec.clone(), backward: spec.clone() })
         };
         let emulator = Emulator::start(LINKS.iter().enumerate().filter_map(link).collect(), seed)?;
-        Ok(Diamond { emulator, nodes, scratch: Scratch::new()?, _lab: lab })
+        Ok(LabDiamond { emulator, nodes, scratch: Scratch::new()?, _lab: lab })
     }
 
     /// Returns the path of a file in the diamond's scratch directory.
@@ -85,33 +85,33 @@ impl Diamond {
     }
 
     /// Returns the first and the last node.
-    pub fn ends(&self) -> [&Node; 2] {
+    pub fn ends(&self) -> [&NetNamespace; 2] {
         let [first, _, _, last] = &self.nodes;
         [first, last]
     }
 
     /// Cuts a link in both directions without a sign, or joins it again. Interfaces stay up.
     pub fn cut(&self, link: usize, cut: bool) -> Result<(), LabError> {
-        Ok(self.emulator.handle().cut(link, &Direction::BOTH, cut)?)
+        Ok(self.emulator.handle().cut(link, &LinkSide::BOTH, cut)?)
     }
 
     /// Returns the links on which probes travel from the first node to the last, and the others.
-    pub fn routes(&self) -> Result<Routes, LabError> {
+    pub fn routes(&self) -> Result<DiamondRoutes, LabError> {
         let seen = self.watch(LOOK)?;
         let packets = |route: &[usize; 2]| route.first().and_then(|link| seen.packets.get(*link)).copied();
         let [b, c] = ROUTES;
         let (carrying, spare) = if packets(&b) >= packets(&c) { (b, c) } else { (c, b) };
-        Ok(Routes { carrying, spare })
+        Ok(DiamondRoutes { carrying, spare })
     }
 
     /// Returns the traffic on the links during `time` from now on.
-    pub fn watch(&self, time: Duration) -> Result<Seen, LabError> {
+    pub fn watch(&self, time: Duration) -> Result<LinkTraffic, LabError> {
         let handle = self.emulator.handle();
         handle.mark()?;
         interrupt::sleep_until(Instant::now() + time)?;
         let snapshot = handle.snapshot()?;
         let bps = |bytes: u64| bytes as f64 * 8.0 / snapshot.elapsed.as_secs_f64();
-        Ok(Seen {
+        Ok(LinkTraffic {
             packets: snapshot.links.iter().map(|link| link.forward.offered_packets).collect(),
             bps: snapshot
                 .links
@@ -124,7 +124,7 @@ impl Diamond {
 
 /// The route of the probes and the other route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Routes {
+pub(super) struct DiamondRoutes {
     /// The links that carry the probes, in order.
     pub carrying: [usize; 2],
     /// The other links, in order.
@@ -133,14 +133,14 @@ pub(super) struct Routes {
 
 /// The traffic on the links, by their positions.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Seen {
+pub(super) struct LinkTraffic {
     /// Number of packets on each link away from the first node.
     packets: Vec<u64>,
     /// Rate on each link in IP bytes, in bit/s: away from the first node, and toward it.
     bps: Vec<[f64; 2]>,
 }
 
-impl Seen {
+impl LinkTraffic {
     /// Returns the highest rate that any of `links` carried in one direction, in bit/s.
     pub fn most_bps(&self, links: impl IntoIterator<Item = usize>) -> f64 {
         let directions = links.into_iter().filter_map(|link| self.bps.get(link)).flatten();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_busiest_direction_counts() {
-        let seen = Seen { packets: Vec::new(), bps: vec![[1.0, 2.0], [3.0, 0.5]] };
+        let seen = LinkTraffic { packets: Vec::new(), bps: vec![[1.0, 2.0], [3.0, 0.5]] };
         assert_eq!([seen.most_bps([0]), seen.most_bps([0, 1]), seen.most_bps([7])], [2.0, 3.0, 0.0]);
     }
 }

@@ -15,7 +15,7 @@ mod weft;
 
 pub use report::{failover_csv, failover_table};
 
-use crate::tunnel_bench::Machine;
+use crate::tunnel_bench::BenchMachine;
 use crate::{LabError, interrupt, net, scratch};
 use contender::{CONTENDERS, WEFT};
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub struct FailoverOptions {
 
 /// One cut of a link, with the gaps that it caused.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Cut {
+pub struct CutResult {
     /// The link, named by its two nodes.
     pub link: String,
     /// Time of the cut in seconds, counted from the first probe.
@@ -75,7 +75,7 @@ pub struct CutSeries {
     /// The contender's own traffic on the busiest spare link, while probes run, in bit/s.
     pub spare_bps: f64,
     /// The cuts, in order.
-    pub cuts: Vec<Cut>,
+    pub cuts: Vec<CutResult>,
     /// The reason why the contender did not get all of its cuts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -104,7 +104,7 @@ pub struct Failover {
     /// Version of this format.
     pub schema: u32,
     /// The machine on which it was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// Rate of each link in each direction, in bit/s.
     pub link_bps: u64,
     /// Round-trip time from end to end, over two links in each direction, in ms.
@@ -135,13 +135,13 @@ impl Failover {
 
 /// Measures all contenders, in a bounded time. Nothing is left behind.
 ///
-/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
 /// Returns an error if an option names no contender, if the diamond cannot be built, or if the user
 /// interrupts. [`Failover::skipped`] lists a contender that is not installed or does not start.
-pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result<Failover, LabError> {
+pub fn failover(options: &FailoverOptions, mut report_progress: impl FnMut(&str)) -> Result<Failover, LabError> {
     if let Some(unknown) = options.only.iter().find(|only| CONTENDERS.iter().all(|contender| contender.name != **only))
     {
         let names = CONTENDERS.map(|contender| contender.name).join(", ");
@@ -152,7 +152,7 @@ pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result
     scratch::remove_stale();
     let mut result = Failover {
         schema: 1,
-        machine: Machine::read(),
+        machine: BenchMachine::read(),
         link_bps: diamond::RATE.bps(),
         rtt_ms: diamond::RTT.as_secs_f64() * 1e3,
         interval_ms: options.interval.as_secs_f64() * 1e3,
@@ -162,7 +162,7 @@ pub fn failover(options: &FailoverOptions, mut tell: impl FnMut(&str)) -> Result
     };
     let takes_part = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     for contender in CONTENDERS.iter().filter(|contender| takes_part(contender.name)) {
-        match cuts::measure(contender, options, &mut tell) {
+        match cuts::measure(contender, options, &mut report_progress) {
             Ok(series) => result.series.push(series),
             Err(LabError::Interrupted) => return Err(LabError::Interrupted),
             Err(error) => {

@@ -2,11 +2,11 @@
 //!
 //! Each node runs its own zebra, ospfd and, if needed, bfdd, with separate sockets and files.
 
-use super::contender::{Network, Timers};
-use super::diamond::{Diamond, NAMES, link_name, links_of};
+use super::contender::{OspfTimers, RunningNetwork};
+use super::diamond::{LabDiamond, NAMES, link_name, links_of};
 use crate::LabError;
 use crate::apps::failed;
-use crate::net::Node;
+use crate::net::NetNamespace;
 use crate::variants::{Daemon, wait_until};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ const WRAP: &str = "chown -R frr:frr \"$0\" && mount -t tmpfs tmpfs /var/run && 
 
 /// FRR's running daemons on the four nodes.
 pub(super) struct Ospf {
-    nodes: Vec<Router>,
+    nodes: Vec<OspfRouter>,
     has_bfd: bool,
     daemons: Vec<Daemon>,
 }
 
 /// The data needed to query a node's daemons.
-struct Router {
-    node: Node,
+struct OspfRouter {
+    node: NetNamespace,
     sockets: PathBuf,
     links: usize,
 }
@@ -47,7 +47,7 @@ fn address(node: usize) -> Ipv4Addr {
 
 impl Ospf {
     /// Starts FRR's daemons on all nodes.
-    pub fn start(diamond: &Diamond, timers: Timers) -> Result<Ospf, LabError> {
+    pub fn start(diamond: &LabDiamond, timers: OspfTimers) -> Result<Ospf, LabError> {
         let has_bfd = timers.bfd.is_some();
         let programs: &[&'static str] = if has_bfd { &["zebra", "bfdd", "ospfd"] } else { &["zebra", "ospfd"] };
         for program in programs.iter().map(|program| Path::new(PROGRAMS).join(program)) {
@@ -67,13 +67,13 @@ impl Ospf {
                 ospf.daemons.push(start(program, node, &sockets, &text)?);
                 wait_until(&mut ospf.daemons, || sockets.join(format!("{program}.vty")).exists())?;
             }
-            ospf.nodes.push(Router { node: node.clone(), sockets, links: links_of(number).count() });
+            ospf.nodes.push(OspfRouter { node: node.clone(), sockets, links: links_of(number).count() });
         }
         Ok(ospf)
     }
 }
 
-impl Network for Ospf {
+impl RunningNetwork for Ospf {
     fn far_end(&self) -> Ipv4Addr {
         address(NAMES.len() - 1)
     }
@@ -100,11 +100,11 @@ impl Network for Ospf {
 struct Neighbours {
     /// The neighbours, by router id.
     #[serde(default)]
-    neighbors: BTreeMap<String, Vec<Neighbour>>,
+    neighbors: BTreeMap<String, Vec<OspfNeighbour>>,
 }
 
 #[derive(Deserialize)]
-struct Neighbour {
+struct OspfNeighbour {
     state: String,
 }
 
@@ -113,7 +113,7 @@ struct BfdPeer {
     status: String,
 }
 
-impl Router {
+impl OspfRouter {
     fn ask<T: for<'a> Deserialize<'a>>(&self, daemon: &str, question: &str) -> Result<T, LabError> {
         let mut command = self.node.command("vtysh");
         command.arg("--vty_socket").arg(&self.sockets).args(["-d", daemon, "-c", question]);
@@ -123,7 +123,7 @@ impl Router {
     }
 }
 
-fn start(program: &'static str, node: &Node, sockets: &Path, configuration: &str) -> Result<Daemon, LabError> {
+fn start(program: &'static str, node: &NetNamespace, sockets: &Path, configuration: &str) -> Result<Daemon, LabError> {
     fs::write(sockets.join(format!("{program}.conf")), configuration)?;
     let mut command = node.command("unshare");
     command.args(["--mount", "sh", "-c", WRAP]).arg(sockets).arg(Path::new(PROGRAMS).join(program));
@@ -134,7 +134,7 @@ fn start(program: &'static str, node: &Node, sockets: &Path, configuration: &str
 /// Returns ospfd's configuration of a node.
 ///
 /// There is one area. Links are point-to-point and have equal cost, and the node's own address is a stub.
-fn configuration(node: usize, timers: Timers) -> String {
+fn configuration(node: usize, timers: OspfTimers) -> String {
     let mut text = String::new();
     for (link, _) in links_of(node) {
         let _ = writeln!(text, "interface {}\n ip ospf area 0\n ip ospf network point-to-point", link_name(link));
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn timers_are_told_for_each_link() {
         let bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
-        let text = configuration(1, Timers { bfd: Some(bfd), ..Timers::seconds(1, 4) });
+        let text = configuration(1, OspfTimers { bfd: Some(bfd), ..OspfTimers::seconds(1, 4) });
         for line in ["interface ab", "interface bd", " ip ospf bfd 3 50 50", " ospf router-id 10.78.0.2"] {
             assert!(text.contains(line), "{text}");
         }

@@ -86,18 +86,18 @@ pub fn failover_csv(result: &Failover) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cut, CutSeries, Failover};
+    use super::super::{CutResult, CutSeries, Failover};
     use super::*;
-    use crate::tunnel_bench::Machine;
+    use crate::tunnel_bench::BenchMachine;
     use weft_scenario::Skipped;
 
     fn series(name: &str, gaps: &[f64]) -> CutSeries {
-        let cuts = gaps.iter().map(|&gap_ms| Cut { link: "ab".into(), gap_ms, ..Cut::default() });
+        let cuts = gaps.iter().map(|&gap_ms| CutResult { link: "ab".into(), gap_ms, ..CutResult::default() });
         CutSeries { name: name.into(), idle_bps: 50_000.0, cuts: cuts.collect(), ..CutSeries::default() }
     }
 
     fn result(series: Vec<CutSeries>) -> Failover {
-        let machine = Machine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 0.1 };
+        let machine = BenchMachine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 0.1 };
         let skipped = vec![Skipped { name: "ospf-default".into(), reason: "not there".into() }];
         Failover {
             schema: 1,

@@ -1,9 +1,9 @@
 //! weft on the four nodes. The two nodes in the middle are relays, and the ends have two routes.
 
-use super::contender::Network;
-use super::diamond::{Diamond, ENDS, LINKS, NAMES, link_address, link_name, links_of};
+use super::contender::RunningNetwork;
+use super::diamond::{ENDS, LINKS, LabDiamond, NAMES, link_address, link_name, links_of};
 use crate::LabError;
-use crate::net::Node;
+use crate::net::NetNamespace;
 use crate::variants::{Daemon, WeftControl, keygen, wait_until};
 use std::fmt::Write;
 use std::fs;
@@ -29,7 +29,7 @@ fn address(node: usize) -> Ipv4Addr {
 
 impl Wefts {
     /// Starts a weft daemon on each node.
-    pub fn start(diamond: &Diamond, binary: &Path) -> Result<Wefts, LabError> {
+    pub fn start(diamond: &LabDiamond, binary: &Path) -> Result<Wefts, LabError> {
         let key = |name: &&str| keygen(binary, &diamond.file(&format!("{name}.key")));
         let keys = NAMES.iter().map(key).collect::<Result<Vec<String>, LabError>>()?;
         let control = |name: &str| WeftControl::at(diamond.file(&format!("{name}.sock")));
@@ -47,7 +47,7 @@ impl Wefts {
     /// Starts the daemon of `node` and waits for its control socket.
     ///
     /// The node's configuration must already be written.
-    fn start_daemon(&mut self, diamond: &Diamond, node: &Node) -> Result<(), LabError> {
+    fn start_daemon(&mut self, diamond: &LabDiamond, node: &NetNamespace) -> Result<(), LabError> {
         let mut command = node.command(&self.binary);
         command.args(["up", "-c"]).arg(diamond.file(&format!("{node}.toml")));
         self.daemons.push(Daemon::start("weft", node, command, diamond.file(&format!("{node}.log")))?);
@@ -56,7 +56,7 @@ impl Wefts {
     }
 }
 
-impl Network for Wefts {
+impl RunningNetwork for Wefts {
     fn far_end(&self) -> Ipv4Addr {
         let [_, last] = ENDS;
         address(last)
@@ -73,7 +73,7 @@ impl Network for Wefts {
         Ok(true)
     }
 
-    fn restart_far_end(&mut self, diamond: &Diamond) -> Result<(), LabError> {
+    fn restart_far_end(&mut self, diamond: &LabDiamond) -> Result<(), LabError> {
         let (Some(daemon), Some(node)) = (self.daemons.pop(), diamond.nodes.last()) else { return Ok(()) };
         daemon.stop()?;
         self.start_daemon(diamond, node)
@@ -83,7 +83,7 @@ impl Network for Wefts {
 /// Returns a node's configuration.
 ///
 /// Its neighbours are peers, and each end is a peer of the other over them.
-fn configuration(diamond: &Diamond, node: usize, keys: &[String]) -> String {
+fn configuration(diamond: &LabDiamond, node: usize, keys: &[String]) -> String {
     let name = |node: usize| NAMES.get(node).copied().unwrap_or_default();
     let file = |ending: &str| Value::from(diamond.file(&format!("{}.{ending}", name(node))).to_string_lossy().as_ref());
     let names: Vec<Value> = links_of(node).map(|(link, _)| link_name(link).into()).collect();

@@ -12,13 +12,13 @@ mod process;
 mod supervisor;
 pub(crate) mod sys;
 
-pub use node::Node;
+pub use node::NetNamespace;
 pub use privilege::acquire_privilege;
 pub use process::Process;
 
 use std::io;
 use std::sync::Arc;
-use supervisor::Supervisor;
+use supervisor::NamespaceSupervisor;
 
 /// A set of network namespaces and the programs in them.
 ///
@@ -26,7 +26,7 @@ use supervisor::Supervisor;
 /// process, however that ends.
 #[derive(Debug)]
 pub struct Lab {
-    supervisor: Arc<Supervisor>,
+    supervisor: Arc<NamespaceSupervisor>,
 }
 
 impl Lab {
@@ -38,7 +38,7 @@ impl Lab {
     /// Returns an error with advice if this process may not create namespaces.
     pub fn new() -> io::Result<Lab> {
         acquire_privilege()?;
-        Ok(Lab { supervisor: Arc::new(Supervisor::start()?) })
+        Ok(Lab { supervisor: Arc::new(NamespaceSupervisor::start()?) })
     }
 
     /// Creates a network namespace with loopback up, prepared for measurements.
@@ -49,8 +49,8 @@ impl Lab {
     /// # Errors
     /// Returns an error if the kernel refuses the namespace or one of its settings, or if the `ip` tool is
     /// missing.
-    pub fn node(&self, name: &str) -> io::Result<Node> {
-        Node::new(name, Arc::clone(&self.supervisor))
+    pub fn node(&self, name: &str) -> io::Result<NetNamespace> {
+        NetNamespace::new(name, Arc::clone(&self.supervisor))
     }
 }
 

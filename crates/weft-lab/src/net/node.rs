@@ -1,6 +1,6 @@
 //! A node: a network namespace, the programs in it, and its addresses and kernel settings.
 
-use super::supervisor::Supervisor;
+use super::supervisor::NamespaceSupervisor;
 use super::{Process, context, sys};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -31,29 +31,29 @@ const SYSCTLS: [(&str, &str, bool); 9] = [
 
 /// A network namespace. Clones refer to the same namespace.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct NetNamespace {
     name: Arc<str>,
     netns: Arc<OwnedFd>,
-    supervisor: Arc<Supervisor>,
+    supervisor: Arc<NamespaceSupervisor>,
 }
 
-impl Node {
-    pub(super) fn new(name: &str, supervisor: Arc<Supervisor>) -> io::Result<Node> {
+impl NetNamespace {
+    pub(super) fn new(name: &str, supervisor: Arc<NamespaceSupervisor>) -> io::Result<NetNamespace> {
         let netns = thread::spawn(|| -> io::Result<OwnedFd> {
             sys::unshare(libc::CLONE_NEWNET)?;
             Ok(File::open("/proc/thread-self/ns/net")?.into())
         });
         let netns = netns.join().unwrap_or_else(|panic| resume_unwind(panic));
         let netns = Arc::new(netns.map_err(|e| context("cannot create a network namespace", e))?);
-        let node = Node { name: name.into(), netns, supervisor };
+        let node = NetNamespace { name: name.into(), netns, supervisor };
         node.ip("link set lo up")?;
         node.run(|| SYSCTLS.iter().try_for_each(|&(key, value, optional)| set(key, value, optional)))??;
         Ok(node)
     }
 
     /// Creates another namespace of the same lab.
-    pub(crate) fn sibling(&self, name: &str) -> io::Result<Node> {
-        Node::new(name, Arc::clone(&self.supervisor))
+    pub(crate) fn sibling(&self, name: &str) -> io::Result<NetNamespace> {
+        NetNamespace::new(name, Arc::clone(&self.supervisor))
     }
 
     /// Returns a path that names the namespace, for programs such as `nsenter --net=…`.
@@ -84,7 +84,7 @@ impl Node {
         })
     }
 
-    /// Returns a command that will run inside the namespace. Start it with [`Node::spawn`].
+    /// Returns a command that will run inside the namespace. Start it with [`NetNamespace::spawn`].
     ///
     /// If the caller starts it directly, the kernel kills the program when the *thread* that started it ends.
     /// The kernel then does not kill the program's own children.
@@ -102,7 +102,7 @@ impl Node {
         command
     }
 
-    /// Starts a command made by [`Node::command`].
+    /// Starts a command made by [`NetNamespace::command`].
     ///
     /// The program and its children end at the latest with this process.
     ///
@@ -114,7 +114,7 @@ impl Node {
         child.map(Process::new).map_err(|e| context(format_args!("cannot start {} on {self}", program.display()), e))
     }
 
-    /// Runs a command made by [`Node::command`] to its end, without input. Returns its output.
+    /// Runs a command made by [`NetNamespace::command`] to its end, without input. Returns its output.
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or if it has not ended within `timeout` and was
@@ -146,7 +146,7 @@ impl Node {
     /// It runs `ip address add … dev …`.
     ///
     /// # Errors
-    /// Returns an error if [`Node::ip`] does.
+    /// Returns an error if [`NetNamespace::ip`] does.
     pub fn add_address(&self, interface: &str, address: &str) -> io::Result<()> {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
     }
@@ -156,7 +156,7 @@ impl Node {
     /// The kernel confirms the address first, and installs its route later from a work queue.
     ///
     /// # Errors
-    /// Returns an error if [`Node::ip`] does, or if there is no route after [`TOOL_TIMEOUT`].
+    /// Returns an error if [`NetNamespace::ip`] does, or if there is no route after [`TOOL_TIMEOUT`].
     pub fn add_ipv6_address(&self, interface: &str, address: Ipv6Addr, peer: Option<Ipv6Addr>) -> io::Result<()> {
         let peer = peer.map(|peer| format!(" peer {peer}")).unwrap_or_default();
         self.add_address(interface, &format!("{address}{peer} nodad"))?;
@@ -173,7 +173,7 @@ impl Node {
     /// Brings an interface up or down.
     ///
     /// # Errors
-    /// Returns an error if [`Node::ip`] does.
+    /// Returns an error if [`NetNamespace::ip`] does.
     pub fn set_interface(&self, interface: &str, up: bool) -> io::Result<()> {
         self.ip(&format!("link set dev {interface} {}", if up { "up" } else { "down" })).map(drop)
     }
@@ -187,7 +187,7 @@ impl Node {
     }
 }
 
-impl std::fmt::Display for Node {
+impl std::fmt::Display for NetNamespace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name)
     }

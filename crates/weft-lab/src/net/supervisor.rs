@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Time for which the supervisor waits at its end until the kernel has cleared the PID namespace.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
-struct Request {
+struct SpawnRequest {
     command: Command,
     answer: SyncSender<io::Result<Child>>,
 }
@@ -23,13 +23,13 @@ struct Request {
 /// exits, the kernel kills all other processes of the namespace, grandchildren included. The thread is
 /// necessary because the kernel sends a parent-death signal when the *thread* that forked ends.
 #[derive(Debug)]
-pub(super) struct Supervisor {
-    requests: Mutex<Option<Sender<Request>>>,
+pub(super) struct NamespaceSupervisor {
+    requests: Mutex<Option<Sender<SpawnRequest>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Supervisor {
-    pub(super) fn start() -> io::Result<Supervisor> {
+impl NamespaceSupervisor {
+    pub(super) fn start() -> io::Result<NamespaceSupervisor> {
         let (requests, inbox) = channel();
         let (ready, started) = sync_channel(1);
         let thread = thread::Builder::new().name("lab-supervisor".into()).spawn(move || match start_init() {
@@ -43,20 +43,20 @@ impl Supervisor {
             }
         })?;
         started.recv().unwrap_or_else(|_| Err(gone()))?;
-        Ok(Supervisor { requests: Mutex::new(Some(requests)), thread: Some(thread) })
+        Ok(NamespaceSupervisor { requests: Mutex::new(Some(requests)), thread: Some(thread) })
     }
 
     /// Starts `command` as a child of this process, inside the PID namespace.
     pub(super) fn spawn(&self, command: Command) -> io::Result<Child> {
         let (answer, child) = sync_channel(1);
         let requests = self.requests.lock().map_err(|_| gone())?;
-        requests.as_ref().ok_or_else(gone)?.send(Request { command, answer }).map_err(|_| gone())?;
+        requests.as_ref().ok_or_else(gone)?.send(SpawnRequest { command, answer }).map_err(|_| gone())?;
         drop(requests);
         child.recv().map_err(|_| gone())?
     }
 }
 
-impl Drop for Supervisor {
+impl Drop for NamespaceSupervisor {
     fn drop(&mut self) {
         if let Ok(requests) = self.requests.get_mut() {
             *requests = None;
@@ -71,8 +71,8 @@ fn gone() -> io::Error {
     io::Error::other("the lab's supervisor has ended")
 }
 
-fn serve(inbox: &Receiver<Request>) {
-    while let Ok(Request { mut command, answer }) = inbox.recv() {
+fn serve(inbox: &Receiver<SpawnRequest>) {
+    while let Ok(SpawnRequest { mut command, answer }) = inbox.recv() {
         let _ = answer.send(command.spawn());
     }
 }

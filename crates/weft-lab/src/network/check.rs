@@ -1,10 +1,12 @@
 //! Checks that the lab can run a network. A kernel or the lab lacks some features of the simulator.
 
 use crate::LabError;
-use weft_scenario::{CongestionControl, Discipline, Network, NetworkVariant, Routes, TcpSpec, Traffic, VpnService};
+use weft_scenario::{
+    CongestionControl, Discipline, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService,
+};
 
 /// Refuses a network if the lab would run something other than the scenario describes.
-pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(), LabError> {
+pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
     let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft-lab sim` has it, the lab does not")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promise" };
@@ -22,7 +24,7 @@ pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(
     }
     for variant in variants {
         let name = &variant.name;
-        if variant.routing.routes != Routes::Shortest {
+        if variant.routing.routes != RouteSet::Shortest {
             return refuse(format!("variant `{name}` has routes other than the shortest"));
         }
         if variant.proxy.is_some() {

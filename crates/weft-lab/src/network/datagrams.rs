@@ -2,7 +2,7 @@
 //!
 //! Both are threads of this process and share a clock.
 
-use super::traffic::{LOOK, Place};
+use super::traffic::{FlowSetting, LOOK};
 use crate::LabError;
 use crate::apps::probe::exact_timers;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -20,7 +20,7 @@ const PROBE_BYTES: u32 = 40;
 /// Time after the last datagram was sent during which arrivals still count.
 const DRAIN: Duration = Duration::from_secs(1);
 
-pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
+pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
     socket.set_read_timeout(Some(LOOK))?;
     let _ = ready.send(());
@@ -34,7 +34,7 @@ pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), L
     Ok(())
 }
 
-pub(super) fn send(place: &Place<'_>) -> Result<(), LabError> {
+pub(super) fn send(place: &FlowSetting<'_>) -> Result<(), LabError> {
     let Some((mut pattern, bytes)) = pattern(&place.flow.traffic) else { return Ok(()) };
     exact_timers();
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

@@ -2,13 +2,13 @@
 
 use super::routes::{batches, interface};
 use crate::LabError;
-use crate::emulator::{DirectionSpec, Emulator, EmulatorHandle, EndSpec, LinkSpec};
-use crate::net::{Lab, Node};
+use crate::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorHandle, EndSpec};
+use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
 use crate::world::emulated;
 use std::fs;
 use std::path::PathBuf;
-use weft_scenario::{CostMetric, LinkDirection, LinkEnd, Network, NetworkLink, Traces};
+use weft_scenario::{CostMetric, LinkDirection, LinkEnd, NetworkLink, NetworkScenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 
@@ -16,15 +16,15 @@ const LINK_MTU: u16 = 1500;
 pub(super) struct Ground {
     emulator: Emulator,
     /// The nodes, in the scenario's order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NetNamespace>,
     scratch: Scratch,
     _lab: Lab,
 }
 
 impl Ground {
-    pub fn build(network: &Network, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
+    pub fn build(network: &NetworkScenario, cost: CostMetric, traces: &Traces, seed: u64) -> Result<Ground, LabError> {
         let lab = Lab::new()?;
-        let nodes = network.nodes.iter().map(|name| lab.node(name)).collect::<Result<Vec<Node>, _>>()?;
+        let nodes = network.nodes.iter().map(|name| lab.node(name)).collect::<Result<Vec<NetNamespace>, _>>()?;
         let links = (0..network.links.len()).map(|link| link_spec(network, &nodes, link, traces, seed));
         let emulator = Emulator::start(links.collect::<Result<_, LabError>>()?, seed)?;
         let ground = Ground { emulator, nodes, scratch: Scratch::new()?, _lab: lab };
@@ -47,7 +47,13 @@ impl Ground {
     }
 }
 
-fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces, seed: u64) -> Result<LinkSpec, LabError> {
+fn link_spec(
+    network: &NetworkScenario,
+    nodes: &[NetNamespace],
+    link: usize,
+    traces: &Traces,
+    seed: u64,
+) -> Result<EmulatedLinkSpec, LabError> {
     let missing = || LabError::Scenario(format!("link {link} leads nowhere"));
     let description = network.links.get(link).ok_or_else(missing)?;
     let end = |end: usize| {
@@ -58,11 +64,11 @@ fn link_spec(network: &Network, nodes: &[Node], link: usize, traces: &Traces, se
     let [mut forward, mut backward] = directions(description, traces)?;
     forward.impaired = description.up.spec.impaired(seed, &description.name, false);
     backward.impaired = description.down.spec.impaired(seed, &description.name, false);
-    Ok(LinkSpec { ends: [end(0)?, end(1)?], mtu: LINK_MTU, forward, backward })
+    Ok(EmulatedLinkSpec { ends: [end(0)?, end(1)?], mtu: LINK_MTU, forward, backward })
 }
 
 /// Returns both directions of a link for the emulator, up first.
-pub(super) fn directions(link: &NetworkLink, traces: &Traces) -> Result<[DirectionSpec; 2], LabError> {
+pub(super) fn directions(link: &NetworkLink, traces: &Traces) -> Result<[EmulatedDirection; 2], LabError> {
     let base_rtt = link.up.spec.delay + link.down.spec.delay;
     let one = |direction: &LinkDirection| emulated(&direction.spec, base_rtt, traces);
     Ok([one(&link.up)?, one(&link.down)?])

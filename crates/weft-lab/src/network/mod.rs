@@ -6,12 +6,12 @@
 mod check;
 mod datagrams;
 mod ground;
+mod overlay_daemons;
 mod play;
 mod routes;
 mod run;
 mod tcp;
 mod timeline;
 mod traffic;
-mod wefts;
 
 pub use run::{NetworkRuns, run_network};

@@ -1,16 +1,16 @@
 //! Runs one variant of a network once.
 
 use super::ground::Ground;
+use super::overlay_daemons::{self, inner_address};
 use super::routes::own_address;
-use super::timeline::Timeline;
-use super::traffic::{self, Place, Sink};
-use super::wefts::{self, inner_address};
+use super::timeline::LabTimeline;
+use super::traffic::{self, FlowSetting, Sink};
 use crate::options::RunOptions;
 use crate::{LabError, interrupt, sampler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{Network, NetworkVariant, Series, Traces, VariantRun};
+use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces, VariantRun};
 use weft_units::Rng;
 
 /// Time for servers to start before the run begins.
@@ -30,7 +30,7 @@ pub(super) struct Played {
 
 /// Runs `variant` once. Calls `tick` with the time since the run began.
 pub(super) fn play(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     traces: &Traces,
     seed: u64,
@@ -42,14 +42,14 @@ pub(super) fn play(
         None => Vec::new(),
         Some(used) => {
             let missing = || LabError::Missing("the weft program is not there".into());
-            wefts::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
+            overlay_daemons::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
         }
     };
     let sinks: Vec<Sink> = network.flows.iter().map(|_| Sink::default()).collect();
     let over = AtomicBool::new(false);
     let epoch = Instant::now() + LEAD;
     let places = places(network, variant, &ground, &sinks, &over, epoch, &Rng::new(seed))?;
-    let timeline = Timeline::new(network, ground.emulator(), traces, &sinks)?;
+    let timeline = LabTimeline::new(network, ground.emulator(), traces, &sinks)?;
     let emulator = ground.emulator();
     let (marked, links, series) = thread::scope(|scope| {
         let clock = scope.spawn(|| {
@@ -90,19 +90,19 @@ pub(super) fn play(
 }
 
 fn places<'a>(
-    network: &'a Network,
+    network: &'a NetworkScenario,
     variant: &NetworkVariant,
     ground: &'a Ground,
     sinks: &'a [Sink],
     over: &'a AtomicBool,
     epoch: Instant,
     rng: &Rng,
-) -> Result<Vec<Place<'a>>, LabError> {
+) -> Result<Vec<FlowSetting<'a>>, LabError> {
     let missing = || LabError::Scenario("a flow ends nowhere".into());
     let node = |number: usize| ground.nodes.get(number).ok_or_else(missing);
     let place = |(number, (flow, sink)): (usize, (&'a _, &'a _))| {
         let flow: &weft_scenario::NetworkFlow = flow;
-        Ok(Place {
+        Ok(FlowSetting {
             flow,
             tcp: variant.tcp_of(flow),
             from: node(flow.from)?,
@@ -119,7 +119,7 @@ fn places<'a>(
 }
 
 /// Records the bytes that each flow receives in each second.
-fn record(network: &Network, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
+fn record(network: &NetworkScenario, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
     let empty =
         |flow: &weft_scenario::NetworkFlow| Series { name: flow.name.clone(), unit: "bit/s", points: Vec::new() };
     let mut series: Vec<Series> = network.flows.iter().map(empty).collect();

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
-use weft_scenario::{CostMetric, LinkEnd, Network, Underlay};
+use weft_scenario::{CostMetric, LinkEnd, NetworkScenario, Underlay};
 use weft_sim::NodeId;
 use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
 
@@ -26,7 +26,7 @@ pub(super) fn own_address(node: usize) -> Ipv4Addr {
 }
 
 /// Returns the input of `ip -batch` for each node.
-pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
+pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String> {
     let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
     let tables = shortest_routes(&graph);
     let routers = routers_only(network, cost);
@@ -36,8 +36,13 @@ pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
             let mut batch = format!("address add {}/32 dev lo\n", own_address(node));
             for other in (0..network.nodes.len()).filter(|other| *other != node) {
                 if let Some(next) = next_hop(&graph, &tables, node, other) {
-                    let way = way(network, next);
-                    let _ = writeln!(batch, "route add {}/32 {way} src {}", own_address(other), own_address(node));
+                    let route_arguments = route_arguments(network, next);
+                    let _ = writeln!(
+                        batch,
+                        "route add {}/32 {route_arguments} src {}",
+                        own_address(other),
+                        own_address(node)
+                    );
                 }
             }
             match network.overlay.has(node) {
@@ -53,16 +58,16 @@ pub(super) fn batches(network: &Network, cost: CostMetric) -> Vec<String> {
 /// Adds routes of a node with weft: it reaches all links' ends over each of its links to a router.
 ///
 /// weft chooses the link for each datagram.
-fn to_routers(network: &Network, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
+fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.ends_at(node).iter().filter(leads_to_router) {
-        let _ = writeln!(batch, "route add {LINKS} {} metric {}", way(network, *end), end.link + 1);
+        let _ = writeln!(batch, "route add {LINKS} {} metric {}", route_arguments(network, *end), end.link + 1);
     }
 }
 
 /// Adds routes of a router. It reaches links' ends over routers only.
 fn to_links(
-    network: &Network,
+    network: &NetworkScenario,
     underlay: &Underlay<'_>,
     (graph, tables): (&Graph, &[RouteTable]),
     node: usize,
@@ -72,15 +77,19 @@ fn to_links(
         let Some(router) = description.ends.into_iter().find(|end| !network.overlay.has(*end)) else { continue };
         let Some(next) = next_hop(graph, tables, node, router) else { continue };
         for end in underlay.ends_at(router).iter().filter(|end| end.link == link) {
-            let way = way(network, next);
-            let _ =
-                writeln!(batch, "route add {}/32 {way}\nroute add {}/32 {way}", end.address(), end.other().address());
+            let route_arguments = route_arguments(network, next);
+            let _ = writeln!(
+                batch,
+                "route add {}/32 {route_arguments}\nroute add {}/32 {route_arguments}",
+                end.address(),
+                end.other().address()
+            );
         }
     }
 }
 
 /// Returns the graph of the network without links to nodes with weft.
-fn routers_only(network: &Network, cost: CostMetric) -> Graph {
+fn routers_only(network: &NetworkScenario, cost: CostMetric) -> Graph {
     let mut routers = network.clone();
     routers.links.iter_mut().for_each(|link| {
         if link.ends.iter().any(|end| network.overlay.has(*end)) {
@@ -98,12 +107,12 @@ fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Opt
     Some(LinkEnd { link: direction / 2, end: direction % 2 })
 }
 
-fn way(network: &Network, near: LinkEnd) -> String {
+fn route_arguments(network: &NetworkScenario, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 
 /// Returns the name of a link's interfaces: the link's own name if Linux allows it.
-pub(super) fn interface(network: &Network, link: usize) -> String {
+pub(super) fn interface(network: &NetworkScenario, link: usize) -> String {
     let name = network.links.get(link).map_or("", |link| link.name.as_str());
     if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }
 }

@@ -5,11 +5,11 @@
 use super::check::check;
 use super::play::{Played, play};
 use crate::options::RunOptions;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::{LabError, interrupt, net, scratch};
 use std::collections::BTreeMap;
 use weft_scenario::{
-    Network, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
+    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
 /// Number of times that a run with a late emulator is repeated.
@@ -34,7 +34,7 @@ pub struct NetworkRuns {
 /// Returns an error if the network needs a feature that the kernel or the lab lacks. Also fails if the
 /// network cannot be built or if the user interrupts. [`RunResult::skipped`] lists a variant whose program is
 /// missing.
-pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRuns, LabError> {
+pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<NetworkRuns, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -42,7 +42,7 @@ pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRun
     check(network, &variants)?;
     let traces = network.load_traces(options.traces.as_deref()).map_err(|why| LabError::Scenario(why.to_string()))?;
     let repeats = options.repeat.unwrap_or(network.repeats).max(1);
-    let progress = Progress::new(options.progress, variants.len() * repeats as usize, network.duration);
+    let progress = RunProgress::new(options.progress, variants.len() * repeats as usize, network.duration);
     let mut runs: BTreeMap<&str, Vec<VariantRun>> = BTreeMap::new();
     let (mut series, mut skipped, mut number) = (BTreeMap::new(), Vec::<Skipped>::new(), 0);
     for repeat in 0..repeats {
@@ -58,7 +58,7 @@ pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRun
                     series.insert(format!("{}-{}-{}", network.name, variant.name, repeat + 1), played.series);
                 }
                 Err(LabError::Missing(reason)) => {
-                    progress.say(&format!("{} is skipped: {reason}", variant.name));
+                    progress.print_line(&format!("{} is skipped: {reason}", variant.name));
                     skipped.push(Skipped { name: variant.name.clone(), reason });
                 }
                 Err(error) => return Err(error),
@@ -85,12 +85,12 @@ pub fn run_network(network: &Network, options: &RunOptions) -> Result<NetworkRun
 
 /// Returns a run in which the emulator kept up, or the last one if it never did.
 fn sound(
-    network: &Network,
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     traces: &Traces,
     repeat: u32,
     options: &RunOptions,
-    progress: &Progress,
+    progress: &RunProgress,
     number: usize,
 ) -> Result<Played, LabError> {
     let seed = network.seed.wrapping_add(u64::from(repeat));
@@ -103,7 +103,7 @@ fn sound(
         let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
         let lateness_ms = played.run.lateness_ms_p999;
         let what = format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms)", variant.name);
-        progress.say(&format!("{what}: {verdict}"));
+        progress.print_line(&format!("{what}: {verdict}"));
         if late == LATE_REPEATS {
             return Ok(played);
         }
@@ -111,7 +111,7 @@ fn sound(
     }
 }
 
-fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, LabError> {
+fn wanted<'a>(network: &'a NetworkScenario, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, LabError> {
     let find = |name: &String| {
         let names = || network.variants.iter().map(|variant| variant.name.as_str());
         network.variants.iter().find(|variant| variant.name == *name).ok_or_else(|| {

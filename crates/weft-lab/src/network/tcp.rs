@@ -1,7 +1,7 @@
 //! TCP flows: one connection that sends as much as it can, or transfers one after another.
 
 use super::check::congestion;
-use super::traffic::{LOOK, Place};
+use super::traffic::{FlowSetting, LOOK};
 use crate::LabError;
 use crate::apps::set_congestion;
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ const CHUNK: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads and discards the data of all connections in parallel, until the run is over.
-pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
+pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
     listener.set_nonblocking(true)?;
     let _ = ready.send(());
@@ -30,7 +30,7 @@ pub(super) fn receive(place: &Place<'_>, ready: &SyncSender<()>) -> Result<(), L
     })
 }
 
-fn drain(place: &Place<'_>, mut stream: TcpStream) -> io::Result<()> {
+fn drain(place: &FlowSetting<'_>, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(LOOK))?;
     let mut chunk = vec![0; CHUNK];
@@ -46,7 +46,7 @@ fn drain(place: &Place<'_>, mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// Sends `bytes`, or as much as possible. With a `pause` it repeats the transfer after each pause.
-pub(super) fn send(place: &Place<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
+pub(super) fn send(place: &FlowSetting<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
     while place.left().is_some() {
         if transfer(place, bytes).is_err() && place.left().is_some() {
             place.sink.broke();
@@ -57,7 +57,7 @@ pub(super) fn send(place: &Place<'_>, bytes: Option<u64>, pause: Option<Duration
     Ok(())
 }
 
-fn transfer(place: &Place<'_>, bytes: Option<u64>) -> io::Result<()> {
+fn transfer(place: &FlowSetting<'_>, bytes: Option<u64>) -> io::Result<()> {
     let Some(mut stream) = connect(place)? else { return Ok(()) };
     if let Some(name) = congestion(&place.tcp) {
         set_congestion(&stream, name)?;
@@ -90,7 +90,7 @@ fn transfer(place: &Place<'_>, bytes: Option<u64>) -> io::Result<()> {
 }
 
 /// Connects as soon as possible. Returns `None` if the flow ends before.
-fn connect(place: &Place<'_>) -> io::Result<Option<TcpStream>> {
+fn connect(place: &FlowSetting<'_>) -> io::Result<Option<TcpStream>> {
     let there = SocketAddr::new(place.address.into(), place.port);
     while let Some(left) = place.left() {
         match TcpStream::connect_timeout(&there, left.min(CONNECT_TIMEOUT)) {

@@ -3,53 +3,53 @@
 use super::ground::directions;
 use super::traffic::Sink;
 use crate::LabError;
-use crate::emulator::{Capacity, Direction, DirectionSpec, EmulatorHandle};
+use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatorHandle, LinkSide};
 use crate::interrupt;
 use std::time::{Duration, Instant};
-use weft_scenario::measure::Marks;
-use weft_scenario::{Action, Network, NetworkEvent, Target, Traces};
+use weft_scenario::measure::DeliveryMarks;
+use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario, Traces};
 
 /// A moment at which an event begins or ends.
-struct Moment {
+struct LabMoment {
     at: Duration,
     event: usize,
     is_over: bool,
 }
 
 /// All moments in time order, and the current settings of the links.
-pub(super) struct Timeline<'a> {
-    network: &'a Network,
+pub(super) struct LabTimeline<'a> {
+    network: &'a NetworkScenario,
     emulator: EmulatorHandle,
     sinks: &'a [Sink],
-    moments: Vec<Moment>,
+    moments: Vec<LabMoment>,
     /// The current settings of both directions of each link, up first.
-    now: Vec<[DirectionSpec; 2]>,
+    now: Vec<[EmulatedDirection; 2]>,
     /// Settings before the events that end later: event, link, direction, settings.
-    before: Vec<(usize, usize, usize, DirectionSpec)>,
-    marks: Marks,
+    before: Vec<(usize, usize, usize, EmulatedDirection)>,
+    marks: DeliveryMarks,
 }
 
-impl<'a> Timeline<'a> {
+impl<'a> LabTimeline<'a> {
     pub fn new(
-        network: &'a Network,
+        network: &'a NetworkScenario,
         emulator: EmulatorHandle,
         traces: &Traces,
         sinks: &'a [Sink],
-    ) -> Result<Timeline<'a>, LabError> {
-        let mut moments: Vec<Moment> = Vec::new();
+    ) -> Result<LabTimeline<'a>, LabError> {
+        let mut moments: Vec<LabMoment> = Vec::new();
         for (event, NetworkEvent { at, lasting, .. }) in network.events.iter().enumerate() {
-            moments.push(Moment { at: *at, event, is_over: false });
-            moments.extend(lasting.map(|time| Moment { at: *at + time, event, is_over: true }));
+            moments.push(LabMoment { at: *at, event, is_over: false });
+            moments.extend(lasting.map(|time| LabMoment { at: *at + time, event, is_over: true }));
         }
         moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
         let now = network.links.iter().map(|link| directions(link, traces)).collect::<Result<_, _>>()?;
-        Ok(Timeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: Marks::default() })
+        Ok(LabTimeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: DeliveryMarks::default() })
     }
 
     /// Carries out all events until the end of the run.
     ///
     /// Returns the bytes that flows had received at each change and at the end of the warm-up.
-    pub fn play(mut self, epoch: Instant) -> Result<(Marks, Vec<u64>), LabError> {
+    pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = std::mem::take(&mut self.moments);
         let mut after_warmup = None;
@@ -103,31 +103,31 @@ impl<'a> Timeline<'a> {
     }
 
     fn set(&self, link: usize, direction: usize) -> Result<(), LabError> {
-        let both = self.now.get(link).zip(Direction::BOTH.get(direction));
+        let both = self.now.get(link).zip(LinkSide::BOTH.get(direction));
         let spec = both.and_then(|(specs, way)| Some((specs.get(direction)?.clone(), *way)));
         spec.map_or(Ok(()), |(spec, way)| Ok(self.emulator.set(link, way, spec)?))
     }
 }
 
 /// Returns the links and directions that an event changes. Up is direction 0.
-fn concerned(network: &Network, event: &NetworkEvent) -> Vec<(usize, usize)> {
+fn concerned(network: &NetworkScenario, event: &NetworkEvent) -> Vec<(usize, usize)> {
     match event.target {
-        Target::Link(link) => {
+        EventTarget::Link(link) => {
             let up = event.directions.has_up().then_some((link, 0));
             up.into_iter().chain(event.directions.has_down().then_some((link, 1))).collect()
         }
-        Target::Node(node) => {
+        EventTarget::Node(node) => {
             let touching = network.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node));
             touching.flat_map(|(link, _)| [(link, 0), (link, 1)]).collect()
         }
     }
 }
 
-fn apply(action: &Action, spec: &mut DirectionSpec) {
+fn apply(action: &Action, spec: &mut EmulatedDirection) {
     match action {
         Action::Cut => spec.cut = true,
         Action::Restore => spec.cut = false,
-        Action::Rate(rate) => spec.capacity = Capacity::Rate(*rate),
+        Action::Rate(rate) => spec.capacity = EmulatedCapacity::Rate(*rate),
         Action::Loss(loss) => spec.loss = *loss,
         Action::Delay(delay) => spec.delay = *delay,
         Action::Weights(_) | Action::Share(_) => {}

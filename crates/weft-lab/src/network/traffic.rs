@@ -3,7 +3,7 @@
 use super::{datagrams, tcp};
 use crate::LabError;
 use crate::interrupt;
-use crate::net::Node;
+use crate::net::NetNamespace;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,11 +16,11 @@ use weft_units::Rng;
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// The nodes, addresses and settings of a flow.
-pub(super) struct Place<'a> {
+pub(super) struct FlowSetting<'a> {
     pub flow: &'a NetworkFlow,
     pub tcp: TcpSpec,
-    pub from: &'a Node,
-    pub to: &'a Node,
+    pub from: &'a NetNamespace,
+    pub to: &'a NetNamespace,
     /// The address of `to`.
     pub address: Ipv4Addr,
     /// The flow's own TCP or UDP port.
@@ -32,7 +32,7 @@ pub(super) struct Place<'a> {
     pub sink: &'a Sink,
 }
 
-impl Place<'_> {
+impl FlowSetting<'_> {
     /// Waits for the flow's beginning: its start plus a random part of its spread.
     pub fn wait(&self) -> Result<(), LabError> {
         let spread = self.flow.spread.mul_f64(self.rng.split(1).unit());
@@ -55,11 +55,11 @@ impl Place<'_> {
 pub(super) struct Sink {
     bytes: AtomicU64,
     resets: AtomicU64,
-    arrivals: Mutex<Arrivals>,
+    arrivals: Mutex<FlowArrivals>,
 }
 
 #[derive(Debug, Default)]
-struct Arrivals {
+struct FlowArrivals {
     last: Option<Instant>,
     longest_gap: Duration,
     one_way_ms: Vec<f64>,
@@ -87,7 +87,7 @@ impl Sink {
 
     /// Restarts the record of gaps and delays.
     pub fn mark(&self) {
-        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = Arrivals::default();
+        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = FlowArrivals::default();
     }
 
     /// Returns the result over the last `counted` of the run.
@@ -110,7 +110,7 @@ impl Sink {
 }
 
 /// Runs a flow to its end.
-pub(super) fn run(place: &Place<'_>) -> Result<(), LabError> {
+pub(super) fn run(place: &FlowSetting<'_>) -> Result<(), LabError> {
     thread::scope(|scope| {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let receiver = scope.spawn(move || {

@@ -11,7 +11,7 @@ const USER_HZ: u64 = 100;
 
 /// The machine on which the figures were measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Machine {
+pub struct BenchMachine {
     /// The processor's name.
     pub processor: String,
     /// Number of processors that this process may use.
@@ -22,12 +22,12 @@ pub struct Machine {
     pub load_before: f64,
 }
 
-impl Machine {
-    pub(crate) fn read() -> Machine {
+impl BenchMachine {
+    pub(crate) fn read() -> BenchMachine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpuinfo = text("/proc/cpuinfo");
         let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        Machine {
+        BenchMachine {
             processor: processor.map_or("unknown processor", |(_, name)| name).to_owned(),
             processors: thread::available_parallelism().map_or(1, usize::from),
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),

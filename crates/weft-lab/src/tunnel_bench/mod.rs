@@ -11,22 +11,22 @@ mod report;
 mod site;
 
 pub use condition::Condition;
-pub use machine::Machine;
+pub use machine::BenchMachine;
 pub use relays::{Over, RelayBench, relay_bench, relay_bench_table};
 pub use report::tunnel_bench_table;
 
-use crate::apps::probe::Arrivals;
-use crate::apps::{self, Place, Schedule};
-use crate::lane::Lane;
-use crate::world::World;
+use crate::apps::probe::ProbeArrivals;
+use crate::apps::{self, FlowEndpoints, FlowTimes};
+use crate::lane::LabLane;
+use crate::world::LabPair;
 use crate::{LabError, interrupt, net, scratch};
 use machine::cpu_time;
 use serde::Serialize;
-use site::Site;
+use site::BenchSite;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_scenario::{App, Flow, FlowResult, Kind};
+use weft_scenario::{App, Flow, FlowResult, VariantKind};
 
 /// Time for the applications to start.
 const LEAD: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ const PING_INTERVAL: Duration = Duration::from_millis(10);
 /// Time for which the idle tunnel is pinged.
 const PING_LENGTH: Duration = Duration::from_secs(3);
 /// The competitors: name, and the lab's kind of variant.
-const COMPETITORS: [(&str, Kind); 3] =
-    [("no tunnel", Kind::EachLink), ("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+const COMPETITORS: [(&str, VariantKind); 3] =
+    [("no tunnel", VariantKind::EachLink), ("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
 
 /// The options of the bench.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub struct Competitor {
 
 /// All competitors under one condition.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct BenchRow {
     /// The condition of the veth pair.
     #[serde(flatten)]
     pub condition: Condition,
@@ -112,34 +112,37 @@ pub struct Row {
 #[derive(Clone, Debug, Serialize)]
 pub struct TunnelBench {
     /// The machine on which it was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// Length of a flow, in seconds.
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
     /// One row for each condition.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BenchRow>,
 }
 
 /// Measures all competitors under all conditions, in a bounded time. Nothing is left behind.
 ///
-/// The function calls `tell` with a description of each next step. If this process is not root, call it
+/// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).
 ///
 /// # Errors
 /// Returns an error if the lab cannot be built, if a program that all competitors need is missing, or if the
 /// user interrupts. A competitor that fails is no error: its [`Competitor::failure`] contains the reason.
-pub fn tunnel_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<TunnelBench, LabError> {
+pub fn tunnel_bench(
+    options: &TunnelBenchOptions,
+    mut report_progress: impl FnMut(&str),
+) -> Result<TunnelBench, LabError> {
     let machine = prepare()?;
     let conditions = Condition::ALL.iter().take(options.conditions);
-    let rows = conditions.map(|condition| row(*condition, options, &mut tell));
+    let rows = conditions.map(|condition| row(*condition, options, &mut report_progress));
     let rows = rows.collect::<Result<_, _>>()?;
     let seconds = |d: Duration| d.as_secs_f64();
     Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
 }
 
 /// Does the preparation that every bench needs. Returns the machine.
-fn prepare() -> Result<Machine, LabError> {
+fn prepare() -> Result<BenchMachine, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
     scratch::remove_stale();
@@ -148,31 +151,36 @@ fn prepare() -> Result<Machine, LabError> {
     {
         apps::need(program, package)?;
     }
-    Ok(Machine::read())
+    Ok(BenchMachine::read())
 }
 
-fn row(condition: Condition, options: &TunnelBenchOptions, tell: &mut impl FnMut(&str)) -> Result<Row, LabError> {
-    let takes_part = |name: &str, kind: Kind| {
-        options.only.as_deref().is_none_or(|only| only == name) && (kind != Kind::EachLink || condition.segmentation)
+fn row(
+    condition: Condition,
+    options: &TunnelBenchOptions,
+    report_progress: &mut impl FnMut(&str),
+) -> Result<BenchRow, LabError> {
+    let takes_part = |name: &str, kind: VariantKind| {
+        options.only.as_deref().is_none_or(|only| only == name)
+            && (kind != VariantKind::EachLink || condition.segmentation)
     };
-    let competitors: Vec<(&str, Kind)> =
+    let competitors: Vec<(&str, VariantKind)> =
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
-    let tell = |number: u32, competitor: usize| {
-        tell(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
+    let report_progress = |number: u32, competitor: usize| {
+        report_progress(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
     };
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));
-    let series = take_turns(&names, options.turns, tell, turn)?;
-    Ok(Row { condition, weft_over_wireguard_go: ratios(&series), series })
+    let series = take_turns(&names, options.turns, report_progress, turn)?;
+    Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
 /// Lets competitors take turns. `turn` runs one of them by its position.
 ///
-/// The function calls `tell` with the turn and the position of the next competitor.
+/// The function calls `report_progress` with the turn and the position of the next competitor.
 fn take_turns(
     names: &[&str],
     turns: u32,
-    mut tell: impl FnMut(u32, usize),
+    mut report_progress: impl FnMut(u32, usize),
     turn: impl Fn(usize) -> Option<Result<Turn, LabError>>,
 ) -> Result<Vec<Competitor>, LabError> {
     let new = |name: &&str| Competitor { name: (*name).to_owned(), turns: Vec::new(), failure: None };
@@ -184,7 +192,7 @@ fn take_turns(
             order.reverse();
         }
         for (place, series) in order {
-            tell(number, place);
+            report_progress(number, place);
             match turn(place) {
                 Some(Ok(turn)) => series.turns.push(Some(turn)),
                 Some(Err(LabError::Interrupted)) => return Err(LabError::Interrupted),
@@ -206,8 +214,8 @@ fn ratios(series: &[Competitor]) -> Vec<f64> {
     pairs.filter_map(|(weft, other)| Some(weft.as_ref()?.gbit_s / other.as_ref()?.gbit_s)).collect()
 }
 
-fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
-    let site = Site::build(&options.weft_binary)?;
+fn turn(kind: VariantKind, condition: Condition, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+    let site = BenchSite::build(&options.weft_binary)?;
     site.apply(condition)?;
     let lane = site.open(kind)?;
     let mut turn = measured(site.world(), &lane, options, condition.segmentation)?;
@@ -220,13 +228,13 @@ fn turn(kind: Kind, condition: Condition, options: &TunnelBenchOptions) -> Resul
 }
 
 /// Measures the idle tunnel's round-trip time if `pings`, then a flow.
-fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
+fn measured(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
     let mut turn = Turn::default();
     if pings {
         let ping = flow(App::Ping, PING_LENGTH);
-        let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
-        let place = Place { world, lane, flow: &ping, port: PORT, schedule };
-        let result = apps::run(&place, &Arrivals::default())?.result;
+        let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: Duration::ZERO };
+        let place = FlowEndpoints { world, lane, flow: &ping, port: PORT, schedule };
+        let result = apps::run(&place, &ProbeArrivals::default())?.result;
         (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
     }
     let (result, cpu) = bulk(world, lane, options)?;
@@ -241,16 +249,20 @@ fn measured(world: &World, lane: &Lane, options: &TunnelBenchOptions, pings: boo
 /// Runs one TCP connection.
 ///
 /// Returns its result, and each tunnel program's processor time after the warm-up.
-fn bulk(world: &World, lane: &Lane, options: &TunnelBenchOptions) -> Result<(FlowResult, Vec<Duration>), LabError> {
+fn bulk(
+    world: &LabPair,
+    lane: &LabLane,
+    options: &TunnelBenchOptions,
+) -> Result<(FlowResult, Vec<Duration>), LabError> {
     let flow = flow(App::Iperf3, options.duration);
-    let schedule = Schedule { epoch: Instant::now() + LEAD, warmup: options.warmup };
-    let place = Place { world, lane, flow: &flow, port: PORT, schedule };
+    let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: options.warmup };
+    let place = FlowEndpoints { world, lane, flow: &flow, port: PORT, schedule };
     let cpu_at = |offset: Duration| -> Result<Vec<Duration>, LabError> {
         interrupt::sleep_until(schedule.epoch + offset)?;
         Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).collect::<Result<_, _>>()?)
     };
     thread::scope(|scope| {
-        let client = scope.spawn(|| apps::run(&place, &Arrivals::default()));
+        let client = scope.spawn(|| apps::run(&place, &ProbeArrivals::default()));
         let cpu = cpu_at(options.warmup).and_then(|before| {
             let after = cpu_at(options.duration)?;
             Ok(after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect())

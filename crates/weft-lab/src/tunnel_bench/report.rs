@@ -1,6 +1,6 @@
 //! Formats the tunnel bench as a table for readers.
 
-use super::{Competitor, Machine, Row, TunnelBench, Turn};
+use super::{BenchMachine, BenchRow, Competitor, TunnelBench, Turn};
 use std::fmt::Write;
 use weft_scenario::median;
 
@@ -25,7 +25,7 @@ pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
 }
 
 /// Returns the heading: the measurement and the machine.
-pub(super) fn heading(machine: &Machine, duration_s: f64, warmup_s: f64, place: &str) -> String {
+pub(super) fn heading(machine: &BenchMachine, duration_s: f64, warmup_s: f64, place: &str) -> String {
     format!(
         "One TCP flow (cubic), {duration_s:.0} s, the first {warmup_s:.0} s not counted, {place}; medians.\n\
          {} × {}, Linux {}, load before {:.2}{}\n\n",
@@ -55,14 +55,14 @@ fn line(series: &Competitor) -> String {
     )
 }
 
-fn ratio_line(row: &Row) -> String {
+fn ratio_line(row: &BenchRow) -> String {
     let ratios = &row.weft_over_wireguard_go;
     let Some(middle) = median(ratios.iter().copied()) else { return String::new() };
     let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
     format!("  weft / wireguard-go {middle:.2} × (turn by turn {})\n", each.join(", "))
 }
 
-fn warnings(row: &Row, series: &Competitor) -> String {
+fn warnings(row: &BenchRow, series: &Competitor) -> String {
     let mut text = String::new();
     if let Some(failure) = &series.failure {
         let _ = writeln!(text, "  {} failed: {}", series.name, failure.replace('\n', " / "));
@@ -90,7 +90,7 @@ mod tests {
         let turn =
             |gbit_s, loss_seen, uncut| Some(Turn { gbit_s, loss_seen: Some(loss_seen), uncut, ..Turn::default() });
         let series = |name: &str, turns: Vec<Option<Turn>>| Competitor { name: name.into(), turns, failure: None };
-        let row = Row {
+        let row = BenchRow {
             condition: Condition { segmentation: false, loss_permille: Some(10) },
             series: vec![
                 series("weft", vec![turn(5.0, 0.0101, 0), turn(7.0, 0.0099, 0)]),
@@ -98,7 +98,7 @@ mod tests {
             ],
             weft_over_wireguard_go: vec![2.5, 3.5],
         };
-        let machine = Machine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 3.0 };
+        let machine = BenchMachine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 3.0 };
         let text = tunnel_bench_table(&TunnelBench { machine, duration_s: 10.0, warmup_s: 2.0, rows: vec![row] });
         assert!(text.contains("BUSY") && text.contains("6.00") && text.contains("3.00 ×"), "{text}");
         assert!(text.contains("1.000 %") && text.contains("wireguard-go: trains met the drop uncut"), "{text}");

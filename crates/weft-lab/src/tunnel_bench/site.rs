@@ -3,16 +3,16 @@
 use super::condition::Condition;
 use crate::LabError;
 use crate::apps::failed;
-use crate::lane::Lane;
-use crate::net::Node;
+use crate::lane::LabLane;
+use crate::net::NetNamespace;
 use crate::options::RunOptions;
 use crate::variants;
-use crate::world::{World, WorldLink};
+use crate::world::{LabPair, WorldLink};
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
-use weft_scenario::{Kind, Scenario, Traces, Variant};
+use weft_scenario::{Scenario, Traces, Variant, VariantKind};
 
 /// Name of the pair's interface on both nodes.
 const PAIR: &str = "veth0";
@@ -24,16 +24,16 @@ const FRAME: &str =
     "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
 
 /// The nodes of the bench, joined by the veth pair.
-pub(super) struct Site {
-    world: World,
+pub(super) struct BenchSite {
+    world: LabPair,
     options: RunOptions,
 }
 
 /// Builds two nodes without links.
-pub(super) fn bare_world() -> Result<World, LabError> {
+pub(super) fn bare_world() -> Result<LabPair, LabError> {
     let mut frame = Scenario::parse(FRAME, "tunnel bench").map_err(|e| LabError::Scenario(e.to_string()))?;
     frame.links.clear();
-    World::build(&frame, &Traces::new(), frame.seed)
+    LabPair::build(&frame, &Traces::new(), frame.seed)
 }
 
 /// UDP datagrams that arrived at the receiver's end of the pair.
@@ -45,8 +45,8 @@ pub(super) struct Datagrams {
     pub uncut: u64,
 }
 
-impl Site {
-    pub fn build(weft_binary: &Path) -> Result<Site, LabError> {
+impl BenchSite {
+    pub fn build(weft_binary: &Path) -> Result<BenchSite, LabError> {
         let mut world = bare_world()?;
         world.home.ip(&format!("link add {PAIR} type veth peer name {PAIR} netns {}", world.hub.netns_path()))?;
         for (node, address) in [(&world.home, HOME), (&world.hub, HUB)] {
@@ -55,15 +55,15 @@ impl Site {
         }
         world.links.push(WorldLink { name: PAIR.into(), home: HOME, hub: HUB });
         let options = RunOptions { weft_binary: Some(weft_binary.to_owned()), ..RunOptions::default() };
-        Ok(Site { world, options })
+        Ok(BenchSite { world, options })
     }
 
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &LabPair {
         &self.world
     }
 
     /// Opens the only lane of a variant of this kind.
-    pub fn open(&self, kind: Kind) -> Result<Lane, LabError> {
+    pub fn open(&self, kind: VariantKind) -> Result<LabLane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
         lane.ok_or_else(|| LabError::Missing(format!("{} made no lane", variant.name)))
@@ -84,14 +84,14 @@ impl Site {
         Ok(())
     }
 
-    /// Returns the receiver's counters since [`Site::apply`].
+    /// Returns the receiver's counters since [`BenchSite::apply`].
     pub fn datagrams(&self) -> Result<Datagrams, LabError> {
         let listed = tool(&self.world.hub, "nft", &["-j", "list", "counters"])?;
         read_counters(&listed).ok_or_else(|| failed("nft", listed.as_bytes()))
     }
 }
 
-fn tool(node: &Node, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+fn tool(node: &NetNamespace, program: &str, arguments: &[&str]) -> Result<String, LabError> {
     let mut command = node.command(program);
     command.args(arguments);
     let output = node.output(command, TOOL_TIMEOUT)?;
@@ -105,19 +105,19 @@ fn tool(node: &Node, program: &str, arguments: &[&str]) -> Result<String, LabErr
 fn read_counters(json: &str) -> Option<Datagrams> {
     #[derive(Deserialize)]
     struct Listing {
-        nftables: Vec<Item>,
+        nftables: Vec<StatisticsItem>,
     }
     #[derive(Deserialize)]
-    struct Item {
-        counter: Option<Counter>,
+    struct StatisticsItem {
+        counter: Option<ByteCounter>,
     }
     #[derive(Deserialize)]
-    struct Counter {
+    struct ByteCounter {
         name: String,
         packets: u64,
     }
     let listing: Listing = serde_json::from_str(json).ok()?;
-    let counters: Vec<Counter> = listing.nftables.into_iter().filter_map(|item| item.counter).collect();
+    let counters: Vec<ByteCounter> = listing.nftables.into_iter().filter_map(|item| item.counter).collect();
     let packets = |name: &str| counters.iter().find(|c| c.name == name).map(|c| c.packets);
     Some(Datagrams { seen: packets("seen")?, dropped: packets("dropped")?, uncut: packets("uncut")? })
 }

@@ -2,7 +2,7 @@
 
 use crate::LabError;
 use crate::interrupt;
-use crate::net::{Node, Process};
+use crate::net::{NetNamespace, Process};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::Ipv4Addr;
@@ -38,7 +38,12 @@ impl Drop for Daemon {
 
 impl Daemon {
     /// Starts `command` on `node`.
-    pub fn start(what: &'static str, node: &Node, mut command: Command, log: PathBuf) -> Result<Daemon, LabError> {
+    pub fn start(
+        what: &'static str,
+        node: &NetNamespace,
+        mut command: Command,
+        log: PathBuf,
+    ) -> Result<Daemon, LabError> {
         let output = File::create(&log)?;
         let errors = OpenOptions::new().append(true).open(&log)?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -52,7 +57,7 @@ impl Daemon {
     }
 
     /// True if the program's log contains `what`.
-    pub fn has_said(&self, what: &str) -> bool {
+    pub fn log_contains(&self, what: &str) -> bool {
         std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains(what))
     }
 
@@ -97,7 +102,7 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
 }
 
 /// True if `address` answers a ping from `node`.
-pub(crate) fn is_reachable(node: &Node, address: Ipv4Addr) -> bool {
+pub(crate) fn is_reachable(node: &NetNamespace, address: Ipv4Addr) -> bool {
     let mut ping = node.command("ping");
     ping.args(["-n", "-c", "1", "-W", "1", &address.to_string()]);
     node.output(ping, Duration::from_secs(3)).is_ok_and(|output| output.status.success())

@@ -12,30 +12,35 @@ pub(crate) use weft::{VpnState, WeftControl, keygen};
 pub(crate) use wireguard_go::chain as wireguard_go_chain;
 
 use crate::LabError;
-use crate::lane::Lane;
+use crate::lane::LabLane;
 use crate::options::RunOptions;
-use crate::world::World;
+use crate::world::LabPair;
 use std::path::{Path, PathBuf};
-use weft_scenario::{Kind, Variant};
+use weft_scenario::{Variant, VariantKind};
 
 /// Builds the lanes of `variant` in `world`.
 ///
 /// `best` is the position of the best single link, for tunnels that use one link. A variant that does not
 /// start gives [`LabError::Missing`], so that the others can run.
-pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best: usize) -> Result<Vec<Lane>, LabError> {
+pub(crate) fn open(
+    variant: &Variant,
+    world: &LabPair,
+    options: &RunOptions,
+    best: usize,
+) -> Result<Vec<LabLane>, LabError> {
     let chosen = chosen_links(variant, world);
     let lanes = match variant.kind {
-        Kind::EachLink | Kind::BestLink => Ok(raw::open(world, &chosen)),
-        Kind::Link => Ok(raw::open_one(variant, world, &chosen)),
-        Kind::Mptcp => mptcp::open(variant, world, &chosen),
-        Kind::Openvpn => openvpn::open(variant, world, best),
-        Kind::WireguardGo => wireguard_go::open(variant, world, best),
-        Kind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {
+        VariantKind::EachLink | VariantKind::BestLink => Ok(raw::open(world, &chosen)),
+        VariantKind::Link => Ok(raw::open_one(variant, world, &chosen)),
+        VariantKind::Mptcp => mptcp::open(variant, world, &chosen),
+        VariantKind::Openvpn => openvpn::open(variant, world, best),
+        VariantKind::WireguardGo => wireguard_go::open(variant, world, best),
+        VariantKind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {
             Some(_) => lanes.into_iter().map(|lane| openvpn::inside(variant, world, lane)).collect(),
             None => Ok(lanes),
         }),
-        Kind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
-        Kind::WeftEachVpn => weft::open_each_vpn(variant, world, options, &chosen),
+        VariantKind::WeftEachLink => weft::open_each(variant, world, options, &chosen),
+        VariantKind::WeftEachVpn => weft::open_each_vpn(variant, world, options, &chosen),
     };
     lanes.map_err(|error| match error {
         LabError::Io(error) => LabError::Missing(error.to_string()),
@@ -44,12 +49,12 @@ pub(crate) fn open(variant: &Variant, world: &World, options: &RunOptions, best:
 }
 
 /// Returns the positions of the links that a variant uses.
-fn chosen_links(variant: &Variant, world: &World) -> Vec<usize> {
+fn chosen_links(variant: &Variant, world: &LabPair) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&world.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()
 }
 
 /// Returns the path of a file in the world's scratch directory.
-pub(crate) fn scratch_file(world: &World, name: impl AsRef<Path>) -> PathBuf {
+pub(crate) fn scratch_file(world: &LabPair, name: impl AsRef<Path>) -> PathBuf {
     world.scratch.path().join(name)
 }

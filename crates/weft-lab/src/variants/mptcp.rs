@@ -4,11 +4,11 @@
 
 use crate::LabError;
 use crate::apps::need;
-use crate::lane::Lane;
-use crate::world::World;
+use crate::lane::LabLane;
+use crate::world::LabPair;
 use weft_scenario::Variant;
 
-pub(super) fn open(variant: &Variant, world: &World, chosen: &[usize]) -> Result<Vec<Lane>, LabError> {
+pub(super) fn open(variant: &Variant, world: &LabPair, chosen: &[usize]) -> Result<Vec<LabLane>, LabError> {
     need("mptcpize", "mptcpize")?;
     let mut links = chosen.iter().filter_map(|position| world.links.get(*position));
     let Some(first) = links.next() else { return Ok(Vec::new()) };
@@ -19,7 +19,7 @@ pub(super) fn open(variant: &Variant, world: &World, chosen: &[usize]) -> Result
     for link in links {
         world.hub.ip(&format!("mptcp endpoint add {} dev {} signal", link.hub, link.name))?;
     }
-    let mut lane = Lane::plain(variant.name.clone(), None, first.home, first.hub);
+    let mut lane = LabLane::plain(variant.name.clone(), None, first.home, first.hub);
     lane.mptcp = true;
     Ok(vec![lane])
 }

@@ -7,9 +7,9 @@ use super::scratch_file;
 use crate::LabError;
 use crate::apps::{failed, need};
 use crate::interrupt;
-use crate::lane::Lane;
-use crate::net::Node;
-use crate::world::World;
+use crate::lane::LabLane;
+use crate::net::NetNamespace;
+use crate::world::LabPair;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,26 +24,26 @@ const CONNECTED: &str = "Initialization Sequence Completed";
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// One end: its certificate, its key, and the certificate's fingerprint.
-struct Identity {
+struct OpenvpnIdentity {
     certificate: PathBuf,
     key: PathBuf,
     fingerprint: String,
 }
 
-pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
+pub(super) fn open(variant: &Variant, world: &LabPair, best: usize) -> Result<Vec<LabLane>, LabError> {
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
-    let plain = Lane::plain(variant.name.clone(), Some(best), HOME, HUB);
+    let plain = LabLane::plain(variant.name.clone(), Some(best), HOME, HUB);
     Ok(vec![connect(variant, world, plain, link.hub)?])
 }
 
 /// Puts OpenVPN between the flows and `lane`, which then carries OpenVPN's packets.
-pub(super) fn inside(variant: &Variant, world: &World, lane: Lane) -> Result<Lane, LabError> {
+pub(super) fn inside(variant: &Variant, world: &LabPair, lane: LabLane) -> Result<LabLane, LabError> {
     let server = lane.hub;
-    connect(variant, world, Lane { home: HOME, hub: HUB, ..lane }, server)
+    connect(variant, world, LabLane { home: HOME, hub: HUB, ..lane }, server)
 }
 
 /// Starts a server at `at` and a client. The lane's flows then pass through them.
-fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Result<Lane, LabError> {
+fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) -> Result<LabLane, LabError> {
     let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
     need("openvpn", "openvpn")?;
     need("openssl", "openssl")?;
@@ -63,7 +63,7 @@ fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Re
     let role = [&["--tls-client", "--nobind", "--remote", &address, "--proto", of_client], &options[..]].concat();
     let began = Instant::now();
     let client = start(&world.home, &role, &home, &hub.fingerprint, [HOME, HUB], home_log)?;
-    while !client.has_said(CONNECTED) && began.elapsed() < READY_TIMEOUT {
+    while !client.log_contains(CONNECTED) && began.elapsed() < READY_TIMEOUT {
         interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
     }
     lane.setup = Some(began.elapsed());
@@ -74,7 +74,7 @@ fn connect(variant: &Variant, world: &World, mut lane: Lane, at: Ipv4Addr) -> Re
 }
 
 /// True if the server accepts connections.
-fn listens(hub: &Node, proto: OpenvpnProto) -> bool {
+fn listens(hub: &NetNamespace, proto: OpenvpnProto) -> bool {
     let (table, state) = match proto {
         OpenvpnProto::Udp => ("/proc/thread-self/net/udp", "07"),
         OpenvpnProto::Tcp => ("/proc/thread-self/net/tcp", "0A"),
@@ -87,9 +87,9 @@ fn listens(hub: &Node, proto: OpenvpnProto) -> bool {
 }
 
 fn start(
-    node: &Node,
+    node: &NetNamespace,
     role: &[&str],
-    own: &Identity,
+    own: &OpenvpnIdentity,
     peer: &str,
     [here, there]: [Ipv4Addr; 2],
     log: PathBuf,
@@ -102,7 +102,7 @@ fn start(
     Daemon::start("openvpn", node, command, log)
 }
 
-fn identity(world: &World, name: &str) -> Result<Identity, LabError> {
+fn identity(world: &LabPair, name: &str) -> Result<OpenvpnIdentity, LabError> {
     let certificate = scratch_file(world, format!("openvpn-{name}.crt"));
     let key = scratch_file(world, format!("openvpn-{name}.key"));
     let mut make = world.home.command("openssl");
@@ -123,5 +123,5 @@ fn identity(world: &World, name: &str) -> Result<Identity, LabError> {
         .filter(|f| f.contains(':'))
         .ok_or_else(|| failed("openssl", &shown.stderr))?
         .to_owned();
-    Ok(Identity { certificate, key, fingerprint })
+    Ok(OpenvpnIdentity { certificate, key, fingerprint })
 }

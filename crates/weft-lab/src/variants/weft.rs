@@ -4,10 +4,10 @@ use super::daemon::{Daemon, wait_until};
 use super::scratch_file;
 use crate::LabError;
 use crate::apps::failed;
-use crate::lane::Lane;
-use crate::net::Node;
+use crate::lane::LabLane;
+use crate::net::NetNamespace;
 use crate::options::RunOptions;
-use crate::world::{World, WorldLink};
+use crate::world::{LabPair, WorldLink};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ pub(crate) struct WeftControl {
 
 /// The state of a path, as far as the lab needs it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(crate) struct PathState {
+pub(crate) struct PathHealth {
     /// The path's number within the session.
     pub id: u8,
     /// The name of the link on the first node.
@@ -49,12 +49,12 @@ pub(crate) struct VpnState {
     /// The VPN's name.
     pub name: String,
     /// The VPN's ingress queues toward the peers that are members.
-    pub members: Vec<WayIn>,
+    pub members: Vec<IngressStatus>,
 }
 
 /// A VPN's ingress queue and loop toward a peer.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-pub(crate) struct WayIn {
+pub(crate) struct IngressStatus {
     /// Number of packets dropped because the queue was full.
     pub dropped_full: u64,
     /// Number of packets that the AQM dropped.
@@ -80,7 +80,7 @@ pub(crate) struct LoopState {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct StatusAnswer {
     #[serde(default)]
     peers: Vec<PeerState>,
     #[serde(default)]
@@ -94,11 +94,11 @@ struct PeerState {
     name: String,
     established_s: Option<u64>,
     #[serde(default)]
-    paths: Vec<PathState>,
+    paths: Vec<PathHealth>,
 }
 
 impl WeftControl {
-    fn ask(&self, request: &str) -> io::Result<Answer> {
+    fn ask(&self, request: &str) -> io::Result<StatusAnswer> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(format!("{request}\n").as_bytes())?;
@@ -113,16 +113,16 @@ impl WeftControl {
     }
 
     /// Returns the paths of the only peer. The list is empty without a session.
-    pub fn paths(&self) -> io::Result<Vec<PathState>> {
+    pub fn paths(&self) -> io::Result<Vec<PathHealth>> {
         self.paths_of(|_| true)
     }
 
     /// Returns the paths to the peer with this name. The list is empty without a session.
-    pub fn paths_to(&self, name: &str) -> io::Result<Vec<PathState>> {
+    pub fn paths_to(&self, name: &str) -> io::Result<Vec<PathHealth>> {
         self.paths_of(|peer| peer.name == name)
     }
 
-    fn paths_of(&self, is_it: impl FnMut(&PeerState) -> bool) -> io::Result<Vec<PathState>> {
+    fn paths_of(&self, is_it: impl FnMut(&PeerState) -> bool) -> io::Result<Vec<PathHealth>> {
         let answer = self.ask(r#"{"command":"status"}"#)?;
         let peer = answer.peers.into_iter().find(is_it).filter(|peer| peer.established_s.is_some());
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
@@ -155,7 +155,7 @@ impl WeftControl {
 
     /// True if there is a session and at least this many paths carry packets.
     fn carries(&self, paths: usize) -> bool {
-        let carries = |path: &PathState| path.state != "opening" && path.state != "down";
+        let carries = |path: &PathHealth| path.state != "opening" && path.state != "down";
         self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
@@ -169,10 +169,10 @@ impl WeftControl {
 /// Opens one lane over all chosen links.
 pub(super) fn open(
     variant: &Variant,
-    world: &World,
+    world: &LabPair,
     options: &RunOptions,
     chosen: &[usize],
-) -> Result<Vec<Lane>, LabError> {
+) -> Result<Vec<LabLane>, LabError> {
     let vpns = 0..world.scenario.vpns.len();
     Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone(), vpns)?])
 }
@@ -180,11 +180,11 @@ pub(super) fn open(
 /// Opens one lane over all chosen links, with a pair of daemons for each VPN.
 pub(super) fn open_each_vpn(
     variant: &Variant,
-    world: &World,
+    world: &LabPair,
     options: &RunOptions,
     chosen: &[usize],
-) -> Result<Vec<Lane>, LabError> {
-    let mut all: Option<Lane> = None;
+) -> Result<Vec<LabLane>, LabError> {
+    let mut all: Option<LabLane> = None;
     for vpn in 0..world.scenario.vpns.len() {
         let mut lane = pair(variant, world, options, chosen, vpn, variant.name.clone(), vpn..vpn + 1)?;
         match &mut all {
@@ -202,10 +202,10 @@ pub(super) fn open_each_vpn(
 /// Opens one lane for each chosen link, each with its own daemons.
 pub(super) fn open_each(
     variant: &Variant,
-    world: &World,
+    world: &LabPair,
     options: &RunOptions,
     chosen: &[usize],
-) -> Result<Vec<Lane>, LabError> {
+) -> Result<Vec<LabLane>, LabError> {
     let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
     let lane = |(number, position): (usize, &usize)| {
         let name = world.links.get(*position).map_or("", |link| &link.name);
@@ -218,8 +218,8 @@ pub(super) fn open_each(
 }
 
 /// One of the two nodes.
-struct End<'a> {
-    node: &'a Node,
+struct WeftEnd<'a> {
+    node: &'a NetNamespace,
     name: String,
     key: PathBuf,
     public: String,
@@ -230,12 +230,18 @@ struct End<'a> {
     address: Ipv4Addr,
 }
 
-impl<'a> End<'a> {
-    fn new(binary: &Path, world: &'a World, node: &'a Node, number: u8, host: u8) -> Result<End<'a>, LabError> {
+impl<'a> WeftEnd<'a> {
+    fn new(
+        binary: &Path,
+        world: &'a LabPair,
+        node: &'a NetNamespace,
+        number: u8,
+        host: u8,
+    ) -> Result<WeftEnd<'a>, LabError> {
         let name = format!("{node}{number}");
         let key = scratch_file(world, format!("{name}.key"));
         let public = keygen(binary, &key)?;
-        Ok(End { node, name, key, public, number, host, address: Ipv4Addr::new(10, 99, number, host) })
+        Ok(WeftEnd { node, name, key, public, number, host, address: Ipv4Addr::new(10, 99, number, host) })
     }
 
     /// Returns the node's address in the VPN at a position. A scenario has at most a hundred VPNs.
@@ -249,19 +255,19 @@ impl<'a> End<'a> {
 /// `vpns` contains the positions of the VPNs to configure. `number` distinguishes several pairs of daemons.
 fn pair(
     variant: &Variant,
-    world: &World,
+    world: &LabPair,
     options: &RunOptions,
     links: &[usize],
     number: usize,
     name: String,
     vpns: Range<usize>,
-) -> Result<Lane, LabError> {
+) -> Result<LabLane, LabError> {
     let binary =
         options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
     let links: Vec<&WorldLink> = links.iter().filter_map(|position| world.links.get(*position)).collect();
     let number = u8::try_from(number).map_err(|_| LabError::Scenario("too many links".into()))?;
-    let home = End::new(binary, world, &world.home, number, 1)?;
-    let hub = End::new(binary, world, &world.hub, number, 2)?;
+    let home = WeftEnd::new(binary, world, &world.home, number, 1)?;
+    let hub = WeftEnd::new(binary, world, &world.hub, number, 2)?;
     let port = FIRST_PORT + u16::from(number);
     let endpoints: Vec<String> = links.iter().map(|link| format!("{}:{port}", link.hub)).collect();
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
@@ -274,7 +280,7 @@ fn pair(
     let controls = [&home, &hub].map(|end| WeftControl::at(scratch_file(world, format!("{}.sock", end.name))));
     let mut daemons = vec![hub_daemon, home_daemon];
     wait_until(&mut daemons, || controls[0].carries(links.len()))?;
-    let mut lane = Lane::plain(name, None, home.address, hub.address);
+    let mut lane = LabLane::plain(name, None, home.address, hub.address);
     lane.vpns = vpns.map(|position| [home.address_in(position), hub.address_in(position)]).collect();
     lane.weft = vec![controls];
     lane.daemons = daemons;
@@ -291,9 +297,9 @@ pub(crate) fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
 }
 
 fn configuration(
-    world: &World,
-    own: &End,
-    peer: &End,
+    world: &LabPair,
+    own: &WeftEnd,
+    peer: &WeftEnd,
     links: &[&str],
     listen: Option<u16>,
     endpoints: &[String],
@@ -329,7 +335,7 @@ fn add_vpns(
     scenario: &Scenario,
     variant: &Variant,
     vpns: Range<usize>,
-    [own, peer]: [&End; 2],
+    [own, peer]: [&WeftEnd; 2],
 ) {
     let strings = |text: String| Value::Array(vec![text.into()]);
     let vpn = |(position, mut vpn): (usize, Table)| {
@@ -349,7 +355,7 @@ fn add_vpns(
 }
 
 /// Starts the daemon. Dropping its lane ends it with SIGKILL.
-fn start(binary: &Path, world: &World, end: &End, configuration: Table) -> Result<Daemon, LabError> {
+fn start(binary: &Path, world: &LabPair, end: &WeftEnd, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
     let state = scratch_file(world, format!("{}.state", end.name));
     let log = scratch_file(world, format!("{}.log", end.name));

@@ -7,10 +7,10 @@ use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
 use super::scratch_file;
 use crate::LabError;
 use crate::apps::{failed, is_installed, need};
-use crate::lane::Lane;
-use crate::net::Node;
+use crate::lane::LabLane;
+use crate::net::NetNamespace;
 use crate::scratch::stale;
-use crate::world::World;
+use crate::world::LabPair;
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -31,26 +31,26 @@ const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
 const DEVICES: [&str; 5] = ["wga", "wgb", "wgc", "wgd", "wge"];
 
 /// A key pair in hexadecimal, as the UAPI expects it.
-struct Keys {
+struct HexKeys {
     private: String,
     public: String,
 }
 
-pub(super) fn open(variant: &Variant, world: &World, best: usize) -> Result<Vec<Lane>, LabError> {
+pub(super) fn open(variant: &Variant, world: &LabPair, best: usize) -> Result<Vec<LabLane>, LabError> {
     let link = world.links.get(best).ok_or_else(|| LabError::Scenario("there is no best link".into()))?;
     let lane = chain(world, &[&world.home, &world.hub], &[link.hub])?;
-    Ok(vec![Lane { name: variant.name.clone(), link: Some(best), ..lane }])
+    Ok(vec![LabLane { name: variant.name.clone(), link: Some(best), ..lane }])
 }
 
 /// Starts a tunnel from each node to the next one.
 ///
 /// The next node's address is at the same position in `endpoints`. The nodes between have one device each,
 /// and forward by the kernel's routes.
-pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> Result<Lane, LabError> {
+pub(crate) fn chain(world: &LabPair, nodes: &[&NetNamespace], endpoints: &[Ipv4Addr]) -> Result<LabLane, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;
     remove_stale_sockets();
-    let keys: Vec<Keys> = nodes.iter().map(|node| keys(world, node.name())).collect::<Result<_, _>>()?;
+    let keys: Vec<HexKeys> = nodes.iter().map(|node| keys(world, node.name())).collect::<Result<_, _>>()?;
     let last = nodes.len().saturating_sub(1);
     let mut daemons = Vec::new();
     for (number, ((node, own), prefix)) in nodes.iter().zip(&keys).zip(DEVICES).enumerate() {
@@ -72,7 +72,7 @@ pub(crate) fn chain(world: &World, nodes: &[&Node], endpoints: &[Ipv4Addr]) -> R
         daemons.push(start(world, node, &program, &device, &settings, address(number))?);
     }
     wait_until(&mut daemons, || is_reachable(&world.home, address(last)))?;
-    Ok(Lane { daemons, ..Lane::plain("wireguard-go".into(), None, address(0), address(last)) })
+    Ok(LabLane { daemons, ..LabLane::plain("wireguard-go".into(), None, address(0), address(last)) })
 }
 
 /// Returns a node's address in the tunnels.
@@ -81,7 +81,7 @@ fn address(number: usize) -> Ipv4Addr {
 }
 
 /// Returns the UAPI lines for a neighbour that leads to the nodes `behind`.
-fn peer(keys: &Keys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
+fn peer(keys: &HexKeys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
     let endpoint = endpoint.map_or_else(String::new, |endpoint| format!("endpoint={endpoint}:{PORT}\n"));
     let allowed: String = behind.map(|number| format!("allowed_ip={}/32\n", address(number))).collect();
     format!("public_key={}\n{endpoint}{allowed}", keys.public)
@@ -122,7 +122,7 @@ fn program() -> Result<PathBuf, LabError> {
     }
 }
 
-fn keys(world: &World, name: &str) -> Result<Keys, LabError> {
+fn keys(world: &LabPair, name: &str) -> Result<HexKeys, LabError> {
     let file = scratch_file(world, format!("wireguard-{name}.pem"));
     let mut make = world.home.command("openssl");
     make.args(["genpkey", "-algorithm", "X25519", "-out"]).arg(&file);
@@ -141,12 +141,12 @@ fn keys(world: &World, name: &str) -> Result<Keys, LabError> {
         let key = output.stdout.last_chunk::<32>().ok_or_else(|| failed("openssl", &output.stderr))?;
         Ok::<String, LabError>(key.iter().map(|byte| format!("{byte:02x}")).collect())
     };
-    Ok(Keys { private: der(false)?, public: der(true)? })
+    Ok(HexKeys { private: der(false)?, public: der(true)? })
 }
 
 fn start(
-    world: &World,
-    node: &Node,
+    world: &LabPair,
+    node: &NetNamespace,
     program: &Path,
     device: &str,
     settings: &str,

@@ -27,7 +27,7 @@ pub struct Delay {
 #[derive(Clone, Debug)]
 enum More {
     Nothing,
-    Gate(Gate),
+    Gate(ReleaseGate),
     Independent { limit: Duration, rng: Rng },
     Spikes(Spikes),
 }
@@ -45,7 +45,7 @@ impl Delay {
                 JitterKind::Wander => More::Nothing,
                 JitterKind::Independent => More::Independent { limit, rng: own },
                 JitterKind::Spikes => More::Spikes(Spikes::new(limit, own, now)),
-                JitterKind::Grants | JitterKind::Aggregation => More::Gate(Gate::new(kind, limit, own, now)),
+                JitterKind::Grants | JitterKind::Aggregation => More::Gate(ReleaseGate::new(kind, limit, own, now)),
             },
         };
         Delay { wander: Wander::new(rng.split(2), wander, now), has_wander: !wander.is_zero(), more }
@@ -79,16 +79,16 @@ impl Delay {
 
 /// A medium that releases packets only at discrete instants.
 #[derive(Clone, Debug)]
-struct Gate {
+struct ReleaseGate {
     kind: JitterKind,
     limit: Duration,
     rng: Rng,
     next: Instant,
 }
 
-impl Gate {
-    fn new(kind: JitterKind, limit: Duration, rng: Rng, now: Instant) -> Gate {
-        Gate { kind, limit, rng, next: now }
+impl ReleaseGate {
+    fn new(kind: JitterKind, limit: Duration, rng: Rng, now: Instant) -> ReleaseGate {
+        ReleaseGate { kind, limit, rng, next: now }
     }
 
     /// Returns the first instant at or after `time` at which the gate releases packets.

@@ -1,11 +1,11 @@
 //! Decides for each transmitted packet whether the link loses, duplicates or delays it.
 
-use super::spec::{BurstLoss, Impairments, LongLoss, Reorder};
+use super::spec::{BurstLoss, Impairments, LongLoss, ReorderSpec};
 use weft_units::{Duration, Instant, Rng};
 
 /// The fate of a packet after its transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fate {
+pub struct PacketFate {
     /// True if the packet is lost.
     pub lost: bool,
     /// True if the packet arrives twice.
@@ -16,20 +16,20 @@ pub struct Fate {
 
 /// Draws the fates of packets, one after another.
 #[derive(Clone, Debug)]
-pub struct Fates {
+pub struct FateSequence {
     independent: Rng,
     bursts: Option<Bursts>,
     long: Option<(LongLoss, Rng)>,
-    reorder: Option<(Reorder, Rng)>,
+    reorder: Option<(ReorderSpec, Rng)>,
     duplicate: Option<(f64, Rng)>,
 }
 
-impl Fates {
+impl FateSequence {
     /// Creates the fates of one direction.
     ///
     /// Each kind draws from its own stream under `rng`. Independent loss draws from the first one, as on plain links.
-    pub fn new(impairments: &Impairments, rng: &Rng) -> Fates {
-        Fates {
+    pub fn new(impairments: &Impairments, rng: &Rng) -> FateSequence {
+        FateSequence {
             independent: rng.split(1),
             bursts: impairments.burst_loss.map(|spec| Bursts::new(spec, rng.split(10))),
             long: impairments.long_loss.map(|spec| (spec, rng.split(11))),
@@ -41,14 +41,14 @@ impl Fates {
     /// Returns the fate of the next packet, of `bytes`, which left the transmitter at `at`.
     ///
     /// `loss` is the probability of independent loss.
-    pub fn next(&mut self, at: Instant, bytes: u64, loss: f64) -> Fate {
+    pub fn next(&mut self, at: Instant, bytes: u64, loss: f64) -> PacketFate {
         let mut lost = loss > 0.0 && self.independent.chance(loss);
         lost |= self.bursts.as_mut().is_some_and(|bursts| bursts.loses(at));
         lost |= self.long.as_mut().is_some_and(|(spec, rng)| bytes > spec.over && rng.chance(spec.share));
         let late =
             self.reorder.as_mut().filter(|_| !lost).and_then(|(spec, rng)| rng.chance(spec.share).then_some(spec.by));
         let twice = !lost && self.duplicate.as_mut().is_some_and(|(share, rng)| rng.chance(*share));
-        Fate { lost, twice, late: late.unwrap_or(Duration::ZERO) }
+        PacketFate { lost, twice, late: late.unwrap_or(Duration::ZERO) }
     }
 }
 

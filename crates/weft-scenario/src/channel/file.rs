@@ -1,8 +1,8 @@
 //! Reads the impairments of a scenario file and checks their limits.
 
 use super::spec::{
-    Aqm, BurstLoss, Handover, Impairments, Jitter, JitterKind, LongLoss, Outage, PolicerSpec, Reorder, Swing,
-    SwingShape,
+    Aqm, BurstLoss, HandoverSpec, Impairments, Jitter, JitterKind, LongLoss, OutageSpec, PolicerSpec, ReorderSpec,
+    Swing, SwingShape,
 };
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, FromText, Quantity};
@@ -40,8 +40,8 @@ struct JitterTable {
 
 impl<'de> Deserialize<'de> for JitterFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JitterFile, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
+        struct JitterVisitor;
+        impl<'de> Visitor<'de> for JitterVisitor {
             type Value = JitterFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for JitterFile {
                 Ok(JitterFile { kind: table.kind, limit: table.limit.0 })
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(JitterVisitor)
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct PolicerFile {
 
 /// The impairments of one table, each with its position in the file.
 #[derive(Clone, Default)]
-pub(crate) struct Settings {
+pub(crate) struct ImpairmentSettings {
     pub jitter: Option<Spanned<JitterFile>>,
     pub burst_loss: Option<Spanned<BurstLossFile>>,
     pub long_loss: Option<Spanned<LongLossFile>>,
@@ -168,8 +168,8 @@ macro_rules! with_impairments {
 
         impl $(<$queue>)? $name $(<$queue>)? {
             /// Returns the impairments that the table sets.
-            fn settings(&self) -> $crate::channel::Settings {
-                $crate::channel::Settings {
+            fn settings(&self) -> $crate::channel::ImpairmentSettings {
+                $crate::channel::ImpairmentSettings {
                     jitter: self.jitter.clone(),
                     burst_loss: self.burst_loss.clone(),
                     long_loss: self.long_loss.clone(),
@@ -187,11 +187,11 @@ macro_rules! with_impairments {
 }
 pub(crate) use with_impairments;
 
-impl Settings {
+impl ImpairmentSettings {
     /// Returns these settings on top of the settings of both directions.
-    pub fn over(self, common: &Settings) -> Settings {
+    pub fn over(self, common: &ImpairmentSettings) -> ImpairmentSettings {
         let common = common.clone();
-        Settings {
+        ImpairmentSettings {
             jitter: self.jitter.or(common.jitter),
             burst_loss: self.burst_loss.or(common.burst_loss),
             long_loss: self.long_loss.or(common.long_loss),
@@ -281,8 +281,8 @@ impl LongLossFile {
 }
 
 impl ReorderFile {
-    fn read(&self) -> Result<Option<Reorder>, String> {
-        let spec = Reorder { share: self.share.0.0, by: self.by.0 };
+    fn read(&self) -> Result<Option<ReorderSpec>, String> {
+        let spec = ReorderSpec { share: self.share.0.0, by: self.by.0 };
         if spec.by > JITTER_MAX {
             return Err("`by` is at most 10 s".into());
         }
@@ -291,7 +291,7 @@ impl ReorderFile {
 }
 
 impl OutageFile {
-    fn read(&self) -> Result<Option<Outage>, String> {
+    fn read(&self) -> Result<Option<OutageSpec>, String> {
         let (every, lasting) = (self.every.0, self.lasting.0);
         at_least(every)?;
         if lasting >= every {
@@ -299,7 +299,7 @@ impl OutageFile {
                 "`for` must be shorter than `every`, the mean time from one outage's beginning to the next".into()
             );
         }
-        let spec = Outage { every, lasting, spread: self.spread, hold: self.hold };
+        let spec = OutageSpec { every, lasting, spread: self.spread, hold: self.hold };
         Ok(Some(spec).filter(|spec| !spec.lasting.is_zero()))
     }
 }
@@ -316,7 +316,7 @@ impl SwingFile {
 }
 
 impl HandoverFile {
-    fn read(&self) -> Result<Option<Handover>, String> {
+    fn read(&self) -> Result<Option<HandoverSpec>, String> {
         let (every, stall, step) = (self.every.0, self.stall.0, self.step.map_or(Duration::ZERO, |step| step.0));
         at_least(every)?;
         if stall >= every {
@@ -327,7 +327,7 @@ impl HandoverFile {
         if !(start > 0.0 && start <= end && end <= 100.0) {
             return Err("`rate` is the least and the greatest factor, such as [0.5, 1.5]; both are above 0".into());
         }
-        Ok(Some(Handover { every, stall, step, rate }))
+        Ok(Some(HandoverSpec { every, stall, step, rate }))
     }
 }
 

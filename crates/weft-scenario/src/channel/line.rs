@@ -4,18 +4,18 @@
 //! outage, policer, queue, transmitter, loss and delay line. It never reads a clock.
 
 use super::delay::Delay;
-use super::fates::Fates;
+use super::fates::FateSequence;
 use super::policer::Policer;
-use super::serializer::{Capacity, Serializer};
+use super::serializer::{Serializer, SerializerCapacity};
 use super::spec::Impaired;
-use super::timeline::Timeline;
+use super::timeline::ImpairmentTimeline;
 use std::collections::VecDeque;
 use weft_core::queue::{Arrival, FlowQueue, QueueConfig, QueueKind};
 use weft_units::{Duration, FlowId, Instant, Rng};
 
 /// The queue in front of the transmitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ChannelQueue {
+pub enum QueueSpec {
     /// A first-in, first-out queue that drops arriving packets above a limit.
     ///
     /// The packet in transmission counts toward the limits. An idle link accepts any packet.
@@ -31,6 +31,8 @@ pub enum ChannelQueue {
         kind: QueueKind,
         /// Limits and time constants of the discipline.
         config: QueueConfig,
+        /// True if ECN-capable packets are marked instead of dropped.
+        ecn: bool,
     },
 }
 
@@ -40,7 +42,7 @@ pub enum ChannelQueue {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plain {
     /// Capacity of the direction.
-    pub capacity: Capacity,
+    pub capacity: SerializerCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
     /// Maximum wandering delay.
@@ -48,7 +50,7 @@ pub struct Plain {
     /// Probability of independent loss, from 0 to 1.
     pub loss: f64,
     /// The queue in front of the transmitter, which never changes.
-    pub queue: ChannelQueue,
+    pub queue: QueueSpec,
 }
 
 /// The properties of a packet that a channel needs.
@@ -60,13 +62,13 @@ pub struct About {
     pub flow: FlowId,
     /// True if the packet is UDP.
     pub is_udp: bool,
-    /// True if a queue may mark the packet instead of dropping it.
+    /// True if the packet is ECN-capable, so that a queue may mark it instead of dropping it.
     pub ecn_capable: bool,
 }
 
 /// The reason why a packet was dropped or lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum LossCause {
     /// The policer dropped it.
     Policer,
     /// The queue dropped it.
@@ -92,16 +94,16 @@ pub struct Transmission {
 
 /// An event on a channel, reported to the caller.
 #[derive(Debug)]
-pub enum Happened<T> {
+pub enum ChannelEvent<T> {
     /// A packet left the transmitter.
     Transmitted(Transmission),
     /// A packet was dropped or lost, for the given cause.
-    Gone(T, Cause),
+    Gone(T, LossCause),
 }
 
 /// A packet that has arrived at the far end.
 #[derive(Debug)]
-pub struct Arrived<T> {
+pub struct DeliveredPacket<T> {
     /// The packet that arrived.
     pub packet: T,
     /// Size of the packet in IP bytes.
@@ -112,7 +114,7 @@ pub struct Arrived<T> {
     pub marked: bool,
 }
 
-struct Waiting<T> {
+struct QueuedPacket<T> {
     packet: T,
     came: Instant,
     bytes: u32,
@@ -120,7 +122,7 @@ struct Waiting<T> {
 
 /// The packet in transmission.
 struct Served<T> {
-    waiting: Waiting<T>,
+    waiting: QueuedPacket<T>,
     marked: bool,
     since: Instant,
     done: Instant,
@@ -132,15 +134,15 @@ pub struct Channel<T> {
     impaired: Impaired,
     /// Time at which the run began, or the far future while the channel waits for [`Channel::restart`].
     start: Instant,
-    timeline: Timeline,
+    timeline: ImpairmentTimeline,
     policer: Option<Policer>,
-    queue: FlowQueue<Waiting<T>>,
+    queue: FlowQueue<QueuedPacket<T>>,
     serializer: Serializer,
     served: Option<Served<T>>,
-    fates: Fates,
+    fates: FateSequence,
     delay: Delay,
     /// Packets on the delay line, in order of arrival.
-    line: VecDeque<Arrived<T>>,
+    line: VecDeque<DeliveredPacket<T>>,
     last_due: Instant,
 }
 
@@ -151,10 +153,10 @@ impl<T: Clone> Channel<T> {
     pub fn new(plain: Plain, impaired: Impaired, rng: &Rng, now: Instant) -> Channel<T> {
         let start = if impaired.waits { Instant::FAR_FUTURE } else { now };
         let impairments = &impaired.impairments;
-        let timeline = Timeline::new(impairments, impaired.schedule, start);
+        let timeline = ImpairmentTimeline::new(impairments, impaired.schedule, start);
         let queue = match plain.queue {
-            ChannelQueue::Managed { kind, config } => FlowQueue::with_rng(kind, config, rng.split(3)),
-            ChannelQueue::DropTail { .. } => {
+            QueueSpec::Managed { kind, config, .. } => FlowQueue::with_rng(kind, config, rng.split(3)),
+            QueueSpec::DropTail { .. } => {
                 let config = QueueConfig { limit_bytes: u64::MAX, limit_units: usize::MAX, ..QueueConfig::default() };
                 FlowQueue::new(QueueKind::DropTail, config)
             }
@@ -164,7 +166,7 @@ impl<T: Clone> Channel<T> {
             queue,
             serializer: Serializer::new(&plain.capacity, timeline.clone(), now, now),
             served: None,
-            fates: Fates::new(impairments, rng),
+            fates: FateSequence::new(impairments, rng),
             delay: Delay::new(plain.jitter, impairments.jitter, rng, now),
             line: VecDeque::new(),
             last_due: now,
@@ -176,11 +178,11 @@ impl<T: Clone> Channel<T> {
     }
 
     /// Starts the run at `now`: outages, swings, handovers, policer and trace begin again.
-    pub fn restart(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
+    pub fn restart(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         let left = self.bytes_left(now);
         self.start = now;
-        self.timeline = Timeline::new(&self.impaired.impairments, self.impaired.schedule, now);
+        self.timeline = ImpairmentTimeline::new(&self.impaired.impairments, self.impaired.schedule, now);
         self.policer = self.impaired.impairments.policer.map(|spec| Policer::new(spec, now));
         self.serializer = Serializer::new(&self.plain.capacity, self.timeline.clone(), now, now);
         self.serve_again(now, left);
@@ -189,7 +191,7 @@ impl<T: Clone> Channel<T> {
     /// Changes the plain properties.
     ///
     /// Queued packets are transmitted with the new properties. Packets on the delay line keep their arrival times.
-    pub fn set(&mut self, now: Instant, plain: Plain, happened: &mut impl FnMut(Happened<T>)) {
+    pub fn set(&mut self, now: Instant, plain: Plain, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         self.delay.set_wander(plain.jitter, now);
         let left = self.bytes_left(now);
@@ -204,9 +206,9 @@ impl<T: Clone> Channel<T> {
     }
 
     /// Drops every packet in the channel, as a cut does.
-    pub fn clear(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
+    pub fn clear(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
-        let mut gone = |packet| happened(Happened::Gone(packet, Cause::Outage));
+        let mut gone = |packet| happened(ChannelEvent::Gone(packet, LossCause::Outage));
         self.served.take().into_iter().for_each(|served| gone(served.waiting.packet));
         while let Some(waiting) = self.queue.dequeue(now, &mut |waiting| gone(waiting.packet)) {
             gone(waiting.item.packet);
@@ -219,8 +221,8 @@ impl<T: Clone> Channel<T> {
         let Some(served) = &self.served else { return 0 };
         let (whole, since) = (u64::from(served.waiting.bytes), served.since);
         match self.plain.capacity {
-            Capacity::Trace(_) => whole,
-            Capacity::Rate(_) => {
+            SerializerCapacity::Trace(_) => whole,
+            SerializerCapacity::Rate(_) => {
                 let sent = self.pristine().bytes_between(since, now, true);
                 whole.saturating_sub(sent).max(1)
             }
@@ -235,7 +237,7 @@ impl<T: Clone> Channel<T> {
 
     /// Returns a transmitter in the state that it had at the start of the run.
     fn pristine(&self) -> Serializer {
-        let timeline = Timeline::new(&self.impaired.impairments, self.impaired.schedule, self.start);
+        let timeline = ImpairmentTimeline::new(&self.impaired.impairments, self.impaired.schedule, self.start);
         let start = if self.start == Instant::FAR_FUTURE { Instant::ZERO } else { self.start };
         Serializer::new(&self.plain.capacity, timeline, start, start)
     }
@@ -252,24 +254,25 @@ impl<T: Clone> Channel<T> {
     }
 
     /// Accepts a packet from the sending node at `now`, which must not be earlier than in the call before.
-    pub fn offer(&mut self, now: Instant, packet: T, about: About, happened: &mut impl FnMut(Happened<T>)) {
+    pub fn offer(&mut self, now: Instant, packet: T, about: About, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         let bytes = u64::from(about.bytes);
         if self.timeline.at(now).silent {
-            return happened(Happened::Gone(packet, Cause::Outage));
+            return happened(ChannelEvent::Gone(packet, LossCause::Outage));
         }
         if self.policer.as_mut().is_some_and(|policer| !policer.takes(now, bytes, about.is_udp)) {
-            return happened(Happened::Gone(packet, Cause::Policer));
+            return happened(ChannelEvent::Gone(packet, LossCause::Policer));
         }
-        if let ChannelQueue::DropTail { limit_packets, limit_bytes } = self.plain.queue {
+        if let QueueSpec::DropTail { limit_packets, limit_bytes } = self.plain.queue {
             let (packets, waits) = self.backlog();
             if packets > 0 && (packets >= limit_packets || waits + bytes > limit_bytes) {
-                return happened(Happened::Gone(packet, Cause::Queue));
+                return happened(ChannelEvent::Gone(packet, LossCause::Queue));
             }
         }
-        let arrival = Arrival { flow: about.flow, bytes: about.bytes, ecn_capable: about.ecn_capable };
-        let waiting = Waiting { packet, came: now, bytes: about.bytes };
-        let mut dropped = |waiting: Waiting<T>| happened(Happened::Gone(waiting.packet, Cause::Queue));
+        let marks = matches!(self.plain.queue, QueueSpec::Managed { ecn: true, .. });
+        let arrival = Arrival { flow: about.flow, bytes: about.bytes, ecn_capable: marks && about.ecn_capable };
+        let waiting = QueuedPacket { packet, came: now, bytes: about.bytes };
+        let mut dropped = |waiting: QueuedPacket<T>| happened(ChannelEvent::Gone(waiting.packet, LossCause::Queue));
         self.queue.enqueue(now, arrival, waiting, &mut dropped);
         if self.served.is_none() {
             self.serve(now, happened);
@@ -277,33 +280,33 @@ impl<T: Clone> Channel<T> {
     }
 
     /// Starts the transmission of the next packet from the queue.
-    fn serve(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
-        let mut dropped = |waiting: Waiting<T>| happened(Happened::Gone(waiting.packet, Cause::Queue));
+    fn serve(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
+        let mut dropped = |waiting: QueuedPacket<T>| happened(ChannelEvent::Gone(waiting.packet, LossCause::Queue));
         let Some(next) = self.queue.dequeue(now, &mut dropped) else { return };
         let done = self.serializer.transmit(now, next.bytes.into());
         self.served = Some(Served { waiting: next.item, marked: next.mark_ce, since: now, done });
     }
 
     /// Completes the transmissions that end by `now`.
-    pub fn advance(&mut self, now: Instant, happened: &mut impl FnMut(Happened<T>)) {
+    pub fn advance(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         while let Some(served) = self.served.take_if(|served| served.done <= now) {
             let Served { waiting, marked, done, .. } = served;
-            let Waiting { packet, came, bytes } = waiting;
+            let QueuedPacket { packet, came, bytes } = waiting;
             let in_queue = self.queue.len() + 1;
-            happened(Happened::Transmitted(Transmission { bytes, waited: done - came, in_queue, marked }));
-            self.depart(done, Arrived { packet, bytes, due: done, marked }, happened);
+            happened(ChannelEvent::Transmitted(Transmission { bytes, waited: done - came, in_queue, marked }));
+            self.depart(done, DeliveredPacket { packet, bytes, due: done, marked }, happened);
             self.serve(done, happened);
         }
     }
 
     /// Decides whether a packet that left the transmitter at `at` is lost, or when it arrives.
-    fn depart(&mut self, at: Instant, mut packet: Arrived<T>, happened: &mut impl FnMut(Happened<T>)) {
+    fn depart(&mut self, at: Instant, mut packet: DeliveredPacket<T>, happened: &mut impl FnMut(ChannelEvent<T>)) {
         let conditions = self.serializer.conditions(at);
         let fate = self.fates.next(at, packet.bytes.into(), self.plain.loss);
         let jitter = self.delay.at(at);
         if conditions.silent || fate.lost {
-            let cause = if conditions.silent { Cause::Outage } else { Cause::Loss };
-            return happened(Happened::Gone(packet.packet, cause));
+            let cause = if conditions.silent { LossCause::Outage } else { LossCause::Loss };
+            return happened(ChannelEvent::Gone(packet.packet, cause));
         }
         let mut due = at + self.plain.delay + conditions.extra + jitter;
         if self.delay.keeps_order() {
@@ -312,12 +315,12 @@ impl<T: Clone> Channel<T> {
         }
         packet.due = due + fate.late;
         if fate.twice {
-            self.travel(Arrived { packet: packet.packet.clone(), ..packet });
+            self.travel(DeliveredPacket { packet: packet.packet.clone(), ..packet });
         }
         self.travel(packet);
     }
 
-    fn travel(&mut self, packet: Arrived<T>) {
+    fn travel(&mut self, packet: DeliveredPacket<T>) {
         let before = self.line.iter().rposition(|other| other.due <= packet.due);
         self.line.insert(before.map_or(0, |before| before + 1), packet);
     }
@@ -326,7 +329,7 @@ impl<T: Clone> Channel<T> {
     ///
     /// It returns one packet for each call. Only packets that the last [`Channel::advance`] transmitted or earlier ones
     /// count.
-    pub fn arrive(&mut self, now: Instant) -> Option<Arrived<T>> {
+    pub fn arrive(&mut self, now: Instant) -> Option<DeliveredPacket<T>> {
         self.line.pop_front_if(|first| first.due <= now)
     }
 

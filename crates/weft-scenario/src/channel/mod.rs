@@ -1,8 +1,8 @@
 //! Models impaired links with one implementation, which both the simulator and the lab's emulator call.
 //!
 //! A packet passes these stages in order: outage, policer, queue, transmitter, grants of the medium, loss, delay line.
-//! [`Channel`] models a whole direction in virtual time. Its parts are [`Timeline`] (outages, swings, handovers),
-//! [`Serializer`] (time of departure), [`Fates`] (loss, duplication, late packets), [`Delay`] (jitter) and [`Policer`].
+//! [`Channel`] models a whole direction in virtual time. Its parts are [`ImpairmentTimeline`] (outages, swings, handovers),
+//! [`Serializer`] (time of departure), [`FateSequence`] (loss, duplication, late packets), [`Delay`] (jitter) and [`Policer`].
 //!
 //! A channel never reads a clock: time and seed are arguments. The same packets at the same times with the same seed
 //! meet the same fates, however late the caller advances the channel. A feature that is off draws no random numbers.
@@ -23,19 +23,19 @@ mod spec;
 mod timeline;
 
 pub use delay::Delay;
-pub use fates::{Fate, Fates};
+pub use fates::{FateSequence, PacketFate};
 pub(crate) use file::{
-    BurstLossFile, HandoverFile, JitterFile, LongLossFile, OutageFile, PolicerFile, ReorderFile, Settings, SwingFile,
-    with_impairments,
+    BurstLossFile, HandoverFile, ImpairmentSettings, JitterFile, LongLossFile, OutageFile, PolicerFile, ReorderFile,
+    SwingFile, with_impairments,
 };
-pub use line::{About, Arrived, Cause, Channel, ChannelQueue, Happened, Plain, Transmission};
+pub use line::{About, Channel, ChannelEvent, DeliveredPacket, LossCause, Plain, QueueSpec, Transmission};
 pub use policer::Policer;
-pub use serializer::{Capacity, Serializer};
+pub use serializer::{Serializer, SerializerCapacity};
 pub use spec::{
-    Aqm, BurstLoss, Handover, Impaired, Impairments, Jitter, JitterKind, LongLoss, Outage, PolicerSpec, Reorder, Swing,
-    SwingShape,
+    Aqm, BurstLoss, HandoverSpec, Impaired, Impairments, Jitter, JitterKind, LongLoss, OutageSpec, PolicerSpec,
+    ReorderSpec, Swing, SwingShape,
 };
-pub use timeline::{Conditions, Timeline};
+pub use timeline::{Conditions, ImpairmentTimeline};
 
 #[cfg(test)]
 mod tests;

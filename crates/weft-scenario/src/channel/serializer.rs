@@ -1,12 +1,12 @@
 //! Computes when a packet has left the transmitter of a link whose capacity changes with time.
 
-use super::timeline::Timeline;
+use super::timeline::ImpairmentTimeline;
 use crate::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
 use weft_units::{Instant, Rate};
 
 /// The capacity of a direction before any impairment changes it.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Capacity {
+pub enum SerializerCapacity {
     /// A constant rate, counting IP bytes.
     Rate(Rate),
     /// A trace of delivery opportunities.
@@ -17,7 +17,7 @@ pub enum Capacity {
 #[derive(Clone, Debug)]
 pub struct Serializer {
     base: Base,
-    timeline: Timeline,
+    timeline: ImpairmentTimeline,
     free_at: Instant,
     /// Unused bytes of the current opportunity.
     room: u64,
@@ -38,10 +38,15 @@ impl Serializer {
     /// Creates a transmitter that is idle at `now`.
     ///
     /// A trace counts its opportunities from `start`.
-    pub fn new(capacity: &Capacity, timeline: Timeline, start: Instant, now: Instant) -> Serializer {
+    pub fn new(
+        capacity: &SerializerCapacity,
+        timeline: ImpairmentTimeline,
+        start: Instant,
+        now: Instant,
+    ) -> Serializer {
         let base = match capacity {
-            Capacity::Rate(rate) => Base::Rate(*rate),
-            Capacity::Trace(trace) => Base::Trace(RunningTrace::new(trace.clone(), start)),
+            SerializerCapacity::Rate(rate) => Base::Rate(*rate),
+            SerializerCapacity::Trace(trace) => Base::Trace(RunningTrace::new(trace.clone(), start)),
         };
         Serializer { base, timeline, free_at: now, room: 0 }
     }

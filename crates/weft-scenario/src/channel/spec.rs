@@ -58,7 +58,7 @@ pub struct LongLoss {
 
 /// Packets that arrive late and are overtaken.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Reorder {
+pub struct ReorderSpec {
     /// Share of packets that arrive late, from 0 to 1.
     pub share: f64,
     /// Additional delay of a late packet.
@@ -67,7 +67,7 @@ pub struct Reorder {
 
 /// Repeated outages that give the sender no signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Outage {
+pub struct OutageSpec {
     /// Mean time between the starts of two outages.
     pub every: Duration,
     /// Length of each outage.
@@ -109,7 +109,7 @@ pub struct Swing {
 
 /// Periodic handovers: a stall, followed by a new delay and a new rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Handover {
+pub struct HandoverSpec {
     /// Time between the starts of two handovers.
     pub every: Duration,
     /// Time without transmission at each handover, during which packets wait.
@@ -189,15 +189,15 @@ pub struct Impairments {
     /// Loss of long packets.
     pub long_loss: Option<LongLoss>,
     /// Late packets, which later packets overtake.
-    pub reorder: Option<Reorder>,
+    pub reorder: Option<ReorderSpec>,
     /// Share of packets that arrive twice, from 0 to 1.
     pub duplicate: f64,
     /// Repeated outages.
-    pub outage: Option<Outage>,
+    pub outage: Option<OutageSpec>,
     /// A rate that swings.
     pub swing: Option<Swing>,
     /// Periodic handovers.
-    pub handover: Option<Handover>,
+    pub handover: Option<HandoverSpec>,
     /// A policer before the queue.
     pub policer: Option<PolicerSpec>,
     /// Queue discipline of the bottleneck, or `None` for drop-tail.
@@ -236,6 +236,6 @@ pub struct Impaired {
 impl Impaired {
     /// Returns the seed of a link's schedule in a run with this seed.
     pub fn schedule(seed: u64, link: &str) -> u64 {
-        Rng::new(seed).split(crate::traces::hash(link)).next_u64()
+        Rng::new(seed).split(crate::load_traces::hash(link)).next_u64()
     }
 }

@@ -1,6 +1,6 @@
 //! Schedules the outages, rate swings and handovers of a link over time.
 
-use super::spec::{Handover, Impairments, Outage, Swing, SwingShape};
+use super::spec::{HandoverSpec, Impairments, OutageSpec, Swing, SwingShape};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Number of steps of a random walk within its time scale.
@@ -31,20 +31,20 @@ pub struct Conditions {
 ///
 /// A clone is cheap and continues with the same events.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct ImpairmentTimeline {
     start: Instant,
     outages: Option<Outages>,
     swings: Option<Swings>,
     handovers: Option<Handovers>,
 }
 
-impl Timeline {
+impl ImpairmentTimeline {
     /// Creates the timeline of a run that begins at `start`.
     ///
     /// Nothing happens before `start`. `schedule` is the seed.
-    pub fn new(impairments: &Impairments, schedule: u64, start: Instant) -> Timeline {
+    pub fn new(impairments: &Impairments, schedule: u64, start: Instant) -> ImpairmentTimeline {
         let rng = Rng::new(schedule);
-        Timeline {
+        ImpairmentTimeline {
             start,
             outages: impairments.outage.map(|spec| Outages::new(spec, rng.split(1), start)),
             swings: impairments.swing.map(|spec| Swings::new(spec, rng.split(2), start)),
@@ -89,14 +89,14 @@ pub(super) fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
 
 #[derive(Clone, Debug)]
 struct Outages {
-    spec: Outage,
+    spec: OutageSpec,
     rng: Rng,
     start: Instant,
     end: Instant,
 }
 
 impl Outages {
-    fn new(spec: Outage, mut rng: Rng, origin: Instant) -> Outages {
+    fn new(spec: OutageSpec, mut rng: Rng, origin: Instant) -> Outages {
         let pause = spec.every.saturating_sub(spec.lasting);
         let first = if spec.spread { exponential(&mut rng, pause) } else { pause.mul_f64(rng.unit()) };
         Outages { spec, rng, start: origin + first, end: origin + first + spec.lasting }
@@ -175,7 +175,7 @@ fn reflected(place: f64) -> f64 {
 
 #[derive(Clone, Debug)]
 struct Handovers {
-    spec: Handover,
+    spec: HandoverSpec,
     rng: Rng,
     /// Time of the next handover.
     next: Instant,
@@ -186,7 +186,7 @@ struct Handovers {
 }
 
 impl Handovers {
-    fn new(spec: Handover, mut rng: Rng, origin: Instant) -> Handovers {
+    fn new(spec: HandoverSpec, mut rng: Rng, origin: Instant) -> Handovers {
         let next = origin + spec.every.mul_f64(rng.unit());
         let mut handovers = Handovers { spec, rng, next, stalled_until: origin, factor: 1.0, extra: Duration::ZERO };
         handovers.draw();

@@ -2,7 +2,7 @@
 
 use super::{LinkClass, even, log_even};
 use crate::channel::{
-    Aqm, BurstLoss, Handover, Jitter, JitterKind, LongLoss, Outage, PolicerSpec, Reorder, Swing, SwingShape,
+    Aqm, BurstLoss, HandoverSpec, Jitter, JitterKind, LongLoss, OutageSpec, PolicerSpec, ReorderSpec, Swing, SwingShape,
 };
 use crate::{Capacity, DirectionSpec, Link, PACKET_BYTES, QueueSize};
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn impair(rng: &mut Rng, link: &mut Link, class: LinkClass) {
         LinkClass::Independent => set_jitter(rng, link, JitterKind::Independent),
         LinkClass::Spikes => set_jitter(rng, link, JitterKind::Spikes),
         LinkClass::Reorder => {
-            let reorder = Reorder { share: log_even(rng, 1e-3, 0.05), by: jitter(rng) };
+            let reorder = ReorderSpec { share: log_even(rng, 1e-3, 0.05), by: jitter(rng) };
             directions(link).for_each(|direction| direction.impairments.reorder = Some(reorder));
         }
         LinkClass::Duplicate => {
@@ -129,7 +129,7 @@ fn set_jitter(rng: &mut Rng, link: &mut Link, kind: JitterKind) {
 fn set_outage(rng: &mut Rng, link: &mut Link, hold: bool) {
     let (every, lasting) = (even(rng, 4.0, 12.0), log_even(rng, 0.1, 2.0));
     let [every, lasting] = [every, lasting].map(Duration::from_secs_f64);
-    let outage = Outage { every, lasting, spread: rng.chance(0.5), hold };
+    let outage = OutageSpec { every, lasting, spread: rng.chance(0.5), hold };
     directions(link).for_each(|direction| direction.impairments.outage = Some(outage));
 }
 
@@ -144,7 +144,7 @@ fn set_swing(rng: &mut Rng, link: &mut Link, shape: SwingShape) {
 }
 
 fn set_handover(rng: &mut Rng, link: &mut Link) {
-    let handover = Handover {
+    let handover = HandoverSpec {
         every: Duration::from_secs_f64(even(rng, 5.0, 15.0)),
         stall: Duration::from_secs_f64(log_even(rng, 0.02, 0.3)),
         step: Duration::from_secs_f64(even(rng, 0.0, 0.03)),

@@ -1,7 +1,7 @@
 //! Draws a random mix of links and flows as a scenario.
 
 use super::{LinkClass, draw_link, even, log_even};
-use crate::{App, Capacity, DirectionSpec, Flow, FlowDirection, Kind, Link, PACKET_BYTES, Scenario, Variant};
+use crate::{App, Capacity, DirectionSpec, Flow, FlowDirection, Link, PACKET_BYTES, Scenario, Variant, VariantKind};
 use std::time::Duration;
 use weft_units::{Rate, Rng};
 
@@ -35,13 +35,13 @@ pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     let duration = warmup + window;
     let flows = draw_flows(&mut rng, duration);
     let plain_bbr = || {
-        let mut variant = Variant { name: "bbr".into(), ..Variant::plain(Kind::Link) };
+        let mut variant = Variant { name: "bbr".into(), ..Variant::plain(VariantKind::Link) };
         variant.tcp.congestion = Some("bbr".into());
         variant
     };
     let variants = match one_link {
-        true => vec![Variant::plain(Kind::EachLink), plain_bbr(), Variant::plain(Kind::Weft)],
-        false => [Kind::EachLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
+        true => vec![Variant::plain(VariantKind::EachLink), plain_bbr(), Variant::plain(VariantKind::Weft)],
+        false => [VariantKind::EachLink, VariantKind::WeftEachLink, VariantKind::Weft].map(Variant::plain).into(),
     };
     Scenario {
         name: format!("{}-{seed}", if one_link { "one-link" } else { "bundle" }),
@@ -110,7 +110,7 @@ fn limit_total(links: &mut [Link]) {
 fn rate(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
-        Capacity::Trace(name) => crate::traces::synthetic_rate(name),
+        Capacity::Trace(name) => crate::load_traces::synthetic_rate(name),
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
             classes.insert(label.split('+').next().unwrap().to_owned());
             let bundle = draw_mix(seed, false);
             assert!((2..=12).contains(&bundle.links.len()));
-            assert!(bundle.variants.iter().any(|variant| variant.kind == Kind::WeftEachLink));
+            assert!(bundle.variants.iter().any(|variant| variant.kind == VariantKind::WeftEachLink));
             assert!(bundle.warmup >= WARMUP[0] && bundle.duration - bundle.warmup >= WINDOW);
         }
         assert_eq!(classes.len(), LinkClass::ALL.len(), "{classes:?}");

@@ -15,7 +15,7 @@ pub use mix::draw_mix;
 use weft_units::Rng;
 
 /// Returns a value between the two limits, drawn from a log-uniform distribution.
-fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
+pub(crate) fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
     let [low, high] = [least, most].map(libm::log);
     libm::exp(low + (high - low) * rng.unit())
 }

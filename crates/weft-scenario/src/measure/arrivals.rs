@@ -14,7 +14,7 @@ pub const RECENT_PROBES: usize = 50;
 ///
 /// Its times count from the start of the run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Arrival {
+pub struct ProbeArrival {
     /// Sequence number of the probe, from 0.
     pub sequence: u64,
     /// Time at which the probe was sent.
@@ -23,7 +23,7 @@ pub struct Arrival {
     pub received: Duration,
 }
 
-impl Arrival {
+impl ProbeArrival {
     /// Returns the one-way delay in milliseconds.
     pub fn one_way_ms(&self) -> f64 {
         self.received.saturating_sub(self.sent).as_secs_f64() * 1e3
@@ -33,14 +33,14 @@ impl Arrival {
 /// Returns the result of a `probe` flow that sent `sent` datagrams.
 ///
 /// All times count from the start of the run.
-pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[Arrival], sent: u64) -> FlowResult {
+pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[ProbeArrival], sent: u64) -> FlowResult {
     let from = warmup.max(flow.start);
-    let counted: Vec<Arrival> = arrivals.iter().filter(|a| a.sent >= from).copied().collect();
+    let counted: Vec<ProbeArrival> = arrivals.iter().filter(|a| a.sent >= from).copied().collect();
     let sent_before = ((from - flow.start).as_secs_f64() / flow.interval.as_secs_f64()).ceil() as u64;
     let mut sequences: Vec<u64> = counted.iter().map(|a| a.sequence).collect();
     sequences.sort_unstable();
     sequences.dedup();
-    let one_way = |share| percentile(counted.iter().map(Arrival::one_way_ms), share);
+    let one_way = |share| percentile(counted.iter().map(ProbeArrival::one_way_ms), share);
     FlowResult {
         name: flow.name.clone(),
         longest_gap_ms: Some(longest_gap(arrivals, from, flow.stop).as_secs_f64() * 1e3),
@@ -67,7 +67,7 @@ pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) ->
 /// Returns the longest time within `from..to` without an arrival.
 ///
 /// A gap that began before `from` counts from its own start.
-pub fn longest_gap(arrivals: &[Arrival], from: Duration, to: Duration) -> Duration {
+pub fn longest_gap(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> Duration {
     let mut last = from;
     let mut longest = Duration::ZERO;
     for arrival in arrivals {
@@ -85,7 +85,7 @@ pub fn longest_gap(arrivals: &[Arrival], from: Duration, to: Duration) -> Durati
 /// Returns the 95th percentile over time of the age of the newest arrival, in milliseconds.
 ///
 /// The newest arrival is the one that was sent last.
-pub fn newest_age_ms_p95(arrivals: &[Arrival], from: Duration, to: Duration) -> Option<f64> {
+pub fn newest_age_ms_p95(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let mut next = arrivals.iter().peekable();
     let mut newest: Option<Duration> = None;
@@ -109,10 +109,10 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    fn steady(delay_ms: u64, without: std::ops::Range<u64>) -> Vec<Arrival> {
+    fn steady(delay_ms: u64, without: std::ops::Range<u64>) -> Vec<ProbeArrival> {
         (0..1000)
             .filter(|n| !without.contains(n))
-            .map(|n| Arrival { sequence: n, sent: ms(n), received: ms(n + delay_ms) })
+            .map(|n| ProbeArrival { sequence: n, sent: ms(n), received: ms(n + delay_ms) })
             .collect()
     }
 

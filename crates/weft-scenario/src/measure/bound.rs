@@ -1,6 +1,6 @@
 //! Computes the bounds on goodput and delay that no sender can exceed.
 
-use crate::channel::{self, Impaired, Serializer, Timeline};
+use crate::channel::{self, Impaired, ImpairmentTimeline, Serializer};
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
 use crate::{Capacity, FlowDirection, Link, PACKET_BYTES, PAYLOAD_BYTES, Scenario, Traces, percentile};
 use std::time::Duration;
@@ -44,15 +44,15 @@ const PAYLOAD_SHARE: f64 = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
 fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, traces: &Traces) -> f64 {
     let spec = link.towards(direction);
     let capacity = match &spec.capacity {
-        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
+        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
         Capacity::Trace(name) => match traces.get(name) {
-            Some(trace) => channel::Capacity::Trace(trace.clone()),
+            Some(trace) => channel::SerializerCapacity::Trace(trace.clone()),
             None => return 0.0,
         },
     };
     let schedule = Impaired::schedule(scenario.seed, &link.name);
     let bytes = |from: Duration, to: Duration| {
-        let timeline = Timeline::new(&spec.impairments, schedule, Instant::ZERO);
+        let timeline = ImpairmentTimeline::new(&spec.impairments, schedule, Instant::ZERO);
         let mut serializer = Serializer::new(&capacity, timeline, Instant::ZERO, Instant::ZERO);
         serializer.bytes_between(Instant::ZERO + from, Instant::ZERO + to, false) as f64
     };

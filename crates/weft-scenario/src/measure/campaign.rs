@@ -1,6 +1,6 @@
 //! Selects the variants to run and arranges their results.
 
-use crate::{Kind, Prediction, Scenario, Variant, VariantResult, nearest};
+use crate::{Prediction, Scenario, Variant, VariantKind, VariantResult, nearest};
 use std::collections::BTreeMap;
 
 /// Returns the requested variants, or all variants of the scenario if `chosen` is empty.
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Variant>, String> {
     let names = || scenario.variants.iter().map(|v| v.name.as_str());
     for name in chosen {
-        if names().any(|known| known == name) || Kind::ALL.iter().any(|(word, _)| word == name) {
+        if names().any(|known| known == name) || VariantKind::ALL.iter().any(|(word, _)| word == name) {
             continue;
         }
-        let all = names().chain(Kind::ALL.iter().map(|(word, _)| *word));
+        let all = names().chain(VariantKind::ALL.iter().map(|(word, _)| *word));
         let hint = nearest(name, all).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
         let list = names().collect::<Vec<_>>().join(", ");
         return Err(format!("there is no variant `{name}` (the scenario has {list}){hint}"));
@@ -23,7 +23,7 @@ pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Var
     }
     let of_name = |name: &String| {
         let known = scenario.variants.iter().find(|v| v.name == *name).cloned();
-        known.or_else(|| Kind::ALL.iter().find(|(word, _)| word == name).map(|(_, kind)| Variant::plain(*kind)))
+        known.or_else(|| VariantKind::ALL.iter().find(|(word, _)| word == name).map(|(_, kind)| Variant::plain(*kind)))
     };
     Ok(chosen.iter().filter_map(of_name).collect())
 }
@@ -32,8 +32,8 @@ pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Var
 ///
 /// `each-link` replaces `best-link` and runs first, because other variants need to know the best link.
 pub fn variants_to_run(wanted: &[Variant]) -> Vec<Variant> {
-    let needs_each = |v: &Variant| matches!(v.kind, Kind::EachLink | Kind::BestLink);
-    let first = wanted.iter().any(needs_each).then(|| Variant::plain(Kind::EachLink));
+    let needs_each = |v: &Variant| matches!(v.kind, VariantKind::EachLink | VariantKind::BestLink);
+    let first = wanted.iter().any(needs_each).then(|| Variant::plain(VariantKind::EachLink));
     first.into_iter().chain(wanted.iter().filter(|v| !needs_each(v)).cloned()).collect()
 }
 
@@ -41,13 +41,13 @@ pub fn variants_to_run(wanted: &[Variant]) -> Vec<Variant> {
 ///
 /// The result of `best-link` is the best one of `each-link`.
 pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run: &[Variant]) -> Vec<VariantResult> {
-    let each_link = to_run.iter().find(|v| v.kind == Kind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
+    let each_link = to_run.iter().find(|v| v.kind == VariantKind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
     let of = |name: &str| {
         measured.iter().filter(|(variant, _)| variant == name).map(|(_, result)| result.clone()).collect::<Vec<_>>()
     };
     let results = wanted.iter().flat_map(|variant| match variant.kind {
-        Kind::EachLink => of(&each_link),
-        Kind::BestLink => {
+        VariantKind::EachLink => of(&each_link),
+        VariantKind::BestLink => {
             let best = of(&each_link).into_iter().max_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
             best.map(|best| VariantResult { name: variant.name.clone(), ..best }).into_iter().collect()
         }
@@ -60,12 +60,12 @@ pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run:
 ///
 /// Strict weighted round robin carries the minimum over links of Cᵢ·Σw/wᵢ.
 pub fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult]) {
-    let Some(alone) = wanted.iter().find(|v| v.kind == Kind::WeftEachLink) else { return };
+    let Some(alone) = wanted.iter().find(|v| v.kind == VariantKind::WeftEachLink) else { return };
     let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };
     let capacity = |link: &str| results.iter().find(|r| r.name == format!("{prefix}:{link}")).map(|r| r.goodput_bps);
     let capacities: BTreeMap<&str, f64> =
         scenario.links.iter().filter_map(|l| Some((l.name.as_str(), capacity(&l.name)?))).collect();
-    for variant in wanted.iter().filter(|v| v.kind == Kind::Weft) {
+    for variant in wanted.iter().filter(|v| v.kind == VariantKind::Weft) {
         let Some(goodput_bps) = variant.weights().and_then(|weights| weighted_law(&weights, &capacities)) else {
             continue;
         };
@@ -98,9 +98,9 @@ mod tests {
 
     #[test]
     fn best_link_needs_each_link_and_no_run_of_its_own() {
-        let wanted = [Kind::BestLink, Kind::Mptcp].map(Variant::plain);
-        let kinds: Vec<Kind> = variants_to_run(&wanted).iter().map(|v| v.kind).collect();
-        assert_eq!(kinds, [Kind::EachLink, Kind::Mptcp]);
+        let wanted = [VariantKind::BestLink, VariantKind::Mptcp].map(Variant::plain);
+        let kinds: Vec<VariantKind> = variants_to_run(&wanted).iter().map(|v| v.kind).collect();
+        assert_eq!(kinds, [VariantKind::EachLink, VariantKind::Mptcp]);
     }
 
     #[test]

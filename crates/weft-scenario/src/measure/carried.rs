@@ -14,12 +14,12 @@ const SHARE_BEFORE: Duration = Duration::from_secs(2);
 
 /// The bytes that each link delivered in each direction over time.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Carried {
+pub struct CarriedBytes {
     /// Samples: the time at the end of each step, and the bytes [up, down] of each link in that step.
     pub steps: Vec<(Duration, Vec<[u64; 2]>)>,
 }
 
-impl Carried {
+impl CarriedBytes {
     /// Returns the rate of each link and direction over time.
     pub fn series(&self, links: &[&str]) -> Vec<Series> {
         let each =
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn shares_are_of_the_bytes_of_all_links() {
         let ms = Duration::from_millis;
-        let carried = Carried { steps: vec![(ms(50), vec![[10, 0], [30, 0]]), (ms(100), vec![[40, 5], [0, 5]])] };
+        let carried = CarriedBytes { steps: vec![(ms(50), vec![[10, 0], [30, 0]]), (ms(100), vec![[40, 5], [0, 5]])] };
         assert_eq!(carried.share(0, 0, ms(0), ms(50)), Some(0.25));
         assert_eq!(carried.share(0, 0, ms(50), ms(100)), Some(1.0));
         assert_eq!(carried.share(0, 1, ms(0), ms(100)), Some(0.5));
@@ -86,7 +86,7 @@ mod tests {
     fn the_share_comes_back_when_the_bytes_do() {
         let ms = Duration::from_millis;
         let bytes = |t: u64| if (2000..4000).contains(&t) { vec![[0, 0], [10, 0]] } else { vec![[10, 0], [10, 0]] };
-        let carried = Carried { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
+        let carried = CarriedBytes { steps: (1..=120).map(|n| (ms(n * 50), bytes(n * 50))).collect() };
         let back = |end| carried.share_back(0, FlowDirection::Up, ms(2000), ms(3000), end);
         let within = back(ms(6000)).unwrap();
         assert!((ms(1200)..=ms(1500)).contains(&within), "{within:?}");

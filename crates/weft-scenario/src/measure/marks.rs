@@ -1,6 +1,6 @@
 //! Measures the goodput of flows while a part of the network was disturbed.
 
-use crate::{Action, Directions, DisturbanceResult, GroupGoodput, Network, NetworkEvent, Target};
+use crate::{Action, Directions, DisturbanceResult, EventTarget, GroupGoodput, NetworkEvent, NetworkScenario};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ type Span = (Duration, Duration);
 
 /// The payload bytes that each flow had delivered at each moment of change.
 #[derive(Clone, Debug, Default)]
-pub struct Marks(BTreeMap<Duration, Vec<u64>>);
+pub struct DeliveryMarks(BTreeMap<Duration, Vec<u64>>);
 
-impl Marks {
+impl DeliveryMarks {
     /// Records the payload bytes that each flow had delivered by the time `at`.
     pub fn note(&mut self, at: Duration, delivered: Vec<u64>) {
         self.0.insert(at, delivered);
@@ -23,7 +23,7 @@ impl Marks {
     /// Returns the goodput of flows during each `[[event]]` and during undisturbed time.
     ///
     /// All repetitions of an event count together. The result is empty if the scenario has no events.
-    pub fn results(&self, network: &Network) -> Vec<DisturbanceResult> {
+    pub fn results(&self, network: &NetworkScenario) -> Vec<DisturbanceResult> {
         let mut results: Vec<DisturbanceResult> = Vec::new();
         let mut disturbed: Vec<Span> = Vec::new();
         for events in by_group(network).into_values() {
@@ -58,7 +58,7 @@ impl Marks {
         (from < to).then_some((from, to))
     }
 
-    fn result(&self, network: &Network, what: String, times: &[Span]) -> DisturbanceResult {
+    fn result(&self, network: &NetworkScenario, what: String, times: &[Span]) -> DisturbanceResult {
         let lasted_s: f64 = times.iter().map(|(from, to)| (*to - *from).as_secs_f64()).sum();
         let at_s = times.first().map_or(0.0, |(from, _)| from.as_secs_f64());
         let had = |at: &Duration, flow: usize| self.0.get(at).and_then(|flows| flows.get(flow)).copied().unwrap_or(0);
@@ -72,7 +72,7 @@ impl Marks {
 }
 
 /// Returns the name and the TCP flow indices of each `[[flow]]` entry.
-fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
+fn groups(network: &NetworkScenario) -> Vec<(String, Vec<usize>)> {
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, flow) in network.flows.iter().enumerate().filter(|(_, flow)| flow.traffic.is_tcp()) {
         groups.entry(flow.group).or_default().push(number);
@@ -86,7 +86,7 @@ fn groups(network: &Network) -> Vec<(String, Vec<usize>)> {
 }
 
 /// Returns the events of each `[[event]]` entry, in order.
-fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
+fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&NetworkEvent>> {
     let mut groups: BTreeMap<usize, Vec<&NetworkEvent>> = BTreeMap::new();
     for event in &network.events {
         groups.entry(event.group).or_default().push(event);
@@ -95,7 +95,7 @@ fn by_group(network: &Network) -> BTreeMap<usize, Vec<&NetworkEvent>> {
 }
 
 /// Returns a text with the action, its targets and the number of repetitions.
-fn describe(network: &Network, events: &[&NetworkEvent], times: usize) -> String {
+fn describe(network: &NetworkScenario, events: &[&NetworkEvent], times: usize) -> String {
     let Some(first) = events.first() else { return String::new() };
     let what = match &first.action {
         Action::Rate(rate) => rate.to_string(),
@@ -106,8 +106,8 @@ fn describe(network: &Network, events: &[&NetworkEvent], times: usize) -> String
         other => other.word().to_owned(),
     };
     let name = |event: &&NetworkEvent| match event.target {
-        Target::Link(link) => network.links[link].name.as_str(),
-        Target::Node(node) => network.nodes[node].as_str(),
+        EventTarget::Link(link) => network.links[link].name.as_str(),
+        EventTarget::Node(node) => network.nodes[node].as_str(),
     };
     let names: Vec<&str> = events.iter().filter(|event| event.at == first.at).map(name).collect();
     let which = match names[..] {

@@ -12,12 +12,12 @@ mod replies;
 mod vpns;
 
 pub use arrivals::{
-    Arrival, PROBE_PAYLOAD_BYTES, RECENT_PROBES, carrying_link, longest_gap, newest_age_ms_p95, probe_result,
+    PROBE_PAYLOAD_BYTES, ProbeArrival, RECENT_PROBES, carrying_link, longest_gap, newest_age_ms_p95, probe_result,
 };
 pub use bound::{bound_bps, bulk_direction, omniscient_ms_p95};
 pub use campaign::{arrange, predict, variants_to_run, wanted_variants};
-pub use carried::{Carried, STEP};
+pub use carried::{CarriedBytes, STEP};
 pub use lengths::{LengthSummary, Lengths};
-pub use marks::Marks;
-pub use replies::{Reply, ping_result};
+pub use marks::DeliveryMarks;
+pub use replies::{EchoReply, ping_result};
 pub use vpns::{EntryEnd, vpn_fairness, vpn_results, vpn_series};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// An answered echo request.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Reply {
+pub struct EchoReply {
     /// Sequence number of the request, from 1.
     pub sequence: u64,
     /// Round-trip time in milliseconds.
@@ -13,7 +13,7 @@ pub struct Reply {
 }
 
 /// Returns the result of a `ping` flow that sent `count` requests.
-pub fn ping_result(flow: &Flow, warmup: Duration, replies: &[Reply], count: u64) -> FlowResult {
+pub fn ping_result(flow: &Flow, warmup: Duration, replies: &[EchoReply], count: u64) -> FlowResult {
     let own_warmup_s = warmup.saturating_sub(flow.start).as_secs_f64();
     let first = (own_warmup_s / flow.interval.as_secs_f64()).ceil() as u64 + 1;
     let counted = || replies.iter().filter(|reply| reply.sequence >= first).map(|reply| reply.rtt_ms);

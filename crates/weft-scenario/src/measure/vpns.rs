@@ -96,10 +96,10 @@ fn promised_bps(share: &VpnShare) -> f64 {
 /// flows ask for, and other VPNs share the surplus. The result is `None` for fewer than two VPNs.
 pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDirection) -> Option<f64> {
     let from = &scenario.nodes[usize::from(direction == FlowDirection::Down)];
-    let claims: Vec<Claim> = vpns
+    let claims: Vec<GoodputClaim> = vpns
         .iter()
         .filter(|vpn| vpn.from == *from)
-        .map(|vpn| Claim {
+        .map(|vpn| GoodputClaim {
             got: vpn.goodput_bps,
             promised: vpn.promised_bps.unwrap_or(0.0),
             weight: vpn.weight,
@@ -114,7 +114,7 @@ pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDire
 }
 
 /// The claim of one VPN on the total goodput, with rates in bit/s.
-struct Claim {
+struct GoodputClaim {
     got: f64,
     promised: f64,
     weight: f64,
@@ -122,7 +122,7 @@ struct Claim {
 }
 
 /// Returns the fair share of each VPN in the total goodput.
-fn due(claims: &[Claim]) -> Vec<f64> {
+fn due(claims: &[GoodputClaim]) -> Vec<f64> {
     let all: f64 = claims.iter().map(|claim| claim.got).sum();
     let mut due: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
@@ -130,8 +130,8 @@ fn due(claims: &[Claim]) -> Vec<f64> {
         let open = || claims.iter().zip(&due).filter(|(_, due)| due.is_none()).map(|(claim, _)| claim);
         let rest = (all - given - open().map(|claim| claim.promised).sum::<f64>()).max(0.0);
         let weights: f64 = open().map(|claim| claim.weight).sum();
-        let part = |claim: &Claim| claim.promised + rest * claim.weight / weights;
-        let is_content = |claim: &Claim, due: &Option<f64>| due.is_none() && claim.asked < part(claim);
+        let part = |claim: &GoodputClaim| claim.promised + rest * claim.weight / weights;
+        let is_content = |claim: &GoodputClaim, due: &Option<f64>| due.is_none() && claim.asked < part(claim);
         match claims.iter().zip(&due).position(|(claim, due)| is_content(claim, due)) {
             Some(position) => due[position] = Some(claims[position].asked),
             None => return claims.iter().zip(due).map(|(claim, due)| due.unwrap_or_else(|| part(claim))).collect(),
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_less_than_his_part_leaves_the_rest_to_others() {
-        let claim = |got, promised, asked| Claim { got, promised, weight: 1.0, asked };
+        let claim = |got, promised, asked| GoodputClaim { got, promised, weight: 1.0, asked };
         assert_eq!(due(&[claim(46.0, 0.0, f64::INFINITY), claim(46.0, 50.0, 46.0)]), [46.0, 46.0]);
         assert_eq!(due(&[claim(7.0, 4.0, f64::INFINITY), claim(3.0, 0.0, 15.0)]), [7.0, 3.0]);
         let three = [claim(1.0, 0.0, 1.0), claim(5.0, 0.0, 6.0), claim(9.0, 0.0, f64::INFINITY)];

@@ -2,9 +2,9 @@
 
 use super::pattern::matches;
 use super::vpn::edge_of;
-use super::{Network, NetworkFlow, NetworkLink, NetworkVariant, NetworkVpn, Routes, Target};
+use super::{EventTarget, NetworkFlow, NetworkLink, NetworkScenario, NetworkVariant, NetworkVpn, RouteSet};
 
-impl Network {
+impl NetworkScenario {
     /// Returns the index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|known| known == name)
@@ -62,8 +62,8 @@ impl Network {
         let proxies = |flow: &NetworkFlow| flow.proxies.into_iter().flatten().all(|node| nodes[node].is_some());
         self.flows.retain(|flow| nodes[flow.from].is_some() && nodes[flow.to].is_some() && proxies(flow));
         self.events.retain(|event| match event.target {
-            Target::Link(link) => links[link].is_some(),
-            Target::Node(node) => nodes[node].is_some(),
+            EventTarget::Link(link) => links[link].is_some(),
+            EventTarget::Node(node) => nodes[node].is_some(),
         });
 
         self.edges.retain(|edge| nodes[edge.node].is_some());
@@ -90,12 +90,12 @@ impl Network {
         }
         for event in &mut self.events {
             match &mut event.target {
-                Target::Link(link) => renumber(link, &links),
-                Target::Node(node) => renumber(node, &nodes),
+                EventTarget::Link(link) => renumber(link, &links),
+                EventTarget::Node(node) => renumber(node, &nodes),
             }
         }
         for variant in &mut self.variants {
-            if let Routes::Explicit { paths: used } = &mut variant.routing.routes {
+            if let RouteSet::Explicit { paths: used } = &mut variant.routing.routes {
                 *used = used.iter().filter_map(|path| paths[*path]).collect();
             }
         }

@@ -10,7 +10,7 @@ use toml::Spanned;
 
 /// The link or node that an event changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum EventTarget {
     /// The link with this index.
     Link(usize),
     /// The node with this index.
@@ -31,7 +31,7 @@ pub struct NetworkEvent {
     /// Duration after which the change is undone, or `None` if it stays.
     pub lasting: Option<Duration>,
     /// The link or node that changes.
-    pub target: Target,
+    pub target: EventTarget,
     /// The direction or directions of the link that change.
     pub directions: Directions,
     /// The change that the event makes.
@@ -80,7 +80,7 @@ fn targets(
     directions: Directions,
     nodes: &[String],
     links: &[String],
-) -> Checked<Vec<Target>> {
+) -> Checked<Vec<EventTarget>> {
     if let Some(weights) = &file.weights {
         return Err(source.at(weights, "weights are those of a weft between two nodes: a network has none"));
     }
@@ -88,7 +88,7 @@ fn targets(
         (Some(link), None) => match link.get_ref() {
             EventLinkFile::Name(name) => {
                 let name = Spanned::new(link.span(), name.clone());
-                Ok(matching(source, &name, "link", links)?.into_iter().map(Target::Link).collect())
+                Ok(matching(source, &name, "link", links)?.into_iter().map(EventTarget::Link).collect())
             }
             EventLinkFile::Carrying(_) => Err(source.at(link, "in a network name the link itself")),
         },
@@ -96,7 +96,7 @@ fn targets(
             if !matches!(action, Action::Cut | Action::Restore) || directions != Directions::Both {
                 return Err(source.at(node, "a node is cut or restored as a whole: cut = \"both\""));
             }
-            Ok(matching(source, node, "node", nodes)?.into_iter().map(Target::Node).collect())
+            Ok(matching(source, node, "node", nodes)?.into_iter().map(EventTarget::Node).collect())
         }
         _ => Err(source.at(&file.at, "this event needs a `link` or a `node`")),
     }

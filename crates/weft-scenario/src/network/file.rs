@@ -41,21 +41,21 @@ pub(super) struct NetworkFile {
     #[serde(rename = "node", default)]
     pub nodes: Vec<NodeFile>,
     #[serde(rename = "link", default)]
-    pub links: Vec<LinkFile>,
+    pub links: Vec<NetworkLinkFile>,
     #[serde(rename = "path", default)]
     pub paths: Vec<PathFile>,
     #[serde(rename = "edge", default)]
     pub edges: Vec<EdgeFile>,
     #[serde(rename = "vpn", default)]
-    pub vpns: Vec<VpnFile>,
+    pub vpns: Vec<NetworkVpnFile>,
     #[serde(rename = "flow", default)]
-    pub flows: Vec<FlowFile>,
+    pub flows: Vec<NetworkFlowFile>,
     #[serde(rename = "tunnel", default)]
     pub tunnels: Vec<TunnelFile>,
     #[serde(rename = "event", default)]
     pub events: Vec<EventFile>,
     #[serde(rename = "variant", default)]
-    pub variants: Vec<VariantFile>,
+    pub variants: Vec<NetworkVariantFile>,
 }
 
 #[derive(Deserialize)]
@@ -80,7 +80,7 @@ pub(super) struct TunnelFile {
 with_impairments! {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    pub(super) struct LinkFile {
+    pub(super) struct NetworkLinkFile {
         pub name: Option<Spanned<String>>,
         pub between: Spanned<[Spanned<String>; 2]>,
         pub cost: Option<NonZeroU32>,
@@ -96,10 +96,10 @@ with_impairments! {
     }
 }
 
-impl LinkFile {
+impl NetworkLinkFile {
     /// Returns the settings that apply to both directions unless a direction overrides them.
     pub fn common(&self) -> WholeDirection<Spanned<QueueFile>> {
-        let LinkFile { rate, delay, loss, .. } = *self;
+        let NetworkLinkFile { rate, delay, loss, .. } = *self;
         let (trace, queue, settings) = (self.trace.clone(), self.queue.clone(), self.settings());
         WholeDirection { rate, trace, delay, loss, queue, settings }
     }
@@ -130,7 +130,7 @@ pub(super) struct EdgeFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VpnFile {
+pub(super) struct NetworkVpnFile {
     pub name: Spanned<String>,
     pub weight: Option<Spanned<f64>>,
     pub hosts: Spanned<Vec<Spanned<String>>>,
@@ -141,7 +141,7 @@ pub(super) struct VpnFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct FlowFile {
+pub(super) struct NetworkFlowFile {
     pub name: Option<Spanned<String>>,
     pub app: Spanned<AppWord>,
     pub from: Spanned<String>,
@@ -166,7 +166,7 @@ pub(super) struct FlowFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VariantFile {
+pub(super) struct NetworkVariantFile {
     pub name: Spanned<String>,
     #[serde(default)]
     pub routing: RoutingFile,

@@ -1,6 +1,6 @@
 //! Defines the traffic of a network, and reads it from the file.
 
-use super::file::FlowFile;
+use super::file::NetworkFlowFile;
 use super::link::NetworkLink;
 use super::pattern::{Unique, node, numbered, pairs, sound_name};
 use super::tcp::{TcpChange, TcpSpec};
@@ -192,7 +192,7 @@ impl AppWord {
 
 pub(super) fn read(
     source: &Source<'_>,
-    files: &[FlowFile],
+    files: &[NetworkFlowFile],
     base: &TcpChange,
     duration: Duration,
     nodes: &[String],
@@ -248,7 +248,7 @@ fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
     (0..nodes).map(|node| root(&mut leader, node)).collect()
 }
 
-impl FlowFile {
+impl NetworkFlowFile {
     /// Returns the start, the spread and the stop of the flow.
     fn times(&self, source: &Source<'_>, duration: Duration) -> Checked<(Duration, Duration, Duration)> {
         let start = self.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);

@@ -12,7 +12,7 @@ use weft_units::Rate;
 /// The control law of a VPN's loop.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum LoopLaw {
+pub enum ControlLaw {
     /// No loop: the edge sends every packet at once.
     None,
     /// An AIMD window between two edges (paper 003).
@@ -59,7 +59,7 @@ pub enum WeightBy {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressSpec {
     /// Control law of the loop.
-    pub law: LoopLaw,
+    pub law: ControlLaw,
     /// Maximum length of the queue.
     pub queue: QueueSize,
     /// Discipline of the queue.
@@ -107,7 +107,7 @@ pub struct IngressSpec {
 impl Default for IngressSpec {
     fn default() -> IngressSpec {
         IngressSpec {
-            law: LoopLaw::AimdWindow,
+            law: ControlLaw::AimdWindow,
             queue: QueueSize::Packets(128),
             discipline: Discipline::DropTail,
             markers: Markers::Carried,
@@ -137,7 +137,7 @@ impl Default for IngressSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct IngressChange {
     /// Control law of the loop.
-    pub law: Option<LoopLaw>,
+    pub law: Option<ControlLaw>,
     /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
     /// The way in which markers travel.
@@ -210,7 +210,7 @@ impl IngressChange {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct IngressFile {
     #[serde(rename = "loop")]
-    law: Option<LoopLaw>,
+    law: Option<ControlLaw>,
     queue: Option<Spanned<QueueFile>>,
     markers: Option<Markers>,
     packet_size: Option<Spanned<Quantity<Bytes>>>,
@@ -240,7 +240,7 @@ impl IngressFile {
         if let (Some(file), Some(low), Some(high)) = (&self.low, low, high)
             && low >= high
         {
-            return Err(source.at(file, "`low`, where an epoch ends, is below `high`, where it begins"));
+            return Err(source.at(file, LOW_ABOVE_HIGH));
         }
         Ok(IngressChange {
             law: self.law,
@@ -279,6 +279,26 @@ impl IngressFile {
         let fits = u32::try_from(file.get_ref().0.0).ok().filter(|bytes| (40..=65_535).contains(bytes));
         fits.map(Some).ok_or_else(|| source.at(file, "a packet has 40 B to 65535 B"))
     }
+}
+
+/// Message for accumulation thresholds in the wrong order.
+const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, is below `high`, where it begins";
+
+/// Checks the settings of one VPN in one variant, after all tables were applied.
+///
+/// `low` and `high` may come from different tables, or one of them from the defaults, so that no table alone shows the
+/// conflict. `tables` holds the tables that were applied, the last one first; the error names a key of that one.
+pub(super) fn check<'a>(
+    source: &Source<'_>,
+    mut tables: impl Iterator<Item = &'a IngressFile>,
+    spec: &IngressSpec,
+) -> Checked<()> {
+    if spec.low < spec.high {
+        return Ok(());
+    }
+    let Some(file) = tables.find_map(|table| table.low.as_ref().or(table.high.as_ref())) else { return Ok(()) };
+    let (low, high) = (spec.low, spec.high);
+    Err(source.at(file, format!("{LOW_ABOVE_HIGH}: here `low` is {low} and `high` is {high}")))
 }
 
 /// Returns the given number, which must be above `least` and below `most`.

@@ -1,6 +1,6 @@
 //! Defines the links of a network.
 
-use super::file::LinkFile;
+use super::file::NetworkLinkFile;
 use super::pattern::{Unique, numbered, pairs, sound_name};
 use super::queue::{self, Discipline};
 use crate::error::{Checked, Source};
@@ -67,7 +67,7 @@ impl NetworkLink {
     }
 }
 
-pub(super) fn read(source: &Source<'_>, files: &[LinkFile], nodes: &[String]) -> Checked<Vec<NetworkLink>> {
+pub(super) fn read(source: &Source<'_>, files: &[NetworkLinkFile], nodes: &[String]) -> Checked<Vec<NetworkLink>> {
     let mut links = Vec::new();
     let mut names = Unique::new("link");
     for file in files {
@@ -94,7 +94,12 @@ pub(super) fn read(source: &Source<'_>, files: &[LinkFile], nodes: &[String]) ->
     Ok(links)
 }
 
-fn direction(source: &Source<'_>, file: &LinkFile, name: &Spanned<String>, word: &str) -> Checked<LinkDirection> {
+fn direction(
+    source: &Source<'_>,
+    file: &NetworkLinkFile,
+    name: &Spanned<String>,
+    word: &str,
+) -> Checked<LinkDirection> {
     let own = if word == "up" { &file.up } else { &file.down };
     let whole = own.over(&file.common());
     let (limit, discipline) = queue::read(source, whole.queue.as_ref())?;

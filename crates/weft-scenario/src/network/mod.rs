@@ -20,16 +20,16 @@ mod underlay;
 mod variant;
 mod vpn;
 
-pub use event::{NetworkEvent, Target};
+pub use event::{EventTarget, NetworkEvent};
 pub use flow::{NetworkFlow, Traffic};
-pub use ingress::{IngressChange, IngressSpec, LoopLaw, Markers, Steering, WeightBy};
+pub use ingress::{ControlLaw, IngressChange, IngressSpec, Markers, Steering, WeightBy};
 pub use link::{LinkDirection, NetworkLink};
-pub use overlay::{Overlay, OverlayNode, OverlaySchedule, OverlayUse, Tunnel};
+pub use overlay::{OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, TunnelSpec};
 pub use path::ExplicitPath;
 pub use queue::{Discipline, RandomEarly};
-pub use routing::{CostMetric, Forwarding, HashKey, Routes, Routing};
+pub use routing::{CostMetric, Forwarding, HashKey, RouteSet, Routing};
 pub use signalling::{GrantLaw, SignallingSpec, SubPath};
-pub use tcp::{CongestionControl, DelayedAck, DupThresh, Recovery, TcpChange, TcpSpec};
+pub use tcp::{CongestionControl, DelayedAck, DupThresh, TcpChange, TcpRecovery, TcpSpec};
 pub use underlay::{LinkEnd, Underlay};
 pub use variant::NetworkVariant;
 pub use vpn::{NetworkEdge, NetworkVpn, VpnService};
@@ -43,7 +43,7 @@ use std::time::Duration;
 
 /// One experiment over a network: nodes, links, traffic, events and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Network {
+pub struct NetworkScenario {
     /// Name of the network in the results.
     pub name: String,
     /// One sentence that describes the network to people.
@@ -69,7 +69,7 @@ pub struct Network {
     /// The VPNs that share the tunnels.
     pub vpns: Vec<NetworkVpn>,
     /// The nodes that run weft in variants with an overlay.
-    pub overlay: Overlay,
+    pub overlay: OverlaySpec,
     /// The flows of the network.
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order of time.
@@ -78,17 +78,17 @@ pub struct Network {
     pub variants: Vec<NetworkVariant>,
 }
 
-impl Network {
+impl NetworkScenario {
     /// Reads and checks a network; `file` is the name that error messages give to the text.
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if a
     /// path has a loop, or if no links connect a flow's source to its destination.
-    pub fn parse(text: &str, file: &str) -> Result<Network, ScenarioError> {
-        Network::read(&Source { file, text })
+    pub fn parse(text: &str, file: &str) -> Result<NetworkScenario, ScenarioError> {
+        NetworkScenario::read(&Source { file, text })
     }
 
-    pub(crate) fn read(source: &Source<'_>) -> Checked<Network> {
+    pub(crate) fn read(source: &Source<'_>) -> Checked<NetworkScenario> {
         let read: NetworkFile = crate::read::read(source)?;
         let RunLength { duration, warmup, repeats } =
             run_length(source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
@@ -96,7 +96,7 @@ impl Network {
         let links = link::read(source, &read.links, &nodes)?;
         let paths = path::read(source, &read.paths, &nodes, &links)?;
         let edges = vpn::read_edges(source, &read.edges, &nodes, &links)?;
-        let around = vpn::Surroundings { nodes: &nodes, links: &links, edges: &edges };
+        let around = vpn::VpnSurroundings { nodes: &nodes, links: &links, edges: &edges };
         let vpns = vpn::read(source, &read.vpns, &read.ingress, &around)?;
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
         vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
@@ -112,7 +112,14 @@ impl Network {
             overlay: &overlay,
         };
         let variants = variant::read(source, &read.variants, &read.routing, &signalling, &around)?;
-        Ok(Network {
+        for (number, variant) in variants.iter().enumerate() {
+            for (vpn, file) in vpns.iter().zip(&read.vpns) {
+                let of_variant = read.variants.get(number).map(|file| &file.ingress);
+                let tables = of_variant.into_iter().chain(&file.ingress).chain([&read.ingress]);
+                ingress::check(source, tables, &variant.ingress_of(vpn))?;
+            }
+        }
+        Ok(NetworkScenario {
             name: read.name,
             description: read.description,
             duration,

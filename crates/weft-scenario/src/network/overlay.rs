@@ -1,6 +1,6 @@
 //! Reads the nodes that run weft and the tunnels between them, for variants with an overlay.
 
-use super::file::{NodeFile, TunnelFile, VariantFile};
+use super::file::{NetworkVariantFile, NodeFile, TunnelFile};
 use super::pattern::{Unique, node, pairs, sound_name};
 use super::tcp::{CongestionControl, TcpChange};
 use super::variant::Surroundings;
@@ -14,11 +14,11 @@ const THEN: char = '>';
 
 /// The overlay of a network.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Overlay {
+pub struct OverlaySpec {
     /// The nodes that run weft.
     pub nodes: Vec<OverlayNode>,
     /// Tunnels with routes over relays, in addition to the links' own paths.
-    pub tunnels: Vec<Tunnel>,
+    pub tunnels: Vec<TunnelSpec>,
 }
 
 /// A node that runs weft.
@@ -52,7 +52,7 @@ pub enum OverlaySchedule {
 
 /// Two nodes and the relayed routes between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tunnel {
+pub struct TunnelSpec {
     /// Name by which variants refer to the tunnel.
     ///
     /// All tunnels of one `[[tunnel]]` have the same name.
@@ -63,14 +63,14 @@ pub struct Tunnel {
     pub routes: Vec<Vec<usize>>,
 }
 
-impl Overlay {
+impl OverlaySpec {
     /// True if weft runs on the node.
     pub fn has(&self, node: usize) -> bool {
         self.nodes.iter().any(|known| known.node == node)
     }
 
     /// Returns the tunnels that a variant uses.
-    pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &Tunnel> {
+    pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &TunnelSpec> {
         self.tunnels.iter().filter(|tunnel| {
             used.tunnels.is_empty() || tunnel.name.as_ref().is_some_and(|name| used.tunnels.contains(name))
         })
@@ -89,9 +89,9 @@ impl Overlay {
         self.nodes =
             (self.nodes.iter()).filter_map(|known| Some(OverlayNode { node: new[known.node]?, ..*known })).collect();
         self.tunnels = (self.tunnels.iter())
-            .filter_map(|Tunnel { name, ends: [a, b], routes }| {
+            .filter_map(|TunnelSpec { name, ends: [a, b], routes }| {
                 let routes: Vec<Vec<usize>> = routes.iter().filter_map(|relays| all(relays)).collect();
-                (!routes.is_empty()).then_some(Tunnel { name: name.clone(), ends: [new[*a]?, new[*b]?], routes })
+                (!routes.is_empty()).then_some(TunnelSpec { name: name.clone(), ends: [new[*a]?, new[*b]?], routes })
             })
             .collect();
     }
@@ -103,7 +103,7 @@ pub(super) fn read(
     files: &[NodeFile],
     tunnels: &[TunnelFile],
     nodes: &[String],
-) -> Checked<Overlay> {
+) -> Checked<OverlaySpec> {
     let each = files.iter().flat_map(|file| {
         let count = file.count.as_ref().map_or(1, |count| u32::from(*count.get_ref()));
         std::iter::repeat_n((file.weft || file.relay, file.relay), count as usize)
@@ -111,7 +111,7 @@ pub(super) fn read(
     let nodes_with_weft = (each.enumerate())
         .filter_map(|(node, (has_weft, is_relay))| has_weft.then_some(OverlayNode { node, is_relay }))
         .collect();
-    let mut overlay = Overlay { nodes: nodes_with_weft, tunnels: Vec::new() };
+    let mut overlay = OverlaySpec { nodes: nodes_with_weft, tunnels: Vec::new() };
     let mut names = Unique::new("tunnel");
     for file in tunnels {
         if let Some(name) = &file.name {
@@ -124,11 +124,11 @@ pub(super) fn read(
     Ok(overlay)
 }
 
-impl Overlay {
+impl OverlaySpec {
     /// Returns the tunnels for each pair of nodes.
     ///
     /// A pattern may also match relays, so the result leaves out routes over one of the tunnel's own ends.
-    fn read_tunnels(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<Tunnel>> {
+    fn read_tunnels(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<TunnelSpec>> {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
         if let Some(stranger) = pairs.iter().flat_map(|(a, b)| [*a, *b]).find(|end| !self.has(*end)) {
@@ -142,9 +142,10 @@ impl Overlay {
         let name = file.name.as_ref().map(|name| name.get_ref().clone());
         let tunnel = |(a, b): (usize, usize)| {
             let own = routes.iter().filter(|relays| !relays.contains(&a) && !relays.contains(&b));
-            Tunnel { name: name.clone(), ends: [a, b], routes: own.cloned().collect() }
+            TunnelSpec { name: name.clone(), ends: [a, b], routes: own.cloned().collect() }
         };
-        let tunnels: Vec<Tunnel> = pairs.into_iter().map(tunnel).filter(|tunnel| !tunnel.routes.is_empty()).collect();
+        let tunnels: Vec<TunnelSpec> =
+            pairs.into_iter().map(tunnel).filter(|tunnel| !tunnel.routes.is_empty()).collect();
         match tunnels.is_empty() {
             true => Err(source.at(first, "every route goes over an end of its tunnel")),
             false => Ok(tunnels),
@@ -201,7 +202,7 @@ pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), St
 /// Returns the tunnels and the schedule of a variant.
 ///
 /// Both require that the variant has an overlay.
-pub(super) fn used(source: &Source<'_>, file: &VariantFile, overlay: &Overlay) -> Checked<OverlayUse> {
+pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &OverlaySpec) -> Checked<OverlayUse> {
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
     let spans = [file.tunnels.as_ref().map(Spanned::span), file.schedule.as_ref().map(Spanned::span)];
     if let Some(span) = spans.into_iter().flatten().next().filter(|_| !has_overlay) {

@@ -61,7 +61,7 @@ pub struct RandomEarly {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum QueueName {
     DropTail,
     Red,
     Fred,
@@ -81,7 +81,7 @@ pub(super) enum QueueFile {
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct QueueTable {
-    kind: Kind,
+    kind: QueueName,
     limit: Option<Quantity<QueueSize>>,
     min: Option<Quantity<QueueSize>>,
     max: Option<Quantity<QueueSize>>,
@@ -140,11 +140,11 @@ impl QueueTable {
         let interval = self.interval.map_or(Duration::from_millis(100), |q| q.0);
         let ecn = self.ecn.unwrap_or(false);
         Ok(match self.kind {
-            Kind::DropTail => Discipline::DropTail,
-            Kind::Red => Discipline::Red(self.random_early(limit, 3.0)?),
-            Kind::Fred => Discipline::Fred(self.random_early(limit, 2.0)?),
-            Kind::CoDel => Discipline::CoDel { target, interval, ecn },
-            Kind::FqCoDel => {
+            QueueName::DropTail => Discipline::DropTail,
+            QueueName::Red => Discipline::Red(self.random_early(limit, 3.0)?),
+            QueueName::Fred => Discipline::Fred(self.random_early(limit, 2.0)?),
+            QueueName::CoDel => Discipline::CoDel { target, interval, ecn },
+            QueueName::FqCoDel => {
                 let quantum = self.quantum.map_or(1_514, |q| q.0.0);
                 let quantum_bytes = u32::try_from(quantum).map_err(|_| "the quantum is far too large".to_owned())?;
                 Discipline::FqCoDel { target, interval, quantum_bytes, ecn }
@@ -181,18 +181,18 @@ impl QueueTable {
     }
 
     fn only_its_own_keys(&self) -> Result<(), String> {
-        let random_early: &[Kind] = &[Kind::Red, Kind::Fred];
-        let delay: &[Kind] = &[Kind::CoDel, Kind::FqCoDel];
+        let random_early: &[QueueName] = &[QueueName::Red, QueueName::Fred];
+        let delay: &[QueueName] = &[QueueName::CoDel, QueueName::FqCoDel];
         let keys = [
             ("min", self.min.is_some(), random_early),
             ("max", self.max.is_some(), random_early),
             ("max-p", self.max_p.is_some(), random_early),
             ("weight", self.weight.is_some(), random_early),
-            ("gentle", self.gentle.is_some(), &[Kind::Red]),
+            ("gentle", self.gentle.is_some(), &[QueueName::Red]),
             ("target", self.target.is_some(), delay),
             ("interval", self.interval.is_some(), delay),
-            ("quantum", self.quantum.is_some(), &[Kind::FqCoDel]),
-            ("ecn", self.ecn.is_some(), &[Kind::Red, Kind::Fred, Kind::CoDel, Kind::FqCoDel]),
+            ("quantum", self.quantum.is_some(), &[QueueName::FqCoDel]),
+            ("ecn", self.ecn.is_some(), &[QueueName::Red, QueueName::Fred, QueueName::CoDel, QueueName::FqCoDel]),
         ];
         match keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&self.kind)) {
             Some((key, ..)) => Err(format!("a queue of this kind has no `{key}`")),

@@ -15,7 +15,7 @@ const K_MAX: u32 = 1_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routing {
     /// The routes that routers compute.
-    pub routes: Routes,
+    pub routes: RouteSet,
     /// The cost of a link that sets none.
     pub cost: CostMetric,
     /// The way in which a router chooses one of several routes.
@@ -24,7 +24,7 @@ pub struct Routing {
 
 /// The set of routes to a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Routes {
+pub enum RouteSet {
     /// One route with the least cost.
     Shortest,
     /// All routes with the least cost (ECMP).
@@ -38,7 +38,7 @@ pub enum Routes {
     },
     /// The given label-switched paths, and one cheapest route where no path leads.
     Explicit {
-        /// Indices in [`crate::Network::paths`].
+        /// Indices in [`crate::NetworkScenario::paths`].
         paths: Vec<usize>,
     },
 }
@@ -173,11 +173,11 @@ impl RoutingFile {
         })
     }
 
-    fn routes(&self, source: &Source<'_>, paths: &[ExplicitPath]) -> Checked<Routes> {
-        let Some(routes) = &self.routes else { return Ok(Routes::Shortest) };
+    fn routes(&self, source: &Source<'_>, paths: &[ExplicitPath]) -> Checked<RouteSet> {
+        let Some(routes) = &self.routes else { return Ok(RouteSet::Shortest) };
         Ok(match routes.get_ref() {
-            RoutesWord::Shortest => Routes::Shortest,
-            RoutesWord::EqualCost => Routes::EqualCost,
+            RoutesWord::Shortest => RouteSet::Shortest,
+            RoutesWord::EqualCost => RouteSet::EqualCost,
             RoutesWord::KShortest => {
                 let Some(k) = &self.k else {
                     return Err(source.at(routes, "routes = \"k-shortest\" needs `k`, the number of paths"));
@@ -186,12 +186,12 @@ impl RoutingFile {
                     return Err(source.at(k, format!("`k` is at most {K_MAX}")));
                 }
                 let disjoint = self.disjoint.as_ref().is_some_and(|disjoint| *disjoint.get_ref());
-                Routes::KShortest { k: u32::from(*k.get_ref()), disjoint }
+                RouteSet::KShortest { k: u32::from(*k.get_ref()), disjoint }
             }
             RoutesWord::Explicit if paths.is_empty() => {
                 return Err(source.at(routes, "routes = \"explicit\" needs a [[path]]"));
             }
-            RoutesWord::Explicit => Routes::Explicit { paths: self.used_paths(source, paths)? },
+            RoutesWord::Explicit => RouteSet::Explicit { paths: self.used_paths(source, paths)? },
         })
     }
 

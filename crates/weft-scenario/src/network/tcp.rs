@@ -11,7 +11,7 @@ use weft_units::Rate;
 /// The loss recovery of a TCP sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Recovery {
+pub enum TcpRecovery {
     /// NewReno without SACK (RFC 6582).
     NewReno,
     /// Recovery with SACK (RFC 6675).
@@ -73,7 +73,7 @@ pub struct TcpSpec {
     /// Initial congestion window in full segments.
     pub initial_window_segments: u32,
     /// Loss recovery of the sender.
-    pub recovery: Recovery,
+    pub recovery: TcpRecovery,
     /// Congestion control of the sender.
     pub congestion: CongestionControl,
     /// Rate of [`CongestionControl::ExplicitRate`], in IP bytes.
@@ -118,7 +118,7 @@ impl Default for TcpSpec {
             mss_bytes: 1_448,
             window_segments: 4_096,
             initial_window_segments: 10,
-            recovery: Recovery::Rack,
+            recovery: TcpRecovery::Rack,
             congestion: CongestionControl::Cubic,
             explicit_rate: Rate::ZERO,
             dup_thresh: DupThresh::Fixed(3),
@@ -146,7 +146,7 @@ pub struct TcpChange {
     mss: Option<Mss>,
     window: Option<NonZeroU32>,
     initial_window: Option<NonZeroU32>,
-    recovery: Option<Recovery>,
+    recovery: Option<TcpRecovery>,
     congestion: Option<CongestionControl>,
     explicit_rate: Option<Quantity<Rate>>,
     dup_thresh: Option<DupThresh>,

@@ -2,7 +2,7 @@
 //!
 //! It assigns addresses to the ends of links and finds the nodes with weft that each node can reach.
 
-use super::Network;
+use super::NetworkScenario;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -23,7 +23,7 @@ pub struct LinkEnd {
 /// The links and addresses of a network, as its nodes with weft see them.
 #[derive(Clone, Debug)]
 pub struct Underlay<'a> {
-    network: &'a Network,
+    network: &'a NetworkScenario,
     /// The link ends at each node.
     ends: Vec<Vec<LinkEnd>>,
 }
@@ -43,7 +43,7 @@ impl LinkEnd {
 
 impl<'a> Underlay<'a> {
     /// Creates the underlay of a network.
-    pub fn new(network: &'a Network) -> Underlay<'a> {
+    pub fn new(network: &'a NetworkScenario) -> Underlay<'a> {
         let mut ends = vec![Vec::new(); network.nodes.len()];
         for (link, description) in network.links.iter().enumerate() {
             for (end, node) in description.ends.into_iter().enumerate() {

@@ -1,10 +1,10 @@
 //! Defines the variants that one run of a network compares.
 
 use super::NetworkFlow;
-use super::file::VariantFile;
+use super::file::NetworkVariantFile;
 use super::ingress::{IngressChange, IngressSpec};
 use super::link::NetworkLink;
-use super::overlay::{self, Overlay, OverlayUse};
+use super::overlay::{self, OverlaySpec, OverlayUse};
 use super::path::ExplicitPath;
 use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
@@ -41,7 +41,7 @@ pub(super) struct Surroundings<'a> {
     pub paths: &'a [ExplicitPath],
     pub flows: &'a [NetworkFlow],
     pub vpns: &'a [NetworkVpn],
-    pub overlay: &'a Overlay,
+    pub overlay: &'a OverlaySpec,
 }
 
 impl NetworkVariant {
@@ -69,7 +69,7 @@ impl NetworkVariant {
 /// A file without variants gives one with the name `plain`, which changes nothing.
 pub(super) fn read(
     source: &Source<'_>,
-    files: &[VariantFile],
+    files: &[NetworkVariantFile],
     base: &RoutingFile,
     signalling: &SignallingSpec,
     around: &Surroundings<'_>,

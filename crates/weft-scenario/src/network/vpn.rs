@@ -1,6 +1,6 @@
 //! Defines the edges of a network and the VPNs between them.
 
-use super::file::{EdgeFile, FlowFile, VpnFile};
+use super::file::{EdgeFile, NetworkFlowFile, NetworkVpnFile};
 use super::flow::NetworkFlow;
 use super::ingress::{IngressChange, IngressFile, IngressSpec};
 use super::link::NetworkLink;
@@ -101,7 +101,7 @@ fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
 }
 
 /// The parts of the network that a VPN is checked against.
-pub(super) struct Surroundings<'a> {
+pub(super) struct VpnSurroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [NetworkLink],
     pub edges: &'a [NetworkEdge],
@@ -109,9 +109,9 @@ pub(super) struct Surroundings<'a> {
 
 pub(super) fn read(
     source: &Source<'_>,
-    files: &[VpnFile],
+    files: &[NetworkVpnFile],
     base: &IngressFile,
-    around: &Surroundings<'_>,
+    around: &VpnSurroundings<'_>,
 ) -> Checked<Vec<NetworkVpn>> {
     let base = base.change(source)?.apply(IngressSpec::default());
     let mut names = Unique::new("VPN");
@@ -133,7 +133,7 @@ pub(super) fn read(
     Ok(vpns)
 }
 
-fn weight(source: &Source<'_>, file: &VpnFile) -> Checked<f64> {
+fn weight(source: &Source<'_>, file: &NetworkVpnFile) -> Checked<f64> {
     let Some(weight) = &file.weight else { return Ok(1.0) };
     match *weight.get_ref() {
         value if value > 0.0 && value.is_finite() => Ok(value),
@@ -141,7 +141,7 @@ fn weight(source: &Source<'_>, file: &VpnFile) -> Checked<f64> {
     }
 }
 
-fn service(source: &Source<'_>, file: &VpnFile) -> Checked<VpnService> {
+fn service(source: &Source<'_>, file: &NetworkVpnFile) -> Checked<VpnService> {
     match (&file.assured, &file.leased) {
         (None, None) => Ok(VpnService::BestEffort),
         (Some(rate), None) => Ok(VpnService::Assured(rate.get_ref().0)),
@@ -155,11 +155,11 @@ fn service(source: &Source<'_>, file: &VpnFile) -> Checked<VpnService> {
 /// Each host must be behind an edge and in no other VPN.
 fn hosts(
     source: &Source<'_>,
-    file: &VpnFile,
-    around: &Surroundings<'_>,
+    file: &NetworkVpnFile,
+    around: &VpnSurroundings<'_>,
     earlier: &[NetworkVpn],
 ) -> Checked<Vec<usize>> {
-    let Surroundings { nodes, links, edges } = *around;
+    let VpnSurroundings { nodes, links, edges } = *around;
     let mut hosts: Vec<usize> = Vec::new();
     let mut behind: Vec<usize> = Vec::new();
     for pattern in file.hosts.get_ref() {
@@ -187,9 +187,9 @@ fn not_behind(
     source: &Source<'_>,
     pattern: &Spanned<String>,
     host: usize,
-    around: &Surroundings<'_>,
+    around: &VpnSurroundings<'_>,
 ) -> crate::ScenarioError {
-    let Surroundings { nodes, links, edges } = *around;
+    let VpnSurroundings { nodes, links, edges } = *around;
     if edges.is_empty() {
         return source.at(pattern, "there is no edge: add an [[edge]] with `node`");
     }
@@ -206,9 +206,14 @@ fn not_behind(
 /// Checks that leased lines fit the leasable rate of the edges at their ends.
 ///
 /// The error blames the VPN that was read last.
-fn leases(source: &Source<'_>, file: &VpnFile, around: &Surroundings<'_>, vpns: &[NetworkVpn]) -> Checked<()> {
+fn leases(
+    source: &Source<'_>,
+    file: &NetworkVpnFile,
+    around: &VpnSurroundings<'_>,
+    vpns: &[NetworkVpn],
+) -> Checked<()> {
     let Some(leased) = &file.leased else { return Ok(()) };
-    let Surroundings { nodes, links, edges } = *around;
+    let VpnSurroundings { nodes, links, edges } = *around;
     for (number, edge) in edges.iter().enumerate() {
         let Some(leasable) = edge.leasable else { continue };
         let is_here = |vpn: &&NetworkVpn| vpn.hosts.iter().any(|host| edge_of(*host, edges, links) == Some(number));
@@ -233,7 +238,7 @@ fn leases(source: &Source<'_>, file: &VpnFile, around: &Surroundings<'_>, vpns: 
 /// Checks that the two ends of each flow are in the same VPN.
 pub(super) fn check_flows(
     source: &Source<'_>,
-    files: &[FlowFile],
+    files: &[NetworkFlowFile],
     flows: &[NetworkFlow],
     vpns: &[NetworkVpn],
     nodes: &[String],

@@ -17,7 +17,7 @@ const SEEDS_MAX: u64 = 1_000_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SweepFile {
+struct RecipeFile {
     name: String,
     #[serde(default)]
     description: String,
@@ -73,7 +73,7 @@ struct LeastFile {
 }
 
 pub(super) fn read(source: &Source<'_>) -> Result<Sweep, ScenarioError> {
-    let read: SweepFile = crate::read::read(source)?;
+    let read: RecipeFile = crate::read::read(source)?;
     let mix_source = match &read.draw {
         None => MixSource::Ranges(read.ranges(source)?),
         Some(draw) => {
@@ -108,7 +108,7 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
     }
 }
 
-impl SweepFile {
+impl RecipeFile {
     /// Fails if the file sets a value that `draw` also determines.
     fn only_drawn(&self, source: &Source<'_>) -> Checked<()> {
         let places = [

@@ -5,11 +5,11 @@
 
 mod file;
 
-use crate::draw::draw_mix;
+use crate::draw::{draw_mix, log_even};
 use crate::error::Source;
 use crate::{
-    App, Capacity, DirectionSpec, Flow, FlowDirection, FlowResult, Kind, Link, QueueSize, RunResult, Scenario,
-    ScenarioError, Variant, VariantResult,
+    App, Capacity, DirectionSpec, Flow, FlowDirection, FlowResult, Link, QueueSize, RunResult, Scenario, ScenarioError,
+    Variant, VariantKind, VariantResult,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -137,7 +137,9 @@ impl Sweep {
             leasable: None,
             flows: vec![Flow::plain("bulk", App::Iperf3, ranges.duration)],
             events: Vec::new(),
-            variants: [Kind::EachLink, Kind::BestLink, Kind::WeftEachLink, Kind::Weft].map(Variant::plain).into(),
+            variants: [VariantKind::EachLink, VariantKind::BestLink, VariantKind::WeftEachLink, VariantKind::Weft]
+                .map(Variant::plain)
+                .into(),
             grid: None,
         }
     }
@@ -191,8 +193,8 @@ impl Sweep {
 
 impl MixRanges {
     fn link(&self, number: u64, rng: &mut Rng) -> Link {
-        let [least, most] = self.rate.map(|rate| (rate.bps() as f64).ln());
-        let rate = Rate::from_bps((least + (most - least) * rng.unit()).exp() as u64);
+        let [least, most] = self.rate.map(|rate| rate.bps() as f64);
+        let rate = Rate::from_bps(log_even(rng, least, most) as u64);
         let delay = self.delay[0] + (self.delay[1] - self.delay[0]).mul_f64(rng.unit());
         let loss = self.loss[0] + (self.loss[1] - self.loss[0]) * rng.unit();
         Link::symmetric(format!("link{number}"), rate, delay, loss, self.queue)
@@ -229,7 +231,7 @@ fn describe(link: &Link) -> String {
 fn describe_drawn(link: &Link) -> String {
     let rate = |direction: &DirectionSpec| match &direction.capacity {
         Capacity::Rate(rate) => *rate,
-        Capacity::Trace(name) => crate::traces::synthetic_rate(name),
+        Capacity::Trace(name) => crate::load_traces::synthetic_rate(name),
     };
     let mbps = |direction: &DirectionSpec| rate(direction).bps() as f64 / 1e6;
     let bursts = link.down.impairments.burst_loss.map_or(0.0, |bursts| bursts.share);

@@ -30,6 +30,19 @@ fn a_seed_always_gives_the_same_mix_within_the_ranges() {
     }
 }
 
+#[test]
+fn the_shipped_sweep_draws_the_same_rates_on_every_machine() {
+    let text = include_str!("../../../../scenarios/sweeps/never-slower.toml");
+    let sweep = Sweep::parse(text, "never-slower.toml").unwrap();
+    let links = sweep.seeds.iter().flat_map(|seed| sweep.scenario(*seed).links);
+    let digest = links.fold(0_u64, |digest, link| {
+        let crate::Capacity::Rate(rate) = link.up.capacity else { panic!("a constant rate is drawn") };
+        digest.wrapping_mul(31).wrapping_add(rate.bps())
+    });
+    // The digest of the 90 rates that the published results of this sweep were measured with.
+    assert_eq!(digest, 0xf384_7b27_4f85_7359);
+}
+
 /// Returns the result of a run with the bonded goodput `bonded` and the best link's goodput 1.
 fn ran(scenario: &Scenario, bonded: f64) -> RunResult {
     let variant = |name: &str, goodput_bps| VariantResult {

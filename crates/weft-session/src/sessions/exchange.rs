@@ -6,18 +6,18 @@ use crate::certificate::Certificate;
 use crate::cookie::{CookieMaker, mac2};
 use crate::error::{HandshakeError, InitiateError};
 use crate::handshake::{Initiator, Responder};
-use crate::index::Target;
+use crate::index::IndexTarget;
 use crate::keys::{Agreement, SessionKey, SessionSecret};
-use crate::payload::{self, Answer, Offer};
-use crate::peer::{Answered, Peer, Pending};
+use crate::payload::{self, InitiationFields, ResponseFields};
+use crate::peer::{Answered, PeerSession, PendingInitiation};
 use crate::stack;
-use crate::stamps::{Refusal, RefusedStamp, StampFault};
+use crate::stamps::{RefusedStamp, StampFault, StampRefusal};
 use crate::timers::Attempt;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId};
 use weft_wire::handshake::{
-    COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Initiation, MAC_LEN, MAX_INITIATION_LEN, MessageWriter,
-    RESPONSE_LEN, Response, ResponsePayload,
+    COOKIE_REPLY_LEN, CookieReply, HandshakeResponse, INITIATION_LEN, Initiation, MAC_LEN, MAX_INITIATION_LEN,
+    MessageWriter, RESPONSE_LEN, ResponsePayload,
 };
 use weft_wire::hop::PacketType;
 
@@ -26,7 +26,7 @@ use weft_wire::hop::PacketType;
 pub enum Outcome {
     /// A peer's initiation was accepted. The caller must send the first `len` bytes of `out` back to its source.
     ///
-    /// The new key is in use once the first packet under it arrives ([`super::Opened::first_with_this_key`]).
+    /// The new key is in use once the first packet under it arrives ([`super::OpenedPacket::first_with_this_key`]).
     Reply {
         /// Length of the answer in `out`, in bytes.
         len: usize,
@@ -128,8 +128,9 @@ impl Sessions {
         let Sessions { identity, cipher, certificate, rng, peers, indices, .. } = self;
         let peer = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(InitiateError::UnknownPeer)?;
         let stamp = peer.sent_stamps.next(stamp)?;
-        let index = indices.allocate(rng, Target::Handshake(id));
-        let offer = Offer::new(stamp, peer.association, *cipher, peer.send.base(), certificate.len() as u16).encode();
+        let index = indices.allocate(rng, IndexTarget::Handshake(id));
+        let offer = InitiationFields::new(stamp, peer.association, *cipher, peer.send.base(), certificate.len() as u16)
+            .encode();
         let mut payload = [&offer, certificate.as_slice()].concat();
         payload.resize(offer.len() + len - INITIATION_LEN, 0);
         let mut datagram = vec![0; len];
@@ -143,7 +144,7 @@ impl Sessions {
             indices.free(index);
             return Err(InitiateError::BadPeerKey);
         };
-        if let Some(old) = peer.pending.replace(Pending { index, created: now, initiator, datagram }) {
+        if let Some(old) = peer.pending.replace(PendingInitiation { index, created: now, initiator, datagram }) {
             indices.free(old.index);
         }
         Ok(())
@@ -193,7 +194,7 @@ impl Sessions {
                 self.take_initiation(now, &initiation, (source, is_under_load), out)
             }
             Ok(PacketType::HandshakeResponse) => {
-                let response = Response::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
+                let response = HandshakeResponse::parse(datagram).map_err(|_| HandshakeError::Malformed)?;
                 let taken = self.take_response(now, &response);
                 if !matches!(taken, Err(HandshakeError::BadMac | HandshakeError::Unexpected)) {
                     stack::wipe::<{ stack::OF_A_HANDSHAKE }>();
@@ -279,7 +280,7 @@ impl Sessions {
         let (refusal, stranger) = (&mut self.refusal, &mut self.stranger);
         let mut responder = Responder::read(identity, initiation.sender, initiation.noise, rng)
             .map_err(|_| HandshakeError::BadCrypto)?;
-        let offer = Offer::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
+        let offer = InitiationFields::decode(&responder.payload).map_err(|_| HandshakeError::BadCrypto)?;
         let room = responder.certificate.len();
         responder.certificate.truncate(offer.certificate_len.into());
         let Some(&id) = by_key.get(&responder.peer) else {
@@ -301,8 +302,8 @@ impl Sessions {
         let shows = offer.certificate_len > 0 && certificate.len() <= room;
         let certificate = if shows { certificate.as_slice() } else { &[] };
         let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
-        let local_index = indices.allocate(rng, Target::Handshake(id));
-        let answer = Answer {
+        let local_index = indices.allocate(rng, IndexTarget::Handshake(id));
+        let answer = ResponseFields {
             wire: ResponsePayload { association: peer.association, version },
             cipher: offer.common_cipher(*cipher),
             base: peer.send.base(),
@@ -337,7 +338,7 @@ impl Sessions {
         }
         answered.insert(mac1, id);
         let (slot, gone) = peer.keys.insert(key);
-        indices.point(local_index, Target::Key(id, slot as u8));
+        indices.point(local_index, IndexTarget::Key(id, slot as u8));
         if let Some(gone) = gone {
             indices.free_key(&gone);
         }
@@ -364,11 +365,11 @@ impl Sessions {
 
     /// Processes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
     #[inline(never)]
-    fn take_response(&mut self, now: Instant, response: &Response<'_>) -> Result<Outcome, HandshakeError> {
+    fn take_response(&mut self, now: Instant, response: &HandshakeResponse<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {
             return Err(HandshakeError::BadMac);
         }
-        let Some(Target::Handshake(id)) = self.indices.get(response.receiver) else {
+        let Some(IndexTarget::Handshake(id)) = self.indices.get(response.receiver) else {
             return Err(HandshakeError::Unexpected);
         };
         let Sessions { cipher, peers, indices, .. } = self;
@@ -383,7 +384,7 @@ impl Sessions {
             let is_first = peer.sent_stamps.count_from(now, accepted);
             return Ok(Outcome::Refused { peer: id, refused, call_again: is_first });
         }
-        let answer = Answer::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
+        let answer = ResponseFields::decode(&payload, *cipher).ok_or(HandshakeError::NoCommonVersion);
         let is_shared = answer.is_ok_and(|answer| answer.is_shared);
         let key = answer.and_then(|answer| {
             if answer.index != response.sender {
@@ -406,10 +407,10 @@ impl Sessions {
         peer.pending = None;
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
         peer.certificate = certificate;
-        peer.shared.told(now, is_shared);
+        peer.shared.on_shared_report(now, is_shared);
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
-        indices.point(response.receiver, Target::Key(id, slot as u8));
+        indices.point(response.receiver, IndexTarget::Key(id, slot as u8));
         if let Some(gone) = gone {
             indices.free_key(&gone);
         }
@@ -422,7 +423,7 @@ impl Sessions {
     }
 
     fn take_cookie(&mut self, now: Instant, reply: &CookieReply<'_>) -> Result<Outcome, HandshakeError> {
-        let Some(Target::Handshake(id)) = self.indices.get(reply.receiver) else {
+        let Some(IndexTarget::Handshake(id)) = self.indices.get(reply.receiver) else {
             return Err(HandshakeError::Unexpected);
         };
         let peer = self.peer_mut(id).ok_or(HandshakeError::Unexpected)?;
@@ -451,12 +452,12 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
 ///
 /// `sender` and `association` are the initiation's index and association.
 fn refuse(
-    peer: &mut Peer,
+    peer: &mut PeerSession,
     (now, id): (Instant, PeerId),
     responder: Responder,
     (sender, association): (u32, u64),
     refused: RefusedStamp,
-) -> Refusal {
+) -> StampRefusal {
     let mut answer = Vec::new();
     let is_of_known_run = peer.peer_association == Some(association) || peer.shared.has_ended(now, association);
     if peer.accepted_stamps.may_answer(now) {
@@ -466,14 +467,14 @@ fn refuse(
             answer.clear();
         }
     }
-    Refusal { peer: id, refused, is_of_known_run, answer }
+    StampRefusal { peer: id, refused, is_of_known_run, answer }
 }
 
 /// Writes the response with this payload, which must fill `out`.
 ///
 /// The index pair holds this node's index and the initiator's.
 fn respond(
-    peer: &Peer,
+    peer: &PeerSession,
     responder: Responder,
     (sender, receiver): (u32, u32),
     payload: &[u8],

@@ -4,7 +4,7 @@
 
 use super::Sessions;
 use crate::error::{OpenError, SealError};
-use crate::index::Target;
+use crate::index::IndexTarget;
 use crate::keys::{RELAYED, SessionKey};
 use crate::numbers::{ReceiveWindows, number_near_base};
 use core::ops::Range;
@@ -15,7 +15,7 @@ use weft_wire::relay::{LABEL_LEN, Way};
 
 /// An authentic packet, decrypted in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opened {
+pub struct OpenedPacket {
     /// The peer that sent the packet.
     pub peer: PeerId,
     /// The path that the packet took, as the sender numbers it.
@@ -46,9 +46,9 @@ pub struct Relayed {
     pub way: Way,
     /// Range of the inner datagram.
     pub within: Range<usize>,
-    /// Has the meaning of [`Opened::first_with_this_key`].
+    /// Has the meaning of [`OpenedPacket::first_with_this_key`].
     pub first_with_this_key: bool,
-    /// Has the meaning of [`Opened::fresh`].
+    /// Has the meaning of [`OpenedPacket::fresh`].
     pub fresh: bool,
 }
 
@@ -145,8 +145,8 @@ impl Sessions {
     /// Returns the peer that a sealed or relayed datagram claims to come from. The claim is not authenticated.
     pub fn claimed_by(&self, datagram: &[u8]) -> Option<PeerId> {
         match self.indices.get(HopHeader::parse(datagram).ok()?.receiver)? {
-            Target::Key(id, _) | Target::Vpn(id, _, _) => Some(id),
-            Target::Handshake(_) => None,
+            IndexTarget::Key(id, _) | IndexTarget::Vpn(id, _, _) => Some(id),
+            IndexTarget::Handshake(_) => None,
         }
     }
 
@@ -156,7 +156,7 @@ impl Sessions {
     /// [`OpenError`]. The datagram's labels are then undefined, and no other state has changed.
     pub fn open_relayed(&mut self, datagram: &mut [u8]) -> Result<Relayed, OpenError> {
         let header = HopHeader::parse(datagram).map_err(|_| OpenError::Malformed)?;
-        let Some(Target::Key(id, slot)) = self.indices.get(header.receiver) else {
+        let Some(IndexTarget::Key(id, slot)) = self.indices.get(header.receiver) else {
             return Err(OpenError::UnknownSession);
         };
         let labels_len = Way::labels_len(header.path.0).map_err(|_| OpenError::Malformed)?;
@@ -173,21 +173,23 @@ impl Sessions {
     ///
     /// # Errors
     /// [`OpenError`]. The datagram's content is then undefined, and no other state has changed.
-    pub fn open(&mut self, datagram: &mut [u8]) -> Result<Opened, OpenError> {
+    pub fn open(&mut self, datagram: &mut [u8]) -> Result<OpenedPacket, OpenError> {
         let header = HopHeader::parse(datagram).map_err(|_| OpenError::Malformed)?;
         if !header.packet_type.is_sealed() {
             return Err(OpenError::Malformed);
         }
         let (id, slot, vpn) = match self.indices.get(header.receiver) {
-            Some(Target::Key(id, slot)) => (id, usize::from(slot), VpnId::DEFAULT),
-            Some(Target::Vpn(id, slot, vpn)) if header.packet_type != PacketType::Control => (id, slot.into(), vpn),
+            Some(IndexTarget::Key(id, slot)) => (id, usize::from(slot), VpnId::DEFAULT),
+            Some(IndexTarget::Vpn(id, slot, vpn)) if header.packet_type != PacketType::Control => {
+                (id, slot.into(), vpn)
+            }
             _ => return Err(OpenError::UnknownSession),
         };
         let (key, packet_number) = self.key_and_number(id, slot, header.path, header.packet_number_low)?;
         key.open(vpn, header.path, packet_number, datagram).map_err(|_| OpenError::BadCrypto)?;
         let index = key.local_index;
         let (first_with_this_key, fresh) = self.opened(id, slot, header.path, packet_number);
-        Ok(Opened {
+        Ok(OpenedPacket {
             peer: id,
             path: header.path,
             packet_number,

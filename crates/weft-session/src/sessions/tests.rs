@@ -35,7 +35,7 @@ fn identities() -> (Identity, Identity) {
 }
 
 fn node(identity: &Identity, peer: &Identity, seed: u8) -> Sessions {
-    let peers = [PeerConfig::from(peer.public_key())];
+    let peers = [SessionPeerConfig::from(peer.public_key())];
     Sessions::new(identity.clone(), &peers, Cipher::Aes256Gcm, [seed; 32], Instant::ZERO).unwrap()
 }
 
@@ -92,7 +92,7 @@ fn tell(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) {
     to.set_vpn_index(PEER, opened.key, vpn, u32::from_be_bytes(text.try_into().unwrap()));
 }
 
-fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(Opened, Vec<u8>), OpenError> {
+fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(OpenedPacket, Vec<u8>), OpenError> {
     let mut datagram = datagram.to_vec();
     let opened = to.open(&mut datagram)?;
     let text = datagram[opened.plaintext.clone()].to_vec();
@@ -100,7 +100,7 @@ fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(Opened, Vec<u8>), OpenErr
 }
 
 /// Sends one packet and returns the opened result.
-fn pass(from: &mut Sessions, to: &mut Sessions) -> Opened {
+fn pass(from: &mut Sessions, to: &mut Sessions) -> OpenedPacket {
     let (number, datagram) = seal(from, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
     assert_eq!((opened.packet_number, text.as_slice()), (number, b"hello".as_slice()));

@@ -2,13 +2,13 @@
 
 use super::Sessions;
 use crate::error::InitiateError;
-use crate::peer::Peer;
+use crate::peer::PeerSession;
 use crate::timers::{Attempt, REKEY_AFTER, RETRY_INTERVAL};
 use weft_units::{Duration, Instant, PeerId};
 
 /// Action for the owner of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum TimeoutAction {
     /// Call [`Sessions::initiate`] for this peer and send the initiation over every path.
     Initiate {
         /// The peer to call.
@@ -74,7 +74,7 @@ impl Sessions {
     ///
     /// It allocates only if an action is due. Its cost grows with the number of due actions, not with the number of
     /// peers.
-    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Action> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<TimeoutAction> {
         self.now = now;
         let mut actions = Vec::new();
         let mut start = 0;
@@ -87,7 +87,7 @@ impl Sessions {
         actions
     }
 
-    fn act_on_time(&mut self, id: PeerId, actions: &mut Vec<Action>) {
+    fn act_on_time(&mut self, id: PeerId, actions: &mut Vec<TimeoutAction>) {
         let Sessions { peers, indices, rng, now, .. } = self;
         let Some(peer) = peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
         if peer.rekey_due().is_some_and(|due| due <= *now) {
@@ -95,17 +95,17 @@ impl Sessions {
         }
         peer.expire_keys(*now, |key| indices.free_key(key));
         if peer.keys.sending().is_none() && peer.established.take().is_some() {
-            actions.push(Action::Expired { peer: id });
+            actions.push(TimeoutAction::Expired { peer: id });
         }
         if let Some(attempt) = peer.attempt.as_mut().filter(|attempt| attempt.due <= *now) {
             attempt.schedule_next(*now, rng);
-            actions.push(Action::Initiate { peer: id });
+            actions.push(TimeoutAction::Initiate { peer: id });
         }
     }
 
     /// Updates the time of a peer's next action. Must be called after every change of its keys or its attempt.
     pub(super) fn refresh_timeout(&mut self, id: PeerId) {
-        let timeout = self.peer(id).and_then(Peer::next_timeout);
+        let timeout = self.peer(id).and_then(PeerSession::next_timeout);
         self.timeouts.set(usize::from(id.0), timeout.unwrap_or(Instant::FAR_FUTURE));
     }
 }

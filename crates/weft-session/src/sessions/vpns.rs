@@ -4,7 +4,7 @@
 //! that key. All this state ends with the session key, so an unused VPN costs nothing afterwards.
 
 use super::Sessions;
-use crate::index::Target;
+use crate::index::IndexTarget;
 use weft_units::{PeerId, VpnId};
 
 /// State of a VPN toward a peer.
@@ -52,15 +52,15 @@ impl Sessions {
         let keys = &mut peers.get_mut(usize::from(peer.0))?.as_mut()?.keys;
         let slot = keys.sending_slot(*now, VpnId::DEFAULT)?;
         let entry = keys.get_mut(slot)?.vpns.get_or_insert(vpn);
-        let new = || indices.allocate(rng, Target::Vpn(peer, slot as u8, vpn));
+        let new = || indices.allocate(rng, IndexTarget::Vpn(peer, slot as u8, vpn));
         Some(*entry.local_index.get_or_insert_with(new))
     }
 
     /// Stores the peer's receiver index for `vpn`.
     ///
-    /// `key` is the session key of the datagram that announced it ([`super::Opened::key`]).
+    /// `key` is the session key of the datagram that announced it ([`super::OpenedPacket::key`]).
     pub fn set_vpn_index(&mut self, peer: PeerId, key: u32, vpn: VpnId, index: u32) {
-        let Some(Target::Key(of, slot)) = self.indices.get(key) else { return };
+        let Some(IndexTarget::Key(of, slot)) = self.indices.get(key) else { return };
         if of != peer || vpn == VpnId::DEFAULT || index == 0 {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The VPN and the edge of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Member {
+pub struct VpnMembership {
     /// Edge that the host is behind.
     pub edge: NodeId,
     /// Index of the host's VPN.
@@ -15,18 +15,18 @@ pub struct Member {
 /// The hosts of all VPNs, which real edges exchange as prefix lists.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
-    by_node: Vec<Option<Member>>,
+    by_node: Vec<Option<VpnMembership>>,
 }
 
 impl Membership {
     /// Adds a host to a VPN.
-    pub fn add(&mut self, host: NodeId, member: Member) {
+    pub fn add(&mut self, host: NodeId, member: VpnMembership) {
         self.by_node.resize(self.by_node.len().max(host.index() + 1), None);
         self.by_node[host.index()] = Some(member);
     }
 
     /// Returns the VPN and edge of a node, if it is a host of a VPN.
-    pub fn of(&self, node: NodeId) -> Option<Member> {
+    pub fn of(&self, node: NodeId) -> Option<VpnMembership> {
         self.by_node.get(node.index()).copied().flatten()
     }
 
@@ -55,7 +55,7 @@ mod tests {
     fn edges_meet_where_they_have_a_vpn_in_common() {
         let mut members = Membership::default();
         for (host, edge, vpn) in [(0, 10, 0), (1, 11, 0), (2, 10, 1), (3, 12, 1), (4, 11, 2), (5, 11, 0)] {
-            members.add(NodeId(host), Member { edge: NodeId(edge), vpn });
+            members.add(NodeId(host), VpnMembership { edge: NodeId(edge), vpn });
         }
         let common: Vec<_> = members.common_vpns(NodeId(10)).into_iter().collect();
         assert_eq!(common, [(NodeId(11), vec![0]), (NodeId(12), vec![1])]);

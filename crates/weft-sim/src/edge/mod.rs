@@ -10,18 +10,18 @@
 mod membership;
 mod meter;
 
-pub use membership::{Member, Membership};
+pub use membership::{Membership, VpnMembership};
 pub use meter::{LoopMeter, TICK};
 
-use crate::host::Egress;
-use crate::{Body, Ecn, FlowNo, NodeId, Packet};
+use crate::host::PacketSink;
+use crate::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use std::sync::Arc;
-use weft_core::control_loop::explicit_rate::{Ask, Grant};
-use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, Marker, Report};
+use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
+use weft_core::control_loop::{ControlLoop, LoopConfig, LoopEgress, LoopReport, Marker};
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, QueueConfig, QueueKind};
 use weft_core::service::Share;
-use weft_units::{FlowId, Instant, Rng};
+use weft_units::{Instant, Rng};
 
 /// Bytes that a marker adds to a packet: VPN and type besides its four numbers.
 const CARRIED_BYTES: u32 = 20;
@@ -33,8 +33,6 @@ const GRANT_BYTES: u32 = 9;
 const MARKER_BYTES: u32 = 74;
 /// Size of a report packet in IP bytes.
 const REPORT_BYTES: u32 = 90;
-/// Flow number of the edges' own packets, which belong to no flow of a host.
-const NO_FLOW: FlowNo = FlowNo(u32::MAX);
 
 /// The data that a loop attaches to its packets.
 #[derive(Clone, Debug)]
@@ -59,14 +57,14 @@ pub enum EdgeBody {
         /// Marker data of the packet's loop.
         tag: Option<Tag>,
         /// ECN field of the packet when it entered the tunnel.
-        inner_ecn: Ecn,
+        inner_ecn: PacketEcn,
         /// Content of the host's packet.
         body: Body,
     },
     /// A marker of a VPN's loop, with the index of the VPN.
     Marker(u32, Tag),
     /// The report on a marker, with the index of the VPN and the rate that the route granted.
-    Report(u32, Report, Option<Grant>),
+    Report(u32, LoopReport, Option<LoopGrant>),
 }
 
 impl EdgeBody {
@@ -98,7 +96,7 @@ pub struct VpnPlan {
 }
 
 /// The state of the tunnel between this edge and another one.
-struct Way {
+struct TunnelState {
     edge: NodeId,
     ingress: Ingress<Box<Packet>>,
     /// VPNs that both edges have, by their number in the ingress.
@@ -111,23 +109,29 @@ struct Way {
 }
 
 /// An edge with its tunnels to other edges.
-pub struct Edge {
+pub struct TunnelEdge {
     here: NodeId,
     members: Arc<Membership>,
     plans: Arc<[VpnPlan]>,
-    ways: Vec<Way>,
+    tunnels: Vec<TunnelState>,
     /// Index of the tunnel to each node that is an edge.
-    way_to: Vec<Option<u32>>,
+    tunnel_to: Vec<Option<u32>>,
 }
 
-impl Edge {
+impl TunnelEdge {
     /// Creates the edge at node `here`.
     ///
     /// Random drops of its queues depend only on `rng`. With `shared_events`, the windows between the same two edges
     /// share their loss events.
-    pub fn new(here: NodeId, members: Arc<Membership>, plans: Arc<[VpnPlan]>, shared_events: bool, rng: &Rng) -> Edge {
+    pub fn new(
+        here: NodeId,
+        members: Arc<Membership>,
+        plans: Arc<[VpnPlan]>,
+        shared_events: bool,
+        rng: &Rng,
+    ) -> TunnelEdge {
         let config = IngressConfig { shared_events, ..IngressConfig::default() };
-        let (mut ways, mut way_to) = (Vec::new(), Vec::new());
+        let (mut tunnels, mut tunnel_to) = (Vec::new(), Vec::new());
         for (edge, vpns) in members.common_vpns(here) {
             let mut ingress = Ingress::new(config, rng.split(u64::from(edge.0)));
             let mut places = vec![None; plans.len()];
@@ -136,20 +140,27 @@ impl Edge {
                 let (queue, sizes, control) = (plan.queue, plan.sizes, plan.control.clone());
                 places[*vpn as usize] = Some(ingress.add(plan.share, Arc::new(Profile { queue, sizes, control })));
             }
-            way_to.resize(way_to.len().max(edge.index() + 1), None);
-            way_to[edge.index()] = Some(ways.len() as u32);
+            tunnel_to.resize(tunnel_to.len().max(edge.index() + 1), None);
+            tunnel_to[edge.index()] = Some(tunnels.len() as u32);
             let meters = plans.iter().map(|_| LoopMeter::default()).collect();
-            ways.push(Way { edge, ingress, vpns, places, arriving: vec![LoopEgress::default(); plans.len()], meters });
+            tunnels.push(TunnelState {
+                edge,
+                ingress,
+                vpns,
+                places,
+                arriving: vec![LoopEgress::default(); plans.len()],
+                meters,
+            });
         }
-        Edge { here, members, plans, ways, way_to }
+        TunnelEdge { here, members, plans, tunnels, tunnel_to }
     }
 
     /// Processes a packet that arrived at the edge's node.
     ///
     /// It returns the packet if the node must route it like any other packet.
-    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
+    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         if packet.destination == self.here {
-            return self.told(now, packet, out);
+            return self.process(now, packet, out);
         }
         let (Some(from), Some(to)) = (self.members.of(packet.source), self.members.of(packet.destination)) else {
             return Some(packet);
@@ -167,82 +178,82 @@ impl Edge {
     }
 
     /// Handles the expiry of a loop's or queue's deadline.
-    pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
-        for way in 0..self.ways.len() {
-            if self.ways[way].ingress.deadline().is_some_and(|at| at <= now) {
-                self.pump(now, way, out);
+    pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
+        for tunnel in 0..self.tunnels.len() {
+            if self.tunnels[tunnel].ingress.deadline().is_some_and(|at| at <= now) {
+                self.pump(now, tunnel, out);
             }
         }
     }
 
-    /// Returns the time at which [`Edge::wake`] must be called next.
+    /// Returns the time at which [`TunnelEdge::wake`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
-        self.ways.iter().filter_map(|way| way.ingress.deadline()).min()
+        self.tunnels.iter().filter_map(|tunnel| tunnel.ingress.deadline()).min()
     }
 
     /// Returns the status of a VPN's loop to another edge, and the waiting times of its packets.
     pub fn departures(&self, vpn: u32, to: NodeId) -> Option<(VpnStatus, &LoopMeter)> {
-        let way = &self.ways[(*self.way_to.get(to.index())?)? as usize];
-        let place = (*way.places.get(vpn as usize)?)?;
-        Some((way.ingress.status(place)?, &way.meters[vpn as usize]))
+        let tunnel = &self.tunnels[(*self.tunnel_to.get(to.index())?)? as usize];
+        let place = (*tunnel.places.get(vpn as usize)?)?;
+        Some((tunnel.ingress.status(place)?, &tunnel.meters[vpn as usize]))
     }
 
     /// Returns the arrivals over a VPN's loop from another edge.
     pub fn arrivals(&self, vpn: u32, from: NodeId) -> Option<&LoopMeter> {
-        let way = (*self.way_to.get(from.index())?)?;
-        self.ways[way as usize].meters.get(vpn as usize)
+        let tunnel = (*self.tunnel_to.get(from.index())?)?;
+        self.tunnels[tunnel as usize].meters.get(vpn as usize)
     }
 
     /// Returns the control laws of all loops that begin here, for a controller of their parameters.
     ///
     /// Each comes with the egress edge of its loop and the VPN's share.
     pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
-        self.ways.iter_mut().flat_map(|way| {
-            let edge = way.edge;
-            way.ingress.loops_mut().map(move |(_, share, law)| (edge, share, law))
+        self.tunnels.iter_mut().flat_map(|tunnel| {
+            let edge = tunnel.edge;
+            tunnel.ingress.loops_mut().map(move |(_, share, law)| (edge, share, law))
         })
     }
 
     /// Resets all statistics.
     pub fn clear_stats(&mut self) {
-        self.ways.iter_mut().flat_map(|way| &mut way.meters).for_each(LoopMeter::clear);
+        self.tunnels.iter_mut().flat_map(|tunnel| &mut tunnel.meters).for_each(LoopMeter::clear);
     }
 
     /// Processes a message from another edge.
-    fn told(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) -> Option<Box<Packet>> {
+    fn process(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         let Body::Edge(body) = &packet.body else { return Some(packet) };
-        let way = (*self.way_to.get(packet.source.index())?)? as usize;
+        let tunnel = (*self.tunnel_to.get(packet.source.index())?)? as usize;
         match &**body {
             EdgeBody::Wrapped { .. } => {}
-            EdgeBody::Marker(vpn, tag) => self.answer(now, way, *vpn, tag, out),
+            EdgeBody::Marker(vpn, tag) => self.answer(now, tunnel, *vpn, tag, out),
             EdgeBody::Report(vpn, report, granted) => {
-                let Way { ingress, places, .. } = &mut self.ways[way];
+                let TunnelState { ingress, places, .. } = &mut self.tunnels[tunnel];
                 if let Some(place) = places[*vpn as usize] {
                     if let Some(grant) = granted {
                         ingress.on_grant(now, place, *grant);
                     }
                     ingress.on_report(now, place, report);
-                    self.pump(now, way, out);
+                    self.pump(now, tunnel, out);
                 }
             }
         }
         None
     }
 
-    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Box<Packet>, out: &mut impl Egress) {
-        let Some(way) = self.way_to.get(to.index()).copied().flatten() else { return };
-        let Way { ingress, places, .. } = &mut self.ways[way as usize];
+    fn enter(&mut self, now: Instant, vpn: u32, to: NodeId, packet: Box<Packet>, out: &mut impl PacketSink) {
+        let Some(tunnel) = self.tunnel_to.get(to.index()).copied().flatten() else { return };
+        let TunnelState { ingress, places, .. } = &mut self.tunnels[tunnel as usize];
         let Some(place) = places[vpn as usize] else { return };
-        let ecn_capable = self.plans[vpn as usize].ecn && packet.ecn != Ecn::NotEct;
-        let arrival = Arrival { flow: FlowId(packet.flow.0 as u16), bytes: packet.bytes, ecn_capable };
+        let ecn_capable = self.plans[vpn as usize].ecn && packet.ecn != PacketEcn::NotEct;
+        let arrival = Arrival { flow: packet.flow.queue_key(), bytes: packet.bytes, ecn_capable };
         ingress.enqueue(now, place, arrival, packet, &mut drop);
-        self.pump(now, way as usize, out);
+        self.pump(now, tunnel as usize, out);
     }
 
     /// Sends the packets and markers that the loops of a tunnel allow.
-    fn pump(&mut self, now: Instant, way: usize, out: &mut impl Egress) {
+    fn pump(&mut self, now: Instant, tunnel: usize, out: &mut impl PacketSink) {
         let (here, plans) = (self.here, &self.plans);
-        let Way { edge, ingress, vpns, meters, .. } = &mut self.ways[way];
+        let TunnelState { edge, ingress, vpns, meters, .. } = &mut self.tunnels[tunnel];
         while let Some((place, marker)) = ingress.next_marker(now) {
             let tag = Tag { marker, ask: ingress.ask(place) };
             out.send(lone(here, *edge, vpns[place.0 as usize], tag));
@@ -261,8 +272,14 @@ impl Edge {
     }
 
     /// Removes the encapsulation of a host's packet that leaves the tunnel.
-    fn leave(&mut self, now: Instant, from: Member, mut packet: Box<Packet>, out: &mut impl Egress) -> Box<Packet> {
-        let Some(way) = self.way_to.get(from.edge.index()).copied().flatten() else { return packet };
+    fn leave(
+        &mut self,
+        now: Instant,
+        from: VpnMembership,
+        mut packet: Box<Packet>,
+        out: &mut impl PacketSink,
+    ) -> Box<Packet> {
+        let Some(tunnel) = self.tunnel_to.get(from.edge.index()).copied().flatten() else { return packet };
         let (mut tag, mut inner_ecn) = (None, packet.ecn);
         if let Body::Edge(wrapping) = packet.body {
             let EdgeBody::Wrapped { tag: carried, inner_ecn: entered, body } = *wrapping else {
@@ -273,18 +290,18 @@ impl Edge {
             (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
         // Only marks that the route set count, not those of the edge's own queue or of the sender.
-        let ce = packet.ecn == Ecn::Ce && inner_ecn != Ecn::Ce;
-        let Way { arriving, meters, .. } = &mut self.ways[way as usize];
+        let ce = packet.ecn == PacketEcn::Ce && inner_ecn != PacketEcn::Ce;
+        let TunnelState { arriving, meters, .. } = &mut self.tunnels[tunnel as usize];
         arriving[from.vpn as usize].on_packet(packet.bytes, ce);
         meters[from.vpn as usize].arrived(now, packet.bytes);
         if let Some(tag) = tag {
-            self.answer(now, way as usize, from.vpn, &tag, out);
+            self.answer(now, tunnel as usize, from.vpn, &tag, out);
         }
         packet
     }
 
-    fn answer(&mut self, now: Instant, way: usize, vpn: u32, tag: &Tag, out: &mut impl Egress) {
-        let Way { edge, arriving, .. } = &mut self.ways[way];
+    fn answer(&mut self, now: Instant, tunnel: usize, vpn: u32, tag: &Tag, out: &mut impl PacketSink) {
+        let TunnelState { edge, arriving, .. } = &mut self.tunnels[tunnel];
         if let Some(report) = arriving[vpn as usize].on_marker(now, tag.marker) {
             let granted = tag.ask.map(|ask| ask.granted);
             let bytes = REPORT_BYTES + if granted.is_some() { GRANT_BYTES } else { 0 };
@@ -296,7 +313,7 @@ impl Edge {
 /// Returns a packet from one edge to another.
 fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<Packet> {
     let body = Body::Edge(Box::new(body));
-    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body })
+    Box::new(Packet { flow: FlowNo::NONE, source, destination, bytes, label: 0, ecn: PacketEcn::NotEct, body })
 }
 
 /// Returns a separate marker packet.
@@ -311,9 +328,9 @@ fn carried_bytes(tag: &Option<Tag>) -> u32 {
 /// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.
 fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
-        packet.ecn = Ecn::Ce;
+        packet.ecn = PacketEcn::Ce;
     }
-    if tag.is_none() && packet.ecn != Ecn::Ce {
+    if tag.is_none() && packet.ecn != PacketEcn::Ce {
         return packet;
     }
     packet.bytes += carried_bytes(&tag);

@@ -1,9 +1,9 @@
 //! Implements the agents without TCP: datagrams in one direction, and echoes.
 
-use super::{Egress, Ends};
+use super::{FlowNodes, PacketSink};
 use crate::link::Histogram;
 use crate::source::Pattern;
-use crate::{Body, Ecn, Packet};
+use crate::{Body, Packet, PacketEcn};
 use weft_units::{Duration, Instant, Rng};
 
 /// Sends datagrams with the intervals of a pattern.
@@ -28,10 +28,10 @@ impl DatagramSource {
         self.sent
     }
 
-    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    pub(super) fn wake(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         while self.next <= now && self.next < self.stop {
             let body = Body::Udp { number: self.sent, sent_at: now };
-            out.send(ends.packet(self.bytes, Ecn::NotEct, body));
+            out.send(ends.packet(self.bytes, PacketEcn::NotEct, body));
             self.sent += 1;
             self.next += self.pattern.next(&mut self.rng).max(Duration::from_nanos(1));
         }
@@ -139,7 +139,7 @@ impl Echo {
         }
     }
 
-    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    pub(super) fn wake(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         self.requests.wake(now, ends, out);
     }
 
@@ -153,7 +153,7 @@ impl Echo {
 pub struct EchoAnswer;
 
 impl EchoAnswer {
-    pub(super) fn receive(self, ends: Ends, packet: &Packet, out: &mut impl Egress) {
+    pub(super) fn receive(self, ends: FlowNodes, packet: &Packet, out: &mut impl PacketSink) {
         out.send(ends.packet(packet.bytes, packet.ecn, packet.body.clone()));
     }
 }

@@ -1,7 +1,7 @@
 //! Models a host, at which flows begin and end.
 //!
 //! A host passes each arriving packet to the agent of its flow, and wakes agents at their deadlines. Agents send
-//! packets through an [`Egress`].
+//! packets through an [`PacketSink`].
 
 mod datagrams;
 mod lateness;
@@ -12,21 +12,21 @@ mod tcp_source;
 pub use datagrams::{DatagramSink, DatagramSource, Echo, EchoAnswer};
 pub use lateness::Lateness;
 pub use tcp_sink::{TcpSink, Trigger};
-pub use tcp_source::{Supply, TcpSource, Told, TransferStats};
+pub use tcp_source::{SenderRecord, Supply, TcpSource, TransferStats};
 
-use crate::schedule::Schedule;
-use crate::{Body, Ecn, FlowNo, NodeId, Packet};
-use relay::Relay;
+use crate::schedule::SourceSchedule;
+use crate::{Body, FlowNo, NodeId, Packet, PacketEcn};
+use relay::ConnectionRelay;
 use weft_units::Instant;
 
 /// Accepts the packets that a host sends.
-pub trait Egress {
+pub trait PacketSink {
     /// Accepts a packet.
     fn send(&mut self, packet: Box<Packet>);
 }
 
 /// One end of a flow.
-pub enum Agent {
+pub enum FlowAgent {
     /// Sends data over TCP.
     TcpSource(Box<TcpSource>),
     /// Receives data over TCP.
@@ -41,31 +41,31 @@ pub enum Agent {
     EchoAnswer(EchoAnswer),
 }
 
-impl Agent {
-    fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+impl FlowAgent {
+    fn wake(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         match self {
-            Agent::TcpSource(source) => source.wake(now, ends, out),
-            Agent::TcpSink(sink) => sink.wake(now, ends, out),
-            Agent::DatagramSource(source) => source.wake(now, ends, out),
-            Agent::Echo(echo) => echo.wake(now, ends, out),
-            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => {}
+            FlowAgent::TcpSource(source) => source.wake(now, ends, out),
+            FlowAgent::TcpSink(sink) => sink.wake(now, ends, out),
+            FlowAgent::DatagramSource(source) => source.wake(now, ends, out),
+            FlowAgent::Echo(echo) => echo.wake(now, ends, out),
+            FlowAgent::DatagramSink(_) | FlowAgent::EchoAnswer(_) => {}
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Agent::TcpSource(source) => source.deadline(),
-            Agent::TcpSink(sink) => sink.deadline(),
-            Agent::DatagramSource(source) => source.deadline(),
-            Agent::Echo(echo) => echo.deadline(),
-            Agent::DatagramSink(_) | Agent::EchoAnswer(_) => None,
+            FlowAgent::TcpSource(source) => source.deadline(),
+            FlowAgent::TcpSink(sink) => sink.deadline(),
+            FlowAgent::DatagramSource(source) => source.deadline(),
+            FlowAgent::Echo(echo) => echo.deadline(),
+            FlowAgent::DatagramSink(_) | FlowAgent::EchoAnswer(_) => None,
         }
     }
 }
 
 /// The flow and the two nodes of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub struct FlowNodes {
     /// Flow of the agent.
     pub flow: FlowNo,
     /// Node of the agent.
@@ -74,8 +74,8 @@ pub struct Ends {
     pub there: NodeId,
 }
 
-impl Ends {
-    fn packet(self, bytes: u32, ecn: Ecn, body: Body) -> Box<Packet> {
+impl FlowNodes {
+    fn packet(self, bytes: u32, ecn: PacketEcn, body: Body) -> Box<Packet> {
         Box::new(Packet { flow: self.flow, source: self.here, destination: self.there, bytes, label: 0, ecn, body })
     }
 }
@@ -84,99 +84,99 @@ const NO_SEAT: u32 = u32::MAX;
 
 /// A host and its agents.
 #[derive(Default)]
-pub struct Host {
-    agents: Vec<(Ends, Agent)>,
-    timers: Schedule,
+pub struct SimHost {
+    agents: Vec<(FlowNodes, FlowAgent)>,
+    timers: SourceSchedule,
     /// Index of the agent of each flow.
     by_flow: Vec<u32>,
-    relays: Vec<Relay>,
+    relays: Vec<ConnectionRelay>,
 }
 
-impl Host {
+impl SimHost {
     /// Creates a host without agents.
-    pub fn new() -> Host {
-        Host::default()
+    pub fn new() -> SimHost {
+        SimHost::default()
     }
 
     /// Adds an agent, at most one for each flow, and returns its index.
-    pub fn add(&mut self, ends: Ends, agent: Agent) -> usize {
-        let seat = self.timers.add();
+    pub fn add(&mut self, ends: FlowNodes, agent: FlowAgent) -> usize {
+        let position = self.timers.add();
         self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
-        self.by_flow[ends.flow.index()] = seat;
+        self.by_flow[ends.flow.index()] = position;
         self.agents.push((ends, agent));
-        self.reschedule(seat);
-        seat as usize
+        self.reschedule(position);
+        position as usize
     }
 
     /// Returns the agents in the order in which they were added.
-    pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &Agent)> {
+    pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &FlowAgent)> {
         self.agents.iter().map(|(ends, agent)| (ends.flow, agent))
     }
 
     /// Returns the agent of a flow.
-    pub fn agent(&self, flow: FlowNo) -> Option<&Agent> {
-        let seat = *self.by_flow.get(flow.index())?;
-        self.agents.get(seat as usize).map(|(_, agent)| agent)
+    pub fn agent(&self, flow: FlowNo) -> Option<&FlowAgent> {
+        let position = *self.by_flow.get(flow.index())?;
+        self.agents.get(position as usize).map(|(_, agent)| agent)
     }
 
     /// Returns the agent of a flow for changes.
-    pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut Agent> {
-        let seat = *self.by_flow.get(flow.index())?;
-        self.agents.get_mut(seat as usize).map(|(_, agent)| agent)
+    pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut FlowAgent> {
+        let position = *self.by_flow.get(flow.index())?;
+        self.agents.get_mut(position as usize).map(|(_, agent)| agent)
     }
 
     /// Processes a packet that is addressed to this host.
-    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl Egress) {
-        let Some(&seat) = self.by_flow.get(packet.flow.index()) else { return };
-        let Some((ends, agent)) = self.agents.get_mut(seat as usize) else { return };
+    pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) {
+        let Some(&position) = self.by_flow.get(packet.flow.index()) else { return };
+        let Some((ends, agent)) = self.agents.get_mut(position as usize) else { return };
         let ends = *ends;
         match agent {
-            Agent::TcpSource(source) => source.receive(now, ends, &packet, out),
-            Agent::TcpSink(sink) => {
+            FlowAgent::TcpSource(source) => source.receive(now, ends, &packet, out),
+            FlowAgent::TcpSink(sink) => {
                 if let Some(demand) = sink.receive(now, ends, &packet, out) {
                     self.demand(now, demand, out);
                 }
             }
-            Agent::DatagramSource(_) => {}
-            Agent::DatagramSink(sink) => sink.receive(now, &packet),
-            Agent::Echo(echo) => echo.receive(now, &packet),
-            Agent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
+            FlowAgent::DatagramSource(_) => {}
+            FlowAgent::DatagramSink(sink) => sink.receive(now, &packet),
+            FlowAgent::Echo(echo) => echo.receive(now, &packet),
+            FlowAgent::EchoAnswer(answer) => answer.receive(ends, &packet, out),
         }
-        self.reschedule(seat);
+        self.reschedule(position);
         if !self.relays.is_empty() {
             self.relay(now, packet.flow, out);
         }
     }
 
     /// Makes the flow that a sink's trigger names write its data.
-    fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl Egress) {
-        let Some(&seat) = self.by_flow.get(demand.flow.index()) else { return };
-        if let Some((ends, Agent::TcpSource(source))) = self.agents.get_mut(seat as usize) {
+    fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl PacketSink) {
+        let Some(&position) = self.by_flow.get(demand.flow.index()) else { return };
+        if let Some((ends, FlowAgent::TcpSource(source))) = self.agents.get_mut(position as usize) {
             source.write(now, *ends, demand.write_bytes, demand.pause, out);
-            self.reschedule(seat);
+            self.reschedule(position);
         }
     }
 
     /// Handles the deadlines of all agents that have come.
-    pub fn wake(&mut self, now: Instant, out: &mut impl Egress) {
+    pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         loop {
-            let (at, seat) = self.timers.first();
+            let (at, position) = self.timers.first();
             if at > now || at == Instant::FAR_FUTURE {
                 return;
             }
-            let (ends, agent) = &mut self.agents[seat as usize];
+            let (ends, agent) = &mut self.agents[position as usize];
             agent.wake(now, *ends, out);
-            self.reschedule(seat);
+            self.reschedule(position);
         }
     }
 
-    /// Returns the time at which [`Host::wake`] must be called next.
+    /// Returns the time at which [`SimHost::wake`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         Some(self.timers.first().0).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    fn reschedule(&mut self, seat: u32) {
-        let deadline = self.agents[seat as usize].1.deadline();
-        self.timers.set(seat, deadline.unwrap_or(Instant::FAR_FUTURE));
+    fn reschedule(&mut self, position: u32) {
+        let deadline = self.agents[position as usize].1.deadline();
+        self.timers.set(position, deadline.unwrap_or(Instant::FAR_FUTURE));
     }
 }

@@ -2,35 +2,35 @@
 //!
 //! The window of the first connection closes when the second one lags behind.
 
-use super::{Agent, Egress, Host};
+use super::{FlowAgent, PacketSink, SimHost};
 use crate::FlowNo;
 use weft_units::{Duration, Instant};
 
 /// A connection whose data continues on another one.
-pub(super) struct Relay {
+pub(super) struct ConnectionRelay {
     from: FlowNo,
     to: FlowNo,
     /// Number of bytes handed over to the second connection.
     written: u64,
 }
 
-impl Host {
+impl SimHost {
     /// Sends the data that the sink of `from` receives through the source of `to`.
     ///
     /// The source has a buffer of its window's size. Data beyond that buffer fills the sink's buffer until its window
     /// closes.
     pub fn join(&mut self, from: FlowNo, to: FlowNo) {
-        self.relays.push(Relay { from, to, written: 0 });
+        self.relays.push(ConnectionRelay { from, to, written: 0 });
     }
 
     /// Moves data between the halves of a proxy after a packet for `flow`, if `flow` is one of them.
-    pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl Egress) {
+    pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl PacketSink) {
         let Some(number) = self.relays.iter().position(|relay| relay.from == flow || relay.to == flow) else { return };
-        let Relay { from, to, written } = self.relays[number];
-        let Some([sink, source]) = self.seats([from, to]) else { return };
-        let Agent::TcpSink(receiving) = &self.agents[sink].1 else { return };
+        let ConnectionRelay { from, to, written } = self.relays[number];
+        let Some([sink, source]) = self.positions([from, to]) else { return };
+        let FlowAgent::TcpSink(receiving) = &self.agents[sink].1 else { return };
         let received = receiving.delivered_bytes();
-        let (ends, Agent::TcpSource(sending)) = &mut self.agents[source] else { return };
+        let (ends, FlowAgent::TcpSource(sending)) = &mut self.agents[source] else { return };
         if received > written {
             sending.write(now, *ends, received - written, Duration::ZERO, out);
             self.relays[number].written = received;
@@ -39,18 +39,18 @@ impl Host {
         let buffered =
             u64::from(sending.sender().config().max_window_segments) * u64::from(sending.sender().config().mss);
         let unread = received.saturating_sub(sending.sender().acked_bytes() + buffered);
-        if let (ends, Agent::TcpSink(receiving)) = &mut self.agents[sink] {
+        if let (ends, FlowAgent::TcpSink(receiving)) = &mut self.agents[sink] {
             receiving.hold(now, *ends, unread, out);
         }
-        [sink, source].into_iter().for_each(|seat| self.reschedule(seat as u32));
+        [sink, source].into_iter().for_each(|position| self.reschedule(position as u32));
     }
 
-    fn seats(&self, flows: [FlowNo; 2]) -> Option<[usize; 2]> {
-        let seat = |flow: FlowNo| self.by_flow.get(flow.index()).map(|seat| *seat as usize);
-        let [first, second] = flows.map(seat);
+    fn positions(&self, flows: [FlowNo; 2]) -> Option<[usize; 2]> {
+        let position = |flow: FlowNo| self.by_flow.get(flow.index()).map(|position| *position as usize);
+        let [first, second] = flows.map(position);
         first
             .zip(second)
             .map(|(first, second)| [first, second])
-            .filter(|seats| seats.iter().all(|s| *s < self.agents.len()))
+            .filter(|positions| positions.iter().all(|s| *s < self.agents.len()))
     }
 }

@@ -1,10 +1,10 @@
 //! Implements the receiving end of a TCP flow.
 
 use super::tcp_source::acknowledgment_bytes;
-use super::{Egress, Ends, Lateness};
+use super::{FlowNodes, Lateness, PacketSink};
 use crate::signalling::Answerer;
-use crate::tcp::{Flags, Receiver, ReceiverConfig, Segment};
-use crate::{Body, Ecn, FlowNo, Packet};
+use crate::tcp::{Flags, ReceiverConfig, TcpReceiver, TcpSegment};
+use crate::{Body, FlowNo, Packet, PacketEcn};
 use weft_units::{Duration, Instant};
 
 /// A write that a sink triggers whenever it has received a number of bytes.
@@ -24,7 +24,7 @@ pub struct Trigger {
 
 /// Receives data over TCP and acknowledges it.
 pub struct TcpSink {
-    receiver: Receiver,
+    receiver: TcpReceiver,
     header_bytes: u32,
     trigger: Option<Trigger>,
     next_trigger: u64,
@@ -44,7 +44,7 @@ impl TcpSink {
     /// Creates a sink whose acknowledgments have `header_bytes` of IP and TCP headers.
     pub fn new(config: ReceiverConfig, header_bytes: u32, trigger: Option<Trigger>) -> TcpSink {
         TcpSink {
-            receiver: Receiver::new(config),
+            receiver: TcpReceiver::new(config),
             header_bytes,
             next_trigger: trigger.map_or(u64::MAX, |t| t.every_bytes),
             trigger,
@@ -100,14 +100,14 @@ impl TcpSink {
     pub(super) fn receive(
         &mut self,
         now: Instant,
-        ends: Ends,
+        ends: FlowNodes,
         packet: &Packet,
-        out: &mut impl Egress,
+        out: &mut impl PacketSink,
     ) -> Option<Trigger> {
         let segment = packet.body.segment()?;
-        self.answerer.hear(packet);
+        self.answerer.receive(packet);
         let before = self.receiver.delivered_bytes();
-        self.receiver.receive(now, segment, packet.ecn == Ecn::Ce);
+        self.receiver.receive(now, segment, packet.ecn == PacketEcn::Ce);
         self.transmit(now, ends, out);
         let delivered = self.receiver.delivered_bytes();
         self.note_lateness(segment, before, delivered);
@@ -124,7 +124,7 @@ impl TcpSink {
         Some(trigger)
     }
 
-    fn note_lateness(&mut self, segment: &Segment, before: u64, delivered: u64) {
+    fn note_lateness(&mut self, segment: &TcpSegment, before: u64, delivered: u64) {
         if delivered == before {
             self.duplicates += usize::from(segment.seq > before);
             return;
@@ -136,23 +136,25 @@ impl TcpSink {
     }
 
     /// Reduces the receive window by the bytes that the application has not read yet.
-    pub(super) fn hold(&mut self, now: Instant, ends: Ends, unread: u64, out: &mut impl Egress) {
+    pub(super) fn hold(&mut self, now: Instant, ends: FlowNodes, unread: u64, out: &mut impl PacketSink) {
         self.receiver.hold(now, unread);
         self.transmit(now, ends, out);
     }
 
-    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    pub(super) fn wake(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         self.receiver.wake(now);
         self.transmit(now, ends, out);
     }
 
-    fn transmit(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    fn transmit(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         while let Some(segment) = self.receiver.transmit(now) {
             self.acknowledgments += 1;
             let bytes = acknowledgment_bytes(self.header_bytes, &segment);
             out.send(match self.answerer.sign(ends, &segment) {
-                None => ends.packet(bytes, Ecn::NotEct, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + signed.said.bytes(), Ecn::NotEct, Body::Signalled(signed)),
+                None => ends.packet(bytes, PacketEcn::NotEct, Body::Tcp(segment)),
+                Some(signed) => {
+                    ends.packet(bytes + signed.rate_signal.bytes(), PacketEcn::NotEct, Body::Signalled(signed))
+                }
             });
         }
     }

@@ -1,11 +1,11 @@
 //! Implements the sending end of a TCP flow and its supply of data.
 
-use super::{Egress, Ends};
+use super::{FlowNodes, PacketSink};
 use crate::record::TcpState;
 use crate::signalling::{Asker, QuickAsker};
 use crate::source::{exponential, geometric};
-use crate::tcp::{Flags, Segment, Sender, SenderConfig, SenderCounters};
-use crate::{Body, Ecn, Packet};
+use crate::tcp::{Flags, SenderConfig, SenderCounters, TcpSegment, TcpSender};
+use crate::{Body, Packet, PacketEcn};
 use std::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -49,7 +49,7 @@ pub struct TransferStats {
 
 /// One entry in the record of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum SenderRecord {
     /// The new state of the sender, which differs from the one before.
     State(TcpState),
     /// The retransmission of the segment that begins at this sequence number.
@@ -58,7 +58,7 @@ pub enum Told {
 
 /// Sends data over one TCP connection or over successive ones.
 pub struct TcpSource {
-    sender: Sender,
+    sender: TcpSender,
     supply: Supply,
     header_bytes: u32,
     rng: Rng,
@@ -72,7 +72,7 @@ pub struct TcpSource {
     end_of_transfer: u64,
     transfers: TransferStats,
     earlier: SenderCounters,
-    story: Option<Vec<(Instant, Told)>>,
+    story: Option<Vec<(Instant, SenderRecord)>>,
     /// Agent that requests explicit rates for the connections.
     asker: Option<Box<Asker>>,
     /// Agent that requests initial rates for the connections.
@@ -92,7 +92,7 @@ impl TcpSource {
         rng: Rng,
     ) -> TcpSource {
         TcpSource {
-            sender: Sender::new(config, start),
+            sender: TcpSender::new(config, start),
             supply,
             header_bytes,
             rng,
@@ -136,7 +136,7 @@ impl TcpSource {
     }
 
     /// Returns the record of the sender, as far as it was kept.
-    pub fn story(&self) -> &[(Instant, Told)] {
+    pub fn story(&self) -> &[(Instant, SenderRecord)] {
         self.story.as_deref().unwrap_or(&[])
     }
 
@@ -155,7 +155,7 @@ impl TcpSource {
     }
 
     /// Returns the sender of the current connection.
-    pub fn sender(&self) -> &Sender {
+    pub fn sender(&self) -> &TcpSender {
         &self.sender
     }
 
@@ -169,20 +169,20 @@ impl TcpSource {
         &self.transfers
     }
 
-    pub(super) fn receive(&mut self, now: Instant, ends: Ends, packet: &Packet, out: &mut impl Egress) {
+    pub(super) fn receive(&mut self, now: Instant, ends: FlowNodes, packet: &Packet, out: &mut impl PacketSink) {
         let Some(segment) = packet.body.segment() else { return };
         self.sender.receive(now, segment);
-        if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.hear(now, packet)) {
+        if let Some(rate) = self.asker.as_mut().and_then(|asker| asker.receive(now, packet)) {
             self.sender.grant(now, rate);
         }
         let srtt = self.sender.srtt();
-        if let Some(rate) = self.quick_asker.as_mut().and_then(|asker| asker.hear(now, packet, srtt)) {
+        if let Some(rate) = self.quick_asker.as_mut().and_then(|asker| asker.receive(now, packet, srtt)) {
             self.sender.quick_start(rate, self.header_bytes);
         }
         self.go_on(now, ends, out);
     }
 
-    pub(super) fn wake(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    pub(super) fn wake(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         if !self.is_started && now >= self.start {
             self.is_started = true;
             self.begin(now);
@@ -192,7 +192,14 @@ impl TcpSource {
     }
 
     /// Schedules a write of `bytes` after a pause.
-    pub(super) fn write(&mut self, now: Instant, ends: Ends, bytes: u64, pause: Duration, out: &mut impl Egress) {
+    pub(super) fn write(
+        &mut self,
+        now: Instant,
+        ends: FlowNodes,
+        bytes: u64,
+        pause: Duration,
+        out: &mut impl PacketSink,
+    ) {
         if now + pause < self.stop {
             self.due.push_back((now + pause, bytes));
             self.go_on(now, ends, out);
@@ -217,7 +224,7 @@ impl TcpSource {
         }
     }
 
-    fn go_on(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    fn go_on(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         self.finish_transfer(now);
         while let Some(&(at, bytes)) = self.due.front().filter(|(at, _)| *at <= now) {
             if self.began.is_some() && self.has_connection_per_transfer() {
@@ -230,14 +237,14 @@ impl TcpSource {
             self.transmit(now, ends, out);
         }
         if self.story.is_some() {
-            self.tell(now);
+            self.record_state(now);
         }
     }
 
-    fn tell(&mut self, now: Instant) {
-        let state = Told::State(self.state());
+    fn record_state(&mut self, now: Instant) {
+        let state = SenderRecord::State(self.state());
         let Some(story) = &mut self.story else { return };
-        let last = story.iter().rev().find(|(_, told)| matches!(told, Told::State(_)));
+        let last = story.iter().rev().find(|(_, told)| matches!(told, SenderRecord::State(_)));
         if last.is_none_or(|(_, last)| *last != state) {
             story.push((now, state));
         }
@@ -285,12 +292,12 @@ impl TcpSource {
         }
     }
 
-    fn transmit(&mut self, now: Instant, ends: Ends, out: &mut impl Egress) {
+    fn transmit(&mut self, now: Instant, ends: FlowNodes, out: &mut impl PacketSink) {
         while let Some(segment) = self.sender.transmit(now) {
             if let Some(story) = self.story.as_mut().filter(|_| segment.flags.has(Flags::RETRANSMIT)) {
-                story.push((now, Told::Retransmission(segment.seq)));
+                story.push((now, SenderRecord::Retransmission(segment.seq)));
             }
-            let ecn = if self.sender.is_ecn_capable(&segment) { Ecn::Ect } else { Ecn::NotEct };
+            let ecn = if self.sender.is_ecn_capable(&segment) { PacketEcn::Ect } else { PacketEcn::NotEct };
             let bytes = self.header_bytes + segment.len;
             let sign = |asker: &mut Box<Asker>| asker.sign(now, ends, self.sender.srtt(), &segment);
             let sign_quickly = |asker: &mut Box<QuickAsker>| asker.sign(now, &segment, self.sender.unsent_bytes());
@@ -298,7 +305,7 @@ impl TcpSource {
                 self.asker.as_mut().and_then(sign).or_else(|| self.quick_asker.as_mut().and_then(sign_quickly));
             out.send(match signed {
                 None => ends.packet(bytes, ecn, Body::Tcp(segment)),
-                Some(signed) => ends.packet(bytes + signed.said.bytes(), ecn, Body::Signalled(signed)),
+                Some(signed) => ends.packet(bytes + signed.rate_signal.bytes(), ecn, Body::Signalled(signed)),
             });
         }
     }
@@ -322,7 +329,7 @@ impl TcpSource {
 /// Returns the size of an acknowledgment in IP bytes.
 ///
 /// It consists of the header and the SACK blocks (RFC 2018 §3), padded to four bytes.
-pub(super) fn acknowledgment_bytes(header_bytes: u32, segment: &Segment) -> u32 {
+pub(super) fn acknowledgment_bytes(header_bytes: u32, segment: &TcpSegment) -> u32 {
     match segment.sack_count {
         0 => header_bytes,
         blocks => header_bytes + 4 + 8 * u32::from(blocks),

@@ -2,19 +2,19 @@
 //!
 //! It serves links of nodes that take part in explicit rates.
 
-use super::{Capacity, Link};
+use super::{LinkDirectionState, TransmitterCapacity};
 use crate::{Body, Packet};
-use weft_core::control_loop::explicit_rate::{LinkConfig, LoopLink};
+use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
 
 /// Time over which the carried bytes of a link with varying capacity determine its capacity.
 const CAPACITY_OVER: Duration = Duration::from_secs(1);
 
-impl Link {
+impl LinkDirectionState {
     /// Makes the node at the link's entry grant rates over the link to loops.
     pub fn grant_to_loops(&mut self, now: Instant) {
         self.grants = true;
-        self.rest.grants = Some(LoopLink::new(LinkConfig::default(), now));
+        self.rest.grants = Some(LoopLink::new(GrantConfig::default(), now));
     }
 
     /// Counts a packet that arrives at the link, and stamps its rate request.
@@ -32,8 +32,8 @@ impl Link {
 
     fn rate_now(&self, now: Instant) -> Rate {
         match self.rest.spec.capacity {
-            Capacity::Rate(rate) => rate,
-            Capacity::Trace(_) => {
+            TransmitterCapacity::Rate(rate) => rate,
+            TransmitterCapacity::Trace(_) => {
                 let since = Instant::from_nanos(now.as_nanos().saturating_sub(CAPACITY_OVER.as_nanos() as u64));
                 Rate::from_bytes_over(self.capacity_bytes(since, now), now - since)
             }

@@ -1,21 +1,19 @@
 //! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
 
-use super::{Capacity, LinkSpec, LinkStats, QueueSpec};
-use crate::{Body, Ecn, Packet};
-use weft_scenario::channel::{self, About, Cause, Channel, ChannelQueue, Happened, Impaired, Plain};
-use weft_units::{FlowId, Instant, Rng};
+use super::{LinkSpec, LinkStats, TransmitterCapacity};
+use crate::{Body, Packet, PacketEcn};
+use weft_scenario::channel::{self, About, Channel, ChannelEvent, Impaired, LossCause, Plain};
+use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 
 /// One direction of an impaired link.
 pub(super) struct ImpairedLink {
     channel: Channel<Box<Packet>>,
-    marks: bool,
 }
 
 impl ImpairedLink {
     pub(super) fn new(spec: &LinkSpec, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedLink {
-        let marks = matches!(spec.queue, QueueSpec::Managed { ecn: true, .. });
-        ImpairedLink { channel: Channel::new(plain(spec), impaired.clone(), rng, now), marks }
+        ImpairedLink { channel: Channel::new(plain(spec), impaired.clone(), rng, now) }
     }
 
     pub(super) fn restart(&mut self, now: Instant, stats: &mut LinkStats) {
@@ -32,9 +30,9 @@ impl ImpairedLink {
     pub(super) fn offer(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
         let about = About {
             bytes: packet.bytes,
-            flow: FlowId(packet.flow.0 as u16),
+            flow: packet.flow.queue_key(),
             is_udp: is_udp(&packet.body),
-            ecn_capable: self.marks && packet.ecn != Ecn::NotEct,
+            ecn_capable: packet.ecn != PacketEcn::NotEct,
         };
         self.channel.offer(now, packet, about, &mut |happened| count(stats, happened));
     }
@@ -50,7 +48,7 @@ impl ImpairedLink {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;
         if arrived.marked {
-            packet.ecn = Ecn::Ce;
+            packet.ecn = PacketEcn::Ce;
         }
         Some(packet)
     }
@@ -74,14 +72,10 @@ impl ImpairedLink {
 
 fn plain(spec: &LinkSpec) -> Plain {
     let capacity = match &spec.capacity {
-        Capacity::Rate(rate) => channel::Capacity::Rate(*rate),
-        Capacity::Trace(trace) => channel::Capacity::Trace(trace.clone()),
+        TransmitterCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        TransmitterCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
     };
-    let queue = match spec.queue {
-        QueueSpec::DropTail { limit_packets, limit_bytes } => ChannelQueue::DropTail { limit_packets, limit_bytes },
-        QueueSpec::Managed { kind, config, .. } => ChannelQueue::Managed { kind, config },
-    };
-    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
+    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue: spec.queue }
 }
 
 /// Returns true if a policer of UDP polices this packet.
@@ -93,9 +87,9 @@ fn is_udp(body: &Body) -> bool {
     }
 }
 
-fn count(stats: &mut LinkStats, happened: Happened<Box<Packet>>) {
+fn count(stats: &mut LinkStats, happened: ChannelEvent<Box<Packet>>) {
     match happened {
-        Happened::Transmitted(sent) => {
+        ChannelEvent::Transmitted(sent) => {
             stats.sent(sent.bytes, false);
             stats.marked_packets += u64::from(sent.marked);
             stats.queue_delay.record(sent.waited.as_nanos() as u64);
@@ -103,8 +97,8 @@ fn count(stats: &mut LinkStats, happened: Happened<Box<Packet>>) {
                 lengths.record(sent.in_queue);
             }
         }
-        Happened::Gone(_, Cause::Queue | Cause::Policer) => stats.dropped_packets += 1,
-        Happened::Gone(_, Cause::Loss) => stats.lost_packets += 1,
-        Happened::Gone(_, Cause::Outage) => stats.cut_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Queue | LossCause::Policer) => stats.dropped_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Loss) => stats.lost_packets += 1,
+        ChannelEvent::Gone(_, LossCause::Outage) => stats.cut_packets += 1,
     }
 }

@@ -2,9 +2,9 @@
 
 use super::transmitter::Transmitter;
 use super::{LinkStats, QueueSpec};
-use crate::{Ecn, Packet};
+use crate::{Packet, PacketEcn};
 use weft_core::queue::{Arrival, FlowQueue};
-use weft_units::{FlowId, Instant, Rng};
+use weft_units::{Instant, Rng};
 
 /// A managed queue and the packet in transmission.
 pub(super) struct Managed {
@@ -26,8 +26,8 @@ impl Managed {
     }
 
     pub(super) fn enqueue(&mut self, now: Instant, packet: Box<Packet>, stats: &mut LinkStats) {
-        let flow = FlowId(packet.flow.0 as u16);
-        let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: self.ecn && packet.ecn != Ecn::NotEct };
+        let flow = packet.flow.queue_key();
+        let arrival = Arrival { flow, bytes: packet.bytes, ecn_capable: self.ecn && packet.ecn != PacketEcn::NotEct };
         self.queue.enqueue(now, arrival, packet, &mut |_| stats.dropped_packets += 1);
     }
 
@@ -41,7 +41,7 @@ impl Managed {
         let Some(next) = self.queue.dequeue(now, &mut |_| stats.dropped_packets += 1) else { return };
         let mut packet = next.item;
         if next.mark_ce {
-            packet.ecn = Ecn::Ce;
+            packet.ecn = PacketEcn::Ce;
             stats.marked_packets += 1;
         }
         let departs = transmitter.transmit(now, packet.bytes);

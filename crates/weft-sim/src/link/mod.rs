@@ -13,7 +13,8 @@ mod transmitter;
 
 pub use histogram::Histogram;
 pub use stats::LinkStats;
-pub use transmitter::Capacity;
+pub use transmitter::TransmitterCapacity;
+pub use weft_scenario::channel::QueueSpec;
 
 use crate::{NodeId, Packet};
 use impaired::ImpairedLink;
@@ -22,40 +23,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use transmitter::Transmitter;
 use weft_core::control_loop::explicit_rate::LoopLink;
-use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::channel::Impaired;
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// The queue in front of the transmitter.
-#[derive(Clone, PartialEq, Debug)]
-pub enum QueueSpec {
-    /// A first-in, first-out queue that drops arriving packets above a limit.
-    ///
-    /// The packet in transmission counts toward the limits.
-    DropTail {
-        /// Maximum number of packets.
-        limit_packets: usize,
-        /// Maximum number of IP bytes.
-        limit_bytes: u64,
-    },
-    /// A queue with active queue management.
-    Managed {
-        /// The queue discipline.
-        kind: QueueKind,
-        /// Limits and time constants of the discipline.
-        config: QueueConfig,
-        /// True if ECN-capable packets are marked instead of dropped.
-        ecn: bool,
-    },
-}
-
 /// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
     /// Capacity of the direction.
-    pub capacity: Capacity,
+    pub capacity: TransmitterCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
     /// Maximum additional delay of a packet, which never overtakes another one.
@@ -76,7 +53,7 @@ impl LinkSpec {
     /// Returns a link of constant rate without delay and loss, with a queue of 1000 packets.
     pub fn with_rate(rate: Rate) -> LinkSpec {
         LinkSpec {
-            capacity: Capacity::Rate(rate),
+            capacity: TransmitterCapacity::Rate(rate),
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 0.0,
@@ -102,7 +79,7 @@ struct Travelling {
 const SERVED_LATE_PACKETS: usize = 64;
 
 /// The data that a drop-tail queue keeps of a packet that has not departed yet.
-struct Waiting {
+struct DropTailEntry {
     came: Instant,
     departs: Instant,
     bytes: u32,
@@ -114,13 +91,13 @@ struct Waiting {
 /// The fields that every packet uses come first and the others are in a separate allocation, so that many links fit a
 /// processor's cache.
 #[repr(C, align(64))]
-pub struct Link {
+pub struct LinkDirectionState {
     /// Packets in order of departure and of arrival.
     line: VecDeque<Travelling>,
     from: NodeId,
     to: NodeId,
     mtu: u32,
-    kind: Kind,
+    kind: LinkProcessing,
     is_managed: bool,
     /// True if [`Rest::impaired`] carries all packets of the link.
     is_impaired: bool,
@@ -128,7 +105,7 @@ pub struct Link {
     grants: bool,
     last_due: Instant,
     /// The packets at the end of the line that had not departed when the queue was last served.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<DropTailEntry>,
     waiting_bytes: u64,
     /// Queue length in packets at which the queue is served.
     serve_at_packets: usize,
@@ -142,7 +119,7 @@ pub struct Link {
 
 /// The kind of processing that an arriving packet needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LinkProcessing {
     /// Drop-tail without loss and jitter.
     Plain,
     /// Drop-tail with loss or jitter.
@@ -162,8 +139,8 @@ struct Rest {
     grants: Option<LoopLink>,
 }
 
-impl Link {
-    pub(crate) fn new(from: NodeId, to: NodeId, spec: LinkSpec, rng: &Rng, now: Instant) -> Link {
+impl LinkDirectionState {
+    pub(crate) fn new(from: NodeId, to: NodeId, spec: LinkSpec, rng: &Rng, now: Instant) -> LinkDirectionState {
         let impaired = spec.impaired.as_deref().map(|impaired| ImpairedLink::new(&spec, impaired, rng, now));
         let managed = if impaired.is_some() { None } else { Managed::for_spec(&spec.queue, rng.split(3)) };
         let rest = Rest {
@@ -174,7 +151,7 @@ impl Link {
             grants: None,
             spec: spec.clone(),
         };
-        let mut link = Link {
+        let mut link = LinkDirectionState {
             transmitter: Transmitter::new(&spec.capacity, now),
             line: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -187,7 +164,7 @@ impl Link {
             from,
             to,
             mtu: 0,
-            kind: Kind::Plain,
+            kind: LinkProcessing::Plain,
             is_managed: rest.managed.is_some() || rest.impaired.is_some(),
             is_impaired: rest.impaired.is_some(),
             grants: false,
@@ -206,10 +183,10 @@ impl Link {
             QueueSpec::Managed { .. } => (0, 0),
         };
         self.kind = match self.rest.managed {
-            _ if spec.cut => Kind::Cut,
-            Some(_) => Kind::Managed,
-            None if spec.loss > 0.0 || !spec.jitter.is_zero() => Kind::Impaired,
-            None => Kind::Plain,
+            _ if spec.cut => LinkProcessing::Cut,
+            Some(_) => LinkProcessing::Managed,
+            None if spec.loss > 0.0 || !spec.jitter.is_zero() => LinkProcessing::Impaired,
+            None => LinkProcessing::Plain,
         };
         self.rest.spec = spec;
     }
@@ -285,11 +262,11 @@ impl Link {
         if self.grants {
             self.grant(now, &mut packet);
         }
-        if self.kind == Kind::Cut || packet.bytes > self.mtu {
+        if self.kind == LinkProcessing::Cut || packet.bytes > self.mtu {
             self.stats.cut_packets += 1;
         } else if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
             impaired.offer(now, packet, &mut self.stats);
-        } else if self.kind == Kind::Managed {
+        } else if self.kind == LinkProcessing::Managed {
             self.offer_managed(now, packet);
         } else {
             self.offer_drop_tail(now, packet);
@@ -317,7 +294,7 @@ impl Link {
         self.waiting_bytes += u64::from(packet.bytes);
         let bytes = packet.bytes;
         let lost = self.depart(departs, packet);
-        self.waiting.push_back(Waiting { came: now, departs, bytes, lost });
+        self.waiting.push_back(DropTailEntry { came: now, departs, bytes, lost });
     }
 
     /// Returns true if the queue, as last served, has no space for `bytes`.
@@ -334,7 +311,7 @@ impl Link {
     /// It returns true if the packet is lost.
     #[inline]
     fn depart(&mut self, departs: Instant, packet: Box<Packet>) -> bool {
-        let lost = self.kind != Kind::Plain && self.is_lost();
+        let lost = self.kind != LinkProcessing::Plain && self.is_lost();
         let due = self.due(departs);
         self.line.push_back(Travelling { due, packet: if lost { None } else { Some(packet) } });
         lost
@@ -348,7 +325,7 @@ impl Link {
     #[inline]
     fn due(&mut self, departs: Instant) -> Instant {
         let mut due = Instant::from_nanos(departs.as_nanos() + self.delay_nanos);
-        if self.kind != Kind::Plain && !self.rest.spec.jitter.is_zero() {
+        if self.kind != LinkProcessing::Plain && !self.rest.spec.jitter.is_zero() {
             due += self.rest.jitter.at(departs);
         }
         self.last_due = due.max(self.last_due);
@@ -374,7 +351,7 @@ impl Link {
         self.serve_at_packets = self.waiting.len() + SERVED_LATE_PACKETS;
     }
 
-    /// Returns the time at which [`Link::arrive`] must be called next.
+    /// Returns the time at which [`LinkDirectionState::arrive`] must be called next.
     #[inline]
     pub(crate) fn next_arrival(&self) -> Instant {
         if self.is_impaired {
@@ -383,7 +360,7 @@ impl Link {
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
-    /// Returns true if packets leave the link's queue through [`Link::depart_managed`].
+    /// Returns true if packets leave the link's queue through [`LinkDirectionState::depart_managed`].
     ///
     /// The result never changes.
     #[inline]
@@ -391,7 +368,7 @@ impl Link {
         self.is_managed
     }
 
-    /// Returns the time at which [`Link::depart_managed`] must be called next.
+    /// Returns the time at which [`LinkDirectionState::depart_managed`] must be called next.
     pub(crate) fn next_departure(&self) -> Instant {
         match &self.rest.impaired {
             Some(impaired) => impaired.next_departure(),
@@ -476,7 +453,7 @@ impl Link {
 /// Records the queue length at the departure of each of the first `gone` packets.
 ///
 /// It is the number of packets that had arrived by then, less those that had left.
-fn count_lengths(waiting: &VecDeque<Waiting>, gone: usize, lengths: &mut Lengths) {
+fn count_lengths(waiting: &VecDeque<DropTailEntry>, gone: usize, lengths: &mut Lengths) {
     let mut came = 0;
     for (before, leaving) in waiting.iter().take(gone).enumerate() {
         came += waiting.iter().skip(came).take_while(|other| other.came < leaving.departs).count();

@@ -20,7 +20,7 @@ pub struct LinkStats {
     pub queue_delay: Histogram,
     /// Queue length in packets whenever a packet left the queue.
     ///
-    /// It is counted only after [`super::Link::watch_lengths`].
+    /// It is counted only after [`super::LinkDirectionState::watch_lengths`].
     pub queue_packets: Option<Lengths>,
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Body, Ecn, FlowNo};
+use crate::{Body, FlowNo, PacketEcn};
+use weft_core::queue::{QueueConfig, QueueKind};
 use weft_scenario::trace::Trace;
 use weft_units::Rate;
 
@@ -9,20 +10,20 @@ fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-fn spec(capacity: Capacity, delay_ms: u64) -> LinkSpec {
+fn spec(capacity: TransmitterCapacity, delay_ms: u64) -> LinkSpec {
     LinkSpec { capacity, delay: Duration::from_millis(delay_ms), ..LinkSpec::with_rate(MBIT_12) }
 }
 
 fn constant(delay_ms: u64) -> LinkSpec {
-    spec(Capacity::Rate(MBIT_12), delay_ms)
+    spec(TransmitterCapacity::Rate(MBIT_12), delay_ms)
 }
 
 fn packets(limit: usize) -> QueueSpec {
     QueueSpec::DropTail { limit_packets: limit, limit_bytes: u64::MAX }
 }
 
-fn link(spec: LinkSpec) -> Link {
-    Link::new(NodeId(0), NodeId(1), spec, &Rng::new(1), Instant::ZERO)
+fn link(spec: LinkSpec) -> LinkDirectionState {
+    LinkDirectionState::new(NodeId(0), NodeId(1), spec, &Rng::new(1), Instant::ZERO)
 }
 
 fn packet(number: u64, bytes: u32) -> Box<Packet> {
@@ -32,13 +33,13 @@ fn packet(number: u64, bytes: u32) -> Box<Packet> {
         destination: NodeId(1),
         bytes,
         label: 0,
-        ecn: Ecn::NotEct,
+        ecn: PacketEcn::NotEct,
         body: Body::Udp { number, sent_at: Instant::ZERO },
     })
 }
 
 /// Runs the link until `end` and returns the number and the arrival time in µs of each packet.
-fn drain(link: &mut Link, end: Instant) -> Vec<(u64, u64)> {
+fn drain(link: &mut LinkDirectionState, end: Instant) -> Vec<(u64, u64)> {
     let mut got = Vec::new();
     while link.next_arrival().min(link.next_departure()) <= end {
         let now = link.next_arrival().min(link.next_departure());
@@ -91,7 +92,7 @@ fn a_managed_queue_of_the_same_length_delivers_at_the_same_times() {
 #[test]
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "test").unwrap();
-    let mut link = link(spec(Capacity::Trace(trace), 1));
+    let mut link = link(spec(TransmitterCapacity::Trace(trace), 1));
     link.offer(ms(3), packet(0, 1500)); // the opportunity at 2 ms has passed unused
     link.offer(ms(3), packet(1, 700)); // these two share the second opportunity at 4 ms
     link.offer(ms(3), packet(2, 700));
@@ -105,7 +106,7 @@ fn a_trace_fills_opportunities_and_wastes_the_unused() {
 fn a_new_rate_holds_from_the_next_byte_on() {
     let mut link = link(constant(0));
     (0..2).for_each(|n| link.offer(ms(0), packet(n, 1500)));
-    let half = LinkSpec { capacity: Capacity::Rate(Rate::from_mbps(6)), ..constant(0) };
+    let half = LinkSpec { capacity: TransmitterCapacity::Rate(Rate::from_mbps(6)), ..constant(0) };
     link.set(Instant::from_micros(500), half);
     // Half of the first packet leaves at 12 Mbit/s, and the rest at 6 Mbit/s.
     assert_eq!(drain(&mut link, ms(100)), [(0, 1_500), (1, 3_500)]);
@@ -144,7 +145,7 @@ fn what_is_longer_than_the_mtu_vanishes() {
 fn loss_takes_its_share_and_repeats_with_the_seed() {
     let run = |seed| {
         let spec = LinkSpec { loss: 0.1, queue: packets(usize::MAX), ..constant(0) };
-        let mut link = Link::new(NodeId(0), NodeId(1), spec, &Rng::new(seed), Instant::ZERO);
+        let mut link = LinkDirectionState::new(NodeId(0), NodeId(1), spec, &Rng::new(seed), Instant::ZERO);
         (0..10_000).for_each(|n| link.offer(ms(0), packet(n, 100)));
         let got = drain(&mut link, ms(10_000));
         assert_eq!(link.stats(ms(10_000)).lost_packets + got.len() as u64, 10_000);
@@ -198,13 +199,13 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
 
 #[test]
 fn an_impaired_link_counts_what_its_channel_does() {
-    use weft_scenario::channel::{Impaired, Impairments, Outage, PolicerSpec};
+    use weft_scenario::channel::{Impaired, Impairments, OutageSpec, PolicerSpec};
     let ms = Duration::from_millis;
     let policer = PolicerSpec { rate: MBIT_12, bucket_bytes: 3_000, after: ms(0), only_udp: true };
-    let outage = Outage { every: ms(100), lasting: ms(20), spread: false, hold: false };
+    let outage = OutageSpec { every: ms(100), lasting: ms(20), spread: false, hold: false };
     let impairments = Impairments { policer: Some(policer), outage: Some(outage), ..Impairments::default() };
     let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
-    let spec = LinkSpec { impaired, ..spec(Capacity::Rate(Rate::from_mbps(24)), 5) };
+    let spec = LinkSpec { impaired, ..spec(TransmitterCapacity::Rate(Rate::from_mbps(24)), 5) };
     let mut link = link(spec.clone());
     // While the link waits for its restart, it has neither a policer nor an outage.
     (0..10).for_each(|n| link.offer(Instant::ZERO, packet(n, 1500)));

@@ -5,7 +5,7 @@ use weft_units::{Instant, Rate};
 
 /// The capacity of a link direction.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Capacity {
+pub enum TransmitterCapacity {
     /// A constant rate, counting IP bytes.
     Rate(Rate),
     /// A trace of delivery opportunities.
@@ -29,14 +29,14 @@ pub(super) enum Transmitter {
 }
 
 impl Transmitter {
-    pub(super) fn new(capacity: &Capacity, now: Instant) -> Transmitter {
+    pub(super) fn new(capacity: &TransmitterCapacity, now: Instant) -> Transmitter {
         match capacity {
-            Capacity::Rate(rate) => {
+            TransmitterCapacity::Rate(rate) => {
                 let q32 = (8_000_000_000u128 << 32) / u128::from(rate.bps().max(1));
                 let byte_time_q32 = u64::try_from(q32).unwrap_or(u64::MAX);
                 Transmitter::Constant { rate: *rate, byte_time_q32, free_at: now }
             }
-            Capacity::Trace(trace) => {
+            TransmitterCapacity::Trace(trace) => {
                 Transmitter::Trace { trace: RunningTrace::new(trace.clone(), now), room: 0, free_at: now }
             }
         }

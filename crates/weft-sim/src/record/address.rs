@@ -44,7 +44,7 @@ pub fn node_at(address: Ipv4Addr) -> Option<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Body, Ecn};
+    use crate::{Body, PacketEcn};
     use weft_units::Instant;
 
     #[test]
@@ -55,7 +55,7 @@ mod tests {
             destination: NodeId(destination),
             bytes: 100,
             label: 0,
-            ecn: Ecn::NotEct,
+            ecn: PacketEcn::NotEct,
             body: Body::Udp { number: 0, sent_at: Instant::ZERO },
         };
         let (from, to) = endpoints(&packet(3, 0, 299));

@@ -1,7 +1,7 @@
 //! Captures the packets of a running simulation in a file.
 
 use super::{Interface, PcapngWriter};
-use crate::{LinkId, Node, Packet, Simulator};
+use crate::{LinkId, Packet, SimNode, Simulator};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use weft_units::Instant;
 /// Captures the packets that arrive over given links, each of which is an interface of the capture.
 #[derive(Debug)]
 pub struct Capture<W> {
-    shared: Arc<Mutex<Shared<W>>>,
+    shared: Arc<Mutex<CaptureState<W>>>,
 }
 
 #[derive(Debug)]
-struct Shared<W> {
+struct CaptureState<W> {
     /// The writer, or `None` once the capture is finished or has failed.
     writer: Option<PcapngWriter<W>>,
     interfaces: BTreeMap<LinkId, Interface>,
@@ -29,14 +29,14 @@ impl<W: Write + Send + 'static> Capture<W> {
     ///
     /// # Panics
     /// Panics if the simulator does not have one of the links.
-    pub fn start<N: Node>(out: W, simulator: &mut Simulator<N>, links: &[(LinkId, &str)]) -> io::Result<Capture<W>> {
+    pub fn start<N: SimNode>(out: W, simulator: &mut Simulator<N>, links: &[(LinkId, &str)]) -> io::Result<Capture<W>> {
         let mut writer = PcapngWriter::new(out)?;
         let mut interfaces = BTreeMap::new();
         for (link, name) in links {
             interfaces.insert(*link, writer.add_interface(name)?);
         }
         let watched: Vec<LinkId> = interfaces.keys().copied().collect();
-        let shared = Arc::new(Mutex::new(Shared { writer: Some(writer), interfaces, failure: None }));
+        let shared = Arc::new(Mutex::new(CaptureState { writer: Some(writer), interfaces, failure: None }));
         let of_tap = Arc::clone(&shared);
         simulator.tap(&watched, Box::new(move |now, link, packet| lock(&of_tap).packet(now, link, packet)));
         Ok(Capture { shared })
@@ -55,7 +55,7 @@ impl<W: Write + Send + 'static> Capture<W> {
     }
 }
 
-impl<W: Write> Shared<W> {
+impl<W: Write> CaptureState<W> {
     fn packet(&mut self, now: Instant, link: LinkId, packet: &Packet) {
         let (Some(writer), Some(interface)) = (&mut self.writer, self.interfaces.get(&link)) else { return };
         if let Err(why) = writer.packet(*interface, now, packet) {
@@ -73,17 +73,17 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::link::LinkSpec;
-    use crate::{Body, Ecn, FlowNo, NodeId, Ports};
+    use crate::{Body, FlowNo, NodeId, PacketEcn, Ports};
     use weft_units::{Duration, Rate};
 
     /// A node that sends `left` datagrams of `bytes` on link 0, one in each millisecond.
-    struct Source {
+    struct SteadySource {
         left: u64,
         bytes: u32,
         next: Instant,
     }
 
-    impl Node for Source {
+    impl SimNode for SteadySource {
         fn receive(&mut self, _: Instant, _: LinkId, _: Box<Packet>, _: &mut Ports<'_>) {}
 
         fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
@@ -91,8 +91,15 @@ mod tests {
             self.next = now + Duration::from_millis(1);
             let body = Body::Udp { number: self.left, sent_at: now };
             let (source, destination) = (NodeId(0), NodeId(1));
-            let packet =
-                Packet { flow: FlowNo(0), source, destination, bytes: self.bytes, label: 0, ecn: Ecn::NotEct, body };
+            let packet = Packet {
+                flow: FlowNo(0),
+                source,
+                destination,
+                bytes: self.bytes,
+                label: 0,
+                ecn: PacketEcn::NotEct,
+                body,
+            };
             ports.send(LinkId(0), Box::new(packet));
         }
 
@@ -103,7 +110,7 @@ mod tests {
 
     fn capture(bytes: u32) -> io::Result<Vec<u8>> {
         let mut simulator = Simulator::new(1);
-        let source = |left| Source { left, bytes, next: Instant::ZERO };
+        let source = |left| SteadySource { left, bytes, next: Instant::ZERO };
         let ends = [simulator.add_node(source(5)), simulator.add_node(source(0))];
         let link = simulator.add_link(ends[0], ends[1], LinkSpec::with_rate(Rate::from_mbps(8)));
         let capture = Capture::start(Vec::new(), &mut simulator, &[(link, "a.up")])?;

@@ -13,5 +13,5 @@ pub(crate) use address::endpoints_of;
 pub use address::{address_of, endpoints, node_at};
 pub use capture::Capture;
 pub use pcapng::{Interface, PcapngWriter};
-pub use series::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
+pub use series::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};
 pub use tcp_trace::{TcpState, TcpTrace};

@@ -4,8 +4,8 @@
 //! numbers are zero. A capture therefore shows payload byte *n* as 1 + *n*, in relative and absolute numbers.
 
 use super::endpoints;
-use super::ip_packet::{Headers, IpFields, TcpDirection, udp_headers, window_shift};
-use crate::tcp::Segment;
+use super::ip_packet::{IpFields, PacketHeaders, TcpDirection, udp_headers, window_shift};
+use crate::tcp::TcpSegment;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -93,7 +93,7 @@ impl<W: Write> PcapngWriter<W> {
             }
             // The rate signal is left out, because it may not fit beside the segment's options.
             Body::Signalled(signalled) => {
-                let bare = Packet { bytes: packet.bytes - signalled.said.bytes(), ..packet.clone() };
+                let bare = Packet { bytes: packet.bytes - signalled.rate_signal.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
@@ -127,7 +127,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.out)
     }
 
-    fn tcp_headers(&mut self, packet: &Packet, segment: &Segment) -> io::Result<Headers> {
+    fn tcp_headers(&mut self, packet: &Packet, segment: &TcpSegment) -> io::Result<PacketHeaders> {
         let (source, destination) = endpoints(packet);
         let shift = *self.shifts.entry((packet.flow, packet.source)).or_insert_with(|| window_shift(segment.window));
         let options_len = packet.bytes.saturating_sub(segment.len).saturating_sub(BARE_HEADERS);
@@ -178,25 +178,25 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ecn;
+    use crate::PacketEcn;
     use crate::tcp::{Flags, SackBlock};
     use std::process::{Command, Stdio};
 
     fn packet(source: u32, bytes: u32, body: Body) -> Packet {
         let (source, destination) = (NodeId(source), NodeId(1 - source));
-        Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: Ecn::Ect, body }
+        Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: PacketEcn::Ect, body }
     }
 
     /// Returns the packets of a connection, a datagram and a raw packet.
     ///
     /// The connection opens, loses a segment, receives two reports of the loss and closes.
     fn conversation() -> Vec<Packet> {
-        let ack = Segment { window: 1 << 20, flags: Flags::ACK, ..Segment::default() };
-        let data = |seq| Segment { seq, len: 1448, ..ack };
+        let ack = TcpSegment { window: 1 << 20, flags: Flags::ACK, ..TcpSegment::default() };
+        let data = |seq| TcpSegment { seq, len: 1448, ..ack };
         let with = |flags: Flags| ack.flags.with(flags);
         let sack = |offset, len| SackBlock { offset, len };
-        let hole = Segment { ack: 1448, sack_count: 1, sacks: [sack(1448, 1448); 3], ..ack };
-        let duplicate = Segment {
+        let hole = TcpSegment { ack: 1448, sack_count: 1, sacks: [sack(1448, 1448); 3], ..ack };
+        let duplicate = TcpSegment {
             ack: 4344,
             sack_count: 2,
             sacks: [sack(-1448, 1448), sack(1448, 1448), sack(0, 0)],
@@ -208,17 +208,17 @@ mod tests {
         let (from, to) = endpoints(&udp);
         udp_headers(from, to, IpFields::default(), 200, 1, Instant::ZERO).unwrap().write_whole(&mut raw);
         vec![
-            packet(0, 60, Body::Tcp(Segment { flags: Flags::SYN, ..ack })),
-            packet(1, 60, Body::Tcp(Segment { flags: with(Flags::SYN), ..ack })),
+            packet(0, 60, Body::Tcp(TcpSegment { flags: Flags::SYN, ..ack })),
+            packet(1, 60, Body::Tcp(TcpSegment { flags: with(Flags::SYN), ..ack })),
             packet(0, 52, Body::Tcp(ack)),
             packet(0, 1500, Body::Tcp(data(0))),
             packet(0, 1500, Body::Tcp(data(2896))),
             packet(1, 64, Body::Tcp(hole)),
-            packet(0, 1500, Body::Tcp(Segment { flags: with(Flags::RETRANSMIT), ..data(1448) })),
+            packet(0, 1500, Body::Tcp(TcpSegment { flags: with(Flags::RETRANSMIT), ..data(1448) })),
             packet(1, 72, Body::Tcp(duplicate)),
-            packet(0, 52, Body::Tcp(Segment { seq: 4344, flags: with(Flags::FIN), ..ack })),
-            packet(1, 52, Body::Tcp(Segment { ack: 4345, flags: with(Flags::FIN), ..ack })),
-            packet(0, 52, Body::Tcp(Segment { seq: 4345, ack: 1, ..ack })),
+            packet(0, 52, Body::Tcp(TcpSegment { seq: 4344, flags: with(Flags::FIN), ..ack })),
+            packet(1, 52, Body::Tcp(TcpSegment { ack: 4345, flags: with(Flags::FIN), ..ack })),
+            packet(0, 52, Body::Tcp(TcpSegment { seq: 4345, ack: 1, ..ack })),
             udp,
             packet(0, 200, Body::Raw(raw.into())),
         ]
@@ -262,7 +262,7 @@ mod tests {
         let interface = writer.add_interface("a").unwrap();
         let udp = Body::Udp { number: 0, sent_at: Instant::ZERO };
         assert!(writer.packet(interface, Instant::ZERO, &packet(0, 20, udp)).is_err());
-        let huge = Body::Tcp(Segment { len: 70_000, ..Segment::default() });
+        let huge = Body::Tcp(TcpSegment { len: 70_000, ..TcpSegment::default() });
         assert!(writer.packet(interface, Instant::ZERO, &packet(0, 70_040, huge)).is_err());
     }
 

@@ -3,9 +3,9 @@
 //! It writes all values to a CSV file and keeps a thinned copy for charts.
 
 use super::TcpState;
-use crate::link::Link;
+use crate::link::LinkDirectionState;
 use std::io::{self, Write};
-use weft_core::control_loop::Status;
+use weft_core::control_loop::LoopStatus;
 use weft_scenario::Series;
 use weft_units::Instant;
 
@@ -29,7 +29,7 @@ pub struct LinkSnapshot {
 
 impl LinkSnapshot {
     /// Returns the state of a link at `now`; `before` is the time of the snapshot before.
-    pub fn of(link: &mut Link, before: Instant, now: Instant) -> LinkSnapshot {
+    pub fn of(link: &mut LinkDirectionState, before: Instant, now: Instant) -> LinkSnapshot {
         let (_, queue_bytes) = link.backlog(now);
         let capacity_bytes = link.capacity_bytes(before, now);
         let stats = link.stats(now);
@@ -40,7 +40,7 @@ impl LinkSnapshot {
 
 /// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FlowSnapshot {
+pub struct FlowSample {
     /// Payload bytes that the application has received so far.
     pub delivered_bytes: u64,
     /// State of the sender, if the flow uses TCP.
@@ -55,7 +55,7 @@ pub struct LoopSnapshot {
     /// IP bytes in the queue at the ingress edge.
     pub queue_bytes: u64,
     /// Status of the control law, if the loop has one and has started.
-    pub control: Option<Status>,
+    pub control: Option<LoopStatus>,
 }
 
 /// Writes a line `time_s,series,unit,value` for every value of every sample.
@@ -69,9 +69,9 @@ pub struct LoopSnapshot {
 #[derive(Debug)]
 pub struct Sampler<W> {
     out: W,
-    links: Vec<(LinkSnapshot, [Curve; 4])>,
-    flows: Vec<(FlowSnapshot, [Curve; 4])>,
-    loops: Vec<(LoopSnapshot, [Curve; 7])>,
+    links: Vec<(LinkSnapshot, [BoundedSeries; 4])>,
+    flows: Vec<(FlowSample, [BoundedSeries; 4])>,
+    loops: Vec<(LoopSnapshot, [BoundedSeries; 7])>,
     last: Instant,
 }
 
@@ -90,7 +90,7 @@ impl<W: Write> Sampler<W> {
         };
         let of_flow = |name: &&str| {
             let parts = [("", "bit/s"), (".cwnd", "byte"), (".ssthresh", "byte"), (".srtt", "ms")];
-            (FlowSnapshot::default(), curves(name, parts))
+            (FlowSample::default(), curves(name, parts))
         };
         let of_loop = |name: &&str| {
             let parts = [
@@ -118,7 +118,7 @@ impl<W: Write> Sampler<W> {
         &mut self,
         now: Instant,
         links: &[LinkSnapshot],
-        flows: &[FlowSnapshot],
+        flows: &[FlowSample],
         loops: &[LoopSnapshot],
     ) -> io::Result<()> {
         let step_s = now.since(self.last).as_secs_f64();
@@ -170,7 +170,7 @@ fn link_values(last: &LinkSnapshot, link: &LinkSnapshot, step_s: f64) -> [Option
     [Some(sent * 8.0 / step_s), utilisation, Some(link.queue_bytes as f64), Some(drops)]
 }
 
-fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option<f64>; 4] {
+fn flow_values(last: &FlowSample, flow: &FlowSample, step_s: f64) -> [Option<f64>; 4] {
     let delivered = grown(last.delivered_bytes, flow.delivered_bytes);
     let ssthresh = flow.tcp.map(|tcp| tcp.ssthresh_bytes).filter(|bytes| *bytes != u64::MAX);
     [
@@ -183,7 +183,7 @@ fn flow_values(last: &FlowSnapshot, flow: &FlowSnapshot, step_s: f64) -> [Option
 
 fn loop_values(last: &LoopSnapshot, this: &LoopSnapshot, step_s: f64) -> [Option<f64>; 7] {
     let delivered = grown(last.delivered_bytes, this.delivered_bytes);
-    let of = |value: fn(&Status) -> f64| this.control.as_ref().map(value);
+    let of = |value: fn(&LoopStatus) -> f64| this.control.as_ref().map(value);
     [
         Some(delivered * 8.0 / step_s),
         Some(this.queue_bytes as f64),
@@ -195,13 +195,13 @@ fn loop_values(last: &LoopSnapshot, this: &LoopSnapshot, step_s: f64) -> [Option
     ]
 }
 
-fn curves<const N: usize>(name: &str, parts: [(&str, &'static str); N]) -> [Curve; N] {
-    parts.map(|(part, unit)| Curve::new(format!("{name}{part}"), unit))
+fn curves<const N: usize>(name: &str, parts: [(&str, &'static str); N]) -> [BoundedSeries; N] {
+    parts.map(|(part, unit)| BoundedSeries::new(format!("{name}{part}"), unit))
 }
 
 fn add_all<W: Write, const N: usize>(
     out: &mut W,
-    curves: &mut [Curve; N],
+    curves: &mut [BoundedSeries; N],
     time_s: f64,
     values: [Option<f64>; N],
 ) -> io::Result<()> {
@@ -217,17 +217,17 @@ fn add_all<W: Write, const N: usize>(
 ///
 /// Each point is the mean of a number of values that depends on the length of the run.
 #[derive(Debug)]
-struct Curve {
+struct BoundedSeries {
     series: Series,
     values_per_point: u32,
     sum: f64,
     values: u32,
 }
 
-impl Curve {
-    fn new(name: String, unit: &'static str) -> Curve {
+impl BoundedSeries {
+    fn new(name: String, unit: &'static str) -> BoundedSeries {
         let series = Series { name, unit, points: Vec::new() };
-        Curve { series, values_per_point: 1, sum: 0.0, values: 0 }
+        BoundedSeries { series, values_per_point: 1, sum: 0.0, values: 0 }
     }
 
     fn add(&mut self, time_s: f64, value: f64) {
@@ -262,7 +262,7 @@ mod tests {
             dropped_packets,
         };
         let tcp = TcpState { cwnd_bytes: 14_480, ssthresh_bytes: u64::MAX, srtt: Some(Duration::from_millis(20)) };
-        let flow = |delivered_bytes| FlowSnapshot { delivered_bytes, tcp: Some(tcp) };
+        let flow = |delivered_bytes| FlowSample { delivered_bytes, tcp: Some(tcp) };
         sampler.sample(Instant::from_millis(100), &[link(12_500, 0)], &[flow(10_000)], &[]).unwrap();
         sampler.sample(Instant::from_millis(100), &[link(99_999, 0)], &[flow(99_999)], &[]).unwrap();
         sampler.sample(Instant::from_millis(200), &[link(37_500, 2)], &[flow(10_000)], &[]).unwrap();

@@ -3,18 +3,18 @@
 //! A controller samples its link at intervals and updates its law. It answers the rate requests in passing packets and
 //! records guaranteed rates as bookings.
 
-use super::Sensor;
-use super::law::{Law, LawKind};
-use crate::link::Link;
+use super::NearSensor;
+use super::law::{LawKind, SignalLaw};
+use crate::link::LinkDirectionState;
 use crate::{FlowNo, LinkId};
 use std::collections::HashMap;
 use weft_core::explicit_rate::askers::Askers;
-use weft_core::explicit_rate::bookings::{Bookings, Verdict};
+use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::pi::LinkState;
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{Direction, Message, Service, Signal};
+use weft_wire::er_sig::{Direction, Message, Signal, SignalService};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
 /// Maximum number of flows with a booking.
@@ -41,7 +41,7 @@ pub struct LinkGrants {
 ///
 /// ERICA counts flows that request rates separately from others. The other laws count all bytes as `asking`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Arrived {
+struct LinkBytes {
     asking: u64,
     other: u64,
 }
@@ -57,8 +57,8 @@ struct Sending {
 
 /// The controller of one link.
 #[derive(Debug)]
-pub struct Controller {
-    law: Law,
+pub struct LinkController {
+    law: SignalLaw,
     bookings: Bookings<u32>,
     askers: Askers<u32>,
     /// Rates of the flows that request rates, if the law depends on them.
@@ -69,7 +69,7 @@ pub struct Controller {
     interval: Duration,
     next_look: Instant,
     /// Bytes that arrived since the last sample, from requesting and other flows.
-    arrived: Arrived,
+    arrived: LinkBytes,
     /// Rate of all arrivals in bit/s, averaged over a round trip.
     own_bps: f64,
     /// True if the sensor of a legacy path has too few measurements for a grant.
@@ -88,14 +88,14 @@ pub struct Controller {
     rng: Rng,
 }
 
-impl Controller {
+impl LinkController {
     /// Creates a controller that samples its link at each `interval`.
     ///
     /// `round_trip` is the mean round-trip time of the flows on the link.
-    pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> Controller {
+    pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> LinkController {
         let LinkGrants { law, capacity, reservable, seed } = grants;
-        Controller {
-            law: Law::new(law, capacity),
+        LinkController {
+            law: SignalLaw::new(law, capacity),
             bookings: Bookings::new(reservable, MOST_BOOKINGS, seed),
             askers: Askers::new(MOST_BOOKINGS, seed),
             sending: HashMap::with_hasher(SeededState::new(seed)),
@@ -103,7 +103,7 @@ impl Controller {
             least_round_trip: round_trip,
             interval: interval.max(Duration::from_micros(100)),
             next_look: Instant::ZERO,
-            arrived: Arrived::default(),
+            arrived: LinkBytes::default(),
             own_bps: 0.0,
             is_unknown: false,
             arriving: Rate::ZERO,
@@ -135,7 +135,7 @@ impl Controller {
     ///
     /// A law based on the flows' sending rates must wait until the flows have followed its last grant.
     fn spacing(&self) -> Duration {
-        let least = if matches!(self.law, Law::Erica(_)) { self.round_trip() } else { Duration::ZERO };
+        let least = if matches!(self.law, SignalLaw::Erica(_)) { self.round_trip() } else { Duration::ZERO };
         self.interval.max(least)
     }
 
@@ -148,7 +148,7 @@ impl Controller {
     pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
         let bytes = u64::from(bytes);
         self.came_bytes += bytes;
-        if !matches!(self.law, Law::Erica(_)) {
+        if !matches!(self.law, SignalLaw::Erica(_)) {
             self.arrived.asking += bytes;
         } else if self.askers.contains(&flow.0) {
             self.arrived.asking += bytes;
@@ -174,7 +174,7 @@ impl Controller {
             Message::Request | Message::Update => self.available_beside(now, flow, signal),
             _ => Rate::ZERO,
         };
-        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == Verdict::Reject {
+        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == BookingVerdict::Reject {
             signal.message = Message::Reject;
         }
     }
@@ -190,7 +190,7 @@ impl Controller {
 
     /// Informs the law of a new flow.
     fn admit(&mut self, now: Instant) {
-        if let Law::Pi(law) = &mut self.law {
+        if let SignalLaw::Pi(law) = &mut self.law {
             if now >= self.forget_at {
                 self.promised = Rate::ZERO;
             }
@@ -206,7 +206,7 @@ impl Controller {
     /// The law does not know that guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.bookings.of(&flow.0);
-        let is_reserved = matches!(signal.service, Service::Guaranteed | Service::Variable);
+        let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let asked = signal.forward.guaranteed;
         let will_have =
             if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };
@@ -216,7 +216,13 @@ impl Controller {
     }
 
     /// Samples the link `at` if a sample is due.
-    pub(super) fn look(&mut self, now: Instant, links: &mut [Link], at: LinkId, sensor: Option<&Sensor>) {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        links: &mut [LinkDirectionState],
+        at: LinkId,
+        sensor: Option<&NearSensor>,
+    ) {
         if now < self.next_look {
             return;
         }
@@ -232,11 +238,11 @@ impl Controller {
             }
         };
         let (_, here_bytes) = links[at.index()].backlog(now);
-        let queued_bytes = here_bytes + sensor.map_or(0, Sensor::queued_bytes);
-        let Arrived { asking, other } = std::mem::take(&mut self.arrived);
+        let queued_bytes = here_bytes + sensor.map_or(0, NearSensor::queued_bytes);
+        let LinkBytes { asking, other } = std::mem::take(&mut self.arrived);
         let capacity = less(capacity, self.booked());
         self.carries = capacity;
-        self.quick_start.look(now, self.came_bytes);
+        self.quick_start.sample(now, self.came_bytes);
         let capacity = less(capacity, Rate::from_bytes_over(other, since));
         let gain = (since.as_secs_f64() / self.least_round_trip.as_secs_f64()).min(1.0);
         self.own_bps += (Rate::from_bytes_over(asking + other, since).bps() as f64 - self.own_bps) * gain;
@@ -270,7 +276,7 @@ impl Controller {
 /// Returns the rate that a link can have carried during `since`, or since the start of the simulation.
 ///
 /// The result is `None` at the start of the simulation.
-fn carried(link: &mut Link, now: Instant, since: Duration) -> Option<Rate> {
+fn carried(link: &mut LinkDirectionState, now: Instant, since: Duration) -> Option<Rate> {
     let before = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let from = Instant::from_nanos(before);
     (now > from).then(|| Rate::from_bytes_over(link.capacity_bytes(from, now), now - from))

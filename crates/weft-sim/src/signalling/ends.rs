@@ -1,12 +1,12 @@
 //! Implements the two ends of a connection that signals rates: one requests, the other answers.
 
-use super::{Said, Signalled, is_genuine, signed};
-use crate::host::Ends;
-use crate::tcp::{Flags, Segment};
+use super::{RateSignal, Signalled, is_genuine, signed};
+use crate::host::FlowNodes;
+use crate::tcp::{Flags, TcpSegment};
 use crate::{Body, Packet};
-use weft_core::explicit_rate::exchange::{Initiator, TAKES_ALL, Wish, respond};
+use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Service, Signal, ttl_difference};
+use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, ttl_difference};
 use weft_wire::quick_start::{Function, QuickRate, Response};
 
 /// Initial TTL of a packet that a host sends.
@@ -16,7 +16,7 @@ const GUESS: Duration = Duration::from_millis(200);
 
 /// The rates that a sender requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Demand {
+pub struct RateDemand {
     /// Rate to reserve, or zero for none.
     ///
     /// The sender also requests all available capacity in addition.
@@ -25,9 +25,9 @@ pub struct Demand {
     pub path_takes_part: bool,
 }
 
-impl Demand {
+impl RateDemand {
     fn wish(self) -> Wish {
-        let service = if self.guaranteed == Rate::ZERO { Service::Available } else { Service::Variable };
+        let service = if self.guaranteed == Rate::ZERO { SignalService::Available } else { SignalService::Variable };
         let signal = Signal {
             message: Message::Request,
             service,
@@ -56,15 +56,15 @@ impl Demand {
 #[derive(Clone, Debug)]
 pub struct Asker {
     wish: Wish,
-    initiator: Initiator,
+    initiator: RateInitiator,
     rng: Rng,
 }
 
 impl Asker {
     /// Creates an end that sends a request with its first packet.
-    pub fn new(demand: Demand, mut rng: Rng) -> Asker {
+    pub fn new(demand: RateDemand, mut rng: Rng) -> Asker {
         let wish = demand.wish();
-        Asker { wish, initiator: Initiator::new(wish, rng.next_u64() as u32), rng }
+        Asker { wish, initiator: RateInitiator::new(wish, rng.next_u64() as u32), rng }
     }
 
     /// Returns the total rate that the connection may use, or `None` without a grant.
@@ -76,25 +76,26 @@ impl Asker {
     pub(crate) fn sign(
         &mut self,
         now: Instant,
-        ends: Ends,
+        ends: FlowNodes,
         srtt: Option<Duration>,
-        segment: &Segment,
+        segment: &TcpSegment,
     ) -> Option<Box<Signalled>> {
         let qttl = self.rng.next_u64() as u8;
         let signal = match segment.flags.has(Flags::FIN) {
             true => self.initiator.release(qttl),
             false => self.initiator.on_packet(now, TTL, qttl, srtt.unwrap_or(GUESS)),
         }?;
-        let said = Said::Explicit { signal: signed(signal, ends.flow, ends.here, ends.there), arrived_difference: 0 };
-        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
+        let rate_signal =
+            RateSignal::Explicit { signal: signed(signal, ends.flow, ends.here, ends.there), arrived_difference: 0 };
+        Some(Box::new(Signalled { rate_signal, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 
     /// Processes a packet.
     ///
     /// If the packet answers a request, it returns the granted rate, which is zero for none.
-    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
+    pub(crate) fn receive(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
         let Body::Signalled(answer) = &packet.body else { return None };
-        let Said::Explicit { signal, arrived_difference } = &answer.said else { return None };
+        let RateSignal::Explicit { signal, arrived_difference } = &answer.rate_signal else { return None };
         if !is_genuine(packet) {
             return None;
         }
@@ -104,7 +105,7 @@ impl Asker {
 
     /// Resets the state for the next connection.
     pub(crate) fn begin_anew(&mut self) {
-        self.initiator = Initiator::new(self.wish, self.rng.next_u64() as u32);
+        self.initiator = RateInitiator::new(self.wish, self.rng.next_u64() as u32);
     }
 }
 
@@ -112,17 +113,17 @@ impl Asker {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answerer {
     /// Answer that the next acknowledgement carries.
-    due: Option<Box<Said>>,
+    due: Option<Box<RateSignal>>,
 }
 
 impl Answerer {
     /// Processes a packet and prepares the answer to its request.
-    pub fn hear(&mut self, packet: &Packet) {
+    pub fn receive(&mut self, packet: &Packet) {
         let Body::Signalled(asked) = &packet.body else { return };
-        let answer = match &asked.said {
-            Said::Explicit { signal, .. } if is_genuine(packet) => answer_to(signal, asked.ttl),
-            Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
-                Some(Said::QuickAnswer(Response::to(option, asked.ttl)))
+        let answer = match &asked.rate_signal {
+            RateSignal::Explicit { signal, .. } if is_genuine(packet) => answer_to(signal, asked.ttl),
+            RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                Some(RateSignal::QuickAnswer(Response::to(option, asked.ttl)))
             }
             _ => None,
         };
@@ -130,22 +131,22 @@ impl Answerer {
     }
 
     /// Returns the acknowledgement with the pending answer, if there is one.
-    pub fn sign(&mut self, ends: Ends, segment: &Segment) -> Option<Box<Signalled>> {
-        let mut said = *self.due.take()?;
-        if let Said::Explicit { signal, .. } = &mut said {
+    pub fn sign(&mut self, ends: FlowNodes, segment: &TcpSegment) -> Option<Box<Signalled>> {
+        let mut rate_signal = *self.due.take()?;
+        if let RateSignal::Explicit { signal, .. } = &mut rate_signal {
             *signal = signed(*signal, ends.flow, ends.here, ends.there);
         }
-        Some(Box::new(Signalled { said, ttl: TTL, is_encapsulated: false, segment: *segment }))
+        Some(Box::new(Signalled { rate_signal, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 }
 
 /// Returns the answer to a signal that arrived with this TTL.
 ///
 /// The answer has no authentication tag yet.
-fn answer_to(asked: &Signal, ttl: u8) -> Option<Said> {
+fn answer_to(asked: &Signal, ttl: u8) -> Option<RateSignal> {
     let signal = match asked.message {
         Message::Reject => Some(*asked),
         _ => respond(asked, TAKES_ALL, asked.qttl),
     };
-    signal.map(|signal| Said::Explicit { signal, arrived_difference: ttl_difference(ttl, asked.qttl) })
+    signal.map(|signal| RateSignal::Explicit { signal, arrived_difference: ttl_difference(ttl, asked.qttl) })
 }

@@ -19,39 +19,39 @@ pub enum LawKind {
 
 /// A law with its state.
 #[derive(Clone, Debug)]
-pub(super) enum Law {
+pub(super) enum SignalLaw {
     Capacity(Rate),
     Pi(PiRate),
     Erica(Erica),
 }
 
-impl Law {
+impl SignalLaw {
     /// Creates the law of an unused link.
-    pub fn new(kind: LawKind, capacity: Rate) -> Law {
+    pub fn new(kind: LawKind, capacity: Rate) -> SignalLaw {
         let config = PiConfig::default();
         let aim = capacity.scaled(config.utilization);
         match kind {
-            LawKind::Capacity => Law::Capacity(capacity),
-            LawKind::Pi => Law::Pi(PiRate::new(config, aim, Instant::ZERO)),
-            LawKind::Erica => Law::Erica(Erica::idle(EricaConfig::in_band(config.utilization), aim)),
+            LawKind::Capacity => SignalLaw::Capacity(capacity),
+            LawKind::Pi => SignalLaw::Pi(PiRate::new(config, aim, Instant::ZERO)),
+            LawKind::Erica => SignalLaw::Erica(Erica::idle(EricaConfig::in_band(config.utilization), aim)),
         }
     }
 
     /// Returns the rate that the law grants to a flow that sends `current`.
     pub fn grant(&mut self, current: Rate) -> Rate {
         match self {
-            Law::Capacity(rate) => *rate,
-            Law::Pi(law) => law.rate(),
-            Law::Erica(law) => law.grant(current),
+            SignalLaw::Capacity(rate) => *rate,
+            SignalLaw::Pi(law) => law.rate(),
+            SignalLaw::Erica(law) => law.grant(current),
         }
     }
 
     /// Updates the law with a sample of the link, on which `askers` flows recently requested rates.
     pub fn update(&mut self, at: Instant, state: &LinkState, askers: u32) {
         match self {
-            Law::Capacity(rate) => *rate = state.capacity,
-            Law::Pi(law) => _ = law.update(at, state),
-            Law::Erica(law) => {
+            SignalLaw::Capacity(rate) => *rate = state.capacity,
+            SignalLaw::Pi(law) => _ = law.update(at, state),
+            SignalLaw::Erica(law) => {
                 let capacity = state.capacity.scaled(PiConfig::default().utilization);
                 law.on_interval(&LinkState { capacity, ..*state }, askers);
             }

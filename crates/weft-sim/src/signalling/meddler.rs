@@ -1,6 +1,6 @@
 //! Models an attacker along the route who manipulates signals without the key of the signalling domain.
 
-use super::Said;
+use super::RateSignal;
 use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
@@ -49,7 +49,7 @@ impl Meddler {
     fn forged(&mut self, packet: &Packet) -> Box<Packet> {
         let mut forged = Box::new(packet.clone());
         if let Body::Signalled(signalled) = &mut forged.body
-            && let Said::Explicit { signal, .. } = &mut signalled.said
+            && let RateSignal::Explicit { signal, .. } = &mut signalled.rate_signal
         {
             let rates = Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::floor(Rate::from_mbps(1_000)) };
             (signal.forward, signal.echoed) = (rates, rates);

@@ -9,25 +9,25 @@
 //! A segment with a signal has its own [`Body`](crate::Body) variant, so that all other bodies stay small.
 
 mod controller;
-mod controllers;
 mod ends;
 mod law;
 mod meddler;
 mod quick_start;
+mod router_controllers;
 mod sensor;
 
-pub use controller::{Controller, LinkGrants};
-pub use controllers::Controllers;
+pub use controller::{LinkController, LinkGrants};
 pub(crate) use ends::Answerer;
-pub use ends::{Asker, Demand};
+pub use ends::{Asker, RateDemand};
 pub use law::LawKind;
 pub use meddler::Meddler;
 pub use quick_start::QuickAsker;
+pub use router_controllers::RouterControllers;
 pub(crate) use sensor::PROBE_BYTES;
-pub use sensor::{Probe, Sensor};
+pub use sensor::{NearSensor, SensorMessage};
 
 use crate::record::endpoints_of;
-use crate::tcp::Segment;
+use crate::tcp::TcpSegment;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::net::IpAddr;
 use weft_units::Rate;
@@ -44,14 +44,14 @@ const TCP: u8 = 6;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wants {
     /// An explicit rate for the whole connection.
-    Explicit(Demand),
+    Explicit(RateDemand),
     /// An initial rate, including IP headers.
     QuickStart(Rate),
 }
 
 /// The rate signal that a segment carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum RateSignal {
     /// An ER-SIG structure in the IP header.
     Explicit {
         /// The ER-SIG structure.
@@ -65,12 +65,12 @@ pub enum Said {
     QuickAnswer(Response),
 }
 
-impl Said {
+impl RateSignal {
     /// Returns the number of bytes that the signal takes in the packet's headers.
     pub(crate) fn bytes(&self) -> u32 {
         match self {
-            Said::Explicit { .. } => ADDED_LEN as u32,
-            Said::Quick(_) | Said::QuickAnswer(_) => RESPONSE_LEN as u32,
+            RateSignal::Explicit { .. } => ADDED_LEN as u32,
+            RateSignal::Quick(_) | RateSignal::QuickAnswer(_) => RESPONSE_LEN as u32,
         }
     }
 }
@@ -79,7 +79,7 @@ impl Said {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signalled {
     /// The rate signal.
-    pub said: Said,
+    pub rate_signal: RateSignal,
     /// TTL of the packet.
     pub ttl: u8,
     /// True while the packet crosses a legacy path inside another packet.
@@ -87,7 +87,7 @@ pub struct Signalled {
     /// The legacy path joins two nodes that take part.
     pub is_encapsulated: bool,
     /// The TCP segment.
-    pub segment: Segment,
+    pub segment: TcpSegment,
 }
 
 /// Returns the signal with an authentication tag, as `from` sends it to `to`.
@@ -98,11 +98,11 @@ fn signed(signal: Signal, flow: FlowNo, from: NodeId, to: NodeId) -> Signal {
 /// Returns true if the authentication tag of a packet's signal is correct.
 fn is_genuine(packet: &Packet) -> bool {
     match &packet.body {
-        Body::Signalled(signalled) => match &signalled.said {
-            Said::Explicit { signal, .. } => {
+        Body::Signalled(signalled) => match &signalled.rate_signal {
+            RateSignal::Explicit { signal, .. } => {
                 KEY.is_right(&key_of(signal, packet.flow, packet.source, packet.destination), signal)
             }
-            Said::Quick(_) | Said::QuickAnswer(_) => false,
+            RateSignal::Quick(_) | RateSignal::QuickAnswer(_) => false,
         },
         _ => false,
     }

@@ -3,10 +3,10 @@
 //! It sends the request with its SYN. With its next packet it reports the result to the routers.
 
 use super::ends::TTL;
-use super::{Said, Signalled};
-use crate::tcp::{Flags, Segment};
+use super::{RateSignal, Signalled};
+use crate::tcp::{Flags, TcpSegment};
 use crate::{Body, Packet};
-use weft_core::explicit_rate::quick_start::Asked;
+use weft_core::explicit_rate::quick_start::PendingQuickStart;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
 
@@ -32,7 +32,7 @@ pub struct QuickAsker {
 #[derive(Clone, Copy, Debug)]
 enum Stands {
     Silent,
-    Asked(Asked),
+    Asked(PendingQuickStart),
     /// Report that the next packet carries.
     ///
     /// It has rate zero after a refusal.
@@ -59,7 +59,7 @@ impl QuickAsker {
     /// Returns the segment with an option, if one is due.
     ///
     /// `waiting_bytes` is the number of bytes that wait to be sent.
-    pub(crate) fn sign(&mut self, now: Instant, segment: &Segment, waiting_bytes: u64) -> Option<Box<Signalled>> {
+    pub(crate) fn sign(&mut self, now: Instant, segment: &TcpSegment, waiting_bytes: u64) -> Option<Box<Signalled>> {
         let option = match self.stands {
             // A retransmitted SYN has no option, because a network may have dropped the first SYN for its option.
             Stands::Asked(_) if segment.flags.has(Flags::SYN) => {
@@ -73,7 +73,12 @@ impl QuickAsker {
             }
             _ => return None,
         };
-        Some(Box::new(Signalled { said: Said::Quick(option), ttl: TTL, is_encapsulated: false, segment: *segment }))
+        Some(Box::new(Signalled {
+            rate_signal: RateSignal::Quick(option),
+            ttl: TTL,
+            is_encapsulated: false,
+            segment: *segment,
+        }))
     }
 
     fn request(&mut self, now: Instant, waiting_bytes: u64) -> QuickStart {
@@ -81,18 +86,18 @@ impl QuickAsker {
         let drawn = self.rng.next_u64();
         let (ttl, nonce) = ((drawn >> NONCE_BITS) as u8, drawn as u32 & ((1 << NONCE_BITS) - 1));
         let option = QuickStart { function: Function::Request, rate: QuickRate::ceil(self.rate.min(most)), ttl, nonce };
-        self.stands = Stands::Asked(Asked::new(now, &option, TTL));
+        self.stands = Stands::Asked(PendingQuickStart::new(now, &option, TTL));
         option
     }
 
     /// Processes a packet and returns the initial rate if the packet grants one.
     ///
     /// `srtt` is the smoothed round-trip time, if known.
-    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
+    pub(crate) fn receive(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
         let Stands::Asked(asked) = self.stands else { return None };
         let response = match &packet.body {
-            Body::Signalled(signalled) => match signalled.said {
-                Said::QuickAnswer(response) => Some(response),
+            Body::Signalled(signalled) => match signalled.rate_signal {
+                RateSignal::QuickAnswer(response) => Some(response),
                 _ => None,
             },
             _ => None,
@@ -113,14 +118,14 @@ fn report(granted: Option<Rate>, response: Option<Response>) -> QuickStart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ecn, FlowNo, NodeId};
+    use crate::{FlowNo, NodeId, PacketEcn};
 
     const ROUND_TRIP: Duration = Duration::from_millis(50);
-    const SYN: Segment = segment(Flags::SYN);
+    const SYN: TcpSegment = segment(Flags::SYN);
 
-    const fn segment(flags: Flags) -> Segment {
+    const fn segment(flags: Flags) -> TcpSegment {
         let sacks = [crate::tcp::SackBlock { offset: 0, len: 0 }; 3];
-        Segment { seq: 0, ack: 0, len: 0, window: 0, flags, sack_count: 0, sacks }
+        TcpSegment { seq: 0, ack: 0, len: 0, window: 0, flags, sack_count: 0, sacks }
     }
 
     fn asker() -> QuickAsker {
@@ -128,8 +133,8 @@ mod tests {
     }
 
     fn option_of(signed: Option<Box<Signalled>>) -> QuickStart {
-        match signed.map(|signed| signed.said) {
-            Some(Said::Quick(option)) => option,
+        match signed.map(|signed| signed.rate_signal) {
+            Some(RateSignal::Quick(option)) => option,
             other => panic!("{other:?}"),
         }
     }
@@ -139,13 +144,14 @@ mod tests {
     /// It returns the granted rate and the report of the next packet.
     fn answered(asker: &mut QuickAsker, response: Response) -> (Option<Rate>, QuickStart) {
         let segment = segment(Flags::SYN.with(Flags::ACK));
-        let answer = Signalled { said: Said::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
+        let answer =
+            Signalled { rate_signal: RateSignal::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
         let body = Body::Signalled(Box::new(answer));
         let (source, destination) = (NodeId(1), NodeId(0));
-        let packet = Packet { flow: FlowNo(0), source, destination, bytes: 60, label: 0, ecn: Ecn::NotEct, body };
+        let packet = Packet { flow: FlowNo(0), source, destination, bytes: 60, label: 0, ecn: PacketEcn::NotEct, body };
         let now = Instant::ZERO + ROUND_TRIP;
-        let granted = asker.hear(now, &packet, Some(ROUND_TRIP));
-        (granted, option_of(asker.sign(now, &Segment { flags: Flags::ACK, ..SYN }, 1)))
+        let granted = asker.receive(now, &packet, Some(ROUND_TRIP));
+        (granted, option_of(asker.sign(now, &TcpSegment { flags: Flags::ACK, ..SYN }, 1)))
     }
 
     #[test]
@@ -157,7 +163,7 @@ mod tests {
         let (granted, report) = answered(&mut asker, Response::to(&option, TTL - 3));
         assert_eq!(granted, Some(QuickRate::new(8).rate()));
         assert_eq!((report.function, report.rate, report.nonce), (Function::Report, QuickRate::new(8), option.nonce));
-        assert!(asker.sign(Instant::ZERO, &Segment { flags: Flags::ACK, ..SYN }, 1).is_none(), "once");
+        assert!(asker.sign(Instant::ZERO, &TcpSegment { flags: Flags::ACK, ..SYN }, 1).is_none(), "once");
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
         // Sending 10 kB in 100 ms takes 800 kbit/s.
         let option = option_of(asker.sign(Instant::ZERO, &SYN, 10_000));
         assert_eq!(option.rate.rate(), Rate::from_bps(1_280_000));
-        let again = Segment { flags: Flags::SYN.with(Flags::RETRANSMIT), ..SYN };
+        let again = TcpSegment { flags: Flags::SYN.with(Flags::RETRANSMIT), ..SYN };
         assert!(asker.sign(Instant::ZERO, &again, 10_000).is_none());
         asker.begin_anew();
         assert!(asker.sign(Instant::ZERO, &SYN, 10_000).is_some());

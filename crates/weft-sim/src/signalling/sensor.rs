@@ -26,7 +26,7 @@ const FEW_PAIRS: u32 = 16;
 
 /// A message between the sensors at the two ends of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Probe {
+pub enum SensorMessage {
     /// The first probe of a pair, with the number of the pair.
     First(u32),
     /// The second probe of a pair, with the number of the pair and its transmission time.
@@ -44,7 +44,7 @@ pub enum Probe {
 
 /// The sensor at the near end of a path.
 #[derive(Clone, Debug)]
-pub struct Sensor {
+pub struct NearSensor {
     to: NodeId,
     capacity: Rate,
     rng: Rng,
@@ -59,11 +59,11 @@ pub struct Sensor {
     came: Instant,
 }
 
-impl Sensor {
+impl NearSensor {
     /// Creates a sensor of the path to `to`, whose narrowest link has this capacity.
-    pub fn new(to: NodeId, capacity: Rate, seed: u64) -> Sensor {
+    pub fn new(to: NodeId, capacity: Rate, seed: u64) -> NearSensor {
         let (rng, next) = (Rng::new(seed), Instant::ZERO);
-        Sensor {
+        NearSensor {
             to,
             capacity,
             rng,
@@ -106,21 +106,21 @@ impl Sensor {
     /// Returns the next probe.
     ///
     /// The second probe follows the first by the time that the narrowest link needs to transmit one.
-    pub(super) fn probe(&mut self, now: Instant) -> Probe {
+    pub(super) fn probe(&mut self, now: Instant) -> SensorMessage {
         self.is_between = !self.is_between;
         if self.is_between {
             self.next = now + self.gap();
-            return Probe::First(self.pair);
+            return SensorMessage::First(self.pair);
         }
         self.next = now + exponential(self.interval(), &mut self.rng);
         self.pair = self.pair.wrapping_add(1);
-        Probe::Second(self.pair.wrapping_sub(1), now)
+        SensorMessage::Second(self.pair.wrapping_sub(1), now)
     }
 
     /// Processes the far end's answer to a pair of probes.
     ///
     /// `own` is the rate of the flows that pass this router.
-    pub(super) fn hear(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
+    pub(super) fn receive(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
         let (before, since) = (self.queueing, came - self.came);
         self.least_delay = self.least_delay.min(came - left);
         self.queueing = (came - left) - self.least_delay;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Body, Ecn, FlowNo};
+use crate::{Body, FlowNo, PacketEcn};
 use std::sync::{Arc, Mutex};
 use weft_units::{Duration, Rate};
 
@@ -19,7 +19,7 @@ impl Chatter {
     }
 }
 
-impl Node for Chatter {
+impl SimNode for Chatter {
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, _: &mut Ports<'_>) {
         if let Body::Udp { number, .. } = packet.body {
             self.got.push((now, number));
@@ -30,7 +30,7 @@ impl Node for Chatter {
         let Some(link) = self.out else { return };
         let body = Body::Udp { number: self.sent, sent_at: now };
         let (source, destination) = (ports.link(link).from(), ports.link(link).to());
-        let ecn = Ecn::NotEct;
+        let ecn = PacketEcn::NotEct;
         let packet = Packet { flow: FlowNo(0), source, destination, bytes: 1000, label: 0, ecn, body };
         ports.send(link, Box::new(packet));
         self.sent += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The method by which a sender detects and repairs losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recovery {
+pub enum LossRecovery {
     /// Duplicate acknowledgments without SACK (RFC 5681, RFC 6582).
     NewReno,
     /// The SACK scoreboard with the pipe estimate (RFC 6675).
@@ -27,7 +27,7 @@ pub struct SenderConfig {
     /// Congestion control of the sender.
     pub congestion: CongestionKind,
     /// Loss recovery of the sender.
-    pub recovery: Recovery,
+    pub recovery: LossRecovery,
     /// Number of duplicate acknowledgments that indicate a loss (DupThresh), at least 1.
     ///
     /// It is fixed unless `adaptive_reordering` is set.
@@ -75,7 +75,7 @@ impl Default for SenderConfig {
         SenderConfig {
             mss: 1448,
             congestion: CongestionKind::Reno { abc_limit_segments: 1 },
-            recovery: Recovery::NewReno,
+            recovery: LossRecovery::NewReno,
             dup_thresh: dup_thresh(1),
             adaptive_reordering: false,
             undo: false,

@@ -10,7 +10,7 @@ use weft_units::{Instant, Rate};
 
 /// State of the connection when a segment was sent (§3.1.2, the P variables).
 #[derive(Clone, Copy, Debug)]
-struct Snapshot {
+struct DeliverySnapshot {
     sent_at: Instant,
     first_sent_at: Instant,
     delivered: u64,
@@ -23,22 +23,22 @@ struct Snapshot {
 /// It keeps one record for each record of the scoreboard, in the same order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRate {
-    snapshots: VecDeque<Snapshot>,
+    snapshots: VecDeque<DeliverySnapshot>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
     /// Value of `delivered` up to which samples count as limited by the application.
     app_limited_until: Option<u64>,
-    newest: Option<Snapshot>,
+    newest: Option<DeliverySnapshot>,
 }
 
 impl DeliveryRate {
-    fn snapshot(&mut self, now: Instant, idle: bool) -> Snapshot {
+    fn snapshot(&mut self, now: Instant, idle: bool) -> DeliverySnapshot {
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
-        Snapshot {
+        DeliverySnapshot {
             sent_at: now,
             first_sent_at: self.first_sent_at,
             delivered: self.delivered,

@@ -1,6 +1,6 @@
 //! Models the TCP of hosts without IO: the caller passes the time in and polls for segments.
 //!
-//! A [`Sender`] and a [`Receiver`] are the two ends of one direction of a connection. Sequence numbers count payload
+//! A [`TcpSender`] and a [`TcpReceiver`] are the two ends of one direction of a connection. Sequence numbers count payload
 //! bytes from 0. A FIN takes one sequence number, and a SYN takes none.
 
 mod config;
@@ -14,7 +14,7 @@ mod segment;
 mod sender;
 mod undo;
 
-pub use config::{Recovery, SenderConfig, dup_thresh};
-pub use receiver::{DelayedAck, Receiver, ReceiverConfig, WindowOpening};
-pub use segment::{Flags, SackBlock, Segment};
-pub use sender::{Sender, SenderCounters};
+pub use config::{LossRecovery, SenderConfig, dup_thresh};
+pub use receiver::{AckRule, ReceiverConfig, TcpReceiver, WindowOpening};
+pub use segment::{Flags, SackBlock, TcpSegment};
+pub use sender::{SenderCounters, TcpSender};

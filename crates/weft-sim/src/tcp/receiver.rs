@@ -1,15 +1,15 @@
 //! Models the receiving side of a TCP connection, which reassembles data and acknowledges it.
 //!
-//! Segments enter through [`Receiver::receive`], and acknowledgments leave through [`Receiver::transmit`]. The receiver
+//! Segments enter through [`TcpReceiver::receive`], and acknowledgments leave through [`TcpReceiver::transmit`]. The receiver
 //! never reads a clock.
 
 mod delayed_ack;
 mod reassembly;
 
-pub use delayed_ack::DelayedAck;
+pub use delayed_ack::AckRule;
 
-use super::{Flags, SackBlock, Segment};
-use delayed_ack::{AckTiming, Arrival};
+use super::{Flags, SackBlock, TcpSegment};
+use delayed_ack::{AckTiming, SegmentEffect};
 use reassembly::Reassembly;
 use std::time::Duration;
 use weft_units::Instant;
@@ -45,12 +45,12 @@ pub struct ReceiverConfig {
     pub mss: u32,
     /// Receive window in segments, at least 1.
     ///
-    /// The application reads all data at once unless [`Receiver::hold`] is called.
+    /// The application reads all data at once unless [`TcpReceiver::hold`] is called.
     pub window_segments: u32,
     /// The way in which the window opens.
     pub opening: WindowOpening,
     /// Rule for delaying acknowledgments.
-    pub delayed_ack: DelayedAck,
+    pub delayed_ack: AckRule,
     /// True if the receiver reports data out of order and duplicates (SACK, RFC 2018; DSACK, RFC 2883).
     pub sack: bool,
     /// True if the receiver echoes congestion marks (RFC 3168).
@@ -59,7 +59,7 @@ pub struct ReceiverConfig {
 
 impl Default for ReceiverConfig {
     fn default() -> ReceiverConfig {
-        let delayed_ack = DelayedAck::Standard { delay: Duration::from_millis(200) };
+        let delayed_ack = AckRule::Standard { delay: Duration::from_millis(200) };
         let opening = WindowOpening::AtOnce;
         ReceiverConfig { mss: 1448, window_segments: 100, opening, delayed_ack, sack: true, ecn: false }
     }
@@ -67,7 +67,7 @@ impl Default for ReceiverConfig {
 
 /// The receiver of one direction of one connection.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct TcpReceiver {
     sack: bool,
     ecn: bool,
     mss: u32,
@@ -95,10 +95,10 @@ pub struct Receiver {
     announce_again: Instant,
 }
 
-impl Receiver {
+impl TcpReceiver {
     /// Creates a receiver without any data.
-    pub fn new(config: ReceiverConfig) -> Receiver {
-        Receiver {
+    pub fn new(config: ReceiverConfig) -> TcpReceiver {
+        TcpReceiver {
             sack: config.sack,
             ecn: config.ecn,
             mss: config.mss.max(1),
@@ -121,7 +121,7 @@ impl Receiver {
     /// Accepts a data segment, SYN or FIN.
     ///
     /// `ce` is true if its packet carried the mark "congestion experienced".
-    pub fn receive(&mut self, now: Instant, segment: &Segment, ce: bool) {
+    pub fn receive(&mut self, now: Instant, segment: &TcpSegment, ce: bool) {
         if segment.flags.has(Flags::SYN) {
             self.syn_ack_due = true;
             self.began_at = self.rcv_nxt;
@@ -140,7 +140,7 @@ impl Receiver {
         self.timing.arrived(now, segment, arrival);
     }
 
-    fn note_ecn(&mut self, segment: &Segment, ce: bool) {
+    fn note_ecn(&mut self, segment: &TcpSegment, ce: bool) {
         if segment.flags.has(Flags::CWR) {
             self.echo = false;
         }
@@ -148,27 +148,27 @@ impl Receiver {
     }
 
     /// Stores `seq..end` and returns how it fits the data that has arrived.
-    fn place(&mut self, seq: u64, end: u64) -> Arrival {
+    fn place(&mut self, seq: u64, end: u64) -> SegmentEffect {
         if end <= self.rcv_nxt {
             self.note_duplicate(seq, end);
-            return Arrival::Useless;
+            return SegmentEffect::Useless;
         }
         if end > self.rcv_nxt + u64::from(self.window_bytes) + 1 {
-            return Arrival::Useless;
+            return SegmentEffect::Useless;
         }
         if seq <= self.rcv_nxt {
             self.rcv_nxt = end;
             if self.reassembly.is_empty() {
-                return Arrival::InOrder;
+                return SegmentEffect::InOrder;
             }
             self.rcv_nxt = self.reassembly.advance(end);
-            return Arrival::FillsGap;
+            return SegmentEffect::FillsGap;
         }
         if self.reassembly.insert(seq, end) {
-            return Arrival::OutOfOrder;
+            return SegmentEffect::OutOfOrder;
         }
         self.note_duplicate(seq, end);
-        Arrival::Useless
+        SegmentEffect::Useless
     }
 
     fn note_duplicate(&mut self, seq: u64, end: u64) {
@@ -200,7 +200,7 @@ impl Receiver {
     /// Returns the next segment to send.
     ///
     /// The caller polls until it returns `None`.
-    pub fn transmit(&mut self, _now: Instant) -> Option<Segment> {
+    pub fn transmit(&mut self, _now: Instant) -> Option<TcpSegment> {
         if self.syn_ack_due {
             self.syn_ack_due = false;
             let echo = if self.ecn { Flags::ECE } else { Flags::default() };
@@ -228,12 +228,12 @@ impl Receiver {
         u32::try_from(open).unwrap_or(u32::MAX).min(self.window_bytes - self.unread)
     }
 
-    fn acknowledgment(&mut self, flags: Flags) -> Segment {
+    fn acknowledgment(&mut self, flags: Flags) -> TcpSegment {
         self.announced = self.window();
-        Segment { ack: self.rcv_nxt, window: self.announced, flags: flags.with(Flags::ACK), ..Segment::default() }
+        TcpSegment { ack: self.rcv_nxt, window: self.announced, flags: flags.with(Flags::ACK), ..TcpSegment::default() }
     }
 
-    fn add_sacks(&mut self, ack: &mut Segment) {
+    fn add_sacks(&mut self, ack: &mut TcpSegment) {
         let mut count = 0;
         if let Some((seq, len)) = self.duplicate.take()
             && let Some(offset) = offset(seq, ack.ack)

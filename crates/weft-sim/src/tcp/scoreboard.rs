@@ -15,7 +15,7 @@ const FIN: u8 = 16;
 
 /// The record of a segment that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentSegment {
     /// Time of the last transmission.
     pub at: Instant,
     /// Sequence number of the first byte.
@@ -25,7 +25,7 @@ pub(super) struct Sent {
     state: u8,
 }
 
-impl Sent {
+impl SentSegment {
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
@@ -75,7 +75,7 @@ impl Sent {
 /// The segments from the first unacknowledged byte to the last sent byte, in order of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
-    segments: VecDeque<Sent>,
+    segments: VecDeque<SentSegment>,
     pipe: u64,
     sacked_bytes: u64,
     sacked: u32,
@@ -108,22 +108,22 @@ impl Scoreboard {
         self.sacked
     }
 
-    pub fn get(&self, index: usize) -> Option<&Sent> {
+    pub fn get(&self, index: usize) -> Option<&SentSegment> {
         self.segments.get(index)
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Sent> + ExactSizeIterator {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &SentSegment> + ExactSizeIterator {
         self.segments.iter()
     }
 
     /// Adds a new segment.
     pub fn push(&mut self, at: Instant, seq: u64, len: u32, fin: bool) {
         self.pipe += u64::from(len);
-        self.segments.push_back(Sent { at, seq, len, state: if fin { FIN } else { 0 } });
+        self.segments.push_back(SentSegment { at, seq, len, state: if fin { FIN } else { 0 } });
     }
 
     /// Removes and returns the first segment if the acknowledgment `ack` covers it.
-    pub fn pop_acked(&mut self, ack: u64) -> Option<Sent> {
+    pub fn pop_acked(&mut self, ack: u64) -> Option<SentSegment> {
         if self.segments.front()?.end() > ack {
             return None;
         }
@@ -143,7 +143,7 @@ impl Scoreboard {
         self.segments.partition_point(|sent| sent.seq < seq)
     }
 
-    fn change(&mut self, index: usize, change: impl FnOnce(&mut Sent)) -> Option<Sent> {
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut SentSegment)) -> Option<SentSegment> {
         let sent = self.segments.get_mut(index)?;
         let before = *sent;
         change(sent);
@@ -159,7 +159,7 @@ impl Scoreboard {
     /// Marks the segment as selectively acknowledged.
     ///
     /// It returns the record before the change, or `None` if the segment was marked already.
-    pub fn mark_sacked(&mut self, index: usize) -> Option<Sent> {
+    pub fn mark_sacked(&mut self, index: usize) -> Option<SentSegment> {
         let before = self.change(index, |sent| sent.state |= SACKED)?;
         if before.is_sacked() {
             return None;

@@ -57,7 +57,7 @@ pub struct SackBlock {
 ///
 /// Sequence numbers count from 0 and do not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Segment {
+pub struct TcpSegment {
     /// Sequence number of the first payload byte.
     pub seq: u64,
     /// Sequence number of the next expected byte.
@@ -74,7 +74,7 @@ pub struct Segment {
     pub sacks: [SackBlock; 3],
 }
 
-impl Segment {
+impl TcpSegment {
     /// Returns the valid SACK blocks.
     pub fn sacks(&self) -> &[SackBlock] {
         self.sacks.get(..usize::from(self.sack_count)).unwrap_or(&[])

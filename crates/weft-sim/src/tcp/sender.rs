@@ -1,6 +1,6 @@
 //! Models the sending side of a TCP connection.
 //!
-//! Acknowledgments enter through [`Sender::receive`], and segments leave through [`Sender::transmit`]. The submodules
+//! Acknowledgments enter through [`TcpSender::receive`], and segments leave through [`TcpSender::transmit`]. The submodules
 //! detect losses, run the timers and choose the next segment. The sender never reads a clock.
 
 mod acknowledge;
@@ -10,13 +10,13 @@ mod successor;
 mod timers;
 mod transmit;
 
-use super::congestion::{Congestion, CongestionKind};
+use super::congestion::{CongestionKind, SenderCongestion};
 use super::delivery_rate::DeliveryRate;
 use super::recovery::{LossDetection, NewReno, ProportionalRate, Rack, Sack, TailProbe};
 use super::rto::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::undo::Undo;
-use super::{Flags, Recovery, Segment, SenderConfig};
+use super::{Flags, LossRecovery, SenderConfig, TcpSegment};
 use quick_start::QuickStarted;
 use std::time::Duration;
 use timers::Timers;
@@ -43,7 +43,7 @@ pub struct SenderCounters {
 
 /// The state of the connection's handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Opening {
+enum HandshakePhase {
     /// The SYN has not been sent.
     Closed,
     /// The SYN was sent `times` times, the last time at `at`.
@@ -54,7 +54,7 @@ enum Opening {
 
 /// The state of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum RecoveryPhase {
     Open,
     FastRecovery,
     /// Recovery after a retransmission timeout.
@@ -63,10 +63,10 @@ enum Phase {
 
 /// The sender of one direction of one connection.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct TcpSender {
     config: SenderConfig,
     mss: u64,
-    congestion: Congestion,
+    congestion: SenderCongestion,
     scoreboard: Scoreboard,
     rtt: RttEstimator,
     delivery_rate: Option<DeliveryRate>,
@@ -76,8 +76,8 @@ pub struct Sender {
     undo: Undo,
     timers: Timers,
     counters: SenderCounters,
-    opening: Opening,
-    phase: Phase,
+    opening: HandshakePhase,
+    phase: RecoveryPhase,
     /// First unacknowledged byte (SND.UNA).
     una: u64,
     /// Next byte to send for the first time (SND.NXT).
@@ -118,20 +118,20 @@ pub struct Sender {
     timed_out_at: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Creates a sender without data.
-    pub fn new(config: SenderConfig, now: Instant) -> Sender {
+    pub fn new(config: SenderConfig, now: Instant) -> TcpSender {
         let mss = config.mss.max(1);
         let initial_window = u64::from(config.initial_window_segments.max(1)) * u64::from(mss);
         let max_window = config.max_window_segments.max(1).saturating_mul(mss);
         let detection = match config.recovery {
-            Recovery::NewReno => LossDetection::NewReno(NewReno::default()),
-            Recovery::Sack => LossDetection::Sack(Sack::default()),
-            Recovery::RackTlp => LossDetection::RackTlp(Rack::default(), TailProbe::default()),
+            LossRecovery::NewReno => LossDetection::NewReno(NewReno::default()),
+            LossRecovery::Sack => LossDetection::Sack(Sack::default()),
+            LossRecovery::RackTlp => LossDetection::RackTlp(Rack::default(), TailProbe::default()),
         };
-        Sender {
+        TcpSender {
             mss: u64::from(mss),
-            congestion: Congestion::new(config.congestion, mss, initial_window),
+            congestion: SenderCongestion::new(config.congestion, mss, initial_window),
             scoreboard: Scoreboard::default(),
             rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
             delivery_rate: wants_delivery_rate(config.congestion).then(DeliveryRate::default),
@@ -140,8 +140,8 @@ impl Sender {
             undo: Undo::default(),
             timers: Timers::default(),
             counters: SenderCounters::default(),
-            opening: if config.handshake { Opening::Closed } else { Opening::Established },
-            phase: Phase::Open,
+            opening: if config.handshake { HandshakePhase::Closed } else { HandshakePhase::Established },
+            phase: RecoveryPhase::Open,
             una: 0,
             nxt: 0,
             written: 0,
@@ -260,7 +260,7 @@ impl Sender {
     /// Returns true if the packet of `segment` is ECN-capable.
     ///
     /// This holds only for new data (RFC 3168 §6.1.5).
-    pub fn is_ecn_capable(&self, segment: &Segment) -> bool {
+    pub fn is_ecn_capable(&self, segment: &TcpSegment) -> bool {
         self.ecn && segment.len > 0 && !segment.flags.has(Flags::RETRANSMIT)
     }
 
@@ -284,17 +284,17 @@ impl Sender {
     fn update_window(&mut self, delivered: u64) {
         let cwnd = self.congestion.cwnd_bytes().min(self.opening_window);
         let limited = self.config.limited_transmit;
-        if let (Phase::FastRecovery, Some(reduction)) = (self.phase, &mut self.reduction) {
+        if let (RecoveryPhase::FastRecovery, Some(reduction)) = (self.phase, &mut self.reduction) {
             let pipe = self.scoreboard.pipe_bytes();
             self.window = pipe + reduction.allowance(delivered, pipe, cwnd, self.mss);
             return;
         }
         self.window = match (&self.detection, self.phase) {
-            (LossDetection::NewReno(new_reno), Phase::FastRecovery) => new_reno.inflated(cwnd),
-            (LossDetection::NewReno(new_reno), Phase::Open) if limited => {
+            (LossDetection::NewReno(new_reno), RecoveryPhase::FastRecovery) => new_reno.inflated(cwnd),
+            (LossDetection::NewReno(new_reno), RecoveryPhase::Open) if limited => {
                 cwnd + new_reno.limited_transmit(self.dup_thresh, self.mss)
             }
-            (LossDetection::Sack(_) | LossDetection::RackTlp(..), Phase::Open) if !limited => {
+            (LossDetection::Sack(_) | LossDetection::RackTlp(..), RecoveryPhase::Open) if !limited => {
                 cwnd.saturating_sub(self.scoreboard.sacked_bytes())
             }
             _ => cwnd,

@@ -1,6 +1,6 @@
 //! Generates small random graphs and enumerates their paths, for tests.
 
-use super::{Edge, Graph};
+use super::{Graph, GraphEdge};
 use crate::{LinkId, NodeId};
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 /// The links have few different costs, so that equal paths are frequent.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     (2_u32..7).prop_flat_map(|nodes| {
-        let edge = (0..nodes, 0..nodes, 1_u64..5).prop_map(|(from, to, cost)| Edge {
+        let edge = (0..nodes, 0..nodes, 1_u64..5).prop_map(|(from, to, cost)| GraphEdge {
             from: NodeId(from),
             to: NodeId(to),
             cost,

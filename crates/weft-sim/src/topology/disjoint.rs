@@ -17,8 +17,8 @@ pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<
     {
         for step in steps {
             match step {
-                Step::Take(link) => used.push(link),
-                Step::GiveBack(link) => used.retain(|other| *other != link),
+                ResidualStep::Take(link) => used.push(link),
+                ResidualStep::GiveBack(link) => used.retain(|other| *other != link),
             }
         }
         count += 1;
@@ -31,7 +31,7 @@ pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<
 
 /// One step in the residual graph.
 #[derive(Clone, Copy)]
-enum Step {
+enum ResidualStep {
     /// Follows a link that is not used yet.
     Take(LinkId),
     /// Follows a used link backward, which frees the link and its cost.
@@ -41,9 +41,9 @@ enum Step {
 /// Returns the cheapest steps to one more path.
 ///
 /// It uses the Bellman-Ford algorithm because freed links have negative costs.
-fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> Option<Vec<Step>> {
+fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> Option<Vec<ResidualStep>> {
     let links = graph.links();
-    let mut reached: Vec<Option<(i128, Option<Step>)>> = vec![None; graph.node_count()];
+    let mut reached: Vec<Option<(i128, Option<ResidualStep>)>> = vec![None; graph.node_count()];
     reached[from.index()] = Some((0, None));
     let mut changed = true;
     while changed {
@@ -51,9 +51,9 @@ fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> 
         for link in &links {
             let edge = graph.edge(*link);
             let (start, end, cost, step) = if used.contains(link) {
-                (edge.to, edge.from, -i128::from(edge.cost), Step::GiveBack(*link))
+                (edge.to, edge.from, -i128::from(edge.cost), ResidualStep::GiveBack(*link))
             } else {
-                (edge.from, edge.to, i128::from(edge.cost), Step::Take(*link))
+                (edge.from, edge.to, i128::from(edge.cost), ResidualStep::Take(*link))
             };
             let Some((so_far, _)) = reached[start.index()] else { continue };
             if reached[end.index()].is_none_or(|(known, _)| so_far + cost < known) {
@@ -67,8 +67,8 @@ fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> 
     while let (_, Some(step)) = reached[node.index()]? {
         steps.push(step);
         node = match step {
-            Step::Take(link) => graph.edge(link).from,
-            Step::GiveBack(link) => graph.edge(link).to,
+            ResidualStep::Take(link) => graph.edge(link).from,
+            ResidualStep::GiveBack(link) => graph.edge(link).to,
         };
     }
     Some(steps)

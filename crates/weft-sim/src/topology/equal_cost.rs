@@ -1,7 +1,7 @@
 //! Computes routes over the cheapest next hops: the first of them, or all of them (ECMP, RFC 2992).
 
 use super::dijkstra::{distances_to, next_links};
-use super::{Graph, NextHop, NextHops, RouteTable};
+use super::{Graph, HopEntry, NextHops, RouteTable};
 
 /// Returns one next hop for each node and destination.
 ///
@@ -22,7 +22,7 @@ fn routes(graph: &Graph, most: usize) -> Vec<RouteTable> {
         let distances = distances_to(graph, destination);
         for node in graph.nodes().filter(|node| *node != destination) {
             let next = next_links(graph, &distances, node).take(most);
-            let hops = next.map(|link| NextHop { link, label: 0, weight: graph.edge(link).weight });
+            let hops = next.map(|link| HopEntry { link, label: 0, weight: graph.edge(link).weight });
             tables[node.index()].by_destination[destination.index()] = hops.collect::<NextHops>();
         }
     }

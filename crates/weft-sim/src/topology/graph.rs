@@ -4,7 +4,7 @@ use crate::{LinkId, NodeId};
 
 /// One direction of a link, as routing sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Edge {
+pub struct GraphEdge {
     /// Node at which the edge begins.
     pub from: NodeId,
     /// Node to which the edge leads.
@@ -20,7 +20,7 @@ pub struct Edge {
 /// A directed graph whose edges have the numbers of the simulator's links: edge `i` is `LinkId(i)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Graph {
-    edges: Vec<Edge>,
+    edges: Vec<GraphEdge>,
     leaving: Vec<Vec<LinkId>>,
     arriving: Vec<Vec<LinkId>>,
 }
@@ -30,14 +30,14 @@ impl Graph {
     ///
     /// # Panics
     /// Panics if an edge names a node that does not exist.
-    pub fn new(nodes: usize, edges: Vec<Edge>) -> Graph {
+    pub fn new(nodes: usize, edges: Vec<GraphEdge>) -> Graph {
         let (mut leaving, mut arriving) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (number, edge) in edges.iter().enumerate() {
             let link = LinkId(number as u32);
             leaving[edge.from.index()].push(link);
             arriving[edge.to.index()].push(link);
         }
-        let edges = edges.into_iter().map(|edge| Edge { cost: edge.cost.max(1), ..edge }).collect();
+        let edges = edges.into_iter().map(|edge| GraphEdge { cost: edge.cost.max(1), ..edge }).collect();
         Graph { edges, leaving, arriving }
     }
 
@@ -45,7 +45,7 @@ impl Graph {
     ///
     /// The other links keep their numbers.
     pub fn remove(&mut self, link: LinkId) {
-        let Edge { from, to, .. } = self.edge(link);
+        let GraphEdge { from, to, .. } = self.edge(link);
         self.leaving[from.index()].retain(|other| *other != link);
         self.arriving[to.index()].retain(|other| *other != link);
     }
@@ -57,7 +57,7 @@ impl Graph {
     }
 
     /// Returns the edge with this number.
-    pub fn edge(&self, link: LinkId) -> Edge {
+    pub fn edge(&self, link: LinkId) -> GraphEdge {
         self.edges[link.index()]
     }
 
@@ -98,8 +98,8 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn edge(from: u32, to: u32) -> Edge {
-        Edge { from: NodeId(from), to: NodeId(to), cost: 0, weight: 1 }
+    fn edge(from: u32, to: u32) -> GraphEdge {
+        GraphEdge { from: NodeId(from), to: NodeId(to), cost: 0, weight: 1 }
     }
 
     #[test]

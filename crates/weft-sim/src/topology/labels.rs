@@ -1,6 +1,6 @@
 //! Adds explicit label-switched paths (RFC 3031) to routes by destination.
 
-use super::{Graph, NextHop, RouteTable, distances_to};
+use super::{Graph, HopEntry, RouteTable, distances_to};
 use crate::{LinkId, NodeId};
 use std::fmt;
 
@@ -61,7 +61,7 @@ fn lay_path(graph: &Graph, tables: &mut [RouteTable], path: &LabelPath, label: u
     let Some((first, rest)) = path.links.split_first() else { return };
     let ingress = graph.edge(*first).from;
     for destination in &path.destinations {
-        let hop = NextHop { link: *first, label, weight: path.weight };
+        let hop = HopEntry { link: *first, label, weight: path.weight };
         tables[ingress.index()].by_destination[destination.index()].push(hop);
     }
     for link in rest {
@@ -86,13 +86,13 @@ pub fn destinations_behind(graph: &Graph, first: NodeId, last: NodeId) -> Vec<No
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Edge, path_count, shortest_routes};
+    use super::super::{GraphEdge, path_count, shortest_routes};
     use super::*;
 
     /// Returns the graph 0 → 1 → 2 → 3 with the detour 1 → 4 → 5 → 2.
     fn detour() -> Graph {
         let ends = [(0, 1), (1, 2), (2, 3), (1, 4), (4, 5), (5, 2)];
-        let edges = ends.map(|(from, to)| Edge { from: NodeId(from), to: NodeId(to), cost: 1, weight: 1 });
+        let edges = ends.map(|(from, to)| GraphEdge { from: NodeId(from), to: NodeId(to), cost: 1, weight: 1 });
         Graph::new(6, edges.into())
     }
 
@@ -108,9 +108,10 @@ mod tests {
             destinations: behind.clone(),
         };
         lay_paths(&graph, &mut tables, &[path(&[1], 3), path(&[3, 4, 5], 1)]).unwrap();
-        let hops = [NextHop { link: LinkId(1), label: 1, weight: 3 }, NextHop { link: LinkId(3), label: 2, weight: 1 }];
+        let hops =
+            [HopEntry { link: LinkId(1), label: 1, weight: 3 }, HopEntry { link: LinkId(3), label: 2, weight: 1 }];
         assert_eq!(tables[1].towards(NodeId(3)), hops);
-        assert_eq!(tables[1].towards(NodeId(5)), [NextHop { link: LinkId(3), label: 0, weight: 1 }]);
+        assert_eq!(tables[1].towards(NodeId(5)), [HopEntry { link: LinkId(3), label: 0, weight: 1 }]);
         assert_eq!((tables[4].labelled(2), tables[5].labelled(2)), (Some(LinkId(4)), Some(LinkId(5))));
         assert_eq!((tables[2].labelled(2), tables[4].labelled(1)), (None, None));
         assert_eq!(path_count(&graph, &tables, NodeId(0), NodeId(3)), 2);

@@ -20,11 +20,11 @@ mod table;
 pub use dijkstra::{distances_to, shortest_path};
 pub use disjoint::disjoint_paths;
 pub use equal_cost::{equal_cost_routes, shortest_routes};
-pub use graph::{Edge, Graph};
+pub use graph::{Graph, GraphEdge};
 pub use k_shortest::k_shortest_paths;
 pub use labels::{LabelPath, TooManyPaths, destinations_behind, lay_paths};
 pub use network::{graph_of, link_id, network_routes};
-pub use table::{NextHop, NextHops, RouteTable, path_count};
+pub use table::{HopEntry, NextHops, RouteTable, path_count};
 
 #[cfg(test)]
 mod brute_force;

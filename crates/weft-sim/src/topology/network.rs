@@ -1,13 +1,13 @@
 //! Computes the routes of a scenario's network.
 
 use super::{
-    Edge, Graph, LabelPath, RouteTable, TooManyPaths, destinations_behind, disjoint_paths, equal_cost_routes,
+    Graph, GraphEdge, LabelPath, RouteTable, TooManyPaths, destinations_behind, disjoint_paths, equal_cost_routes,
     k_shortest_paths, lay_paths, shortest_routes,
 };
 use crate::{LinkId, NodeId};
 use std::collections::BTreeSet;
 use weft_scenario::{
-    Capacity, CostMetric, Directions, ExplicitPath, LinkDirection, Network, NetworkLink, Routes, Routing,
+    Capacity, CostMetric, Directions, ExplicitPath, LinkDirection, NetworkLink, NetworkScenario, RouteSet, Routing,
 };
 
 /// Returns the simulator's link for one direction of the network's link `number`.
@@ -21,8 +21,8 @@ pub fn link_id(number: usize, direction: Directions) -> LinkId {
 ///
 /// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
 /// kbit/s, or 1 for a link whose capacity is a trace.
-pub fn graph_of(network: &Network, metric: CostMetric) -> Graph {
-    let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| Edge {
+pub fn graph_of(network: &NetworkScenario, metric: CostMetric) -> Graph {
+    let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| GraphEdge {
         from: NodeId(from as u32),
         to: NodeId(to as u32),
         cost: cost(link, direction, metric),
@@ -56,12 +56,18 @@ fn weight(direction: &LinkDirection) -> u32 {
 ///
 /// # Errors
 /// Fails if `routing` needs more label-switched paths than there are labels.
-pub fn network_routes(network: &Network, graph: &Graph, routing: &Routing) -> Result<Vec<RouteTable>, TooManyPaths> {
+pub fn network_routes(
+    network: &NetworkScenario,
+    graph: &Graph,
+    routing: &Routing,
+) -> Result<Vec<RouteTable>, TooManyPaths> {
     match &routing.routes {
-        Routes::Shortest => Ok(shortest_routes(graph)),
-        Routes::EqualCost => Ok(equal_cost_routes(graph)),
-        Routes::KShortest { k, disjoint } => over_paths(graph, &cheapest_paths(network, graph, *k as usize, *disjoint)),
-        Routes::Explicit { paths } => {
+        RouteSet::Shortest => Ok(shortest_routes(graph)),
+        RouteSet::EqualCost => Ok(equal_cost_routes(graph)),
+        RouteSet::KShortest { k, disjoint } => {
+            over_paths(graph, &cheapest_paths(network, graph, *k as usize, *disjoint))
+        }
+        RouteSet::Explicit { paths } => {
             let used = paths.iter().filter_map(|number| network.paths.get(*number));
             over_paths(graph, &used.flat_map(|path| both_ways(network, graph, path)).collect::<Vec<_>>())
         }
@@ -77,7 +83,7 @@ fn over_paths(graph: &Graph, paths: &[LabelPath]) -> Result<Vec<RouteTable>, Too
 /// Returns an explicit path and, unless it is one-way, its reverse.
 ///
 /// It leaves out a path with a link that is not in the graph.
-fn both_ways(network: &Network, graph: &Graph, path: &ExplicitPath) -> Vec<LabelPath> {
+fn both_ways(network: &NetworkScenario, graph: &Graph, path: &ExplicitPath) -> Vec<LabelPath> {
     let towards = |number: usize, from: usize| {
         let up = network.links[number].ends[0] == from;
         link_id(number, if up { Directions::Up } else { Directions::Down })
@@ -85,9 +91,9 @@ fn both_ways(network: &Network, graph: &Graph, path: &ExplicitPath) -> Vec<Label
     let there = path.links.iter().zip(&path.nodes).map(|(link, from)| towards(*link, *from));
     let back = path.links.iter().zip(&path.nodes[1..]).map(|(link, from)| towards(*link, *from)).rev();
     let named = path.destinations.as_ref().map(|nodes| nodes.iter().map(|node| NodeId(*node as u32)).collect());
-    let mut ways = vec![(there.collect::<Vec<_>>(), named)];
+    let mut count_paths = vec![(there.collect::<Vec<_>>(), named)];
     if !path.one_way {
-        ways.push((back.collect(), None));
+        count_paths.push((back.collect(), None));
     }
     let is_whole = |links: &[LinkId]| links.iter().all(|link| graph.leaving(graph.edge(*link).from).contains(link));
     let labelled = |(links, named): (Vec<LinkId>, Option<Vec<NodeId>>)| {
@@ -95,14 +101,14 @@ fn both_ways(network: &Network, graph: &Graph, path: &ExplicitPath) -> Vec<Label
         let destinations = named.unwrap_or_else(|| destinations_behind(graph, from, to));
         is_whole(&links).then_some(LabelPath { links, weight: path.weight, destinations })
     };
-    ways.into_iter().filter_map(labelled).collect()
+    count_paths.into_iter().filter_map(labelled).collect()
 }
 
 /// Returns the cheapest paths that the network's flows need, in both directions.
 ///
 /// The paths join the routers of the hosts, so that hosts of one router share them. The weight of a path is that of its
 /// slowest link.
-fn cheapest_paths(network: &Network, graph: &Graph, k: usize, disjoint: bool) -> Vec<LabelPath> {
+fn cheapest_paths(network: &NetworkScenario, graph: &Graph, k: usize, disjoint: bool) -> Vec<LabelPath> {
     let ends = network.flows.iter().flat_map(|flow| [(flow.from, flow.to), (flow.to, flow.from)]);
     let attached = ends.map(|(from, to)| {
         let (from, to) = (NodeId(from as u32), NodeId(to as u32));
@@ -168,7 +174,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
     const R1: usize = 5;
 
     fn routes(routing: &str) -> (Graph, Vec<RouteTable>) {
-        let network = Network::parse(&format!("{DIAMOND}\n[routing]\n{routing}"), "diamond.toml").unwrap();
+        let network = NetworkScenario::parse(&format!("{DIAMOND}\n[routing]\n{routing}"), "diamond.toml").unwrap();
         let routing = &network.variants[0].routing;
         let graph = graph_of(&network, routing.cost);
         let tables = network_routes(&network, &graph, routing).unwrap();
@@ -221,7 +227,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
 
     #[test]
     fn a_failed_node_is_gone_round() {
-        let network = Network::parse(&format!("{DIAMOND}\n[routing]\nroutes = \"explicit\""), "f").unwrap();
+        let network = NetworkScenario::parse(&format!("{DIAMOND}\n[routing]\nroutes = \"explicit\""), "f").unwrap();
         let routing = &network.variants[0].routing;
         let mut graph = graph_of(&network, routing.cost);
         graph.isolate(NodeId(8));
@@ -234,8 +240,8 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
     /// Returns the number of routes from the first FTP's source to its destination and back.
     ///
     /// `text` is a scenario of the project, and `variant` is one of its variants.
-    fn ways(text: &str, variant: &str) -> (u64, u64) {
-        let network = Network::parse(text, "shipped").unwrap();
+    fn count_paths(text: &str, variant: &str) -> (u64, u64) {
+        let network = NetworkScenario::parse(text, "shipped").unwrap();
         let routing = &network.variant(variant).unwrap().routing;
         let graph = graph_of(&network, routing.cost);
         let tables = network_routes(&network, &graph, routing).unwrap();
@@ -259,13 +265,14 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
             (figure_7, "ecmp", 2),
             (figure_7, "two-lsps", 2),
         ] {
-            assert_eq!(ways(figure, variant), (paths, paths), "{variant}");
+            assert_eq!(count_paths(figure, variant), (paths, paths), "{variant}");
         }
     }
 
     #[test]
     fn figure_6_has_its_single_path_over_r4_both_ways() {
-        let network = Network::parse(include_str!("../../../../scenarios/paper-000-figure-6.toml"), "f").unwrap();
+        let network =
+            NetworkScenario::parse(include_str!("../../../../scenarios/paper-000-figure-6.toml"), "f").unwrap();
         let graph = graph_of(&network, CostMetric::Hops);
         let tables = network_routes(&network, &graph, &network.variant("single").unwrap().routing).unwrap();
         let node = |name: &str| NodeId(network.node(name).unwrap() as u32);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// One next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NextHop {
+pub struct HopEntry {
     /// Link on which the packet is sent.
     pub link: LinkId,
     /// Label that the packet gets, or 0 for none.
@@ -16,7 +16,7 @@ pub struct NextHop {
 }
 
 /// All next hops to one destination, or empty if no route exists.
-pub type NextHops = Vec<NextHop>;
+pub type NextHops = Vec<HopEntry>;
 
 /// The routes of one node.
 ///
@@ -38,7 +38,7 @@ impl RouteTable {
     }
 
     /// Returns the next hops to a destination.
-    pub fn towards(&self, destination: NodeId) -> &[NextHop] {
+    pub fn towards(&self, destination: NodeId) -> &[HopEntry] {
         self.by_destination.get(destination.index()).map_or(&[], Vec::as_slice)
     }
 
@@ -54,10 +54,10 @@ impl RouteTable {
 ///
 /// `tables` has one table for each node.
 pub fn path_count(graph: &Graph, tables: &[RouteTable], from: NodeId, to: NodeId) -> u64 {
-    Counter { graph, tables, to, known: BTreeMap::new() }.ways(from, 0)
+    PathCounter { graph, tables, to, known: BTreeMap::new() }.count_paths(from, 0)
 }
 
-struct Counter<'a> {
+struct PathCounter<'a> {
     graph: &'a Graph,
     tables: &'a [RouteTable],
     to: NodeId,
@@ -67,8 +67,8 @@ struct Counter<'a> {
     known: BTreeMap<(NodeId, u16), u64>,
 }
 
-impl Counter<'_> {
-    fn ways(&mut self, node: NodeId, label: u16) -> u64 {
+impl PathCounter<'_> {
+    fn count_paths(&mut self, node: NodeId, label: u16) -> u64 {
         if node == self.to {
             return 1;
         }
@@ -77,14 +77,14 @@ impl Counter<'_> {
         }
         self.known.insert((node, label), 0);
         let table = &self.tables[node.index()];
-        let ways = match table.labelled(label) {
-            Some(link) => self.ways(self.graph.edge(link).to, label),
+        let count_paths = match table.labelled(label) {
+            Some(link) => self.count_paths(self.graph.edge(link).to, label),
             None => {
                 let hops = table.towards(self.to).iter();
-                hops.map(|hop| self.ways(self.graph.edge(hop.link).to, hop.label)).fold(0, u64::saturating_add)
+                hops.map(|hop| self.count_paths(self.graph.edge(hop.link).to, hop.label)).fold(0, u64::saturating_add)
             }
         };
-        self.known.insert((node, label), ways);
-        ways
+        self.known.insert((node, label), count_paths);
+        count_paths
     }
 }

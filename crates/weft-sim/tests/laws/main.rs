@@ -21,12 +21,12 @@ use law::{INDEPENDENT, PERIODIC};
 use path::{Case, Loss, Outcome};
 use std::time::Duration;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, Recovery};
+use weft_sim::tcp::{AckRule, LossRecovery};
 
-const EVERY: DelayedAck = DelayedAck::None;
-const SECOND: DelayedAck = DelayedAck::Standard { delay: Duration::from_millis(40) };
+const EVERY: AckRule = AckRule::None;
+const SECOND: AckRule = AckRule::Standard { delay: Duration::from_millis(40) };
 
-fn reno(recovery: Recovery, delayed_ack: DelayedAck, rtt: Duration, loss: Loss) -> Case {
+fn reno(recovery: LossRecovery, delayed_ack: AckRule, rtt: Duration, loss: Loss) -> Case {
     let abc_limit_segments = if delayed_ack == EVERY { 1 } else { 0 };
     Case { congestion: CongestionKind::Reno { abc_limit_segments }, recovery, delayed_ack, rtt, loss }
 }
@@ -39,7 +39,7 @@ fn assert_within(share: f64, case: &Case, outcome: &Outcome, law: f64) {
 #[test]
 fn reno_obeys_pftk() {
     for (recovery, delayed_ack, b) in
-        [(Recovery::NewReno, EVERY, 1.0), (Recovery::Sack, EVERY, 1.0), (Recovery::NewReno, SECOND, 2.0)]
+        [(LossRecovery::NewReno, EVERY, 1.0), (LossRecovery::Sack, EVERY, 1.0), (LossRecovery::NewReno, SECOND, 2.0)]
     {
         for p in [0.001, 0.003, 0.01, 0.03] {
             for rtt_ms in [50, 200] {
@@ -58,10 +58,10 @@ fn reno_obeys_pftk() {
 fn reno_obeys_the_square_root_law_at_small_losses() {
     let rtt = Duration::from_millis(100);
     for (delayed_ack, b) in [(EVERY, 1.0), (SECOND, 2.0)] {
-        let even = reno(Recovery::Sack, delayed_ack, rtt, Loss::Periodic(3000));
+        let even = reno(LossRecovery::Sack, delayed_ack, rtt, Loss::Periodic(3000));
         let outcome = even.run(1, 25, 10);
         assert_within(0.05, &even, &outcome, law::square_root(PERIODIC, outcome.loss_events, b));
-        let random = reno(Recovery::Sack, delayed_ack, rtt, Loss::Bernoulli(0.0005));
+        let random = reno(LossRecovery::Sack, delayed_ack, rtt, Loss::Bernoulli(0.0005));
         let outcome = random.run(1, 25, 150);
         assert_within(0.1, &random, &outcome, law::square_root(INDEPENDENT, outcome.loss_events, b));
     }
@@ -74,7 +74,7 @@ fn cubic(rtt_ms: u64, n: u64) -> (Case, Outcome) {
             fast_convergence: false,
             growth: CubicGrowth::Continuous,
         },
-        recovery: Recovery::Sack,
+        recovery: LossRecovery::Sack,
         delayed_ack: EVERY,
         rtt: Duration::from_millis(rtt_ms),
         loss: Loss::Periodic(n),
@@ -97,13 +97,13 @@ fn cubic_obeys_its_response_function_and_is_reno_where_that_is_more() {
 
 fn bic(n: u64) -> f64 {
     let rtt = Duration::from_millis(100);
-    let case = Case { congestion: CongestionKind::Bic, ..reno(Recovery::Sack, EVERY, rtt, Loss::Periodic(n)) };
+    let case = Case { congestion: CongestionKind::Bic, ..reno(LossRecovery::Sack, EVERY, rtt, Loss::Periodic(n)) };
     case.run(1, 25, 25).segments_per_rtt
 }
 
 #[test]
 fn bic_is_reno_at_small_windows_and_above_it_at_large_ones() {
-    let small = reno(Recovery::Sack, EVERY, Duration::from_millis(100), Loss::Periodic(50));
+    let small = reno(LossRecovery::Sack, EVERY, Duration::from_millis(100), Loss::Periodic(50));
     let outcome = small.run(1, 25, 25);
     assert_within(0.1, &small, &outcome, bic(50));
     for n in [3000, 5000] {

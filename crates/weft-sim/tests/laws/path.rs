@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 use weft_sim::tcp::congestion::CongestionKind;
-use weft_sim::tcp::{DelayedAck, Receiver, ReceiverConfig, Recovery, Segment, Sender, SenderConfig};
+use weft_sim::tcp::{AckRule, LossRecovery, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment, TcpSender};
 use weft_units::{Instant, Rng};
 
 /// Payload of a segment in bytes.
@@ -42,9 +42,9 @@ pub struct Case {
     /// Congestion control of the flow.
     pub congestion: CongestionKind,
     /// Loss recovery of the flow.
-    pub recovery: Recovery,
+    pub recovery: LossRecovery,
     /// Rule for delaying acknowledgments.
-    pub delayed_ack: DelayedAck,
+    pub delayed_ack: AckRule,
     /// Round-trip time without queueing.
     pub rtt: Duration,
     /// Loss of the path.
@@ -65,14 +65,14 @@ pub struct Outcome {
 }
 
 struct Flow {
-    sender: Sender,
-    receiver: Receiver,
+    sender: TcpSender,
+    receiver: TcpReceiver,
     one_way: Duration,
     loss: Loss,
     rng: Rng,
     offered: u64,
-    data: VecDeque<(Instant, Segment)>,
-    acks: VecDeque<(Instant, Segment)>,
+    data: VecDeque<(Instant, TcpSegment)>,
+    acks: VecDeque<(Instant, TcpSegment)>,
     rto_sum: Duration,
     ack_count: u32,
 }
@@ -116,14 +116,14 @@ impl Flow {
             mss: MSS,
             window_segments: WINDOW_SEGMENTS,
             delayed_ack: case.delayed_ack,
-            sack: case.recovery != Recovery::NewReno,
+            sack: case.recovery != LossRecovery::NewReno,
             ..ReceiverConfig::default()
         };
-        let mut sender = Sender::new(sender, Instant::ZERO);
+        let mut sender = TcpSender::new(sender, Instant::ZERO);
         sender.write(u64::MAX);
         Flow {
             sender,
-            receiver: Receiver::new(receiver),
+            receiver: TcpReceiver::new(receiver),
             one_way: case.rtt / 2,
             loss: case.loss,
             rng: Rng::new(seed),
@@ -139,7 +139,7 @@ impl Flow {
     fn run_until_offered(&mut self, mut now: Instant, segments: u64) -> Instant {
         self.send(now);
         while self.offered < segments {
-            let next = |line: &VecDeque<(Instant, Segment)>| line.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
+            let next = |line: &VecDeque<(Instant, TcpSegment)>| line.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let (data, ack) = (next(&self.data), next(&self.acks));
             let sender = self.sender.deadline().unwrap_or(Instant::FAR_FUTURE);
             let receiver = self.receiver.deadline().unwrap_or(Instant::FAR_FUTURE);

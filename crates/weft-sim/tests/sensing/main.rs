@@ -72,7 +72,7 @@ fn two_links_one_of_them_tight() {
 fn two_tight_links_leave_a_lower_bound() {
     for mix in MIXES.iter().filter(|mix| has_two_tight_links(mix)) {
         let outcome = run::sense(mix, 1, SECONDS);
-        let below = |(truth, estimate): &&(run::Truth, weft_core::sense::active::Estimate)| {
+        let below = |(truth, estimate): &&(run::Truth, weft_core::sense::active::PathEstimate)| {
             estimate.available.is_some_and(|rate| (rate.bps() as f64) < truth.available_bps)
         };
         let share = outcome.seconds.iter().filter(below).count() as f64 / outcome.seconds.len() as f64;

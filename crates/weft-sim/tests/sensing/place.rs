@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use weft_core::sense::active::Crossing;
-use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, NodeId, Packet, Ports, Station};
+use weft_sim::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports, SimNode, Station};
 use weft_units::Instant;
 
 /// A node that sends the packets of trains when they are due.
@@ -37,7 +37,7 @@ pub enum Place {
     Station(Box<Station>),
 }
 
-impl Node for Place {
+impl SimNode for Place {
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         match self {
             Place::Station(station) => station.pass_on(packet, ports),
@@ -75,7 +75,7 @@ impl Node for Place {
                         destination,
                         bytes: probe.bytes,
                         label: 0,
-                        ecn: Ecn::NotEct,
+                        ecn: PacketEcn::NotEct,
                         body,
                     };
                     ports.send(super::world::FIRST_LINK, Box::new(packet));

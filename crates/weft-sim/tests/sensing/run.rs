@@ -4,7 +4,7 @@ use super::mix::Mix;
 use super::place::{Arrival, Place, Probe};
 use super::world::{PROBER, World};
 use std::collections::VecDeque;
-use weft_core::sense::active::{Crossing, Estimate, INTERVAL, Sensor, Train};
+use weft_core::sense::active::{Crossing, INTERVAL, PathEstimate, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 
 /// Seconds before the measurement starts.
@@ -30,7 +30,7 @@ pub struct Truth {
 /// The true state and the estimate for each second.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    pub seconds: Vec<(Truth, Estimate)>,
+    pub seconds: Vec<(Truth, PathEstimate)>,
 }
 
 #[derive(Clone, Default)]

@@ -2,7 +2,7 @@
 
 use super::mix::Mix;
 use super::run::{Outcome, Truth};
-use weft_core::sense::active::Estimate;
+use weft_core::sense::active::PathEstimate;
 use weft_units::Rate;
 
 /// Median errors for one path, as fractions of the true values.
@@ -21,7 +21,7 @@ pub struct Errors {
 
 /// Returns the errors of the `outcomes` of `mix`.
 pub fn errors(mix: &Mix, outcomes: &[Outcome]) -> Errors {
-    let error = |compare: &dyn Fn(&Truth, &Estimate) -> Option<f64>| median_error(outcomes, compare);
+    let error = |compare: &dyn Fn(&Truth, &PathEstimate) -> Option<f64>| median_error(outcomes, compare);
     let least_delay_s = least_delay_s(mix);
     let is_loaded = mix.hops.iter().any(|hop| hop.load > 0.0);
     let all: Vec<f64> =
@@ -45,7 +45,7 @@ pub fn off(rate: Option<Rate>, truth_bps: f64) -> Option<f64> {
 /// Returns the median over all seconds of the absolute error that `compare` returns.
 ///
 /// A second without an estimate counts as an infinite error.
-pub fn median_error(outcomes: &[Outcome], compare: &dyn Fn(&Truth, &Estimate) -> Option<f64>) -> f64 {
+pub fn median_error(outcomes: &[Outcome], compare: &dyn Fn(&Truth, &PathEstimate) -> Option<f64>) -> f64 {
     let seconds = outcomes.iter().flat_map(|outcome| &outcome.seconds);
     median(seconds.map(|(truth, estimate)| compare(truth, estimate).map_or(f64::INFINITY, f64::abs)).collect())
 }

@@ -4,12 +4,12 @@
 
 use super::mix::{Cross, Hop, Mix};
 use super::place::{Place, Prober};
-use weft_sim::forward::Forwarding;
-use weft_sim::host::{Agent, DatagramSource, Ends, Host, Supply, TcpSink, TcpSource};
+use weft_sim::forward::HopSelection;
+use weft_sim::host::{DatagramSource, FlowAgent, FlowNodes, SimHost, Supply, TcpSink, TcpSource};
 use weft_sim::link::LinkSpec;
 use weft_sim::source::{ParetoBursts, Pattern};
-use weft_sim::tcp::{ReceiverConfig, Recovery, SenderConfig};
-use weft_sim::topology::{Edge, Graph, shortest_routes};
+use weft_sim::tcp::{LossRecovery, ReceiverConfig, SenderConfig};
+use weft_sim::topology::{Graph, GraphEdge, shortest_routes};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -29,19 +29,19 @@ const HEADER_BYTES: u32 = 52;
 /// Nodes and links before their routes are computed.
 #[derive(Default)]
 struct Plan {
-    hosts: Vec<Host>,
-    edges: Vec<(Edge, LinkSpec)>,
+    hosts: Vec<SimHost>,
+    edges: Vec<(GraphEdge, LinkSpec)>,
     flows: u32,
 }
 
 impl Plan {
     fn node(&mut self) -> NodeId {
-        self.hosts.push(Host::new());
+        self.hosts.push(SimHost::new());
         NodeId(self.hosts.len() as u32 - 1)
     }
 
     fn link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
-        self.edges.push((Edge { from, to, cost: 1, weight: 1 }, spec));
+        self.edges.push((GraphEdge { from, to, cost: 1, weight: 1 }, spec));
         LinkId(self.edges.len() as u32 - 1)
     }
 
@@ -49,11 +49,11 @@ impl Plan {
         self.link(from, to, LinkSpec { delay: ACCESS_DELAY, ..LinkSpec::with_rate(ACCESS) })
     }
 
-    fn flow(&mut self, from: NodeId, to: NodeId, source: Agent, sink: Agent) {
+    fn flow(&mut self, from: NodeId, to: NodeId, source: FlowAgent, sink: FlowAgent) {
         self.flows += 1;
         let flow = FlowNo(self.flows);
-        self.hosts[from.index()].add(Ends { flow, here: from, there: to }, source);
-        self.hosts[to.index()].add(Ends { flow, here: to, there: from }, sink);
+        self.hosts[from.index()].add(FlowNodes { flow, here: from, there: to }, source);
+        self.hosts[to.index()].add(FlowNodes { flow, here: to, there: from }, sink);
     }
 }
 
@@ -98,7 +98,7 @@ fn build(plan: Plan, sink: NodeId, seed: u64) -> Simulator<Place> {
     let mut simulator = Simulator::new(seed);
     for (number, (host, table)) in plan.hosts.into_iter().zip(shortest_routes(&graph)).enumerate() {
         let id = NodeId(number as u32);
-        let router = Router::new(table, Forwarding::RoundRobin, Rng::new(seed).split(1_000 + number as u64));
+        let router = Router::new(table, HopSelection::RoundRobin, Rng::new(seed).split(1_000 + number as u64));
         simulator.add_node(match id {
             PROBER => Place::Prober(Prober { sink, ..Prober::default() }),
             id if id == sink => Place::Sink(Vec::new()),
@@ -115,8 +115,8 @@ fn add_cross(plan: &mut Plan, hop: &Hop, from: NodeId, to: NodeId, rng: &Rng, st
     let mean = Rate::from_bps((hop.mbps * hop.load * 1e6) as u64);
     let mut datagrams = |number: u64, pattern: Pattern, bytes: u32| {
         let source = DatagramSource::new(pattern, bytes, Instant::from_micros(137 * number), stop, rng.split(number));
-        let sink = Agent::DatagramSink(Box::default());
-        plan.flow(from, to, Agent::DatagramSource(source), sink);
+        let sink = FlowAgent::DatagramSink(Box::default());
+        plan.flow(from, to, FlowAgent::DatagramSource(source), sink);
     };
     match hop.cross {
         Cross::None => {}
@@ -145,13 +145,17 @@ fn add_tcp(plan: &mut Plan, mean: Rate, connections: u32, from: NodeId, to: Node
     let window_bytes = mean.bytes_in(rtt) / u64::from(connections);
     let window = (window_bytes as f64 / f64::from(MSS + HEADER_BYTES)).round().max(1.0) as u32;
     for number in 0..connections {
-        let sender =
-            SenderConfig { mss: MSS, max_window_segments: window, recovery: Recovery::Sack, ..SenderConfig::default() };
+        let sender = SenderConfig {
+            mss: MSS,
+            max_window_segments: window,
+            recovery: LossRecovery::Sack,
+            ..SenderConfig::default()
+        };
         let receiver = ReceiverConfig { mss: MSS, window_segments: window, ..ReceiverConfig::default() };
         let start = Instant::from_millis(u64::from(number) * 7);
         let rng = rng.split(u64::from(number));
         let source = TcpSource::new(sender, HEADER_BYTES, Supply::Endless, start, stop, rng);
         let sink = TcpSink::new(receiver, HEADER_BYTES, None);
-        plan.flow(from, to, Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink)));
+        plan.flow(from, to, FlowAgent::TcpSource(Box::new(source)), FlowAgent::TcpSink(Box::new(sink)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weft_sim::tcp::{Flags, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use weft_sim::tcp::{Flags, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment, TcpSender};
 use weft_units::{Instant, Rng};
 
 /// The faults of the network, as probabilities.
@@ -39,11 +39,11 @@ struct Network {
     /// Packets in flight, by arrival time.
     ///
     /// Each entry has a flag for the direction to the receiver and a flag for a congestion mark.
-    packets: BTreeMap<(Instant, u64), (bool, bool, Segment)>,
+    packets: BTreeMap<(Instant, u64), (bool, bool, TcpSegment)>,
 }
 
 impl Network {
-    fn send(&mut self, now: Instant, forward: bool, segment: Segment) {
+    fn send(&mut self, now: Instant, forward: bool, segment: TcpSegment) {
         let copies = 1 + u32::from(self.rng.chance(self.faults.duplicate));
         for _ in 0..copies {
             if self.rng.chance(self.faults.loss) {
@@ -64,8 +64,8 @@ impl Network {
 pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, bytes: u64, seed: u64) -> Outcome {
     let mut network = Network { faults, rng: Rng::new(seed), order: 0, packets: BTreeMap::new() };
     let mut now = Instant::ZERO;
-    let mut sender = Sender::new(sender, now);
-    let mut receiver = Receiver::new(receiver);
+    let mut sender = TcpSender::new(sender, now);
+    let mut receiver = TcpReceiver::new(receiver);
     sender.write(bytes);
     sender.close();
     let (mut trace, mut high, mut most_outstanding, mut beyond_window) = (0u64, 0, 0, false);

@@ -4,10 +4,10 @@ use crate::network::{Faults, transfer};
 use proptest::prelude::*;
 use std::time::Duration;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig};
+use weft_sim::tcp::{AckRule, LossRecovery, ReceiverConfig, SenderConfig};
 
-fn recovery() -> impl Strategy<Value = Recovery> {
-    prop_oneof![Just(Recovery::NewReno), Just(Recovery::Sack), Just(Recovery::RackTlp)]
+fn recovery() -> impl Strategy<Value = LossRecovery> {
+    prop_oneof![Just(LossRecovery::NewReno), Just(LossRecovery::Sack), Just(LossRecovery::RackTlp)]
 }
 
 fn congestion() -> impl Strategy<Value = CongestionKind> {
@@ -23,13 +23,13 @@ fn congestion() -> impl Strategy<Value = CongestionKind> {
     ]
 }
 
-fn delayed_ack() -> impl Strategy<Value = DelayedAck> {
+fn delayed_ack() -> impl Strategy<Value = AckRule> {
     let delay = Duration::from_millis(200);
     prop_oneof![
-        Just(DelayedAck::None),
-        Just(DelayedAck::Standard { delay }),
-        any::<bool>().prop_map(move |oracle| DelayedAck::Modified { delay, oracle }),
-        Just(DelayedAck::Quick),
+        Just(AckRule::None),
+        Just(AckRule::Standard { delay }),
+        any::<bool>().prop_map(move |oracle| AckRule::Modified { delay, oracle }),
+        Just(AckRule::Quick),
     ]
 }
 
@@ -76,7 +76,7 @@ proptest! {
             mss: sender.mss,
             window_segments: sender.max_window_segments,
             delayed_ack,
-            sack: sender.recovery != Recovery::NewReno,
+            sack: sender.recovery != LossRecovery::NewReno,
             ecn: sender.ecn,
             ..ReceiverConfig::default()
         };

@@ -3,21 +3,21 @@
 //! It also tests the receiver's reports (RFC 2018, RFC 2883).
 
 use crate::script::{MSS, Script, acknowledgment, config};
-use weft_sim::tcp::{DelayedAck, Flags, Receiver, ReceiverConfig, Segment, SenderConfig};
+use weft_sim::tcp::{AckRule, Flags, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment};
 use weft_units::Instant;
 
 const NOW: Instant = Instant::ZERO;
 
-fn receiver(ecn: bool) -> Receiver {
-    let delayed_ack = DelayedAck::None;
-    Receiver::new(ReceiverConfig { mss: MSS as u32, delayed_ack, ecn, ..ReceiverConfig::default() })
+fn receiver(ecn: bool) -> TcpReceiver {
+    let delayed_ack = AckRule::None;
+    TcpReceiver::new(ReceiverConfig { mss: MSS as u32, delayed_ack, ecn, ..ReceiverConfig::default() })
 }
 
-fn data(n: u64) -> Segment {
-    Segment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..Segment::default() }
+fn data(n: u64) -> TcpSegment {
+    TcpSegment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..TcpSegment::default() }
 }
 
-fn answer(receiver: &mut Receiver, segment: Segment, ce: bool) -> Segment {
+fn answer(receiver: &mut TcpReceiver, segment: TcpSegment, ce: bool) -> TcpSegment {
     receiver.receive(NOW, &segment, ce);
     receiver.transmit(NOW).expect("an acknowledgment")
 }
@@ -29,7 +29,7 @@ fn a_mark_is_echoed_until_cwr() {
     assert!(!answer(&mut r, data(0), false).flags.has(Flags::ECE));
     assert!(answer(&mut r, data(1), true).flags.has(Flags::ECE));
     assert!(answer(&mut r, data(2), false).flags.has(Flags::ECE));
-    let reduced = Segment { flags: Flags::ACK.with(Flags::CWR), ..data(3) };
+    let reduced = TcpSegment { flags: Flags::ACK.with(Flags::CWR), ..data(3) };
     assert!(!answer(&mut r, reduced, false).flags.has(Flags::ECE));
     assert!(!answer(&mut receiver(false), data(0), true).flags.has(Flags::ECE));
 }
@@ -42,7 +42,7 @@ fn an_echo_halves_the_window_once() {
     let mut s = Script::new(SenderConfig { ecn: true, ..config() });
     assert!(s.sends().iter().all(|segment| !segment.flags.has(Flags::CWR)));
     s.pass(100);
-    let echo = |n| Segment { flags: Flags::ACK.with(Flags::ECE), ..acknowledgment(n, &[]) };
+    let echo = |n| TcpSegment { flags: Flags::ACK.with(Flags::ECE), ..acknowledgment(n, &[]) };
     (1..10).for_each(|n| s.sender.receive(s.now, &echo(n)));
     assert_eq!((s.sender.counters().ecn_reductions, s.ssthresh()), (1, 4.5));
     let sent = s.sends();
@@ -91,7 +91,10 @@ fn a_lost_syn_makes_cautious() {
     assert_eq!(s.expire().len(), 1);
     assert_eq!(s.timer_ms(), Some(2000));
     s.pass(50);
-    s.sender.receive(s.now, &answer(&mut receiver(false), Segment { flags: Flags::SYN, ..Segment::default() }, false));
+    s.sender.receive(
+        s.now,
+        &answer(&mut receiver(false), TcpSegment { flags: Flags::SYN, ..TcpSegment::default() }, false),
+    );
     assert_eq!((s.out().len(), s.timer_ms()), (1, Some(3000)));
 }
 
@@ -119,7 +122,7 @@ fn closing_is_reliable() {
 #[test]
 fn sack_and_dsack_blocks() {
     let mut r = receiver(false);
-    let blocks = |ack: &Segment| {
+    let blocks = |ack: &TcpSegment| {
         let each = ack.sacks().iter().map(|block| (block.offset / MSS as i32, u64::from(block.len) / MSS));
         (ack.ack / MSS, ack.flags.has(Flags::DSACK), each.collect::<Vec<_>>())
     };

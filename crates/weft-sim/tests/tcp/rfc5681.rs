@@ -4,7 +4,7 @@
 
 use crate::script::{MSS, Script, acknowledgment, config};
 use std::time::Duration;
-use weft_sim::tcp::{DelayedAck, Flags, Receiver, ReceiverConfig, Segment, SenderConfig};
+use weft_sim::tcp::{AckRule, Flags, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment};
 use weft_units::Instant;
 
 /// Each segment acknowledged in slow start opens the window by one, so that two are sent (§3.1).
@@ -23,7 +23,7 @@ fn slow_start_sends_two_for_one() {
 fn the_receive_window_holds() {
     let mut s = Script::new(SenderConfig { max_window_segments: 4, ..config() });
     assert_eq!(s.out(), [0, 1, 2, 3]);
-    s.sender.receive(s.now, &Segment { window: 2 * MSS as u32, ..acknowledgment(3, &[]) });
+    s.sender.receive(s.now, &TcpSegment { window: 2 * MSS as u32, ..acknowledgment(3, &[]) });
     assert_eq!(s.out(), [4]);
 }
 
@@ -33,7 +33,7 @@ fn window_updates_are_no_duplicates() {
     let mut s = Script::new(config());
     s.out();
     for window in 0..5 {
-        s.sender.receive(s.now, &Segment { window: 500_000 + window, ..acknowledgment(0, &[]) });
+        s.sender.receive(s.now, &TcpSegment { window: 500_000 + window, ..acknowledgment(0, &[]) });
     }
     assert_eq!(s.out(), [0; 0]);
     assert_eq!(s.sender.counters().fast_retransmits, 0);
@@ -75,18 +75,18 @@ fn the_timer_follows_rfc_6298() {
     assert_eq!(s.timer_ms(), None);
 }
 
-fn receiver(delayed_ack: DelayedAck) -> Receiver {
-    Receiver::new(ReceiverConfig { mss: MSS as u32, delayed_ack, ..ReceiverConfig::default() })
+fn receiver(delayed_ack: AckRule) -> TcpReceiver {
+    TcpReceiver::new(ReceiverConfig { mss: MSS as u32, delayed_ack, ..ReceiverConfig::default() })
 }
 
-fn data(n: u64) -> Segment {
-    Segment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..Segment::default() }
+fn data(n: u64) -> TcpSegment {
+    TcpSegment { seq: n * MSS, len: MSS as u32, flags: Flags::ACK, ..TcpSegment::default() }
 }
 
 /// Returns the acknowledgments that the receiver sends as each of `segments` arrives.
 ///
 /// The segments arrive at intervals of 1 ms.
-fn acks(receiver: &mut Receiver, segments: &[u64]) -> Vec<Option<u64>> {
+fn acks(receiver: &mut TcpReceiver, segments: &[u64]) -> Vec<Option<u64>> {
     let at = |n: usize| Instant::from_millis(n as u64);
     let each = |(n, &segment): (usize, &u64)| {
         receiver.receive(at(n), &data(segment), false);
@@ -97,7 +97,7 @@ fn acks(receiver: &mut Receiver, segments: &[u64]) -> Vec<Option<u64>> {
     segments.iter().enumerate().map(each).collect()
 }
 
-const STANDARD: DelayedAck = DelayedAck::Standard { delay: Duration::from_millis(200) };
+const STANDARD: AckRule = AckRule::Standard { delay: Duration::from_millis(200) };
 
 /// The receiver acknowledges every second full-sized segment (§4.2).
 ///
@@ -124,7 +124,7 @@ fn the_delay_is_bounded() {
 /// Without delayed acknowledgments the receiver acknowledges every segment at once.
 #[test]
 fn every_segment_is_acknowledged_without_delay() {
-    assert_eq!(acks(&mut receiver(DelayedAck::None), &[0, 2, 1, 3]), [Some(1), Some(1), Some(3), Some(4)]);
+    assert_eq!(acks(&mut receiver(AckRule::None), &[0, 2, 1, 3]), [Some(1), Some(1), Some(3), Some(4)]);
 }
 
 /// The modified rule acknowledges every second segment in any order (paper 000 §3.1.2).
@@ -132,7 +132,7 @@ fn every_segment_is_acknowledged_without_delay() {
 /// It acknowledges at once a segment that fills the first gap.
 #[test]
 fn modified_delayed_acknowledgments() {
-    let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: false };
+    let rule = AckRule::Modified { delay: Duration::from_millis(200), oracle: false };
     let got = acks(&mut receiver(rule), &[0, 2, 3, 4, 5, 1, 6, 7]);
     assert_eq!(got, [None, Some(1), None, Some(1), None, Some(6), None, Some(8)]);
 }
@@ -142,10 +142,10 @@ fn modified_delayed_acknowledgments() {
 /// A segment that is only late is acknowledged after a delay.
 #[test]
 fn the_oracle_tells_late_from_repeated() {
-    let rule = DelayedAck::Modified { delay: Duration::from_millis(200), oracle: true };
+    let rule = AckRule::Modified { delay: Duration::from_millis(200), oracle: true };
     let mut r = receiver(rule);
     assert_eq!(acks(&mut r, &[1, 0, 3]), [None, Some(2), None]);
-    let again = Segment { flags: Flags::ACK.with(Flags::RETRANSMIT), ..data(2) };
+    let again = TcpSegment { flags: Flags::ACK.with(Flags::RETRANSMIT), ..data(2) };
     r.receive(Instant::from_millis(9), &again, false);
     assert_eq!(r.transmit(Instant::from_millis(9)).map(|ack| ack.ack / MSS), Some(4));
     let mut r = receiver(rule);
@@ -155,7 +155,7 @@ fn the_oracle_tells_late_from_repeated() {
 /// Linux's rule acknowledges the first segments of a connection at once.
 #[test]
 fn quick_acknowledgments_at_the_start() {
-    let got = acks(&mut receiver(DelayedAck::Quick), &(0..20).collect::<Vec<_>>());
+    let got = acks(&mut receiver(AckRule::Quick), &(0..20).collect::<Vec<_>>());
     assert!(got[..16].iter().all(Option::is_some));
     assert_eq!(got[16..], [None, Some(18), None, Some(20)]);
 }

@@ -1,10 +1,10 @@
 //! Tests loss recovery with SACK (RFC 6675), its reversal (RFC 3708, RFC 4015) and DSACK (RFC 2883).
 
 use crate::script::{Script, config};
-use weft_sim::tcp::{Recovery, SenderConfig};
+use weft_sim::tcp::{LossRecovery, SenderConfig};
 
 fn sack_config() -> SenderConfig {
-    SenderConfig { recovery: Recovery::Sack, ..config() }
+    SenderConfig { recovery: LossRecovery::Sack, ..config() }
 }
 
 /// Returns a sender with twenty segments outstanding.

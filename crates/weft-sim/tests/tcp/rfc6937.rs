@@ -2,11 +2,11 @@
 
 use crate::script::{Script, config};
 use weft_sim::tcp::congestion::CongestionKind;
-use weft_sim::tcp::{Recovery, SenderConfig};
+use weft_sim::tcp::{LossRecovery, SenderConfig};
 
 /// Returns a sender with SACK and `segments` segments outstanding.
 fn with_window(congestion: CongestionKind, segments: u32) -> Script {
-    let sack = SenderConfig { recovery: Recovery::Sack, congestion, ..config() };
+    let sack = SenderConfig { recovery: LossRecovery::Sack, congestion, ..config() };
     let mut s = Script::new(SenderConfig { initial_window_segments: segments, ..sack });
     assert_eq!(s.out().len(), segments as usize);
     s.pass(100);

@@ -2,11 +2,11 @@
 
 use crate::script::{Script, config};
 use std::time::Duration;
-use weft_sim::tcp::{Recovery, SenderConfig};
+use weft_sim::tcp::{LossRecovery, SenderConfig};
 
 fn rack_config() -> SenderConfig {
     SenderConfig {
-        recovery: Recovery::RackTlp,
+        recovery: LossRecovery::RackTlp,
         initial_window_segments: 20,
         min_rto: Duration::from_millis(200),
         ..config()

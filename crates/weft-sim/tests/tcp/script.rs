@@ -1,7 +1,7 @@
 //! Drives a sender by a script: acknowledgments in, segment numbers out.
 
 use std::time::Duration;
-use weft_sim::tcp::{Flags, SackBlock, Segment, Sender, SenderConfig};
+use weft_sim::tcp::{Flags, SackBlock, SenderConfig, TcpSegment, TcpSender};
 use weft_units::Instant;
 
 pub const MSS: u64 = 1000;
@@ -15,21 +15,21 @@ pub fn config() -> SenderConfig {
 ///
 /// Segments are numbered from 0.
 pub struct Script {
-    pub sender: Sender,
+    pub sender: TcpSender,
     pub now: Instant,
 }
 
 impl Script {
     /// Creates a script with an endless stream that starts at time zero.
     pub fn new(config: SenderConfig) -> Script {
-        let mut sender = Sender::new(config, Instant::ZERO);
+        let mut sender = TcpSender::new(config, Instant::ZERO);
         sender.write(u64::MAX);
         Script { sender, now: Instant::ZERO }
     }
 
     /// Creates a script with a stream of `segments` segments.
     pub fn finite(config: SenderConfig, segments: u64) -> Script {
-        let mut sender = Sender::new(config, Instant::ZERO);
+        let mut sender = TcpSender::new(config, Instant::ZERO);
         sender.write(segments * MSS);
         Script { sender, now: Instant::ZERO }
     }
@@ -40,7 +40,7 @@ impl Script {
     }
 
     /// Returns all segments that the sender sends now.
-    pub fn sends(&mut self) -> Vec<Segment> {
+    pub fn sends(&mut self) -> Vec<TcpSegment> {
         std::iter::from_fn(|| self.sender.transmit(self.now)).collect()
     }
 
@@ -91,8 +91,8 @@ impl Script {
     }
 }
 
-pub fn acknowledgment(n: u64, blocks: &[(u64, u64)]) -> Segment {
-    let mut ack = Segment { ack: n * MSS, window: 1_000_000, flags: Flags::ACK, ..Segment::default() };
+pub fn acknowledgment(n: u64, blocks: &[(u64, u64)]) -> TcpSegment {
+    let mut ack = TcpSegment { ack: n * MSS, window: 1_000_000, flags: Flags::ACK, ..TcpSegment::default() };
     for (block, &(first, end)) in ack.sacks.iter_mut().zip(blocks) {
         let offset = (first as i64 - n as i64) * MSS as i64;
         *block = SackBlock { offset: offset as i32, len: ((end - first) * MSS) as u32 };

@@ -19,7 +19,7 @@ pub enum Available {
 
 /// The chosen congestion control, and the reason why a better one is not available.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Choice {
+pub struct CongestionChoice {
     /// The chosen congestion control.
     pub available: Available,
     /// Reason why each better choice is not available; empty for `weft_er`.
@@ -38,14 +38,14 @@ impl Available {
 }
 
 /// Chooses the best congestion control. `why_not` is the reason why loading `weft_er` failed, if it was tried.
-pub fn choose(why_not: Option<&str>) -> Choice {
+pub fn choose(why_not: Option<&str>) -> CongestionChoice {
     if is_available(NAME) {
-        return Choice { available: Available::ExplicitRate, because: String::new() };
+        return CongestionChoice { available: Available::ExplicitRate, because: String::new() };
     }
     let because = format!("{NAME}: {}", why_not.unwrap_or("not loaded"));
     match try_out("bbr") {
-        Ok(()) => Choice { available: Available::Bbr, because },
-        Err(why) => Choice { available: Available::Plain, because: format!("{because}; bbr: {why}") },
+        Ok(()) => CongestionChoice { available: Available::Bbr, because },
+        Err(why) => CongestionChoice { available: Available::Plain, because: format!("{because}; bbr: {why}") },
     }
 }
 

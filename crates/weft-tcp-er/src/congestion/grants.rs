@@ -43,7 +43,7 @@ impl std::error::Error for GrantError {}
 
 /// A TCP connection of this machine, as its sender sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Connection {
+pub struct KernelConnection {
     /// The local port.
     pub local_port: u16,
     /// Address and port of the other end.
@@ -97,15 +97,15 @@ impl Maps {
 ///
 /// It is the namespace of the thread that first changes a grant through this object.
 #[derive(Debug)]
-pub struct Grants<'a> {
+pub struct GrantTable<'a> {
     maps: &'a Maps,
     /// Cookie of the network namespace, read on first use.
     cookie: OnceCell<u64>,
 }
 
-impl<'a> Grants<'a> {
-    pub(super) fn of(maps: &'a Maps) -> Grants<'a> {
-        Grants { maps, cookie: OnceCell::new() }
+impl<'a> GrantTable<'a> {
+    pub(super) fn of(maps: &'a Maps) -> GrantTable<'a> {
+        GrantTable { maps, cookie: OnceCell::new() }
     }
 
     fn cookie(&self) -> Result<u64, GrantError> {
@@ -130,11 +130,11 @@ impl<'a> Grants<'a> {
         write(&self.maps.by_destination, &key, bytes_per_s, now_ns)
     }
 
-    /// Grants one connection a rate, as [`Grants::set`] does. It takes precedence over the grant of its destination.
+    /// Grants one connection a rate, as [`GrantTable::set`] does. It takes precedence over the grant of its destination.
     ///
     /// # Errors
     /// Fails if the kernel rejects the change.
-    pub fn set_flow(&self, flow: Connection, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
+    pub fn set_flow(&self, flow: KernelConnection, bytes_per_s: u64, now_ns: u64) -> Result<(), GrantError> {
         let key = flow_key(self.cookie()?, flow);
         write(&self.maps.by_flow, &key, bytes_per_s, now_ns)
     }
@@ -143,7 +143,7 @@ impl<'a> Grants<'a> {
     ///
     /// # Errors
     /// Fails if the kernel rejects the change.
-    pub fn clear_flow(&self, flow: Connection) -> Result<(), GrantError> {
+    pub fn clear_flow(&self, flow: KernelConnection) -> Result<(), GrantError> {
         erase(&self.maps.by_flow, &flow_key(self.cookie()?, flow))
     }
 
@@ -178,7 +178,7 @@ fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
 }
 
 /// Encodes `struct flow` of `bpf/weft_er.bpf.c`.
-fn flow_key(cookie: u64, flow: Connection) -> [u8; 32] {
+fn flow_key(cookie: u64, flow: KernelConnection) -> [u8; 32] {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&cookie.to_ne_bytes());
     key[8..24].copy_from_slice(&mapped(flow.remote.ip()).octets());

@@ -1,6 +1,6 @@
 //! Loads and unloads `weft_er`.
 
-use super::grants::{Grants, Maps, holder};
+use super::grants::{GrantTable, Maps, holder};
 use super::{NAME, OBJECT, fit, is_available};
 use libbpf_rs::{ErrorKind, Link, Object, ObjectBuilder, OpenObject};
 use std::path::Path;
@@ -101,8 +101,8 @@ impl Congestion {
     }
 
     /// Returns the granted rates of connections and destinations.
-    pub fn grants(&self) -> Grants<'_> {
-        Grants::of(&self.maps)
+    pub fn grants(&self) -> GrantTable<'_> {
+        GrantTable::of(&self.maps)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A wake-up signal. Several rings before the next [`Bell::hear`] count as one.
+/// A wake-up signal. Several rings before the next [`Bell::clear`] count as one.
 pub struct Bell(File);
 
 impl AsRawFd for Bell {
@@ -33,7 +33,7 @@ impl Bell {
     ///
     /// # Errors
     /// Fails if the kernel returns an error.
-    pub fn hear(&self) -> io::Result<()> {
+    pub fn clear(&self) -> io::Result<()> {
         unless_blocked((&self.0).read(&mut [0; 8])).map(drop)
     }
 }

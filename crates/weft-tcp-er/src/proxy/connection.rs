@@ -1,9 +1,9 @@
 //! One proxied connection: a leg to the client and a leg to the server.
 
-use super::direction::{Direction, Pumped};
-use super::pool::Pool;
-use super::ruleset::Role;
-use super::sys::{Happened, Socket, unless_blocked};
+use super::direction::{ProxyDirection, Pumped};
+use super::pool::PipePool;
+use super::ruleset::DiversionRole;
+use super::sys::{DescriptorEvents, Socket, unless_blocked};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -30,7 +30,7 @@ pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
 
 /// Phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum ConnectionPhase {
     /// The client may send bytes that can go with the first packet.
     Listening,
     /// The connection to the server was started.
@@ -59,16 +59,16 @@ pub struct Connection {
     client: Socket,
     /// Leg to the server, once it was started.
     server: Option<Socket>,
-    state: State,
-    role: Role,
+    state: ConnectionPhase,
+    role: DiversionRole,
     /// Address of the client.
     from: SocketAddr,
     /// Address of the server.
     to: SocketAddr,
     /// Direction from the client to the server.
-    up: Direction,
+    up: ProxyDirection,
     /// Direction from the server to the client.
-    down: Direction,
+    down: ProxyDirection,
     /// Rate of the leg toward the peer, in bytes per second, if it has one.
     pub rate: Option<u64>,
     /// Value of [`Connection::sent_to_peer`] when the leg's use was last measured, in bytes.
@@ -82,7 +82,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the client has already disconnected, or connected to the listening socket itself.
-    pub fn new(client: Socket, listening: SocketAddr, role: Role) -> io::Result<Connection> {
+    pub fn new(client: Socket, listening: SocketAddr, role: DiversionRole) -> io::Result<Connection> {
         let (from, to) = (client.remote()?, client.local()?);
         if to == listening {
             return Err(io::ErrorKind::AddrNotAvailable.into());
@@ -90,8 +90,8 @@ impl Connection {
         if role.is_egress() {
             widen(&client);
         }
-        let state = State::Listening;
-        let (up, down) = (Direction::default(), Direction::default());
+        let state = ConnectionPhase::Listening;
+        let (up, down) = (ProxyDirection::default(), ProxyDirection::default());
         Ok(Connection {
             client,
             server: None,
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// Returns the phase of the connection.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionPhase {
         self.state
     }
 
@@ -154,7 +154,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the server cannot be reached.
-    pub fn call(&mut self, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<()> {
+    pub fn call(&mut self, calling: &Calling<'_>, pool: &mut PipePool) -> io::Result<()> {
         let is_taken =
             |why: &io::Error| matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
         let mut ports = self.ports(calling.ports, calling.start);
@@ -166,7 +166,7 @@ impl Connection {
             }
         };
         self.server = Some(server);
-        self.state = State::Connecting;
+        self.state = ConnectionPhase::Connecting;
         self.rate = calling.rate;
         Ok(())
     }
@@ -175,15 +175,15 @@ impl Connection {
     fn ports(&self, (first, last): (u16, u16), start: usize) -> impl Iterator<Item = u16> + use<> {
         let width = usize::from(last - first) + 1;
         let (same, tries, any) = match self.role {
-            Role::EgressLocal => (None, TRIES, None),
-            Role::IngressLocal => (None, 0, Some(0)),
-            Role::Ingress | Role::Egress => (Some(self.from.port()), 0, Some(0)),
+            DiversionRole::EgressLocal => (None, TRIES, None),
+            DiversionRole::IngressLocal => (None, 0, Some(0)),
+            DiversionRole::Ingress | DiversionRole::Egress => (Some(self.from.port()), 0, Some(0)),
         };
         let own = (0..tries).map(move |i| first + ((start + i) % width) as u16);
         same.into_iter().chain(own).chain(any)
     }
 
-    fn call_from(&mut self, from: SocketAddr, calling: &Calling<'_>, pool: &mut Pool) -> io::Result<Socket> {
+    fn call_from(&mut self, from: SocketAddr, calling: &Calling<'_>, pool: &mut PipePool) -> io::Result<Socket> {
         let server = Socket::new(self.to, calling.mark)?;
         server.bind(from)?;
         if self.role.is_egress() {
@@ -202,7 +202,7 @@ impl Connection {
         Ok(server)
     }
 
-    fn connect_early(&mut self, server: &Socket, pool: &mut Pool) -> io::Result<()> {
+    fn connect_early(&mut self, server: &Socket, pool: &mut PipePool) -> io::Result<()> {
         let buffer = pool.buffer().get_mut(..EARLY_BYTES).unwrap_or_default();
         let said = match self.up.readable && !self.up.urgent {
             true => unless_blocked(self.client.peek(buffer))?.unwrap_or(0),
@@ -222,7 +222,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the leg is broken.
-    pub fn on_client(&mut self, happened: &Happened) -> io::Result<()> {
+    pub fn on_client(&mut self, happened: &DescriptorEvents) -> io::Result<()> {
         self.up.readable |= happened.readable;
         self.up.urgent |= happened.urgent;
         self.down.writable |= happened.writable;
@@ -233,16 +233,16 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the leg is broken or the server cannot be reached.
-    pub fn on_server(&mut self, happened: &Happened) -> io::Result<()> {
+    pub fn on_server(&mut self, happened: &DescriptorEvents) -> io::Result<()> {
         self.down.readable |= happened.readable;
         self.down.urgent |= happened.urgent;
         self.up.writable |= happened.writable;
         let Some(server) = &self.server else { return Ok(()) };
-        if happened.failed || self.state == State::Connecting {
+        if happened.failed || self.state == ConnectionPhase::Connecting {
             server.take_error()?;
         }
-        if happened.writable && self.state == State::Connecting {
-            self.state = State::Open;
+        if happened.writable && self.state == ConnectionPhase::Connecting {
+            self.state = ConnectionPhase::Open;
             if !self.role.is_egress() {
                 widen(server);
             }
@@ -254,8 +254,8 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if either leg is broken.
-    pub fn pump(&mut self, pool: &mut Pool) -> io::Result<Pumped> {
-        let Some(server) = self.server.as_ref().filter(|_| self.state == State::Open) else {
+    pub fn pump(&mut self, pool: &mut PipePool) -> io::Result<Pumped> {
+        let Some(server) = self.server.as_ref().filter(|_| self.state == ConnectionPhase::Open) else {
             return Ok(Pumped::Waiting);
         };
         let up = self.up.pump(&self.client, server, pool)?;
@@ -276,7 +276,7 @@ impl Connection {
     }
 
     /// Abandons all bytes in transit.
-    pub fn abandon(&mut self, pool: &mut Pool) {
+    pub fn abandon(&mut self, pool: &mut PipePool) {
         self.up.abandon(pool);
         self.down.abandon(pool);
     }

@@ -1,10 +1,10 @@
 //! Policy routing that delivers marked packets to this machine, regardless of their destination.
 
-use super::ruleset::Names;
+use super::ruleset::DiversionNames;
 use std::io;
 use weft_io::netlink::{Configure, Rule, Selector};
 
-fn rule(names: &Names, ipv6: bool) -> Rule<'static> {
+fn rule(names: &DiversionNames, ipv6: bool) -> Rule<'static> {
     Rule { selector: Selector::Mark(names.divert), ipv6, table: names.divert }
 }
 
@@ -12,7 +12,7 @@ fn rule(names: &Names, ipv6: bool) -> Rule<'static> {
 ///
 /// # Errors
 /// Fails if the kernel rejects the change.
-pub fn lead(names: &Names) -> io::Result<()> {
+pub fn lead(names: &DiversionNames) -> io::Result<()> {
     let mut configure = Configure::open()?;
     let mut family = |ipv6| {
         configure.add_local_route(names.divert, ipv6)?;
@@ -24,7 +24,7 @@ pub fn lead(names: &Names) -> io::Result<()> {
 }
 
 /// Removes this routing, including that of an earlier run.
-pub fn unlead(names: &Names) {
+pub fn unlead(names: &DiversionNames) {
     let Ok(mut configure) = Configure::open() else { return };
     for ipv6 in [false, true] {
         // Errors are ignored, because a missing rule or route needs no removal.

@@ -2,7 +2,7 @@
 //!
 //! It forwards bytes, the urgent byte at its position, and the end of the stream.
 
-use super::pool::{PIPE_BYTES, Pool};
+use super::pool::{PIPE_BYTES, PipePool};
 use super::sys::{Pipe, Socket, unless_blocked};
 use std::io;
 
@@ -24,7 +24,7 @@ pub enum Pumped {
 ///
 /// It reads only while the receiver accepts data, so that a slow receiver slows its sender.
 #[derive(Default)]
-pub struct Direction {
+pub struct ProxyDirection {
     /// A pipe and the number of bytes in it, while it is not empty.
     held: Option<(Pipe, usize)>,
     /// True if the source may have data.
@@ -41,12 +41,12 @@ pub struct Direction {
     pub moved: u64,
 }
 
-impl Direction {
+impl ProxyDirection {
     /// Forwards all bytes that can be forwarded now.
     ///
     /// # Errors
     /// Fails if either leg is broken.
-    pub fn pump(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<Pumped> {
+    pub fn pump(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<Pumped> {
         let until = self.moved + TURN_BYTES as u64;
         loop {
             if self.held.is_some() {
@@ -77,13 +77,13 @@ impl Direction {
     }
 
     /// Drops the pipe and the bytes in it.
-    pub fn abandon(&mut self, pool: &mut Pool) {
+    pub fn abandon(&mut self, pool: &mut PipePool) {
         if self.held.take().is_some() {
             pool.lost();
         }
     }
 
-    fn fill(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<()> {
+    fn fill(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<()> {
         let Some(pipe) = pool.take() else { return self.copy(from, to, pool) };
         match unless_blocked(pipe.fill(from, PIPE_BYTES as usize)) {
             Ok(Some(bytes)) if bytes > 0 => self.held = Some((pipe, bytes)),
@@ -102,7 +102,7 @@ impl Direction {
     }
 
     /// Empties the pipe into `to`. Returns false if the socket buffer is full.
-    fn drain(&mut self, to: &Socket, pool: &mut Pool) -> io::Result<bool> {
+    fn drain(&mut self, to: &Socket, pool: &mut PipePool) -> io::Result<bool> {
         let Some((pipe, bytes)) = &mut self.held else { return Ok(true) };
         if !self.writable {
             return Ok(false);
@@ -125,7 +125,7 @@ impl Direction {
     /// Forwards without a pipe: peeks, sends, and consumes only the bytes that were sent.
     ///
     /// Thus no unsent byte has to be stored.
-    fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut Pool) -> io::Result<()> {
+    fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<()> {
         if from.is_at_mark() {
             self.urgent = true;
             return Ok(());

@@ -2,8 +2,8 @@
 
 use super::connection::Connection;
 use super::rates::{Use, is_worth_it};
-use super::shared::Shared;
-use super::table::{Id, Table};
+use super::shared::ProxyState;
+use super::table::{ConnectionTable, Id};
 use std::time::{Duration, Instant};
 
 /// Interval between renewals of the rates.
@@ -51,7 +51,7 @@ impl Granting {
     }
 
     /// Returns the use of all active legs if a renewal is due.
-    pub fn uses(&mut self, now: Instant, connections: &mut Table) -> Option<Vec<Use>> {
+    pub fn uses(&mut self, now: Instant, connections: &mut ConnectionTable) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
         }
@@ -70,7 +70,7 @@ impl Granting {
     }
 
     /// Sets the current rate on each active leg and on each leg without a rate.
-    pub fn renew(&mut self, shared: &Shared, connections: &mut Table) {
+    pub fn renew(&mut self, shared: &ProxyState, connections: &mut ConnectionTable) {
         self.unlimited.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
             grant(connection, shared.granted(connection.peer_address()));

@@ -2,15 +2,15 @@
 //!
 //! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
 
+use super::capacity::{ProxyCapacity, plan_capacity};
 use super::listeners::Listeners;
 use super::nft;
-use super::orders::{Order, Orders};
-use super::policy::Policy;
+use super::orders::{Order, OrderReader};
+use super::policy::ProxyPolicy;
 use super::rates::Totals;
-use super::room::{Room, room};
-use super::ruleset::Names;
-use super::shared::{Settings, Shared};
-use super::status::Status;
+use super::ruleset::DiversionNames;
+use super::shared::{ProxySettings, ProxyState};
+use super::status::ProxyStatus;
 use super::sys::Poll;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -35,27 +35,27 @@ const BELL: u64 = 1;
 /// The daemon's first orders.
 pub struct First {
     /// The first policy: the connections to proxy.
-    pub policy: Policy,
+    pub policy: ProxyPolicy,
     /// The latest rates toward the peers.
     pub totals: Totals,
 }
 
 /// The head thread.
-pub struct Head<'a> {
-    names: &'a Names,
+pub struct HeadThread<'a> {
+    names: &'a DiversionNames,
     poll: Poll,
-    orders: Orders,
+    orders: OrderReader,
 }
 
-impl<'a> Head<'a> {
+impl<'a> HeadThread<'a> {
     /// Starts to listen to the daemon.
     ///
     /// # Errors
     /// Fails if the kernel refuses a descriptor.
-    pub fn new(names: &'a Names) -> io::Result<Head<'a>> {
-        let (poll, orders) = (Poll::new()?, Orders::new()?);
+    pub fn new(names: &'a DiversionNames) -> io::Result<HeadThread<'a>> {
+        let (poll, orders) = (Poll::new()?, OrderReader::new()?);
         poll.watch_input(orders.as_raw_fd(), ORDERS)?;
-        Ok(Head { names, poll, orders })
+        Ok(HeadThread { names, poll, orders })
     }
 
     /// Waits for the first policy. `None` means that the daemon ended the orders.
@@ -80,9 +80,9 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// Fails if the kernel or nft returns an error.
-    pub fn run(&mut self, first: First, shared: &Shared, listeners: &Listeners) -> io::Result<()> {
+    pub fn run(&mut self, first: First, shared: &ProxyState, listeners: &Listeners) -> io::Result<()> {
         self.poll.watch_input(shared.head().as_raw_fd(), BELL)?;
-        let mut diversion = Diversion::new(self.names, shared, listeners)?;
+        let mut diversion = ProxyDiversion::new(self.names, shared, listeners)?;
         shared.set_totals(&first.totals);
         diversion.set_policy(first.policy)?;
         let mut happened = Vec::new();
@@ -95,18 +95,18 @@ impl<'a> Head<'a> {
                             return Ok(());
                         }
                     }
-                    _ => shared.head().hear()?,
+                    _ => shared.head().clear()?,
                 }
             }
             diversion.follow()?;
-            diversion.tell(Instant::now())?;
+            diversion.report_status(Instant::now())?;
             diversion.tell_refused(Instant::now())?;
         }
         Ok(())
     }
 
     /// Executes all received orders. Returns false at their end.
-    fn take_orders(&mut self, diversion: &mut Diversion<'_>) -> io::Result<bool> {
+    fn take_orders(&mut self, diversion: &mut ProxyDiversion<'_>) -> io::Result<bool> {
         while let Some(order) = self.orders.next()? {
             match order {
                 Order::Policy(policy) => diversion.set_policy(policy)?,
@@ -119,51 +119,51 @@ impl<'a> Head<'a> {
 }
 
 /// Diverts new connections to the proxy while it has capacity.
-struct Diversion<'a> {
-    shared: &'a Shared,
+struct ProxyDiversion<'a> {
+    shared: &'a ProxyState,
     listeners: &'a Listeners,
-    nft: nft::Table,
-    policy: Policy,
+    nft: nft::NftTable,
+    policy: ProxyPolicy,
     /// Capacity of the proxy.
-    room: Room,
-    status: Status,
+    capacity: ProxyCapacity,
+    status: ProxyStatus,
     /// Time of the next status report.
     due: Instant,
     /// Status that was reported last.
-    told: Status,
+    reported: ProxyStatus,
     /// Time from which a refused connection may be reported.
     due_refused: Instant,
 }
 
-impl<'a> Diversion<'a> {
+impl<'a> ProxyDiversion<'a> {
     /// Creates the table, which diverts nothing yet.
-    fn new(names: &Names, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Diversion<'a>> {
-        Ok(Diversion {
+    fn new(names: &DiversionNames, shared: &'a ProxyState, listeners: &'a Listeners) -> io::Result<ProxyDiversion<'a>> {
+        Ok(ProxyDiversion {
             shared,
             listeners,
-            nft: nft::Table::create(names)?,
-            policy: Policy::default(),
-            room: Room::default(),
-            status: Status::default(),
+            nft: nft::NftTable::create(names)?,
+            policy: ProxyPolicy::default(),
+            capacity: ProxyCapacity::default(),
+            status: ProxyStatus::default(),
             due: Instant::now(),
-            told: Status::default(),
+            reported: ProxyStatus::default(),
             due_refused: Instant::now(),
         })
     }
 
     fn time_to_wait(&self, now: Instant) -> Duration {
-        let tell = self.due.saturating_duration_since(now);
-        if self.status.is_open { tell } else { tell.min(LOOK) }
+        let until_report = self.due.saturating_duration_since(now);
+        if self.status.is_open { until_report } else { until_report.min(LOOK) }
     }
 
-    fn set_policy(&mut self, policy: Policy) -> io::Result<()> {
-        self.room = room(policy.capacity, self.shared.workers())?;
-        self.status.capacity = self.room.connections as u64;
+    fn set_policy(&mut self, policy: ProxyPolicy) -> io::Result<()> {
+        self.capacity = plan_capacity(policy.capacity, self.shared.workers())?;
+        self.status.capacity = self.capacity.connections as u64;
         self.status.congestion = self.listeners.choose_congestion(&policy.congestion);
         let (congestion, access) = (self.status.congestion.clone(), policy.access.clone());
-        self.shared.set(Settings { room: self.room, congestion, access });
+        self.shared.set(ProxySettings { capacity: self.capacity, congestion, access });
         self.policy = policy;
-        self.set_open(self.has_room(|most| most - 1))
+        self.set_open(self.has_capacity(|most| most - 1))
     }
 
     fn set_open(&mut self, open: bool) -> io::Result<()> {
@@ -176,10 +176,10 @@ impl<'a> Diversion<'a> {
     }
 
     /// True if the number of connections is within `part` of the capacity, in total and for each worker.
-    fn has_room(&self, part: impl Fn(usize) -> usize) -> bool {
+    fn has_capacity(&self, part: impl Fn(usize) -> usize) -> bool {
         let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
-        is_within(self.shared.connections(), self.room.connections)
-            && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.room.each))
+        is_within(self.shared.connections(), self.capacity.connections)
+            && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.capacity.each))
     }
 
     /// Closes the diversion when a worker is full, and opens it when there is capacity again.
@@ -187,21 +187,21 @@ impl<'a> Diversion<'a> {
         let (of, whole) = REOPEN;
         match (self.shared.was_full(), self.status.is_open) {
             (true, true) => self.set_open(false),
-            (_, false) if self.has_room(|most| most * of / whole) => self.set_open(true),
+            (_, false) if self.has_capacity(|most| most * of / whole) => self.set_open(true),
             _ => Ok(()),
         }
     }
 
-    fn tell(&mut self, now: Instant) -> io::Result<()> {
+    fn report_status(&mut self, now: Instant) -> io::Result<()> {
         if now < self.due {
             return Ok(());
         }
         self.due = now + TELL;
         self.status.counts = self.shared.counts().sum();
-        if self.status != self.told {
+        if self.status != self.reported {
             let mut out = io::stdout().lock();
             writeln!(out, "{}", self.status).and_then(|()| out.flush())?;
-            self.told = self.status.clone();
+            self.reported = self.status.clone();
         }
         Ok(())
     }

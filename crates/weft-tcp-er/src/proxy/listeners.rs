@@ -1,6 +1,6 @@
 //! The listening sockets to which the kernel diverts connections.
 
-use super::ruleset::{Listening, Role};
+use super::ruleset::{DiversionRole, Listening};
 use super::sys::Socket;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// One listening socket.
 pub struct Listener {
     /// Role of the connections that it accepts.
-    pub role: Role,
+    pub role: DiversionRole,
     /// Address on which it listens.
     pub address: SocketAddr,
     /// The socket.
@@ -28,7 +28,7 @@ impl Listeners {
     /// Fails if the kernel refuses a socket.
     pub fn open(mark: u32, workers: usize) -> io::Result<Listeners> {
         let mut first = Vec::new();
-        for role in Role::ALL {
+        for role in DiversionRole::ALL {
             first.push(open(role, (Ipv4Addr::LOCALHOST, 0).into(), mark)?);
             first.extend(open(role, (Ipv6Addr::LOCALHOST, 0).into(), mark).ok());
         }
@@ -64,7 +64,7 @@ impl Listeners {
     }
 }
 
-fn open(role: Role, at: SocketAddr, mark: u32) -> io::Result<Listener> {
+fn open(role: DiversionRole, at: SocketAddr, mark: u32) -> io::Result<Listener> {
     let socket = Socket::listen(at, mark)?;
     if role.is_egress() {
         socket.take_early_data()?;

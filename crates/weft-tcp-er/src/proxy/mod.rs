@@ -10,6 +10,7 @@
 //! to reset on close.
 
 mod bell;
+mod capacity;
 mod connection;
 pub mod detour;
 mod direction;
@@ -22,7 +23,6 @@ pub mod permit;
 pub mod policy;
 mod pool;
 mod rates;
-mod room;
 mod ruleset;
 mod shadow;
 mod share;
@@ -32,17 +32,17 @@ mod sys;
 mod table;
 mod worker;
 
+pub use capacity::{ProxyCapacity, plan_capacity, workers};
 pub use orders::Order;
 pub use rates::{Total, Totals};
-pub use room::{Room, room, workers};
-pub use ruleset::Names;
+pub use ruleset::DiversionNames;
 pub use shadow::{Shade, shades};
 pub use share::level;
-pub use status::{Refused, Status, Told};
+pub use status::{ProxyLine, ProxyStatus, RefusedConnection};
 
-use head::Head;
+use head::HeadThread;
 use listeners::Listeners;
-use shared::Shared;
+use shared::ProxyState;
 use std::io;
 use std::thread;
 use worker::Worker;
@@ -63,17 +63,17 @@ pub fn congestion(names: &[String]) -> io::Result<Option<&str>> {
 /// # Errors
 /// Fails if the kernel or nft returns an error.
 pub fn run(tun: &str) -> io::Result<()> {
-    let names = Names::of(tun);
+    let names = DiversionNames::of(tun);
     let result = relay(&names);
     detour::unlead(&names);
     result
 }
 
-fn relay(names: &Names) -> io::Result<()> {
-    let mut head = Head::new(names)?;
+fn relay(names: &DiversionNames) -> io::Result<()> {
+    let mut head = HeadThread::new(names)?;
     let Some(first) = head.first_orders()? else { return Ok(()) };
     let workers = workers(first.policy.capacity)?;
-    let (shared, listeners) = (Shared::new(workers)?, Listeners::open(names.own, workers)?);
+    let (shared, listeners) = (ProxyState::new(workers)?, Listeners::open(names.own, workers)?);
     thread::scope(|scope| {
         let running = shared.running();
         let work = |index| {

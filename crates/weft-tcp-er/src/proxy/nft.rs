@@ -1,8 +1,8 @@
 //! The proxy's nftables table.
 
-use super::policy::Policy;
-use super::ruleset::{self, Listening, Names};
-use crate::nft::{self, Session};
+use super::policy::ProxyPolicy;
+use super::ruleset::{self, DiversionNames, Listening};
+use crate::nft::{self, NftSession};
 use std::io;
 
 /// Tests whether the kernel accepts the rules of a proxy, without any change.
@@ -10,7 +10,7 @@ use std::io;
 /// # Errors
 /// Fails with nft's message, or if nft is missing.
 pub fn check() -> io::Result<()> {
-    let names = Names::of("weft0");
+    let names = DiversionNames::of("weft0");
     let listening = Listening { ports: [[Some(1), Some(1)]; 4] };
     let policy = "1 *;both 192.0.2.0/24,2001:db8::/32 80".parse().map_err(io::Error::other)?;
     let open = ruleset::open(&names, &policy, &listening).replace("; ", "\n");
@@ -18,26 +18,26 @@ pub fn check() -> io::Result<()> {
 }
 
 /// The nftables table of one node's proxy.
-pub struct Table {
-    names: Names,
-    session: Session,
+pub struct NftTable {
+    names: DiversionNames,
+    session: NftSession,
 }
 
-impl Table {
+impl NftTable {
     /// Creates the table, which diverts nothing yet.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.
-    pub fn create(names: &Names) -> io::Result<Table> {
-        let session = Session::create(&names.table, "untracked", &ruleset::table(names))?;
-        Ok(Table { names: names.clone(), session })
+    pub fn create(names: &DiversionNames) -> io::Result<NftTable> {
+        let session = NftSession::create(&ruleset::table(names))?;
+        Ok(NftTable { names: names.clone(), session })
     }
 
     /// Diverts the new connections that `policy` selects.
     ///
     /// # Errors
     /// Fails if nft rejects the rules.
-    pub fn open(&mut self, policy: &Policy, listening: &Listening) -> io::Result<()> {
+    pub fn open(&mut self, policy: &ProxyPolicy, listening: &Listening) -> io::Result<()> {
         self.session.run(&ruleset::open(&self.names, policy, listening))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The proxy ends at the end of standard input.
 
-use super::policy::Policy;
+use super::policy::ProxyPolicy;
 use super::rates::Totals;
 use super::sys::{set_nonblocking, unless_blocked};
 use std::fmt;
@@ -16,7 +16,7 @@ const MAX_LINE: usize = 1 << 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Proxy the connections of this policy.
-    Policy(Policy),
+    Policy(ProxyPolicy),
     /// Share these rates among the flows.
     Totals(Totals),
     /// Exit.
@@ -47,26 +47,26 @@ impl std::str::FromStr for Order {
 }
 
 /// Reads orders from standard input.
-pub struct Orders {
+pub struct OrderReader {
     stdin: io::Stdin,
     read: Vec<u8>,
 }
 
-impl AsRawFd for Orders {
+impl AsRawFd for OrderReader {
     fn as_raw_fd(&self) -> RawFd {
         self.stdin.as_raw_fd()
     }
 }
 
-impl Orders {
+impl OrderReader {
     /// Starts to read standard input.
     ///
     /// # Errors
     /// Fails if standard input cannot be set to non-blocking.
-    pub fn new() -> io::Result<Orders> {
+    pub fn new() -> io::Result<OrderReader> {
         let stdin = io::stdin();
         set_nonblocking(stdin.as_raw_fd())?;
-        Ok(Orders { stdin, read: Vec::new() })
+        Ok(OrderReader { stdin, read: Vec::new() })
     }
 
     /// Returns the next order; `None` if no complete one has arrived.

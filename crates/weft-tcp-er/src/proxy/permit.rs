@@ -4,14 +4,14 @@
 //! take its place. The first matching rule decides. A connection that no rule matches is allowed. An IPv4-mapped IPv6
 //! address counts as its IPv4 address, and an IPv6 client reaches none of them.
 
-use super::policy::{Ports, Prefix, items, list};
+use super::policy::{PolicyPrefix, PortRange, items, list};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// Decision of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// The proxy connects to the server.
     Allow,
     /// The proxy resets the client's connection.
@@ -22,19 +22,19 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permit {
     /// Decision of the rule.
-    pub verdict: Verdict,
+    pub verdict: RuleVerdict,
     /// Prefixes of the clients; an empty list matches all.
-    pub from: Vec<Prefix>,
+    pub from: Vec<PolicyPrefix>,
     /// Prefixes of the servers; an empty list matches none.
-    pub to: Vec<Prefix>,
+    pub to: Vec<PolicyPrefix>,
     /// Ports of the servers; an empty list matches all.
-    pub ports: Vec<Ports>,
+    pub ports: Vec<PortRange>,
 }
 
 impl Permit {
     /// True if the rule matches a connection between these canonical addresses.
     fn matches(&self, from: IpAddr, to: SocketAddr) -> bool {
-        let holds = |prefixes: &[Prefix], address| prefixes.iter().any(|prefix| prefix.contains(address));
+        let holds = |prefixes: &[PolicyPrefix], address| prefixes.iter().any(|prefix| prefix.contains(address));
         let port = to.port();
         (self.from.is_empty() || holds(&self.from, from))
             && holds(&self.to, to.ip())
@@ -43,11 +43,11 @@ impl Permit {
 }
 
 /// Names of the verdicts in the text form.
-const VERDICTS: [(&str, Verdict); 2] = [("allow", Verdict::Allow), ("deny", Verdict::Deny)];
+const VERDICTS: [(&str, RuleVerdict); 2] = [("allow", RuleVerdict::Allow), ("deny", RuleVerdict::Deny)];
 
 impl fmt::Display for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.verdict == Verdict::Allow { "allow" } else { "deny" };
+        let verdict = if self.verdict == RuleVerdict::Allow { "allow" } else { "deny" };
         write!(f, "{verdict} {} {} {}", list(&self.from), list(&self.to), list(&self.ports))
     }
 }
@@ -65,7 +65,7 @@ impl FromStr for Permit {
 }
 
 /// Prefixes that no rule opens, with the kind of their addresses.
-pub const CLOSED: [(Prefix, &str); 9] = [
+pub const CLOSED: [(PolicyPrefix, &str); 9] = [
     (v4([0, 0, 0, 0], 8), "unspecified"),
     (v4([127, 0, 0, 0], 8), "loopback"),
     (v4([169, 254, 0, 0], 16), "link-local"),
@@ -78,12 +78,12 @@ pub const CLOSED: [(Prefix, &str); 9] = [
     (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "multicast"),
 ];
 
-const fn v4([a, b, c, d]: [u8; 4], length: u8) -> Prefix {
-    Prefix { address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length }
+const fn v4([a, b, c, d]: [u8; 4], length: u8) -> PolicyPrefix {
+    PolicyPrefix { address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length }
 }
 
-const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], length: u8) -> Prefix {
-    Prefix { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
+const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], length: u8) -> PolicyPrefix {
+    PolicyPrefix { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
 }
 
 /// Returns the kind of an address that no rule opens; `None` for other addresses.
@@ -93,7 +93,7 @@ pub fn closed(address: IpAddr) -> Option<&'static str> {
 
 /// Reason why the proxy refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum PermitRefusal {
     /// The rule with this number, counted from 1, denies it.
     Rule(usize),
     /// No rule opens addresses of this kind.
@@ -102,43 +102,43 @@ pub enum Refusal {
     Tunnel,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PermitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Rule(number) => write!(f, "[[proxies.rule]] {number} denies it"),
-            Refusal::Closed(kind) => write!(f, "a proxy connects to no {kind} address"),
-            Refusal::Tunnel => write!(f, "this endpoint carries the tunnel"),
+            PermitRefusal::Rule(number) => write!(f, "[[proxies.rule]] {number} denies it"),
+            PermitRefusal::Closed(kind) => write!(f, "a proxy connects to no {kind} address"),
+            PermitRefusal::Tunnel => write!(f, "this endpoint carries the tunnel"),
         }
     }
 }
 
 /// All access checks before a connection is made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Access {
+pub struct AccessCheck {
     /// The rules in order.
     pub rules: Vec<Permit>,
     /// Endpoints of the tunnel itself.
     pub endpoints: Vec<SocketAddr>,
 }
 
-impl Access {
+impl AccessCheck {
     /// Checks whether a client may connect to a server.
     ///
     /// # Errors
-    /// [`Refusal`] with the reason.
-    pub fn judge(&self, from: IpAddr, to: SocketAddr) -> Result<(), Refusal> {
+    /// [`PermitRefusal`] with the reason.
+    pub fn judge(&self, from: IpAddr, to: SocketAddr) -> Result<(), PermitRefusal> {
         let (from, to) = (from.to_canonical(), SocketAddr::new(to.ip().to_canonical(), to.port()));
         if let Some(kind) = closed(to.ip()) {
-            return Err(Refusal::Closed(kind));
+            return Err(PermitRefusal::Closed(kind));
         }
         if from.is_ipv4() != to.is_ipv4() {
-            return Err(Refusal::Closed("IPv4-mapped"));
+            return Err(PermitRefusal::Closed("IPv4-mapped"));
         }
         if self.endpoints.iter().any(|own| (own.ip().to_canonical(), own.port()) == (to.ip(), to.port())) {
-            return Err(Refusal::Tunnel);
+            return Err(PermitRefusal::Tunnel);
         }
         match self.rules.iter().enumerate().find(|(_, rule)| rule.matches(from, to)) {
-            Some((at, Permit { verdict: Verdict::Deny, .. })) => Err(Refusal::Rule(at + 1)),
+            Some((at, Permit { verdict: RuleVerdict::Deny, .. })) => Err(PermitRefusal::Rule(at + 1)),
             _ => Ok(()),
         }
     }

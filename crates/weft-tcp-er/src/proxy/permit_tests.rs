@@ -20,7 +20,7 @@ fn address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-fn prefix() -> impl Strategy<Value = Prefix> {
+fn prefix() -> impl Strategy<Value = PolicyPrefix> {
     let lengths = prop::sample::select(vec![0_u8, 1, 7, 8, 30, 31, 32, 126, 127, 128]);
     (address(), lengths).prop_map(|(address, length)| {
         let address = address.to_canonical();
@@ -31,7 +31,7 @@ fn prefix() -> impl Strategy<Value = Prefix> {
     })
 }
 
-fn trimmed(prefix: Prefix) -> Prefix {
+fn trimmed(prefix: PolicyPrefix) -> PolicyPrefix {
     let address = match prefix.address {
         IpAddr::V4(a) => {
             IpAddr::V4((a.to_bits() & u32::MAX.checked_shl(32 - u32::from(prefix.length)).unwrap_or(0)).into())
@@ -40,15 +40,15 @@ fn trimmed(prefix: Prefix) -> Prefix {
             IpAddr::V6((a.to_bits() & u128::MAX.checked_shl(128 - u32::from(prefix.length)).unwrap_or(0)).into())
         }
     };
-    Prefix { address, ..prefix }
+    PolicyPrefix { address, ..prefix }
 }
 
-fn ports() -> impl Strategy<Value = Ports> {
-    (1_u16..6, 0_u16..4).prop_map(|(first, more)| Ports { first, last: first + more })
+fn ports() -> impl Strategy<Value = PortRange> {
+    (1_u16..6, 0_u16..4).prop_map(|(first, more)| PortRange { first, last: first + more })
 }
 
 fn permit() -> impl Strategy<Value = Permit> {
-    let verdict = any::<bool>().prop_map(|allow| if allow { Verdict::Allow } else { Verdict::Deny });
+    let verdict = any::<bool>().prop_map(|allow| if allow { RuleVerdict::Allow } else { RuleVerdict::Deny });
     let (from, to) = (prop::collection::vec(prefix(), 0..3), prop::collection::vec(prefix(), 1..3));
     (verdict, from, to, prop::collection::vec(ports(), 0..3)).prop_map(|(verdict, from, to, ports)| Permit {
         verdict,
@@ -75,7 +75,7 @@ fn is_mixed(from: IpAddr, to: IpAddr) -> bool {
     bits(from).len() != bits(to).len()
 }
 
-fn model_holds(prefix: &Prefix, address: IpAddr) -> bool {
+fn model_holds(prefix: &PolicyPrefix, address: IpAddr) -> bool {
     let (a, b) = (bits(prefix.address), bits(address));
     a.len() == b.len() && a.iter().zip(&b).take(prefix.length.into()).all(|(a, b)| a == b)
 }
@@ -88,7 +88,7 @@ fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)
         let port = to.port();
         let is_port = rule.ports.is_empty() || rule.ports.iter().any(|p| p.first <= port && port <= p.last);
         if is_from && is_to && is_port {
-            return Some((index, rule.verdict == Verdict::Allow));
+            return Some((index, rule.verdict == RuleVerdict::Allow));
         }
     }
     None
@@ -132,10 +132,10 @@ proptest! {
             Some((index, false)) => format!("rule {}", index + 1),
             _ => "allowed".to_owned(),
         };
-        let found = match (Access { rules, endpoints }).judge(from, to) {
-            Err(Refusal::Closed(_)) => "closed".to_owned(),
-            Err(Refusal::Tunnel) => "tunnel".to_owned(),
-            Err(Refusal::Rule(number)) => format!("rule {number}"),
+        let found = match (AccessCheck { rules, endpoints }).judge(from, to) {
+            Err(PermitRefusal::Closed(_)) => "closed".to_owned(),
+            Err(PermitRefusal::Tunnel) => "tunnel".to_owned(),
+            Err(PermitRefusal::Rule(number)) => format!("rule {number}"),
             Ok(()) => "allowed".to_owned(),
         };
         prop_assert_eq!(found, expected);
@@ -148,7 +148,7 @@ proptest! {
         to in address().prop_filter("IPv4", |address| address.to_canonical().is_ipv4()),
         port in 1_u16..10,
     ) {
-        let access = Access { rules, endpoints: Vec::new() };
+        let access = AccessCheck { rules, endpoints: Vec::new() };
         let IpAddr::V4(plain) = to.to_canonical() else { unreachable!("filtered") };
         let from = Ipv4Addr::from_bits(0x0a00_0000 | from & 3);
         let mapped = SocketAddr::new(plain.to_ipv6_mapped().into(), port);
@@ -187,7 +187,7 @@ proptest! {
 ///
 /// They use the first address and port inside each range, and the first ones behind it.
 fn corners(rules: &[Permit]) -> Vec<(IpAddr, IpAddr, u16)> {
-    let ends = |prefix: &Prefix| match prefix.address {
+    let ends = |prefix: &PolicyPrefix| match prefix.address {
         IpAddr::V4(a) => {
             let size = 1_u32.checked_shl(32 - u32::from(prefix.length)).unwrap_or(0);
             [IpAddr::V4(a), IpAddr::V4(Ipv4Addr::from_bits(a.to_bits().wrapping_add(size)))]

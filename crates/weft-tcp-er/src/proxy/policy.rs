@@ -1,6 +1,6 @@
 //! The connections to proxy, and the one-line text form in which the daemon sends them.
 
-use super::permit::Access;
+use super::permit::AccessCheck;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -34,28 +34,28 @@ impl Side {
 
 /// A range of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ports {
+pub struct PortRange {
     /// First port of the range.
     pub first: u16,
     /// Last port of the range. It is not below the first.
     pub last: u16,
 }
 
-impl FromStr for Ports {
+impl FromStr for PortRange {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Ports, &'static str> {
+    fn from_str(text: &str) -> Result<PortRange, &'static str> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let port = |text: &str| text.parse().ok().filter(|port| *port > 0);
         match (port(first), port(last)) {
-            (Some(first), Some(last)) if first <= last => Ok(Ports { first, last }),
+            (Some(first), Some(last)) if first <= last => Ok(PortRange { first, last }),
             (Some(_), Some(_)) => Err("the first port is above the last"),
             _ => Err("a port from 1 to 65535, or a range such as 5201-5210, is expected"),
         }
     }
 }
 
-impl fmt::Display for Ports {
+impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.first == self.last {
             true => write!(f, "{}", self.first),
@@ -66,21 +66,21 @@ impl fmt::Display for Ports {
 
 /// An address prefix. The bits behind its length are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prefix {
+pub struct PolicyPrefix {
     /// Address of the prefix.
     pub address: IpAddr,
     /// Prefix length in bits.
     pub length: u8,
 }
 
-impl Prefix {
+impl PolicyPrefix {
     /// True if the prefix contains this address. IPv4-mapped addresses are not converted.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.holds(&Prefix { address, length: u8::MAX })
+        self.holds(&PolicyPrefix { address, length: u8::MAX })
     }
 
     /// True if the prefix contains `other`.
-    pub fn holds(&self, other: &Prefix) -> bool {
+    pub fn holds(&self, other: &PolicyPrefix) -> bool {
         self.length <= other.length
             && match (self.address, other.address) {
                 (IpAddr::V4(a), IpAddr::V4(b)) => starts_alike(a.to_bits().into(), b.to_bits().into(), 32, self.length),
@@ -94,19 +94,19 @@ fn starts_alike(a: u128, b: u128, width: u32, length: u8) -> bool {
     (a ^ b).checked_shr(width.saturating_sub(length.into())).unwrap_or(0) == 0
 }
 
-impl FromStr for Prefix {
+impl FromStr for PolicyPrefix {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Prefix, &'static str> {
+    fn from_str(text: &str) -> Result<PolicyPrefix, &'static str> {
         let (address, length) = text.split_once('/').ok_or("a prefix length is expected")?;
         let address: IpAddr = address.parse().map_err(|_| "this is no IP address")?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let length = length.parse().ok().filter(|length| *length <= most).ok_or("the prefix length is too long")?;
-        Ok(Prefix { address, length })
+        Ok(PolicyPrefix { address, length })
     }
 }
 
-impl fmt::Display for Prefix {
+impl fmt::Display for PolicyPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.length)
     }
@@ -114,60 +114,60 @@ impl fmt::Display for Prefix {
 
 /// Selects connections to or from hosts behind peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct ProxyRule {
     /// Edge at which the connections are proxied.
     pub side: Side,
     /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge. An empty list matches
     /// none.
-    pub to: Vec<Prefix>,
+    pub to: Vec<PolicyPrefix>,
     /// Ports of the servers; an empty list matches all.
-    pub ports: Vec<Ports>,
+    pub ports: Vec<PortRange>,
 }
 
-impl Rule {
+impl ProxyRule {
     /// True if one connection could match both rules at the same edge.
-    pub fn overlaps(&self, other: &Rule) -> bool {
+    pub fn overlaps(&self, other: &ProxyRule) -> bool {
         let sides = self.side == Side::Both || other.side == Side::Both || self.side == other.side;
-        let meets = |a: &Prefix| other.to.iter().any(|b| a.holds(b) || b.holds(a));
-        let within = |a: &Ports| other.ports.iter().any(|b| a.first <= b.last && b.first <= a.last);
+        let meets = |a: &PolicyPrefix| other.to.iter().any(|b| a.holds(b) || b.holds(a));
+        let within = |a: &PortRange| other.ports.iter().any(|b| a.first <= b.last && b.first <= a.last);
         let ports = self.ports.is_empty() || other.ports.is_empty() || self.ports.iter().any(within);
         sides && ports && self.to.iter().any(meets)
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for ProxyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = Side::NAMES.iter().find(|(_, side)| *side == self.side).map_or("both", |(name, _)| *name);
         write!(f, "{side} {} {}", list(&self.to), list(&self.ports))
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for ProxyRule {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Rule, &'static str> {
+    fn from_str(text: &str) -> Result<ProxyRule, &'static str> {
         let mut words = text.split_whitespace();
         let mut word = || words.next().ok_or("a rule is a side, prefixes and ports");
         let (side, to, ports) = (word()?, word()?, word()?);
         let side = Side::NAMES.iter().find(|(name, _)| *name == side).ok_or("there is no such side")?.1;
-        Ok(Rule { side, to: items(to)?, ports: items(ports)? })
+        Ok(ProxyRule { side, to: items(to)?, ports: items(ports)? })
     }
 }
 
 /// The proxy's instructions, which the daemon sends again after each reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Policy {
+pub struct ProxyPolicy {
     /// Maximum number of simultaneous connections.
     pub capacity: usize,
     /// Congestion controls for the legs between proxies, the best first.
     pub congestion: Vec<String>,
     /// Connections to proxy.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ProxyRule>,
     /// Access rules for these connections.
-    pub access: Access,
+    pub access: AccessCheck,
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for ProxyPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.capacity, list(&self.congestion))?;
         self.rules.iter().try_for_each(|rule| write!(f, ";{rule}"))?;
@@ -179,10 +179,10 @@ impl fmt::Display for Policy {
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for ProxyPolicy {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Policy, &'static str> {
+    fn from_str(text: &str) -> Result<ProxyPolicy, &'static str> {
         let mut parts = text.split(';');
         let (capacity, congestion) = parts
             .next()
@@ -193,7 +193,7 @@ impl FromStr for Policy {
             "*" => Vec::new(),
             names => names.split(',').map(str::to_owned).collect(),
         };
-        let mut policy = Policy { capacity, congestion, ..Policy::default() };
+        let mut policy = ProxyPolicy { capacity, congestion, ..ProxyPolicy::default() };
         for part in parts {
             match part.split_once(' ') {
                 Some(("allow" | "deny", _)) => policy.access.rules.push(part.parse()?),
@@ -236,7 +236,7 @@ mod tests {
             "9 cubic;ingress 0.0.0.0/0 443",
             "9 *;both ::/0 *;deny 10.5.0.0/16 10.6.0.0/16,fd00::/8 22,80-90;allow * ::/0 *;tunnel 192.0.2.1:5,[::1]:6",
         ] {
-            assert_eq!(line.parse::<Policy>().unwrap().to_string(), line);
+            assert_eq!(line.parse::<ProxyPolicy>().unwrap().to_string(), line);
         }
         for bad in [
             "",
@@ -249,14 +249,14 @@ mod tests {
             "1 *;allow * 10.0.0.0/40 *",
             "1 *;tunnel 192.0.2.1",
         ] {
-            assert!(bad.parse::<Policy>().is_err(), "{bad}");
+            assert!(bad.parse::<ProxyPolicy>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn overlaps() {
         let overlap = |a: &str, b: &str| {
-            let (a, b): (Rule, Rule) = (a.parse().unwrap(), b.parse().unwrap());
+            let (a, b): (ProxyRule, ProxyRule) = (a.parse().unwrap(), b.parse().unwrap());
             assert_eq!(a.overlaps(&b), b.overlaps(&a));
             a.overlaps(&b)
         };

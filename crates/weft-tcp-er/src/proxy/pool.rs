@@ -8,7 +8,7 @@ pub const PIPE_BYTES: i32 = 256 << 10;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Idle pipes, and the limit on the number of pipes in use.
-pub struct Pool {
+pub struct PipePool {
     idle: Vec<Pipe>,
     /// Number of pipes in use.
     lent: usize,
@@ -18,10 +18,10 @@ pub struct Pool {
     buffer: Box<[u8]>,
 }
 
-impl Pool {
+impl PipePool {
     /// Creates a pool that lends at most `most` pipes.
-    pub fn new(most: usize) -> Pool {
-        Pool { idle: Vec::new(), lent: 0, most, buffer: vec![0; BUFFER_BYTES].into() }
+    pub fn new(most: usize) -> PipePool {
+        PipePool { idle: Vec::new(), lent: 0, most, buffer: vec![0; BUFFER_BYTES].into() }
     }
 
     /// Changes the maximum number of pipes in use.

@@ -1,6 +1,6 @@
 //! Rates toward the peers, and the resulting rate of each flow.
 
-use super::policy::Prefix;
+use super::policy::PolicyPrefix;
 use super::share::level;
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub struct Total {
     /// Payload rate in bytes per second; `None` if unknown, which means no limit.
     pub bytes_per_s: Option<u64>,
     /// Prefixes behind the peer.
-    pub prefixes: Vec<Prefix>,
+    pub prefixes: Vec<PolicyPrefix>,
 }
 
 /// The rates toward all peers, as the daemon sends them.
@@ -24,7 +24,7 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, total) in self.0.iter().enumerate() {
             let rate = total.bytes_per_s.map_or_else(|| "*".to_owned(), |rate| rate.to_string());
-            let prefixes: Vec<_> = total.prefixes.iter().map(Prefix::to_string).collect();
+            let prefixes: Vec<_> = total.prefixes.iter().map(PolicyPrefix::to_string).collect();
             write!(f, "{}{rate} {}", if i > 0 { ";" } else { "" }, prefixes.join(","))?;
         }
         Ok(())
@@ -69,7 +69,7 @@ pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
 }
 
 /// The rates toward the peers, and the shares that the flows of all workers get.
-pub struct Rates {
+pub struct PeerRates {
     /// Rate of all paths to each peer, in bytes per second.
     totals: Vec<Option<u64>>,
     /// Index of the peer for each prefix.
@@ -80,11 +80,11 @@ pub struct Rates {
     levels: Vec<Option<u64>>,
 }
 
-impl Rates {
+impl PeerRates {
     /// Creates an empty table without rates and flows.
-    pub fn new(workers: usize) -> Rates {
+    pub fn new(workers: usize) -> PeerRates {
         let uses = vec![Vec::new(); workers];
-        Rates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
+        PeerRates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
     }
 
     /// Replaces the rates toward the peers and computes the shares again.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn flows_share_the_total_of_their_peer() {
-        let mut rates = Rates::new(2);
+        let mut rates = PeerRates::new(2);
         let address = |last: u8| IpAddr::from([10, 9, last, 1]);
         rates.set(&"900 10.9.0.0/24,10.9.3.0/24;500 10.9.1.0/24;* 10.9.2.0/24".parse().unwrap());
         assert_eq!(rates.granted(address(0)), Some(900));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn other_totals_are_shared_as_the_old_ones_were() {
-        let mut rates = Rates::new(2);
+        let mut rates = PeerRates::new(2);
         let flow = Use { address: IpAddr::from([10, 9, 0, 1]), demand: u64::MAX };
         rates.set(&"900 10.9.0.0/24".parse().unwrap());
         rates.share(0, vec![flow]);

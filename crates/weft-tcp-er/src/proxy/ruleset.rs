@@ -4,12 +4,12 @@
 //! tracking, because both legs of a connection have the same addresses and ports and would share one entry there. For
 //! packets that stay on this machine, the mark of their connection tracking entry identifies them.
 
-use super::policy::{Policy, Ports, Prefix, Rule};
+use super::policy::{PolicyPrefix, PortRange, ProxyPolicy, ProxyRule};
 use std::fmt::{Display, Write as _};
 
 /// Reason why a connection is diverted. Each role has its own listening sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum DiversionRole {
     /// A host behind this node connects through the tunnel.
     Ingress,
     /// A program on this node connects through the tunnel.
@@ -20,13 +20,14 @@ pub enum Role {
     EgressLocal,
 }
 
-impl Role {
+impl DiversionRole {
     /// All roles.
-    pub const ALL: [Role; 4] = [Role::Ingress, Role::IngressLocal, Role::Egress, Role::EgressLocal];
+    pub const ALL: [DiversionRole; 4] =
+        [DiversionRole::Ingress, DiversionRole::IngressLocal, DiversionRole::Egress, DiversionRole::EgressLocal];
 
     /// True if the client, not the server, is behind the peer.
     pub fn is_egress(self) -> bool {
-        matches!(self, Role::Egress | Role::EgressLocal)
+        matches!(self, DiversionRole::Egress | DiversionRole::EgressLocal)
     }
 }
 
@@ -34,7 +35,7 @@ impl Role {
 ///
 /// They derive from the device's name, so that a later run finds the remains of an earlier one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Names {
+pub struct DiversionNames {
     /// Name of the TUN device.
     pub tun: String,
     /// Name of the nftables table.
@@ -45,34 +46,34 @@ pub struct Names {
     pub own: u32,
 }
 
-impl Names {
+impl DiversionNames {
     /// Returns the names for a TUN device.
-    pub fn of(tun: &str) -> Names {
+    pub fn of(tun: &str) -> DiversionNames {
         // FNV-1a hash of the device name.
         let hash = tun.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let base = 0x7765_0000 | (hash ^ hash >> 16) & 0xfffe;
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let table = format!("weft_proxy_{}", tun.chars().map(plain).collect::<String>());
-        Names { tun: tun.to_owned(), table, divert: base, own: base | 1 }
+        DiversionNames { tun: tun.to_owned(), table, divert: base, own: base | 1 }
     }
 }
 
 /// Ports of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Listening {
-    /// Ports by role in the order of [`Role::ALL`], then IPv4 and IPv6; `None` if a family is missing.
+    /// Ports by role in the order of [`DiversionRole::ALL`], then IPv4 and IPv6; `None` if a family is missing.
     pub ports: [[Option<u16>; 2]; 4],
 }
 
 impl Listening {
-    fn port(&self, role: Role, is_ipv6: bool) -> Option<u16> {
+    fn port(&self, role: DiversionRole, is_ipv6: bool) -> Option<u16> {
         self.ports.get(role as usize)?.get(usize::from(is_ipv6)).copied().flatten()
     }
 }
 
 /// Returns the command for the table in one line, without rules that divert new connections.
-pub fn table(names: &Names) -> String {
-    let Names { tun: _, table, divert, own } = names;
+pub fn table(names: &DiversionNames) -> String {
+    let DiversionNames { tun: _, table, divert, own } = names;
     format!(
         "table inet {table} {{ flags owner; chain take_in {{ }}; chain take_out {{ }}; \
          chain in {{ type filter hook prerouting priority raw; policy accept; \
@@ -91,25 +92,25 @@ pub fn table(names: &Names) -> String {
 }
 
 /// Returns the command that stops diverting new connections.
-pub fn shut(names: &Names) -> String {
+pub fn shut(names: &DiversionNames) -> String {
     let table = &names.table;
     format!("flush chain inet {table} take_in; flush chain inet {table} take_out")
 }
 
 /// Returns the command that diverts exactly the new connections that `policy` selects.
-pub fn open(names: &Names, policy: &Policy, listening: &Listening) -> String {
-    let Names { tun, table, divert, .. } = names;
+pub fn open(names: &DiversionNames, policy: &ProxyPolicy, listening: &Listening) -> String {
+    let DiversionNames { tun, table, divert, .. } = names;
     let mut text = shut(names);
     for is_ipv6 in [false, true] {
         let to = |role| Some(take(listening.port(role, is_ipv6)?, is_ipv6, *divert));
-        if let Some(take) = to(Role::IngressLocal) {
+        if let Some(take) = to(DiversionRole::IngressLocal) {
             let _ = write!(text, "; add rule inet {table} take_in iifname \"lo\" meta mark {divert} {take}");
         }
         for rule in &policy.rules {
             let Some(prefixes) = prefixes(rule, is_ipv6) else { continue };
             let family = if is_ipv6 { "ip6" } else { "ip" };
             let ports = ports(rule);
-            if let (true, Some(take)) = (rule.side.has_ingress(), to(Role::Ingress)) {
+            if let (true, Some(take)) = (rule.side.has_ingress(), to(DiversionRole::Ingress)) {
                 let _ = write!(
                     text,
                     "; add rule inet {table} take_in iifname != {{ \"lo\", \"{tun}\" }} {family} daddr {prefixes} {ports} \
@@ -118,7 +119,9 @@ pub fn open(names: &Names, policy: &Policy, listening: &Listening) -> String {
                      ct mark set {divert} meta mark set {divert} accept"
                 );
             }
-            if let (true, Some(local), Some(take)) = (rule.side.has_egress(), to(Role::EgressLocal), to(Role::Egress)) {
+            if let (true, Some(local), Some(take)) =
+                (rule.side.has_egress(), to(DiversionRole::EgressLocal), to(DiversionRole::Egress))
+            {
                 let from = format!("add rule inet {table} take_in iifname \"{tun}\" {family} saddr {prefixes} {ports}");
                 let _ = write!(text, "; {from} fib daddr type local notrack {local}");
                 let _ = write!(text, "; {from} fib daddr type unicast notrack {take}");
@@ -136,9 +139,9 @@ fn take(port: u16, is_ipv6: bool, divert: u32) -> String {
 /// Returns a rule's prefixes of one family as a set.
 ///
 /// Prefixes within others are omitted, because nftables sets reject overlaps.
-fn prefixes(rule: &Rule, is_ipv6: bool) -> Option<String> {
-    let mut widest: Vec<Prefix> = Vec::new();
-    let mut sorted: Vec<Prefix> = rule.to.iter().filter(|p| p.address.is_ipv6() == is_ipv6).copied().collect();
+fn prefixes(rule: &ProxyRule, is_ipv6: bool) -> Option<String> {
+    let mut widest: Vec<PolicyPrefix> = Vec::new();
+    let mut sorted: Vec<PolicyPrefix> = rule.to.iter().filter(|p| p.address.is_ipv6() == is_ipv6).copied().collect();
     sorted.sort_by_key(|prefix| prefix.length);
     for prefix in sorted {
         if !widest.iter().any(|wide| wide.holds(&prefix)) {
@@ -149,10 +152,10 @@ fn prefixes(rule: &Rule, is_ipv6: bool) -> Option<String> {
 }
 
 /// Returns a rule's ports as a match. Overlapping ranges are merged.
-fn ports(rule: &Rule) -> String {
+fn ports(rule: &ProxyRule) -> String {
     let mut sorted = rule.ports.clone();
     sorted.sort_by_key(|ports| ports.first);
-    let mut apart: Vec<Ports> = Vec::new();
+    let mut apart: Vec<PortRange> = Vec::new();
     for ports in sorted {
         match apart.last_mut().filter(|last| ports.first <= last.last) {
             Some(last) => last.last = last.last.max(ports.last),
@@ -172,7 +175,7 @@ mod tests {
 
     fn opened(policy: &str) -> String {
         let ports = [[Some(1001), None], [Some(1002), None], [Some(1003), None], [Some(1004), None]];
-        open(&Names::of("weft0"), &policy.parse().unwrap(), &Listening { ports })
+        open(&DiversionNames::of("weft0"), &policy.parse().unwrap(), &Listening { ports })
     }
 
     #[test]
@@ -197,8 +200,8 @@ mod tests {
 
     #[test]
     fn names_are_of_the_device() {
-        let names = Names::of("weft-0.1");
+        let names = DiversionNames::of("weft-0.1");
         assert_eq!(names.table, "weft_proxy_weft_0_1");
-        assert!(names.divert != names.own && names.divert != Names::of("weft1").divert);
+        assert!(names.divert != names.own && names.divert != DiversionNames::of("weft1").divert);
     }
 }

@@ -4,7 +4,7 @@
 //! are cut away from it. If nothing is left, the rules that cut it shadow it.
 
 use super::permit::{CLOSED, Permit};
-use super::policy::Prefix;
+use super::policy::PolicyPrefix;
 use std::net::IpAddr;
 
 /// Maximum number of boxes for one rule. A rule with more boxes is assumed to decide something.
@@ -61,7 +61,7 @@ impl Volume {
     }
 }
 
-fn range(prefix: &Prefix) -> (bool, Range) {
+fn range(prefix: &PolicyPrefix) -> (bool, Range) {
     let (bits, width, is_ipv6) = match prefix.address {
         IpAddr::V4(address) => (u128::from(address.to_bits()), 32, false),
         IpAddr::V6(address) => (address.to_bits(), 128, true),

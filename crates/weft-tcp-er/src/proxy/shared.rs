@@ -3,10 +3,10 @@
 //! The longest time for which a thread holds a lock is the computation of the rates.
 
 use super::bell::Bell;
-use super::permit::Access;
-use super::rates::{Rates, Totals, Use};
-use super::room::Room;
-use super::status::{Counts, Refused};
+use super::capacity::ProxyCapacity;
+use super::permit::AccessCheck;
+use super::rates::{PeerRates, Totals, Use};
+use super::status::{Counts, RefusedConnection};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,29 +14,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Settings that the head publishes to all workers.
 #[derive(Default)]
-pub struct Settings {
+pub struct ProxySettings {
     /// Capacity of the proxy.
-    pub room: Room,
+    pub capacity: ProxyCapacity,
     /// Congestion control of legs between proxies; empty for the system's default.
     pub congestion: String,
     /// Access rules.
-    pub access: Access,
+    pub access: AccessCheck,
 }
 
 /// Counters that a worker publishes, and its wake-up signal.
-struct Worker {
+struct WorkerState {
     counts: Mutex<Counts>,
     bell: Bell,
 }
 
 /// State that the head and the workers share.
-pub struct Shared {
-    settings: Mutex<Arc<Settings>>,
-    rates: Mutex<Rates>,
-    workers: Vec<Worker>,
+pub struct ProxyState {
+    settings: Mutex<Arc<ProxySettings>>,
+    rates: Mutex<PeerRates>,
+    workers: Vec<WorkerState>,
     head: Bell,
     /// The last refused connection that the head has not reported yet.
-    refused: Mutex<Option<Refused>>,
+    refused: Mutex<Option<RefusedConnection>>,
     /// Number of connections of all workers.
     connections: AtomicUsize,
     /// True if a worker was full since the head last asked.
@@ -49,16 +49,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    /// Creates the state for `workers` workers. Its capacity is zero until the first [`Shared::set`].
+impl ProxyState {
+    /// Creates the state for `workers` workers. Its capacity is zero until the first [`ProxyState::set`].
     ///
     /// # Errors
     /// Fails if no descriptors are available.
-    pub fn new(workers: usize) -> io::Result<Shared> {
-        let worker = |_| Ok(Worker { counts: Mutex::default(), bell: Bell::new()? });
-        Ok(Shared {
+    pub fn new(workers: usize) -> io::Result<ProxyState> {
+        let worker = |_| Ok(WorkerState { counts: Mutex::default(), bell: Bell::new()? });
+        Ok(ProxyState {
             settings: Mutex::default(),
-            rates: Mutex::new(Rates::new(workers)),
+            rates: Mutex::new(PeerRates::new(workers)),
             workers: (0..workers).map(worker).collect::<io::Result<_>>()?,
             head: Bell::new()?,
             refused: Mutex::default(),
@@ -88,12 +88,12 @@ impl Shared {
     }
 
     /// Returns the current settings.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<ProxySettings> {
         Arc::clone(&lock(&self.settings))
     }
 
     /// Publishes settings for all connections and wakes all workers.
-    pub fn set(&self, settings: Settings) {
+    pub fn set(&self, settings: ProxySettings) {
         *lock(&self.settings) = Arc::new(settings);
         self.ring_all();
     }
@@ -145,14 +145,14 @@ impl Shared {
     }
 
     /// Reports a refused connection. Wakes the head unless an earlier report is still pending.
-    pub fn refuse(&self, refused: Refused) {
+    pub fn refuse(&self, refused: RefusedConnection) {
         if lock(&self.refused).replace(refused).is_none() {
             self.head.ring();
         }
     }
 
     /// Returns the last refused connection since the previous call.
-    pub fn take_refused(&self) -> Option<Refused> {
+    pub fn take_refused(&self) -> Option<RefusedConnection> {
         lock(&self.refused).take()
     }
 
@@ -174,15 +174,15 @@ impl Shared {
     }
 
     /// Returns a guard that a thread holds while it runs. Dropping it ends all threads.
-    pub fn running(&self) -> Running<'_> {
-        Running(self)
+    pub fn running(&self) -> RunningGuard<'_> {
+        RunningGuard(self)
     }
 }
 
 /// Guard of a running thread. Dropping it ends all threads.
-pub struct Running<'a>(&'a Shared);
+pub struct RunningGuard<'a>(&'a ProxyState);
 
-impl Drop for Running<'_> {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
         self.0.head.ring();

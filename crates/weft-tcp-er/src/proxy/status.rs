@@ -46,7 +46,7 @@ impl Sum for Counts {
 
 /// Status of the proxy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Status {
+pub struct ProxyStatus {
     /// Sum of all workers' counters.
     pub counts: Counts,
     /// Maximum number of connections.
@@ -57,9 +57,9 @@ pub struct Status {
     pub congestion: String,
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ProxyStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { counts, capacity, is_open, congestion } = self;
+        let ProxyStatus { counts, capacity, is_open, congestion } = self;
         let Counts { connections, taken, unreachable, reset, ended, up_bytes, down_bytes, pipes, refused } = counts;
         let open = u8::from(*is_open);
         write!(
@@ -70,13 +70,13 @@ impl fmt::Display for Status {
     }
 }
 
-impl FromStr for Status {
+impl FromStr for ProxyStatus {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Status, &'static str> {
+    fn from_str(text: &str) -> Result<ProxyStatus, &'static str> {
         let mut words = text.split_whitespace();
         let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or("a number is missing");
-        let mut status = Status::default();
+        let mut status = ProxyStatus::default();
         status.counts.connections = number()?;
         status.capacity = number()?;
         status.is_open = number()? == 1;
@@ -92,7 +92,7 @@ impl FromStr for Status {
 
 /// A connection that the proxy refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct RefusedConnection {
     /// Address of the client.
     pub from: SocketAddr,
     /// Address of the server.
@@ -101,7 +101,7 @@ pub struct Refused {
     pub why: String,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{REFUSED} {} {} {}", self.from, self.to, self.why)
     }
@@ -110,10 +110,10 @@ impl fmt::Display for Refused {
 /// First word of a line about a refused connection.
 const REFUSED: &str = "refused";
 
-impl FromStr for Refused {
+impl FromStr for RefusedConnection {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Refused, &'static str> {
+    fn from_str(text: &str) -> Result<RefusedConnection, &'static str> {
         let mut words = text.splitn(4, ' ');
         let mut word = || words.next().ok_or("a refusal is a client, a server and a reason");
         let (first, from, to, why) = (word()?, word()?, word()?, word()?);
@@ -121,50 +121,50 @@ impl FromStr for Refused {
         if first != REFUSED {
             return Err("this is no refusal");
         }
-        Ok(Refused { from: address(from)?, to: address(to)?, why: why.to_owned() })
+        Ok(RefusedConnection { from: address(from)?, to: address(to)?, why: why.to_owned() })
     }
 }
 
 /// One line of the proxy's reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum ProxyLine {
     /// Status of the proxy.
-    Status(Status),
+    Status(ProxyStatus),
     /// The last refused connection of the interval between two reports.
-    Refused(Refused),
+    Refused(RefusedConnection),
 }
 
-impl FromStr for Told {
+impl FromStr for ProxyLine {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Told, &'static str> {
+    fn from_str(text: &str) -> Result<ProxyLine, &'static str> {
         match text.starts_with(REFUSED) {
-            true => text.parse().map(Told::Refused),
-            false => text.parse().map(Told::Status),
+            true => text.parse().map(ProxyLine::Refused),
+            false => text.parse().map(ProxyLine::Status),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Refused, Status, Told};
+    use super::{ProxyLine, ProxyStatus, RefusedConnection};
 
     #[test]
     fn it_survives_its_line() {
         for line in ["1 2 1 3 4 5 6 7 8 9 10 bbr", "0 0 0 0 0 0 0 0 0 0 0 weft_er"] {
-            assert_eq!(line.parse::<Status>().unwrap().to_string(), line);
+            assert_eq!(line.parse::<ProxyStatus>().unwrap().to_string(), line);
         }
-        assert!("1 2 1".parse::<Status>().is_err() && "".parse::<Status>().is_err());
+        assert!("1 2 1".parse::<ProxyStatus>().is_err() && "".parse::<ProxyStatus>().is_err());
     }
 
     #[test]
     fn a_refusal_survives_its_line() {
         let line = "refused [fd00::1]:7 10.6.0.7:22 [[proxies.rule]] 2 denies it";
-        let refused: Refused = line.parse().unwrap();
+        let refused: RefusedConnection = line.parse().unwrap();
         assert_eq!(refused.to_string(), line);
-        assert_eq!(line.parse::<Told>(), Ok(Told::Refused(refused)));
+        assert_eq!(line.parse::<ProxyLine>(), Ok(ProxyLine::Refused(refused)));
         for bad in ["refused", "refused x 10.6.0.7:22 y", "refused 10.6.0.7:22 10.6.0.7:22"] {
-            assert!(bad.parse::<Told>().is_err(), "{bad}");
+            assert!(bad.parse::<ProxyLine>().is_err(), "{bad}");
         }
     }
 }

@@ -49,19 +49,19 @@ pub fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// A socket address in the kernel's layout.
-struct Name {
+struct SocketName {
     storage: libc::sockaddr_storage,
     len: libc::socklen_t,
 }
 
-impl Name {
-    fn empty() -> Name {
+impl SocketName {
+    fn empty() -> SocketName {
         // SAFETY: all zeros is a valid sockaddr_storage.
-        Name { storage: unsafe { zeroed() }, len: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
+        SocketName { storage: unsafe { zeroed() }, len: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
     }
 
-    fn of(address: SocketAddr) -> Name {
-        let mut name = Name::empty();
+    fn of(address: SocketAddr) -> SocketName {
+        let mut name = SocketName::empty();
         match address {
             SocketAddr::V4(v4) => {
                 let at = from_mut(&mut name.storage).cast::<libc::sockaddr_in>();
@@ -154,7 +154,7 @@ impl Socket {
     pub fn listen(at: SocketAddr, mark: u32) -> io::Result<Socket> {
         let socket = Socket::new(at, mark)?;
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-        let name = Name::of(at);
+        let name = SocketName::of(at);
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.len) })?;
         // SAFETY: no pointers.
@@ -181,7 +181,7 @@ impl Socket {
 
     /// Returns the local address. For an accepted connection it is the address to which the client connected.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        let mut name = Name::empty();
+        let mut name = SocketName::empty();
         let storage = from_mut(&mut name.storage).cast();
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::getsockname(self.as_raw_fd(), storage, &raw mut name.len) })?;
@@ -190,7 +190,7 @@ impl Socket {
 
     /// Returns the remote address.
     pub fn remote(&self) -> io::Result<SocketAddr> {
-        let mut name = Name::empty();
+        let mut name = SocketName::empty();
         let storage = from_mut(&mut name.storage).cast();
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::getpeername(self.as_raw_fd(), storage, &raw mut name.len) })?;
@@ -202,14 +202,14 @@ impl Socket {
         if to.port() == 0 {
             self.set(libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         }
-        let name = Name::of(to);
+        let name = SocketName::of(to);
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         check(unsafe { libc::bind(self.as_raw_fd(), name.pointer(), name.len) }).map(drop)
     }
 
     /// Starts to connect.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
-        let name = Name::of(to);
+        let name = SocketName::of(to);
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
         match check(unsafe { libc::connect(self.as_raw_fd(), name.pointer(), name.len) }) {
             Err(why) if why.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
@@ -220,7 +220,7 @@ impl Socket {
     /// Starts to connect with data in the SYN (RFC 7413, without a cookie). Returns the number of bytes accepted.
     pub fn connect_with(&self, to: SocketAddr, data: &[u8]) -> io::Result<usize> {
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)?;
-        let name = Name::of(to);
+        let name = SocketName::of(to);
         let flags = libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: this object owns the descriptor. Pointers and lengths describe `data` and `name`.
         let sent = count(unsafe {
@@ -417,7 +417,7 @@ fn splice(from: RawFd, to: RawFd, bytes: usize, flags: u32) -> io::Result<usize>
 
 /// Events of a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Happened {
+pub struct DescriptorEvents {
     /// Token with which the descriptor was registered.
     pub token: u64,
     /// True if data or the end of the stream may have arrived.
@@ -467,7 +467,7 @@ impl Poll {
     }
 
     /// Waits for events, at most for `most`.
-    pub fn wait(&mut self, most: Duration, happened: &mut Vec<Happened>) -> io::Result<()> {
+    pub fn wait(&mut self, most: Duration, happened: &mut Vec<DescriptorEvents>) -> io::Result<()> {
         happened.clear();
         let millis = c_int::try_from(most.as_micros().div_ceil(1_000)).unwrap_or(c_int::MAX);
         let room = self.events.len() as c_int;
@@ -479,7 +479,7 @@ impl Poll {
         };
         happened.extend(self.events.iter().take(ready as usize).map(|event| {
             let has = |bits: c_int| event.events & bits as u32 != 0;
-            Happened {
+            DescriptorEvents {
                 token: event.u64,
                 readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP),
                 writable: has(libc::EPOLLOUT),

@@ -25,7 +25,7 @@ impl Id {
 
 /// A slot of the table.
 #[derive(Default)]
-struct Place {
+struct ConnectionSlot {
     /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
     connection: Option<Box<Connection>>,
@@ -33,15 +33,15 @@ struct Place {
 
 /// All connections of a worker.
 #[derive(Default)]
-pub struct Table {
-    places: Vec<Place>,
+pub struct ConnectionTable {
+    places: Vec<ConnectionSlot>,
     /// Numbers of the free slots.
     free: Vec<u32>,
     /// Number of connections.
     len: usize,
 }
 
-impl Table {
+impl ConnectionTable {
     /// Number of connections.
     pub fn len(&self) -> usize {
         self.len
@@ -50,7 +50,7 @@ impl Table {
     /// Inserts a connection and returns its id.
     pub fn insert(&mut self, connection: Connection) -> Id {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(ConnectionSlot::default());
             (self.places.len() - 1) as u32
         });
         let mut id = Id { number, turn: 0 };

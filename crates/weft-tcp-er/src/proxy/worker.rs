@@ -1,15 +1,15 @@
 //! A worker: one thread with its own connections, descriptors and listening sockets. Its polling is edge-triggered.
 
-use super::connection::{Calling, Connection, State, port_range};
+use super::connection::{Calling, Connection, ConnectionPhase, port_range};
 use super::direction::Pumped;
 use super::granting::Granting;
 use super::listeners::Listeners;
-use super::pool::Pool;
-use super::ruleset::Role;
-use super::shared::{Settings, Shared};
-use super::status::{Counts, Refused};
-use super::sys::{self, Happened, Poll, Socket};
-use super::table::{Id, Table};
+use super::pool::PipePool;
+use super::ruleset::DiversionRole;
+use super::shared::{ProxySettings, ProxyState};
+use super::status::{Counts, RefusedConnection};
+use super::sys::{self, DescriptorEvents, Poll, Socket};
+use super::table::{ConnectionTable, Id};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -36,12 +36,12 @@ pub struct Worker<'a> {
     index: usize,
     /// The mark of the proxy's own packets.
     mark: u32,
-    shared: &'a Shared,
+    shared: &'a ProxyState,
     listeners: &'a Listeners,
-    settings: Arc<Settings>,
+    settings: Arc<ProxySettings>,
     poll: Poll,
-    connections: Table,
-    pool: Pool,
+    connections: ConnectionTable,
+    pool: PipePool,
     granting: Granting,
     /// Connections that wait for their client's first bytes, the oldest first.
     listening: VecDeque<(Instant, Id)>,
@@ -55,7 +55,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// Fails if the kernel refuses a descriptor.
-    pub fn new(index: usize, mark: u32, shared: &'a Shared, listeners: &'a Listeners) -> io::Result<Worker<'a>> {
+    pub fn new(index: usize, mark: u32, shared: &'a ProxyState, listeners: &'a Listeners) -> io::Result<Worker<'a>> {
         sys::own_descriptors()?;
         let poll = Poll::new()?;
         shared.bell(index).map_or(Ok(()), |bell| poll.watch_input(bell.as_raw_fd(), BELL))?;
@@ -69,8 +69,8 @@ impl<'a> Worker<'a> {
             listeners,
             settings: shared.settings(),
             poll,
-            connections: Table::default(),
-            pool: Pool::new(0),
+            connections: ConnectionTable::default(),
+            pool: PipePool::new(0),
             granting: Granting::new(Instant::now()),
             listening: VecDeque::new(),
             again: Vec::new(),
@@ -89,7 +89,7 @@ impl<'a> Worker<'a> {
             self.poll.wait(wait, &mut happened)?;
             for event in &happened {
                 match event.token {
-                    BELL => self.hear()?,
+                    BELL => self.on_bell()?,
                     token if token >= FIRST_LISTENER => self.accept((token - FIRST_LISTENER) as usize)?,
                     _ => self.on_leg(event),
                 }
@@ -120,8 +120,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads shared state after a wake-up.
-    fn hear(&mut self) -> io::Result<()> {
-        self.shared.bell(self.index).map_or(Ok(()), |bell| bell.hear())?;
+    fn on_bell(&mut self) -> io::Result<()> {
+        self.shared.bell(self.index).map_or(Ok(()), |bell| bell.clear())?;
         self.take_settings();
         self.granting.renew(self.shared, &mut self.connections);
         Ok(())
@@ -129,18 +129,18 @@ impl<'a> Worker<'a> {
 
     fn take_settings(&mut self) {
         self.settings = self.shared.settings();
-        self.pool.set_most(self.settings.room.pipes);
+        self.pool.set_most(self.settings.capacity.pipes);
     }
 
     fn accept(&mut self, listener: usize) -> io::Result<()> {
         self.take_settings();
-        let room = self.settings.room;
+        let capacity = self.settings.capacity;
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.of(self.index).get(listener) else { return Ok(()) };
             match listener.socket.accept() {
                 Ok(None) => break,
                 Ok(Some(client)) => {
-                    if !room.is_crammed(self.connections.len(), self.shared.connections())
+                    if !capacity.is_crammed(self.connections.len(), self.shared.connections())
                         && let Ok(connection) = Connection::new(client, listener.address, listener.role)
                     {
                         self.judge_and_take_in(connection, listener.role);
@@ -148,32 +148,32 @@ impl<'a> Worker<'a> {
                 }
                 // The client had disconnected before its connection was accepted.
                 Err(why) if why.raw_os_error() == Some(libc::ECONNABORTED) => {}
-                Err(why) if !is_want_of_room(&why) => return Err(why),
+                Err(why) if !is_lack_of_capacity(&why) => return Err(why),
                 Err(_) => {
                     self.shared.say_full();
                     return Ok(());
                 }
             }
         }
-        if room.is_full(self.connections.len(), self.shared.connections()) {
+        if capacity.is_full(self.connections.len(), self.shared.connections()) {
             self.shared.say_full();
         }
         Ok(())
     }
 
     /// Takes in a connection that the access rules allow. Dropping any other connection resets it.
-    fn judge_and_take_in(&mut self, connection: Connection, role: Role) {
+    fn judge_and_take_in(&mut self, connection: Connection, role: DiversionRole) {
         let (from, to) = connection.ends();
         match self.settings.access.judge(from.ip(), to) {
             Ok(()) => self.take_in(connection, role),
             Err(why) => {
                 self.counts.refused += 1;
-                self.shared.refuse(Refused { from, to, why: why.to_string() });
+                self.shared.refuse(RefusedConnection { from, to, why: why.to_string() });
             }
         }
     }
 
-    fn take_in(&mut self, connection: Connection, role: Role) {
+    fn take_in(&mut self, connection: Connection, role: DiversionRole) {
         self.counts.taken += 1;
         self.shared.one_more();
         let id = self.connections.insert(connection);
@@ -195,7 +195,7 @@ impl<'a> Worker<'a> {
 
     fn call(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if connection.state() != State::Listening {
+        if connection.state() != ConnectionPhase::Listening {
             return;
         }
         let rate = self.shared.granted(connection.peer_address());
@@ -223,15 +223,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn on_leg(&mut self, event: &Happened) {
+    fn on_leg(&mut self, event: &DescriptorEvents) {
         let (id, is_server) = (Id::from_bits(event.token >> 1), event.token & 1 == 1);
         let Some(connection) = self.connections.get_mut(id) else { return };
         let before = connection.state();
         let result = if is_server { connection.on_server(event) } else { connection.on_client(event) };
         match (result, before) {
-            (Ok(()), State::Listening) if event.readable => self.call(id),
+            (Ok(()), ConnectionPhase::Listening) if event.readable => self.call(id),
             (Ok(()), _) => self.pump(id),
-            (Err(_), State::Connecting) if is_server => {
+            (Err(_), ConnectionPhase::Connecting) if is_server => {
                 self.counts.unreachable += 1;
                 self.drop_connection(id);
             }
@@ -279,6 +279,6 @@ fn leg(id: Id, is_server: bool) -> u64 {
 }
 
 /// True if descriptors or memory have run out.
-fn is_want_of_room(why: &io::Error) -> bool {
+fn is_lack_of_capacity(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

@@ -15,7 +15,7 @@ pub use rate16::Rate16;
 pub use tag::{KEY_LEN, SignalKey};
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{ByteReader, Writer};
 use weft_units::Duration;
 
 /// Length of the structure, in bytes.
@@ -53,7 +53,7 @@ pub enum Message {
 
 /// Kind of the requested rate: one of the four services of TIA-1039.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Service {
+pub enum SignalService {
     /// AR, available rate: the rate that the network can carry at present. The sender renews it while it sends.
     Available = 0,
     /// GR, guaranteed rate: reserved.
@@ -120,7 +120,7 @@ pub struct Signal {
     /// Message type.
     pub message: Message,
     /// Kind of the requested rate.
-    pub service: Service,
+    pub service: SignalService,
     /// CH: true if the receiver pays, false if the sender pays.
     pub receiver_pays: bool,
     /// CHG: true if a node lowered a rate.
@@ -164,7 +164,7 @@ impl Signal {
     /// [`WireError::Truncated`], [`WireError::TooLong`]; [`WireError::Version`] for another version,
     /// [`WireError::UnknownType`] for an unknown message, [`WireError::Malformed`] for unknown flags.
     pub fn parse(bytes: &[u8]) -> Result<Signal, WireError> {
-        let mut r = Reader::new(bytes);
+        let mut r = ByteReader::new(bytes);
         let (kind, priorities) = (r.u8()?, r.u8()?);
         let (burst, delay_variance) = (BurstTolerance(r.u8()?), DelayVariance(r.u8()?));
         let (forward, reverse, echoed) = (rates(&mut r)?, rates(&mut r)?, rates(&mut r)?);
@@ -264,7 +264,7 @@ pub const fn ttl_difference(ttl: u8, qttl: u8) -> u8 {
     ttl.wrapping_sub(qttl)
 }
 
-fn rates(r: &mut Reader<'_>) -> Result<Rates, WireError> {
+fn rates(r: &mut ByteReader<'_>) -> Result<Rates, WireError> {
     Ok(Rates { available: Rate16(r.u16()?), guaranteed: Rate16(r.u16()?) })
 }
 
@@ -280,11 +280,11 @@ fn message(bits: u8) -> Result<Message, WireError> {
     })
 }
 
-fn service(kind: u8) -> Service {
+fn service(kind: u8) -> SignalService {
     match kind >> 2 & 3 {
-        0 => Service::Available,
-        1 => Service::Guaranteed,
-        2 => Service::Maximum,
-        _ => Service::Variable,
+        0 => SignalService::Available,
+        1 => SignalService::Guaranteed,
+        2 => SignalService::Maximum,
+        _ => SignalService::Variable,
     }
 }

@@ -8,7 +8,7 @@ mod response;
 pub use response::{RESPONSE_LEN, Response};
 
 use crate::WireError;
-use crate::bytes::{Reader, Writer, array_at, put_at};
+use crate::bytes::{ByteReader, Writer, array_at, put_at};
 use crate::ip::options::{IpOption, finish_header};
 use weft_units::Rate;
 
@@ -89,7 +89,7 @@ impl QuickStart {
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`], [`WireError::UnknownType`] for an unknown function.
     pub fn parse(value: &[u8]) -> Result<QuickStart, WireError> {
-        let mut r = Reader::new(value);
+        let mut r = ByteReader::new(value);
         let (first, ttl, nonce) = (r.u8()?, r.u8()?, r.u32()?);
         r.end()?;
         let function = match first >> 4 {

@@ -1,6 +1,6 @@
 use super::{QuickRate, QuickStart, VALUE_LEN};
 use crate::WireError;
-use crate::bytes::{Reader, Writer, put_at, u8_at, u16_at};
+use crate::bytes::{ByteReader, Writer, put_at, u8_at, u16_at};
 use crate::checksum::{finish_partial, pseudo_header};
 use crate::ip::options::{finish_header, splice};
 use crate::ip::{IpVersion, IpView, L4Checksum, TcpOption, TcpView};
@@ -34,7 +34,7 @@ impl Response {
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`].
     pub fn parse(data: &[u8]) -> Result<Response, WireError> {
-        let mut r = Reader::new(data);
+        let mut r = ByteReader::new(data);
         let (rate, ttl_difference, nonce) = (r.u8()?, r.u8()?, r.u32()?);
         r.end()?;
         Ok(Response { rate: QuickRate(rate & 0x0f), ttl_difference, nonce: nonce >> 2 })

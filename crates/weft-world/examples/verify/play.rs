@@ -2,7 +2,7 @@
 
 use crate::topic::Context;
 use std::path::Path;
-use weft_scenario::{FlowResult, Kind, RunResult, Scenario, Variant, VariantResult};
+use weft_scenario::{FlowResult, RunResult, Scenario, Variant, VariantKind, VariantResult};
 use weft_world::pair::{EngineSettings, PairOptions, PairRun, run};
 use weft_world::side_by_side;
 
@@ -25,7 +25,7 @@ pub fn for_each<C: Sync, R: Send>(context: &Context, what: &str, cases: &[C], wo
 ///
 /// It shows the effect of the links alone on sparse traffic.
 pub fn idle(scenario: &Scenario) -> Scenario {
-    let mut idle = Scenario { variants: vec![Variant::plain(Kind::EachLink)], ..scenario.clone() };
+    let mut idle = Scenario { variants: vec![Variant::plain(VariantKind::EachLink)], ..scenario.clone() };
     idle.flows.retain(|flow| !flow.app.is_tcp());
     idle
 }

@@ -1,15 +1,15 @@
 //! Builds a simulator with nodes, links and flows from a scenario.
 
 use super::flows::{Agents, agents, onward};
-use super::loops::{BuiltLoop, Steering, loops, seat_edges};
+use super::loops::{BuiltLoop, NetworkSteering, add_edges, loops};
+use super::node::NetworkNode;
 use super::offered::Offered;
-use super::overlay::Engines;
-use super::seat::Seat;
-use super::signalling::{seat_controllers, wants};
+use super::overlay::OverlayEngines;
+use super::signalling::{add_controllers, wants};
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
-use weft_scenario::{Capacity, Network, OverlayUse, PACKET_BYTES, QueueSize, Traces};
+use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
 use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
-use weft_sim::host::{Ends, Host};
+use weft_sim::host::{FlowNodes, SimHost};
 use weft_sim::link::{self, LinkSpec, QueueSpec};
 use weft_sim::signalling::Wants;
 use weft_sim::topology::{graph_of, network_routes, path_count};
@@ -38,7 +38,7 @@ pub struct BuiltFlow {
 /// A network that is ready to run.
 pub struct Built {
     /// The simulator that contains all nodes and links.
-    pub simulator: Simulator<Seat>,
+    pub simulator: Simulator<NetworkNode>,
     /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
     /// Both directions of each of the scenario's links, up first.
@@ -46,7 +46,7 @@ pub struct Built {
     /// The loops that the VPNs can have.
     pub loops: Vec<BuiltLoop>,
     /// The controllers that steer the loops' windows.
-    pub steering: Steering,
+    pub steering: NetworkSteering,
     /// Number of bytes that each link could have carried.
     pub offered: Offered,
 }
@@ -56,26 +56,26 @@ pub struct Built {
 /// # Errors
 /// Returns an error if there are more explicit paths than labels or if a trace is not in `traces`. Also fails
 /// if a VPN's share is not valid.
-pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
+pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
     let tables = network_routes(network, &graph, &variant.routing).map_err(|error| error.to_string())?;
     let paths = |flow: &NetworkFlow| path_count(&graph, &tables, node_id(flow.from), node_id(flow.to));
     let mut flows: Vec<BuiltFlow> =
         (0..).zip(&network.flows).map(|(number, flow)| built_flow(number, flow, paths(flow))).collect();
-    let mut hosts: Vec<Host> = network.nodes.iter().map(|_| Host::new()).collect();
+    let mut hosts: Vec<SimHost> = network.nodes.iter().map(|_| SimHost::new()).collect();
     for (built, flow) in flows.iter().zip(&network.flows) {
         let tcp = tcp_of(network, variant, flow);
         let own = rng.split(1).split(u64::from(built.number.0));
-        seat(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
+        add_agents(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
     }
-    seat_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
+    add_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
     let mut simulator = Simulator::new(seed);
-    let engines = variant.overlay.as_ref().map(|used| Engines::new(network, used, rng.split(4)));
+    let engines = variant.overlay.as_ref().map(|used| OverlayEngines::new(network, used, rng.split(4)));
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
-        simulator.add_node(seat_of(NodeId(number), router, host, engines.as_ref())?);
+        simulator.add_node(node_of(NodeId(number), router, host, engines.as_ref())?);
     }
     let mut links = Vec::new();
     for link in &network.links {
@@ -89,8 +89,8 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
         let down = simulator.add_link(b, a, spec(&link.down)?);
         links.push([up, down]);
     }
-    seat_controllers(network, variant, &links, &mut simulator, traces, seed);
-    let steering = seat_edges(network, variant, &mut simulator, &rng.split(3))?;
+    add_controllers(network, variant, &links, &mut simulator, traces, seed);
+    let steering = add_edges(network, variant, &mut simulator, &rng.split(3))?;
     let mut offered = Offered::default();
     offered.clear(&simulator);
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
@@ -99,20 +99,25 @@ pub fn build(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Tr
 /// Returns a flow's TCP settings.
 ///
 /// Its segments fit into the bytes that the overlay leaves of a packet.
-fn tcp_of(network: &Network, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
+fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     let tcp = variant.tcp_of(flow);
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
     TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
 }
 
 /// Returns the node with this number, with an engine if the overlay has one there.
-fn seat_of(number: NodeId, router: Router, host: Host, engines: Option<&Engines<'_>>) -> Result<Seat, String> {
+fn node_of(
+    number: NodeId,
+    router: Router,
+    host: SimHost,
+    engines: Option<&OverlayEngines<'_>>,
+) -> Result<NetworkNode, String> {
     match engines.filter(|engines| engines.has(number.index())) {
-        None => Ok(Seat::Station(Station::new(number, router, host))),
+        None => Ok(NetworkNode::Station(Station::new(number, router, host))),
         Some(engines) => {
             let mut site = engines.site(number.index())?;
             *site.host_mut() = host;
-            Ok(Seat::gate(Station::new(number, router, Host::new()), site))
+            Ok(NetworkNode::gate(Station::new(number, router, SimHost::new()), site))
         }
     }
 }
@@ -127,8 +132,8 @@ fn built_flow(number: u32, flow: &NetworkFlow, paths: u64) -> BuiltFlow {
     BuiltFlow { number, from: node_id(flow.from), to: node_id(flow.to), paths, arrives: number }
 }
 
-fn seat(
-    hosts: &mut [Host],
+fn add_agents(
+    hosts: &mut [SimHost],
     built: &BuiltFlow,
     flow: &NetworkFlow,
     to: NodeId,
@@ -140,7 +145,7 @@ fn seat(
     let Agents { ends: [source, sink], back: responses } =
         agents(flow, tcp, wants, built.paths, built.number, back, rng);
     let mut add = |flow, here: NodeId, there, agent| {
-        hosts[here.index()].add(Ends { flow, here, there }, agent);
+        hosts[here.index()].add(FlowNodes { flow, here, there }, agent);
     };
     add(built.number, built.from, to, source);
     add(built.number, to, built.from, sink);
@@ -154,7 +159,13 @@ fn seat(
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
 /// connections to it.
-fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host], flows: &mut [BuiltFlow], rng: &Rng) {
+fn add_proxies(
+    network: &NetworkScenario,
+    variant: &NetworkVariant,
+    hosts: &mut [SimHost],
+    flows: &mut [BuiltFlow],
+    rng: &Rng,
+) {
     let mut next = 2 * flows.len() as u32;
     for (built, flow) in flows.iter_mut().zip(&network.flows) {
         let Some(([first, second], between)) = variant.proxy_tcp_of(flow) else { continue };
@@ -165,9 +176,9 @@ fn seat_proxies(network: &Network, variant: &NetworkVariant, hosts: &mut [Host],
             let asks = wants(&tcp, &variant.signalling);
             let [source, sink] = onward(flow, &tcp, asks, built.paths, &rng.split(u64::from(this.0)));
             let host = &mut hosts[here.index()];
-            host.add(Ends { flow: this, here, there }, source);
+            host.add(FlowNodes { flow: this, here, there }, source);
             host.join(built.arrives, this);
-            hosts[there.index()].add(Ends { flow: this, here: there, there: here }, sink);
+            hosts[there.index()].add(FlowNodes { flow: this, here: there, there: here }, sink);
             built.arrives = this;
         }
     }
@@ -183,16 +194,16 @@ pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
     matches!(flow.traffic, Traffic::RequestResponse { .. })
 }
 
-fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
+fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::HopSelection {
     use weft_scenario::{Forwarding, HashKey};
     use weft_sim::forward as sim;
     match variant.routing.forwarding {
-        Forwarding::RoundRobin => sim::Forwarding::RoundRobin,
-        Forwarding::Random => sim::Forwarding::Random,
-        Forwarding::Weighted => sim::Forwarding::Weighted,
-        Forwarding::WeightedBlock => sim::Forwarding::WeightedBlock,
-        Forwarding::FlowHash(HashKey::Flow) => sim::Forwarding::FlowHash(sim::HashKey::Flow),
-        Forwarding::FlowHash(HashKey::Source) => sim::Forwarding::FlowHash(sim::HashKey::Source),
+        Forwarding::RoundRobin => sim::HopSelection::RoundRobin,
+        Forwarding::Random => sim::HopSelection::Random,
+        Forwarding::Weighted => sim::HopSelection::Weighted,
+        Forwarding::WeightedBlock => sim::HopSelection::WeightedBlock,
+        Forwarding::FlowHash(HashKey::Flow) => sim::HopSelection::FlowHash(sim::HopHashKey::Flow),
+        Forwarding::FlowHash(HashKey::Source) => sim::HopSelection::FlowHash(sim::HopHashKey::Source),
     }
 }
 
@@ -200,7 +211,7 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::Forwarding {
 ///
 /// weft takes 60 bytes, a first relay 30 bytes and each further relay 4 bytes. IPv4 and TCP with timestamps
 /// take 52 bytes.
-fn overlay_mss_bytes(network: &Network, used: &OverlayUse) -> u32 {
+fn overlay_mss_bytes(network: &NetworkScenario, used: &OverlayUse) -> u32 {
     let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
     1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
 }
@@ -212,10 +223,10 @@ fn overlay_mss_bytes(network: &Network, used: &OverlayUse) -> u32 {
 pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces) -> Result<LinkSpec, String> {
     let spec = &direction.spec;
     let (capacity, rate) = match &spec.capacity {
-        Capacity::Rate(rate) => (link::Capacity::Rate(*rate), *rate),
+        Capacity::Rate(rate) => (link::TransmitterCapacity::Rate(*rate), *rate),
         Capacity::Trace(name) => {
             let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
-            (link::Capacity::Trace(trace.clone()), trace.mean_rate())
+            (link::TransmitterCapacity::Trace(trace.clone()), trace.mean_rate())
         }
     };
     Ok(LinkSpec {

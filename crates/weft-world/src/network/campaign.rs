@@ -1,13 +1,15 @@
 //! Runs all variants and repeats of a network in parallel on the processor's cores.
 
-use super::eyes::run_with_eyes;
+use super::observed_run::run_observed;
 use super::run::run;
 use crate::check_duration;
-use crate::eyes::Eyes;
+use crate::observers::Observers;
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest};
+use weft_scenario::{
+    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest,
+};
 
 /// Runs a network's variants once for each of `seeds`. An empty `chosen` selects all variants.
 ///
@@ -17,14 +19,14 @@ use weft_scenario::{Network, NetworkVariant, RunResult, SCHEMA, Series, Traces, 
 ///
 /// # Errors
 /// Returns an error if the network's duration is too long, if there is no such variant, or if [`run`] or
-/// [`run_with_eyes`] fails.
+/// [`run_observed`] fails.
 pub fn run_all(
-    network: &Network,
+    network: &NetworkScenario,
     traces: &Traces,
     chosen: &[String],
     seeds: &[u64],
     threads: usize,
-    looks: Option<(&Eyes, &Path)>,
+    looks: Option<(&Observers, &Path)>,
     done: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<(RunResult, BTreeMap<String, Vec<Series>>), String> {
     check_duration(network.duration)?;
@@ -34,8 +36,8 @@ pub fn run_all(
     let stem = |variant: &NetworkVariant, repeat| format!("{}-{}-{}", network.name, variant.name, repeat + 1);
     let one = |(variant, repeat): &(&NetworkVariant, usize)| match looks {
         None => run(network, variant, seeds[*repeat], traces).map(|run| (run.run, Vec::new())),
-        Some((eyes, directory)) => {
-            run_with_eyes(network, variant, seeds[*repeat], traces, eyes, directory, &stem(variant, *repeat))
+        Some((observers, directory)) => {
+            run_observed(network, variant, seeds[*repeat], traces, observers, directory, &stem(variant, *repeat))
                 .map(|(run, series)| (run.run, series))
         }
     };
@@ -68,7 +70,7 @@ pub fn run_all(
     Ok((result, all_series))
 }
 
-fn wanted<'a>(network: &'a Network, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, String> {
+fn wanted<'a>(network: &'a NetworkScenario, chosen: &[String]) -> Result<Vec<&'a NetworkVariant>, String> {
     let find = |name: &String| {
         let names = || network.variants.iter().map(|v| v.name.as_str());
         network.variants.iter().find(|variant| variant.name == *name).ok_or_else(|| {

@@ -3,10 +3,10 @@
 use super::build::Built;
 use super::run::delivered;
 use std::collections::VecDeque;
-use weft_scenario::measure::Marks;
-use weft_scenario::{Action, Network, NetworkEvent, Target};
+use weft_scenario::measure::DeliveryMarks;
+use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario};
 use weft_sim::LinkId;
-use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::link::{LinkSpec, TransmitterCapacity};
 use weft_units::Instant;
 
 /// A moment at which an event begins or ends.
@@ -22,11 +22,11 @@ pub(super) struct Timeline {
     /// The links' settings before the events that end later. The number is the event's position.
     before: Vec<(usize, LinkId, LinkSpec)>,
     /// Bytes that each flow had delivered at each change.
-    pub marks: Marks,
+    pub marks: DeliveryMarks,
 }
 
 impl Timeline {
-    pub(super) fn new(network: &Network) -> Timeline {
+    pub(super) fn new(network: &NetworkScenario) -> Timeline {
         let mut moments: Vec<Moment> = Vec::new();
         for (event, NetworkEvent { at, lasting, .. }) in network.events.iter().enumerate() {
             let at = Instant::ZERO + *at;
@@ -34,11 +34,11 @@ impl Timeline {
             moments.extend(lasting.map(|time| Moment { at: at + time, event, is_over: true }));
         }
         moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
-        Timeline { moments: moments.into(), before: Vec::new(), marks: Marks::default() }
+        Timeline { moments: moments.into(), before: Vec::new(), marks: DeliveryMarks::default() }
     }
 
     /// Runs the network until `end`, and carries out all events that are due by then.
-    pub(super) fn run_until(&mut self, network: &Network, built: &mut Built, end: Instant) {
+    pub(super) fn run_until(&mut self, network: &NetworkScenario, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
             built.steering.run_until(&mut built.simulator, moment.at);
             self.note(network, built);
@@ -51,13 +51,13 @@ impl Timeline {
     }
 
     /// Records the bytes that each flow has delivered by now.
-    pub(super) fn note(&mut self, network: &Network, built: &Built) {
+    pub(super) fn note(&mut self, network: &NetworkScenario, built: &Built) {
         let flows = built.flows.iter().zip(&network.flows);
         let at = built.simulator.now() - Instant::ZERO;
         self.marks.note(at, flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
     }
 
-    fn begin(&mut self, network: &Network, built: &mut Built, number: usize) {
+    fn begin(&mut self, network: &NetworkScenario, built: &mut Built, number: usize) {
         let Some(event) = network.events.get(number) else { return };
         for link in concerned(network, built, event) {
             if event.lasting.is_some()
@@ -81,15 +81,15 @@ fn change(built: &mut Built, link: LinkId, how: impl FnOnce(&mut LinkSpec)) {
     built.simulator.set_link(link, how);
 }
 
-fn concerned(network: &Network, built: &Built, event: &NetworkEvent) -> Vec<LinkId> {
+fn concerned(network: &NetworkScenario, built: &Built, event: &NetworkEvent) -> Vec<LinkId> {
     let of_link = |pair: &[LinkId; 2]| {
         let up = event.directions.has_up().then_some(pair[0]);
         let down = event.directions.has_down().then_some(pair[1]);
         up.into_iter().chain(down)
     };
     match event.target {
-        Target::Link(link) => built.links.get(link).into_iter().flat_map(of_link).collect(),
-        Target::Node(node) => {
+        EventTarget::Link(link) => built.links.get(link).into_iter().flat_map(of_link).collect(),
+        EventTarget::Node(node) => {
             let touches = network.links.iter().map(|link| link.ends.contains(&node));
             touches.zip(&built.links).filter(|(touches, _)| *touches).flat_map(|(_, pair)| *pair).collect()
         }
@@ -100,7 +100,7 @@ fn apply(action: &Action, spec: &mut LinkSpec) {
     match action {
         Action::Cut => spec.cut = true,
         Action::Restore => spec.cut = false,
-        Action::Rate(rate) => spec.capacity = Capacity::Rate(*rate),
+        Action::Rate(rate) => spec.capacity = TransmitterCapacity::Rate(*rate),
         Action::Loss(loss) => spec.loss = *loss,
         Action::Delay(delay) => spec.delay = *delay,
         Action::Weights(_) | Action::Share(_) => {}

@@ -1,8 +1,8 @@
 //! Makes the agents on hosts from a scenario's flows.
 
-use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, Recovery, TcpSpec, Traffic};
+use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, TcpRecovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
-use weft_sim::host::{Agent, DatagramSource, Echo, EchoAnswer, Supply, TcpSink, TcpSource, Trigger};
+use weft_sim::host::{DatagramSource, Echo, EchoAnswer, FlowAgent, Supply, TcpSink, TcpSource, Trigger};
 use weft_sim::signalling::{Asker, QuickAsker, Wants};
 use weft_sim::source::{ParetoBursts, Pattern};
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
@@ -24,16 +24,16 @@ const TIMESTAMPS_BYTES: u32 = 12;
 /// The agents of one flow: two, or four if data flows in both directions.
 pub(super) struct Agents {
     /// The agent at the flow's `from`, and the agent at its `to`.
-    pub ends: [Agent; 2],
+    pub ends: [FlowAgent; 2],
     /// The agents of the responses, which are a flow of their own in the other direction.
-    pub back: Option<[Agent; 2]>,
+    pub back: Option<[FlowAgent; 2]>,
 }
 
 /// Returns the length of IP and TCP headers, in bytes. Only senders with RACK use timestamps.
 pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     match tcp.recovery {
-        Recovery::NewReno | Recovery::Sack => PLAIN_HEADER_BYTES,
-        Recovery::Rack => PLAIN_HEADER_BYTES + TIMESTAMPS_BYTES,
+        TcpRecovery::NewReno | TcpRecovery::Sack => PLAIN_HEADER_BYTES,
+        TcpRecovery::Rack => PLAIN_HEADER_BYTES + TIMESTAMPS_BYTES,
     }
 }
 
@@ -55,16 +55,16 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::ExplicitRate => CongestionKind::ExplicitRate { rate: tcp.explicit_rate },
         },
         recovery: match tcp.recovery {
-            Recovery::NewReno => tcp::Recovery::NewReno,
-            Recovery::Sack => tcp::Recovery::Sack,
-            Recovery::Rack => tcp::Recovery::RackTlp,
+            TcpRecovery::NewReno => tcp::LossRecovery::NewReno,
+            TcpRecovery::Sack => tcp::LossRecovery::Sack,
+            TcpRecovery::Rack => tcp::LossRecovery::RackTlp,
         },
         dup_thresh: match tcp.dup_thresh {
             DupThresh::Fixed(number) => number,
             DupThresh::Paths => tcp::dup_thresh(paths),
         },
-        adaptive_reordering: tcp.adaptive_reordering && tcp.recovery != Recovery::NewReno,
-        undo: tcp.recovery == Recovery::Rack,
+        adaptive_reordering: tcp.adaptive_reordering && tcp.recovery != TcpRecovery::NewReno,
+        undo: tcp.recovery == TcpRecovery::Rack,
         limited_transmit: tcp.limited_transmit,
         initial_window_segments: tcp.initial_window_segments,
         max_window_segments: tcp.window_segments,
@@ -83,12 +83,12 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
         mss: tcp.mss_bytes,
         window_segments: tcp.window_segments,
         delayed_ack: match tcp.delayed_ack {
-            DelayedAck::None => tcp::DelayedAck::None,
-            DelayedAck::Standard => tcp::DelayedAck::Standard { delay },
-            DelayedAck::Modified => tcp::DelayedAck::Modified { delay, oracle: tcp.retransmit_oracle },
-            DelayedAck::Quick => tcp::DelayedAck::Quick,
+            DelayedAck::None => tcp::AckRule::None,
+            DelayedAck::Standard => tcp::AckRule::Standard { delay },
+            DelayedAck::Modified => tcp::AckRule::Modified { delay, oracle: tcp.retransmit_oracle },
+            DelayedAck::Quick => tcp::AckRule::Quick,
         },
-        sack: tcp.recovery != Recovery::NewReno,
+        sack: tcp.recovery != TcpRecovery::NewReno,
         ecn: tcp.ecn,
         ..ReceiverConfig::default()
     }
@@ -109,7 +109,7 @@ pub(super) fn agents(
     let stop = Instant::ZERO + flow.stop;
     let source = |pattern, bytes| DatagramSource::new(pattern, bytes, start, stop, rng.split(2));
     let datagrams = |pattern, bytes| Agents {
-        ends: [Agent::DatagramSource(source(pattern, bytes)), Agent::DatagramSink(Box::default())],
+        ends: [FlowAgent::DatagramSource(source(pattern, bytes)), FlowAgent::DatagramSink(Box::default())],
         back: None,
     };
     let tcp_ends = |supply, trigger, label| {
@@ -122,7 +122,7 @@ pub(super) fn agents(
             None => {}
         }
         let sink = TcpSink::new(receiver_config(tcp), header, trigger);
-        [Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))]
+        [FlowAgent::TcpSource(Box::new(source)), FlowAgent::TcpSink(Box::new(sink))]
     };
     let tcp = |supply| Agents { ends: tcp_ends(supply, None, 2), back: None };
     match flow.traffic {
@@ -148,8 +148,8 @@ pub(super) fn agents(
         Traffic::Voip { packet_bytes, interval } => datagrams(Pattern::Even { interval }, packet_bytes),
         Traffic::Ping { interval } => Agents {
             ends: [
-                Agent::Echo(Box::new(Echo::new(source(Pattern::Even { interval }, PING_BYTES)))),
-                Agent::EchoAnswer(EchoAnswer),
+                FlowAgent::Echo(Box::new(Echo::new(source(Pattern::Even { interval }, PING_BYTES)))),
+                FlowAgent::EchoAnswer(EchoAnswer),
             ],
             back: None,
         },
@@ -160,7 +160,7 @@ pub(super) fn agents(
 /// Returns the agents of a connection between or behind proxies.
 ///
 /// It forwards the data of the connection before it.
-pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [Agent; 2] {
+pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [FlowAgent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
     agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends
 }

@@ -4,7 +4,7 @@
 //! collects each loop's result.
 
 use super::build::{Built, managed_queue, node_id};
-use super::seat::Seat;
+use super::node::NetworkNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -12,11 +12,11 @@ use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
-use weft_core::fair::controller::{self, Controller, ControllerConfig};
+use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
-use weft_scenario::{IngressSpec, LoopLaw, Markers, Network, NetworkVariant, NetworkVpn};
+use weft_scenario::{ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
-use weft_sim::edge::{Edge, LoopMeter, Member, Membership, VpnPlan};
+use weft_sim::edge::{LoopMeter, Membership, TunnelEdge, VpnMembership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -55,7 +55,7 @@ pub struct LoopRun {
 }
 
 /// Returns all possible loops: one for each VPN and each ordered pair of its edges.
-pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
+pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
     let mut loops = Vec::new();
     for (number, vpn) in (0..).zip(&network.vpns) {
         let mut edges: Vec<usize> = vpn.hosts.iter().filter_map(|host| network.edge_of(*host)).collect();
@@ -79,13 +79,13 @@ pub(super) fn loops(network: &Network) -> Vec<BuiltLoop> {
 ///
 /// # Errors
 /// Returns an error if a VPN's share is not valid.
-pub(super) fn seat_edges(
-    network: &Network,
+pub(super) fn add_edges(
+    network: &NetworkScenario,
     variant: &NetworkVariant,
-    simulator: &mut Simulator<Seat>,
+    simulator: &mut Simulator<NetworkNode>,
     rng: &Rng,
-) -> Result<Steering, String> {
-    let steering = Steering::of(network, variant);
+) -> Result<NetworkSteering, String> {
+    let steering = NetworkSteering::of(network, variant);
     let members = Arc::new(membership(network));
     // H, L and α are proportional to the weight, so weights are normalised to a mean of one.
     let mean_weight = network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64;
@@ -95,10 +95,10 @@ pub(super) fn seat_edges(
     let shared_events = network.vpns.iter().all(|vpn| hears(&variant.ingress_of(vpn)));
     for edge in &network.edges {
         let here = node_id(edge.node);
-        let seat = Edge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
-        simulator.with_node(here, |station, _, _| station.set_edge(seat));
+        let edge = TunnelEdge::new(here, members.clone(), plans.clone(), shared_events, &rng.split(u64::from(here.0)));
+        simulator.with_node(here, |station, _, _| station.set_edge(edge));
     }
-    if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == LoopLaw::ExplicitRate) {
+    if network.vpns.iter().any(|vpn| variant.ingress_of(vpn).law == ControlLaw::ExplicitRate) {
         let now = simulator.now();
         (0..simulator.links().len() as u32).for_each(|link| simulator.link_mut(LinkId(link)).grant_to_loops(now));
     }
@@ -107,15 +107,15 @@ pub(super) fn seat_edges(
 
 /// True if a VPN's loops also react to the losses of other loops.
 fn hears(spec: &IngressSpec) -> bool {
-    spec.shared_events && spec.law == LoopLaw::AimdWindow
+    spec.shared_events && spec.law == ControlLaw::AimdWindow
 }
 
-fn membership(network: &Network) -> Membership {
+fn membership(network: &NetworkScenario) -> Membership {
     let mut members = Membership::default();
     for (vpn, spec) in (0..).zip(&network.vpns) {
         for host in &spec.hosts {
             if let Some(edge) = network.edge_of(*host) {
-                members.add(node_id(*host), Member { edge: node_id(network.edges[edge].node), vpn });
+                members.add(node_id(*host), VpnMembership { edge: node_id(network.edges[edge].node), vpn });
             }
         }
     }
@@ -131,15 +131,15 @@ pub(crate) fn service(of: VpnService) -> Service {
     }
 }
 
-fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &Steering) -> Result<VpnPlan, String> {
+fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &NetworkSteering) -> Result<VpnPlan, String> {
     let share = Share::new(vpn.weight / mean_weight, service(vpn.service))
         .map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
     let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
     let control = match spec.law {
-        LoopLaw::None => None,
-        LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
-        LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
-        LoopLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(explicit_rate(spec)))),
+        ControlLaw::None => None,
+        ControlLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
+        ControlLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(accumulation(spec)))),
+        ControlLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(explicit_rate(spec)))),
     };
     Ok(VpnPlan { share, queue, sizes, ecn, control, carried: spec.markers == Markers::Carried })
 }
@@ -191,27 +191,27 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
 ///
 /// One controller steers the windows from earlier to later edges of the scenario file. Another one steers the
 /// windows back.
-pub struct Steering {
+pub struct NetworkSteering {
     /// The controllers for windows up and down. `None` if there are no windows to steer.
-    controllers: Option<[Controller; 2]>,
+    controllers: Option<[WindowController; 2]>,
     nominal_weight: f64,
     /// The position of each edge in the scenario file.
     rank: BTreeMap<NodeId, usize>,
 }
 
-impl Steering {
-    fn of(network: &Network, variant: &NetworkVariant) -> Steering {
+impl NetworkSteering {
+    fn of(network: &NetworkScenario, variant: &NetworkVariant) -> NetworkSteering {
         let specs = network.vpns.iter().map(|vpn| (vpn.weight, variant.ingress_of(vpn)));
-        let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == LoopLaw::AimdWindow).collect();
+        let windows: Vec<(f64, IngressSpec)> = specs.filter(|(_, spec)| spec.law == ControlLaw::AimdWindow).collect();
         let rank = network.edges.iter().map(|edge| node_id(edge.node)).zip(0..).collect();
         let Some((_, spec)) = windows.first() else {
-            return Steering { controllers: None, nominal_weight: 1.0, rank };
+            return NetworkSteering { controllers: None, nominal_weight: 1.0, rank };
         };
         let config = ControllerConfig {
             steering: match spec.steering {
-                SteeringWord::Off => controller::Steering::Off,
-                SteeringWord::Rule => controller::Steering::Rule,
-                SteeringWord::ClosedLoop => controller::Steering::ClosedLoop,
+                SteeringWord::Off => controller::SteeringMethod::Off,
+                SteeringWord::Rule => controller::SteeringMethod::Rule,
+                SteeringWord::ClosedLoop => controller::SteeringMethod::ClosedLoop,
             },
             knob: match spec.weight_by {
                 WeightBy::Increase => Knob::Increase,
@@ -226,8 +226,8 @@ impl Steering {
             WeightBy::Increase => weights.fold(0.0, f64::max),
             WeightBy::Decrease => weights.fold(f64::INFINITY, f64::min),
         };
-        let controllers = [(); 2].map(|()| Controller::new(config, Instant::ZERO));
-        Steering { controllers: Some(controllers), nominal_weight, rank }
+        let controllers = [(); 2].map(|()| WindowController::new(config, Instant::ZERO));
+        NetworkSteering { controllers: Some(controllers), nominal_weight, rank }
     }
 
     /// Returns a and b of a new window with this weight.
@@ -237,7 +237,7 @@ impl Steering {
     }
 
     /// Runs the simulator until `end`, and steers the windows whenever a controller is due.
-    pub(super) fn run_until(&mut self, simulator: &mut Simulator<Seat>, end: Instant) {
+    pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkNode>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
             self.turn(due, simulator);
@@ -246,11 +246,11 @@ impl Steering {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.controllers.iter().flatten().filter_map(Controller::deadline).min()
+        self.controllers.iter().flatten().filter_map(WindowController::deadline).min()
     }
 
-    fn turn(&mut self, now: Instant, simulator: &mut Simulator<Seat>) {
-        let Steering { controllers: Some(controllers), rank, .. } = self else { return };
+    fn turn(&mut self, now: Instant, simulator: &mut Simulator<NetworkNode>) {
+        let NetworkSteering { controllers: Some(controllers), rank, .. } = self else { return };
         let [up, down] = controllers;
         for (controller, is_up) in [(up, true), (down, false)] {
             if controller.deadline().is_none_or(|due| due > now) {
@@ -277,25 +277,25 @@ impl Steering {
 /// Returns the packets that each loop had lost and dropped until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
     let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
-    built.simulator.nodes_mut().iter_mut().filter_map(Seat::edge_mut).for_each(Edge::clear_stats);
+    built.simulator.nodes_mut().iter_mut().filter_map(NetworkNode::edge_mut).for_each(TunnelEdge::clear_stats);
     before
 }
 
 /// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
-fn losses(simulator: &Simulator<Seat>, this: &BuiltLoop) -> (f64, f64) {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+fn losses(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> (f64, f64) {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
     let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
     let lost = status.control.map_or(0, |control| control.lost_packets);
     (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
 }
 
-fn arrivals<'a>(simulator: &'a Simulator<Seat>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
+fn arrivals<'a>(simulator: &'a Simulator<NetworkNode>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
 /// Returns the current state of a loop, for time series.
-pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSnapshot {
-    let edge = simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+pub(super) fn snapshot(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> LoopSnapshot {
+    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
     LoopSnapshot {
         delivered_bytes: arrivals(simulator, this).map_or(0, |meter| meter.bytes()),
@@ -305,10 +305,15 @@ pub(super) fn snapshot(simulator: &Simulator<Seat>, this: &BuiltLoop) -> LoopSna
 }
 
 /// Returns the results of all loops that carried packets since [`start_counting`].
-pub(super) fn results(network: &Network, built: &Built, before: &[(f64, f64)], counted: Duration) -> Vec<LoopRun> {
+pub(super) fn results(
+    network: &NetworkScenario,
+    built: &Built,
+    before: &[(f64, f64)],
+    counted: Duration,
+) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
     for (this, before) in built.loops.iter().zip(before) {
-        let node = built.simulator.nodes().get(this.from.index()).and_then(Seat::edge);
+        let node = built.simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
         let Some((status, waits)) = node.and_then(|edge| edge.departures(this.vpn, this.to)) else { continue };
         let Some(arrived) = arrivals(&built.simulator, this) else { continue };
         if status.sent_packets == 0 {

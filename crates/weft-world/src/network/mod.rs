@@ -6,20 +6,20 @@
 mod build;
 mod campaign;
 mod events;
-mod eyes;
 mod flows;
 mod loops;
+mod node;
+mod observed_run;
 mod offered;
 mod overlay;
 mod run;
-mod seat;
 mod signalling;
 
 pub use build::{Built, BuiltFlow, build, link_spec};
 pub use campaign::run_all;
-pub use eyes::run_with_eyes;
 pub use flows::{header_bytes, receiver_config, sender_config};
 pub(crate) use loops::service;
-pub use loops::{BuiltLoop, LoopRun, Steering};
+pub use loops::{BuiltLoop, LoopRun, NetworkSteering};
+pub use node::{EngineGateway, NetworkNode};
+pub use observed_run::run_observed;
 pub use run::{LinkQueue, NetworkRun, run, run_built};
-pub use seat::{Gate, Seat};

@@ -1,6 +1,6 @@
 //! Counts the bytes that links could have carried, although their rates change during a run.
 
-use super::seat::Seat;
+use super::node::NetworkNode;
 use weft_sim::{LinkId, Simulator};
 use weft_units::Instant;
 
@@ -13,14 +13,14 @@ pub struct Offered {
 
 impl Offered {
     /// Restarts the count of all links at the current time.
-    pub(super) fn clear(&mut self, simulator: &Simulator<Seat>) {
+    pub(super) fn clear(&mut self, simulator: &Simulator<NetworkNode>) {
         self.by_link = vec![(simulator.now(), 0); simulator.links().len()];
     }
 
     /// Returns the bytes that a link could have carried until now.
     ///
     /// Call this before each change of the link: the link does not store its earlier rate.
-    pub(super) fn bytes(&mut self, simulator: &Simulator<Seat>, link: LinkId) -> u64 {
+    pub(super) fn bytes(&mut self, simulator: &Simulator<NetworkNode>, link: LinkId) -> u64 {
         let Some(((until, bytes), link)) = self.by_link.get_mut(link.index()).zip(simulator.links().get(link.index()))
         else {
             return 0;

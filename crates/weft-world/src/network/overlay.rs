@@ -7,7 +7,7 @@ use crate::site::{EngineSite, SiteLink};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use weft_engine::{EngineConfig, PeerConfig, Policy, Prefix, Schedule};
-use weft_scenario::{LinkEnd, Network, OverlaySchedule, OverlayUse, Underlay};
+use weft_scenario::{LinkEnd, NetworkScenario, OverlaySchedule, OverlayUse, Underlay};
 use weft_session::{Cipher, Identity, PublicKey};
 use weft_sim::LinkId;
 use weft_sim::record::address_of;
@@ -16,20 +16,20 @@ use weft_units::{Instant, Rng};
 const PORT: u16 = 51_900;
 
 /// Makes a site of each node that runs weft.
-pub(super) struct Engines<'a> {
-    network: &'a Network,
+pub(super) struct OverlayEngines<'a> {
+    network: &'a NetworkScenario,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     identities: Vec<Identity>,
     rng: Rng,
 }
 
-impl<'a> Engines<'a> {
+impl<'a> OverlayEngines<'a> {
     /// Prepares the engines of a network. Their keys depend on `rng`.
-    pub fn new(network: &'a Network, used: &'a OverlayUse, rng: Rng) -> Engines<'a> {
+    pub fn new(network: &'a NetworkScenario, used: &'a OverlayUse, rng: Rng) -> OverlayEngines<'a> {
         let identity = |node| Identity::from_secret(bytes(&mut rng.split(1).split(node)));
         let identities = (0..network.nodes.len() as u64).map(identity).collect();
-        Engines { network, used, underlay: Underlay::new(network), identities, rng }
+        OverlayEngines { network, used, underlay: Underlay::new(network), identities, rng }
     }
 
     /// True if weft runs on the node.

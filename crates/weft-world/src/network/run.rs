@@ -3,11 +3,11 @@
 use super::build::{Built, BuiltFlow, build, counts_responses};
 use super::events::Timeline;
 use super::loops::{self, LoopRun};
-use super::seat::Seat;
+use super::node::NetworkNode;
 use super::signalling::booked_bps;
-use weft_scenario::{FlowResult, LinkResult, Network, Traces, VariantRun};
+use weft_scenario::{FlowResult, LinkResult, NetworkScenario, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
-use weft_sim::host::{Agent, Lateness, TcpSource, TransferStats};
+use weft_sim::host::{FlowAgent, Lateness, TcpSource, TransferStats};
 use weft_sim::link::Histogram;
 use weft_sim::signalling::{Asker, QuickAsker};
 use weft_sim::tcp::SenderCounters;
@@ -74,12 +74,17 @@ impl NetworkRun {
 ///
 /// # Errors
 /// Returns an error if [`build`] fails.
-pub fn run(network: &Network, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<NetworkRun, String> {
+pub fn run(
+    network: &NetworkScenario,
+    variant: &NetworkVariant,
+    seed: u64,
+    traces: &Traces,
+) -> Result<NetworkRun, String> {
     Ok(run_built(network, &mut build(network, variant, seed, traces)?))
 }
 
 /// Runs a built network to the end of the scenario.
-pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
+pub fn run_built(network: &NetworkScenario, built: &mut Built) -> NetworkRun {
     let mut by_second = vec![Vec::new(); network.flows.len()];
     let run = run_watched(network, built, |timeline, built, end| {
         while built.simulator.now() < end {
@@ -96,7 +101,7 @@ pub fn run_built(network: &Network, built: &mut Built) -> NetworkRun {
 
 /// Runs a built network. `advance` runs it until the time that it is given.
 pub(super) fn run_watched(
-    network: &Network,
+    network: &NetworkScenario,
     built: &mut Built,
     mut advance: impl FnMut(&mut Timeline, &mut Built, Instant),
 ) -> NetworkRun {
@@ -156,9 +161,9 @@ fn start_counting(built: &mut Built) -> u64 {
         for node in [flow.from, flow.to] {
             let number = if node == flow.to { flow.arrives } else { flow.number };
             built.simulator.with_node(node, |station, _, _| match station.host_mut().agent_mut(number) {
-                Some(Agent::DatagramSink(sink)) => sink.clear(),
-                Some(Agent::Echo(echo)) => echo.clear(),
-                Some(Agent::TcpSink(sink)) => sink.clear(),
+                Some(FlowAgent::DatagramSink(sink)) => sink.clear(),
+                Some(FlowAgent::Echo(echo)) => echo.clear(),
+                Some(FlowAgent::TcpSink(sink)) => sink.clear(),
                 _ => {}
             });
         }
@@ -166,7 +171,7 @@ fn start_counting(built: &mut Built) -> u64 {
     hops
 }
 
-pub(super) fn agent(simulator: &Simulator<Seat>, node: NodeId, flow: FlowNo) -> Option<&Agent> {
+pub(super) fn agent(simulator: &Simulator<NetworkNode>, node: NodeId, flow: FlowNo) -> Option<&FlowAgent> {
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
@@ -177,7 +182,7 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
         false => (flow.to, flow.arrives),
     };
     match agent(&built.simulator, node, number) {
-        Some(Agent::TcpSink(sink)) => sink.delivered_bytes(),
+        Some(FlowAgent::TcpSink(sink)) => sink.delivered_bytes(),
         _ => 0,
     }
 }
@@ -185,22 +190,22 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
 /// Returns a value of each flow's TCP source, or the default if the flow has none.
 fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     let one = |flow: &BuiltFlow| match agent(&built.simulator, flow.from, flow.number) {
-        Some(Agent::TcpSource(source)) => of(source),
+        Some(FlowAgent::TcpSource(source)) => of(source),
         _ => T::default(),
     };
     built.flows.iter().map(one).collect()
 }
 
-fn sender(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> SenderCounters {
+fn sender(simulator: &Simulator<NetworkNode>, flow: &BuiltFlow) -> SenderCounters {
     match agent(simulator, flow.from, flow.number) {
-        Some(Agent::TcpSource(source)) => source.counters(),
+        Some(FlowAgent::TcpSource(source)) => source.counters(),
         _ => SenderCounters::default(),
     }
 }
 
-fn acknowledgments(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> u64 {
+fn acknowledgments(simulator: &Simulator<NetworkNode>, flow: &BuiltFlow) -> u64 {
     match agent(simulator, flow.to, flow.arrives) {
-        Some(Agent::TcpSink(sink)) => sink.acknowledgments(),
+        Some(FlowAgent::TcpSink(sink)) => sink.acknowledgments(),
         _ => 0,
     }
 }
@@ -208,7 +213,7 @@ fn acknowledgments(simulator: &Simulator<Seat>, flow: &BuiltFlow) -> u64 {
 fn lateness(built: &Built) -> Lateness {
     let mut all = Lateness::default();
     for flow in &built.flows {
-        if let Some(Agent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) {
+        if let Some(FlowAgent::TcpSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) {
             all.add(sink.lateness());
         }
     }
@@ -223,16 +228,16 @@ fn flow_result(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow, before: u64,
     if spec.traffic.is_tcp() {
         let goodput_bps = bps(delivered(built, flow, spec) - before);
         let longest_gap_ms = match agent(&built.simulator, flow.to, flow.arrives) {
-            Some(Agent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
+            Some(FlowAgent::TcpSink(sink)) => gap_ms(sink.longest_gap()),
             _ => None,
         };
         return FlowResult { name, goodput_bps, longest_gap_ms, ..FlowResult::default() };
     }
-    if let Some(Agent::Echo(echo)) = agent(&built.simulator, flow.from, flow.number) {
+    if let Some(FlowAgent::Echo(echo)) = agent(&built.simulator, flow.from, flow.number) {
         let (rtt_ms_p50, rtt_ms_p95) = (ms(echo.rtt(), 0.5), ms(echo.rtt(), 0.95));
         return FlowResult { name, rtt_ms_p50, rtt_ms_p95, ..FlowResult::default() };
     }
-    let Some(Agent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) else {
+    let Some(FlowAgent::DatagramSink(sink)) = agent(&built.simulator, flow.to, flow.arrives) else {
         return FlowResult { name, ..FlowResult::default() };
     };
     FlowResult {
@@ -257,7 +262,7 @@ fn link_queues(built: &mut Built, now: Instant, counted: Duration) -> Vec<[LinkQ
     built.links.iter().map(|pair| pair.map(&mut queue)).collect()
 }
 
-fn link_results(network: &Network, built: &mut Built) -> Vec<LinkResult> {
+fn link_results(network: &NetworkScenario, built: &mut Built) -> Vec<LinkResult> {
     let now = built.simulator.now();
     let mut results = Vec::new();
     for (spec, pair) in network.links.iter().zip(built.links.clone()) {

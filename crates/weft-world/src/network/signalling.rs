@@ -1,12 +1,14 @@
 //! Explicit rates in a network: which routers and flows take part, and which rates they guarantee.
 
 use super::build::node_id;
-use super::seat::Seat;
+use super::node::NetworkNode;
 use weft_scenario::{
-    Capacity, CongestionControl, GrantLaw, Network, NetworkLink, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
-    Traces,
+    Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
+    TcpSpec, Traces,
 };
-use weft_sim::signalling::{Controller, Controllers, Demand, LawKind, LinkGrants, Meddler, Sensor, Wants};
+use weft_sim::signalling::{
+    LawKind, LinkController, LinkGrants, Meddler, NearSensor, RateDemand, RouterControllers, Wants,
+};
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
@@ -16,7 +18,7 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
         return None;
     }
     if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
-        let demand = Demand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path };
+        let demand = RateDemand { guaranteed: tcp.guaranteed, path_takes_part: signalling.whole_path };
         return Some(Wants::Explicit(demand));
     }
     (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
@@ -33,11 +35,11 @@ fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
 /// Gives a controller to each outgoing link of each router that takes part.
 ///
 /// Makes the configured router change TTLs.
-pub(super) fn seat_controllers(
-    network: &Network,
+pub(super) fn add_controllers(
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     links: &[[LinkId; 2]],
-    simulator: &mut Simulator<Seat>,
+    simulator: &mut Simulator<NetworkNode>,
     traces: &Traces,
     seed: u64,
 ) {
@@ -49,7 +51,7 @@ pub(super) fn seat_controllers(
         GrantLaw::Erica => LawKind::Erica,
     };
     for (number, name) in network.nodes.iter().enumerate() {
-        let mut controllers = Controllers::new(node_id(number));
+        let mut controllers = RouterControllers::new(node_id(number));
         let outgoing = network.links.iter().zip(links).flat_map(|(link, ids)| {
             let rates = link_rates(link, traces);
             (0..2).map(move |way| (link, way, ids[way], rates[way]))
@@ -59,9 +61,9 @@ pub(super) fn seat_controllers(
             let below = spec.over.get(&link.name).filter(|below| below.to != *name);
             let rate = below.map_or(rate, |below| below.capacity);
             let far = |below: &SubPath| network.nodes.iter().position(|node| *node == below.to).map(node_id);
-            let sensor = below.and_then(|below| Some(Sensor::new(far(below)?, below.capacity, seed)));
+            let sensor = below.and_then(|below| Some(NearSensor::new(far(below)?, below.capacity, seed)));
             let grants = LinkGrants { law, capacity: rate, reservable: rate.scaled(spec.reservable), seed };
-            let controller = Controller::new(grants, spec.round_trip, spec.interval);
+            let controller = LinkController::new(grants, spec.round_trip, spec.interval);
             controllers.add(id, controller, sensor);
         }
         simulator.with_node(node_id(number), |station, _, _| {
@@ -75,7 +77,7 @@ pub(super) fn seat_controllers(
 }
 
 /// Returns the rates that are guaranteed to flows on each link, up first, in bit/s.
-pub(super) fn booked_bps(simulator: &Simulator<Seat>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
+pub(super) fn booked_bps(simulator: &Simulator<NetworkNode>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());
         let own = routers.filter_map(|controllers| controllers.of(link)).next();

@@ -3,9 +3,9 @@
 //! The run measures how soon the overlay leaves the link and how often it takes the link back while the loss
 //! lasts. It also measures how soon the link is good again afterwards.
 
-use super::terrain::{Shape, Terrain};
-use super::world::World;
-use weft_core::route::overlay::{NextHop, Quality, Timing};
+use super::terrain::{Terrain, TerrainShape};
+use super::world::OverlayWorld;
+use weft_core::route::overlay::{NextHop, OverlayTiming, Quality};
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SETTLE: Duration = Duration::from_secs(120);
@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// The result of one brownout.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Outcome {
+pub struct BrownoutOutcome {
     /// Time until the link was degraded, in ms.
     pub demoted_ms: f64,
     /// True if the flow then took another route. It stays if no other member is nearer to the key.
@@ -28,11 +28,11 @@ pub struct Outcome {
 /// Makes the first link of a flow lossy for `duration`, in an overlay of `nodes` nodes.
 ///
 /// The loss affects one direction of the link, or both.
-pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcome {
+pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> BrownoutOutcome {
     let mut rng = Rng::new(seed).split(1);
-    let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+    let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
     terrain.jitter = Duration::from_millis(2);
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
     world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(100));
@@ -45,7 +45,7 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcom
             break (key, next);
         }
     };
-    let mut flow = Flow { world, key, next };
+    let mut flow = BrownoutFlow { world, key, next };
     flow.run_until(Duration::from_secs(5), |_| false);
     let peer = flow.world.node(next);
     flow.world.terrain.spoil(0, peer, 0.15);
@@ -65,18 +65,18 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> Outcom
     flow.world.terrain.heal();
     let back = flow.run_until(LONGEST_WAIT, |flow| flow.quality() == Quality::Good);
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    Outcome { demoted_ms: ms(demoted), left, flaps, back_ms: ms(back) }
+    BrownoutOutcome { demoted_ms: ms(demoted), left, flaps, back_ms: ms(back) }
 }
 
-struct Flow {
-    world: World,
+struct BrownoutFlow {
+    world: OverlayWorld,
     key: NodeId,
     next: NodeId,
 }
 
-impl Flow {
+impl BrownoutFlow {
     /// Sends packets until `is_over` returns true, or for `longest`. Returns the time that passed.
-    fn run_until(&mut self, longest: Duration, mut is_over: impl FnMut(&Flow) -> bool) -> Duration {
+    fn run_until(&mut self, longest: Duration, mut is_over: impl FnMut(&BrownoutFlow) -> bool) -> Duration {
         let start = self.world.now();
         while self.world.now() - start < longest && !is_over(self) {
             self.world.send(0, self.key);
@@ -92,6 +92,6 @@ impl Flow {
     }
 }
 
-fn way(world: &World, key: NodeId) -> NextHop {
-    world.overlay(0).map_or(NextHop::Drop, |overlay| overlay.way_to(key, false))
+fn way(world: &OverlayWorld, key: NodeId) -> NextHop {
+    world.overlay(0).map_or(NextHop::Drop, |overlay| overlay.next_hop_for(key, false))
 }

@@ -6,10 +6,10 @@
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::percentile;
-use super::terrain::{Shape, Terrain};
-use super::world::World;
+use super::terrain::{Terrain, TerrainShape};
+use super::world::OverlayWorld;
 use std::collections::BTreeMap;
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const JOIN: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ const KEYS_PER_NODE: usize = 3;
 
 /// The result of one seed.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ChurnOutcome {
     /// The seed of the run.
     pub seed: u64,
     /// Number of nodes alive at the end.
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub events: u64,
 }
 
-impl Outcome {
+impl ChurnOutcome {
     /// True if a packet went astray, was lost after the time to heal, or a cell stayed incomplete.
     pub fn is_broken(&self) -> bool {
         self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
@@ -69,17 +69,17 @@ impl Outcome {
     }
 }
 
-struct Run {
-    world: World,
+struct ChurnRun {
+    world: OverlayWorld,
     rng: Rng,
     /// What ends at each time: a fault between two nodes, or the absence of a node that restarts.
-    pending: Vec<(Instant, Pending)>,
-    outcome: Outcome,
+    pending: Vec<(Instant, PendingLookup)>,
+    outcome: ChurnOutcome,
     most: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Pending {
+enum PendingLookup {
     Mend(u32, u32),
     Start(u32),
     Merge,
@@ -87,16 +87,16 @@ enum Pending {
 }
 
 /// Runs the overlay and the faults of one seed.
-pub fn run(seed: u64) -> Outcome {
+pub fn run(seed: u64) -> ChurnOutcome {
     let mut rng = Rng::new(seed).split(1);
-    let shape = if rng.chance(0.5) { Shape::Plane } else { Shape::TransitStub };
+    let shape = if rng.chance(0.5) { TerrainShape::Plane } else { TerrainShape::TransitStub };
     let mut terrain = Terrain::new(shape, rng.split(2));
     terrain.loss = [0.0, 0.0, 0.002, 0.01][rng.below(4) as usize];
     terrain.jitter = Duration::from_millis(rng.below(10));
-    let world = World::new(terrain, Timing::default(), rng.split(3));
+    let world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
     let most = 4 + rng.below(37) as usize;
-    let outcome = Outcome { seed, ..Outcome::default() };
-    let mut run = Run { world, rng, pending: Vec::new(), outcome, most };
+    let outcome = ChurnOutcome { seed, ..ChurnOutcome::default() };
+    let mut run = ChurnRun { world, rng, pending: Vec::new(), outcome, most };
     run.join();
     run.churn();
     run.heal();
@@ -105,7 +105,7 @@ pub fn run(seed: u64) -> Outcome {
     run.finish()
 }
 
-impl Run {
+impl ChurnRun {
     fn join(&mut self) {
         self.world.add(&[]);
         let apart = JOIN / self.most as u32;
@@ -153,7 +153,7 @@ impl Run {
             0 if is_many && a != FIRST => self.world.kill(a),
             1 if is_many && a != FIRST => {
                 self.world.kill(a);
-                self.pending.push((until, Pending::Start(a)));
+                self.pending.push((until, PendingLookup::Start(a)));
             }
             2 => {
                 let via = self.some_alive();
@@ -162,24 +162,24 @@ impl Run {
             3 => {
                 self.world.terrain.spoil(a, b, 1.0);
                 self.world.terrain.spoil(b, a, 1.0);
-                self.pending.push((until, Pending::Mend(a, b)));
+                self.pending.push((until, PendingLookup::Mend(a, b)));
             }
             4 => {
                 self.world.terrain.spoil(a, b, 1.0);
-                self.pending.push((until, Pending::Mend(a, b)));
+                self.pending.push((until, PendingLookup::Mend(a, b)));
             }
             5 => {
                 self.world.terrain.spoil(a, b, 0.15);
                 self.world.terrain.spoil(b, a, 0.15);
-                self.pending.push((until, Pending::Mend(a, b)));
+                self.pending.push((until, PendingLookup::Mend(a, b)));
             }
-            6 => self.pending.push((self.world.now(), Pending::Flap { a, b, left: 6 })),
+            6 => self.pending.push((self.world.now(), PendingLookup::Flap { a, b, left: 6 })),
             _ if self.rng.chance(0.2) => {
                 for node in self.world.alive() {
                     let side = u8::from(self.rng.chance(0.4));
                     self.world.terrain.put_on_side(node, side);
                 }
-                self.pending.push((until, Pending::Merge));
+                self.pending.push((until, PendingLookup::Merge));
             }
             _ => {}
         }
@@ -189,21 +189,23 @@ impl Run {
         let now = self.world.now();
         for (_, what) in self.pending.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             match what {
-                Pending::Mend(a, b) => {
+                PendingLookup::Mend(a, b) => {
                     self.world.terrain.mend(a, b);
                     self.world.terrain.mend(b, a);
                 }
-                Pending::Start(node) => {
+                PendingLookup::Start(node) => {
                     let via = self.some_alive();
                     self.world.start(node, &via);
                 }
-                Pending::Merge => self.world.alive().into_iter().for_each(|n| self.world.terrain.put_on_side(n, 0)),
-                Pending::Flap { left: 0, .. } => {}
-                Pending::Flap { a, b, left } => {
+                PendingLookup::Merge => {
+                    self.world.alive().into_iter().for_each(|n| self.world.terrain.put_on_side(n, 0))
+                }
+                PendingLookup::Flap { left: 0, .. } => {}
+                PendingLookup::Flap { a, b, left } => {
                     let loss = f64::from((left + 1) % 2);
                     self.world.terrain.spoil(a, b, loss);
                     self.world.terrain.spoil(b, a, loss);
-                    self.pending.push((now + Duration::from_millis(500), Pending::Flap { a, b, left: left - 1 }));
+                    self.pending.push((now + Duration::from_millis(500), PendingLookup::Flap { a, b, left: left - 1 }));
                 }
             }
         }
@@ -212,7 +214,7 @@ impl Run {
     fn heal(&mut self) {
         self.world.terrain.heal();
         for (_, what) in std::mem::take(&mut self.pending) {
-            if let Pending::Start(node) = what {
+            if let PendingLookup::Start(node) = what {
                 let via = self.some_alive();
                 self.world.start(node, &via);
             }
@@ -289,7 +291,7 @@ impl Run {
         (all, lost)
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> ChurnOutcome {
         let alive = self.world.alive();
         self.outcome.nodes = alive.len();
         self.outcome.events = self.world.events();

@@ -1,9 +1,9 @@
 //! Nodes on the route of running flows die. The run measures how long each flow delivers nothing.
 
 use super::judge::Roots;
-use super::terrain::{Shape, Terrain};
-use super::world::{Arrival, World};
-use weft_core::route::overlay::{NextHop, Timing};
+use super::terrain::{Terrain, TerrainShape};
+use super::world::{OverlayWorld, RootArrival};
+use weft_core::route::overlay::{NextHop, OverlayTiming};
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SETTLE: Duration = Duration::from_secs(120);
@@ -29,7 +29,7 @@ pub struct Gap {
     pub of_root: bool,
 }
 
-struct Flow {
+struct DeathsFlow {
     source: u32,
     key: NodeId,
     path: Vec<u32>,
@@ -41,9 +41,9 @@ struct Flow {
 /// A few flows pass through each of them and a few end there.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut rng = Rng::new(seed).split(1);
-    let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+    let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
     terrain.jitter = Duration::from_millis(2);
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
     world.add(&[]);
     for _ in 1..nodes {
         world.run_until(world.now() + Duration::from_millis(100));
@@ -57,7 +57,7 @@ pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     gaps
 }
 
-fn one_death(world: &mut World, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
+fn one_death(world: &mut OverlayWorld, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
     let victim = rng.below(nodes.into()) as u32;
     let mut flows = flows_by(world, rng, victim);
     world.take_arrivals();
@@ -74,8 +74,8 @@ fn one_death(world: &mut World, rng: &mut Rng, nodes: u32) -> Vec<Gap> {
 }
 
 /// Returns flows that `victim` forwards, and flows that end at it. Each flow has its own source.
-fn flows_by(world: &World, rng: &mut Rng, victim: u32) -> Vec<Flow> {
-    let mut flows: Vec<Flow> = Vec::new();
+fn flows_by(world: &OverlayWorld, rng: &mut Rng, victim: u32) -> Vec<DeathsFlow> {
+    let mut flows: Vec<DeathsFlow> = Vec::new();
     let nodes = world.alive();
     for _ in 0..TRIES {
         let source = nodes[rng.below(nodes.len() as u64) as usize];
@@ -85,23 +85,23 @@ fn flows_by(world: &World, rng: &mut Rng, victim: u32) -> Vec<Flow> {
         let is_on_way = path.contains(&victim) && source != victim;
         let alike = flows.iter().filter(|flow| (flow.path.last() == Some(&victim)) == is_root).count();
         if is_on_way && alike < FLOWS && flows.iter().all(|flow| flow.source != source) {
-            flows.push(Flow { source, key, path, first_seq: 0 });
+            flows.push(DeathsFlow { source, key, path, first_seq: 0 });
         }
     }
     flows
 }
 
-fn path(world: &World, source: u32, key: NodeId) -> Vec<u32> {
+fn path(world: &OverlayWorld, source: u32, key: NodeId) -> Vec<u32> {
     let mut path = vec![source];
     let mut at = source;
-    while let Some(NextHop::Forward(to)) = world.overlay(at).map(|overlay| overlay.way_to(key, false)) {
+    while let Some(NextHop::Forward(to)) = world.overlay(at).map(|overlay| overlay.next_hop_for(key, false)) {
         at = world.node(to);
         path.push(at);
     }
     path
 }
 
-fn send_until(world: &mut World, flows: &mut [Flow], end: Instant) {
+fn send_until(world: &mut OverlayWorld, flows: &mut [DeathsFlow], end: Instant) {
     while world.now() < end {
         for flow in &mut *flows {
             let seq = world.send(flow.source, flow.key);
@@ -113,10 +113,16 @@ fn send_until(world: &mut World, flows: &mut [Flow], end: Instant) {
     }
 }
 
-fn gap(world: &World, flow: &Flow, victim: u32, kill_at: Instant, arrivals: &[Arrival]) -> Option<Gap> {
+fn gap(
+    world: &OverlayWorld,
+    flow: &DeathsFlow,
+    victim: u32,
+    kill_at: Instant,
+    arrivals: &[RootArrival],
+) -> Option<Gap> {
     let before = *flow.path.last()?;
     let after = world.node(Roots::beside(world, flow.source).of(flow.key)?);
-    let is_right = |a: &&Arrival| {
+    let is_right = |a: &&RootArrival| {
         let root = if a.sent_at < kill_at { a.root == before || a.root == after } else { a.root == after };
         a.source == flow.source && a.seq >= flow.first_seq && root
     };

@@ -2,7 +2,7 @@
 //!
 //! The functions read the whole world, which no node can. They never change it.
 
-use super::world::World;
+use super::world::OverlayWorld;
 use weft_core::route::overlay::{CELL, NextHop};
 use weft_units::{NodeId, RingDistance};
 
@@ -14,7 +14,7 @@ pub struct Roots {
 
 impl Roots {
     /// Returns the identifiers of all live nodes on the same side of a partition as `node`.
-    pub fn beside(world: &World, node: u32) -> Roots {
+    pub fn beside(world: &OverlayWorld, node: u32) -> Roots {
         let alive = world.alive().into_iter().filter(|other| world.terrain.are_together(*other, node));
         let mut sorted: Vec<NodeId> = alive.map(|node| world.id(node)).collect();
         sorted.sort();
@@ -52,11 +52,11 @@ pub enum Walk {
 /// Follows a packet from `node` toward `key`.
 ///
 /// If the packet is duplicated, returns the better of the two fates.
-pub fn walk(world: &World, node: u32, key: NodeId) -> Walk {
+pub fn walk(world: &OverlayWorld, node: u32, key: NodeId) -> Walk {
     follow(world, node, key, true, 0)
 }
 
-fn follow(world: &World, node: u32, key: NodeId, may_duplicate: bool, hops: usize) -> Walk {
+fn follow(world: &OverlayWorld, node: u32, key: NodeId, may_duplicate: bool, hops: usize) -> Walk {
     let Some(overlay) = world.overlay(node) else { return Walk::Lost };
     let onward = |to: NodeId, may_duplicate| {
         if remoteness(to, key) >= remoteness(overlay.id(), key) {
@@ -72,7 +72,7 @@ fn follow(world: &World, node: u32, key: NodeId, may_duplicate: bool, hops: usiz
         }
         follow(world, next, key, may_duplicate, hops + stations.len() - 1)
     };
-    match overlay.way_to(key, may_duplicate) {
+    match overlay.next_hop_for(key, may_duplicate) {
         NextHop::Deliver => Walk::Ends(overlay.id(), hops),
         NextHop::Drop => Walk::Lost,
         NextHop::Forward(to) => onward(to, may_duplicate),
@@ -93,7 +93,7 @@ fn follow(world: &World, node: u32, key: NodeId, may_duplicate: bool, hops: usiz
 /// Returns the number of entries that the cells of `node` lack.
 ///
 /// A full cell has three entries, or one for each live node that fits if there are fewer.
-pub fn missing_in_cells(world: &World, node: u32, roots: &Roots) -> usize {
+pub fn missing_in_cells(world: &OverlayWorld, node: u32, roots: &Roots) -> usize {
     let Some(overlay) = world.overlay(node) else { return 0 };
     let own = overlay.id();
     let members: Vec<NodeId> = overlay.members().filter(|id| world.overlay(world.node(*id)).is_some()).collect();

@@ -1,6 +1,6 @@
 //! Whole overlays in virtual time.
 //!
-//! Many [`weft_core::route::overlay::Overlay`]s run over a simulated network that delays, loses and splits.
+//! Many [`weft_core::route::overlay::OverlayState`]s run over a simulated network that delays, loses and splits.
 //! The tests check the promises of `docs/overlay.md`. Messages of the protocol are real bytes. Data packets
 //! are headers only, and there is no engine.
 
@@ -16,9 +16,9 @@ mod terrain;
 mod world;
 
 pub use judge::{Roots, Walk, missing_in_cells, walk};
-pub use sites::{Finding, Lie, Registry};
-pub use terrain::{Shape, Terrain};
-pub use world::{Arrival, Traffic, World};
+pub use sites::{Lie, LookupResult, Registry};
+pub use terrain::{Terrain, TerrainShape};
+pub use world::{OverlayTraffic, OverlayWorld, RootArrival};
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,15 +3,15 @@
 //! Every site owns prefixes, and any node can look up any address.
 
 use super::judge::Roots;
-use super::sites::Finding;
-use super::terrain::{Shape, Terrain};
-use super::world::World;
+use super::sites::LookupResult;
+use super::terrain::{Terrain, TerrainShape};
+use super::world::OverlayWorld;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weft_core::route::overlay::Timing;
+use weft_core::route::overlay::OverlayTiming;
 use weft_core::route::ownership::{Found, Region};
 use weft_units::{Duration, Rng};
-use weft_wire::certificate::Prefix;
+use weft_wire::certificate::WirePrefix;
 
 const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ const APART: Duration = Duration::from_millis(1);
 /// A world of sites. Each site owns its [`prefixes`].
 pub struct Estate {
     /// The nodes and the network.
-    pub world: World,
+    pub world: OverlayWorld,
     /// The random stream for choices.
     pub rng: Rng,
     nodes: u32,
@@ -33,7 +33,7 @@ pub struct Estate {
 ///
 /// Every eighth site also owns an IPv6 network. Site 0 owns the default route, and site 1 owns a large
 /// network.
-pub fn prefixes(n: u32) -> Vec<Prefix> {
+pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     let [_, _, high, low] = n.to_be_bytes();
     let mut all = vec![(Ipv4Addr::new(10, 9, high, low).into(), 32), (Ipv4Addr::new(10, 64 + high, low, 0).into(), 24)];
     if n.is_multiple_of(8) {
@@ -48,7 +48,7 @@ pub fn prefixes(n: u32) -> Vec<Prefix> {
 }
 
 /// Returns an address in a prefix that no longer prefix contains.
-pub fn address_in((network, length): Prefix) -> IpAddr {
+pub fn address_in((network, length): WirePrefix) -> IpAddr {
     match network {
         IpAddr::V4(_) if length == 0 => Ipv4Addr::new(192, 0, 2, 1).into(),
         IpAddr::V4(network) if length < 32 => Ipv4Addr::from(network.to_bits() + 7).into(),
@@ -61,9 +61,9 @@ impl Estate {
     /// Builds an overlay of `nodes` nodes and lets it settle.
     pub fn new(seed: u64, nodes: u32) -> Estate {
         let mut rng = Rng::new(seed).split(1);
-        let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+        let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
         terrain.jitter = Duration::from_millis(2);
-        let mut world = World::new(terrain, Timing::default(), rng.split(3));
+        let mut world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
         world.keep_directories();
         world.add(&[]);
         for known in 1..nodes {
@@ -83,7 +83,7 @@ impl Estate {
     }
 
     /// Looks up all these addresses. Returns each result and the time that it took.
-    pub fn look_up(&mut self, all: impl IntoIterator<Item = (u32, IpAddr)>) -> Vec<(Finding, Duration)> {
+    pub fn look_up(&mut self, all: impl IntoIterator<Item = (u32, IpAddr)>) -> Vec<(LookupResult, Duration)> {
         self.world.take_findings();
         let mut began = BTreeMap::new();
         for (node, address) in all {
@@ -93,7 +93,7 @@ impl Estate {
         }
         self.wait(PATIENCE);
         let findings = self.world.take_findings();
-        let took = |finding: &Finding| finding.at - began[&(finding.node, finding.address)];
+        let took = |finding: &LookupResult| finding.at - began[&(finding.node, finding.address)];
         findings.into_iter().map(|finding| (finding.clone(), took(&finding))).collect()
     }
 
@@ -123,7 +123,7 @@ impl Estate {
 }
 
 /// Returns the node that a lookup found, if it found an owner.
-pub fn owner(world: &World, finding: &Finding) -> Option<u32> {
+pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
     match &finding.found {
         Found::Owner(owner) => Some(world.node(owner.id)),
         _ => None,
@@ -132,7 +132,7 @@ pub fn owner(world: &World, finding: &Finding) -> Option<u32> {
 
 /// The measurements of one estate.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct OwnershipOutcome {
     /// Number of sites in the overlay.
     pub nodes: u32,
     /// Number of lookups, and number of those that found no owner or a wrong one.
@@ -155,15 +155,15 @@ const MEASURE: Duration = Duration::from_secs(120);
 /// Measures an estate of `nodes` sites.
 ///
 /// Each node looks up a prefix of each of `others` other sites.
-pub fn run(seed: u64, nodes: u32, others: u32) -> Outcome {
+pub fn run(seed: u64, nodes: u32, others: u32) -> OwnershipOutcome {
     let mut estate = Estate::new(seed, nodes);
-    let total = |world: &World, node| world.directory_traffic(node).bytes as f64;
-    let all = |world: &World| (0..nodes).map(|node| total(world, node)).collect::<Vec<f64>>();
+    let total = |world: &OverlayWorld, node| world.directory_traffic(node).bytes as f64;
+    let all = |world: &OverlayWorld| (0..nodes).map(|node| total(world, node)).collect::<Vec<f64>>();
     let before = all(&estate.world);
     estate.wait(MEASURE);
     let after = all(&estate.world);
     let bps = after.iter().zip(&before).map(|(after, before)| 8.0 * (after - before) / MEASURE.as_secs_f64()).collect();
-    let asked: Vec<(u32, u32, Prefix)> = (0..nodes)
+    let asked: Vec<(u32, u32, WirePrefix)> = (0..nodes)
         .flat_map(|node| (1..=others).map(move |n| (node, n)))
         .flat_map(|(node, n)| {
             let owner = (node + n * (nodes / others.max(1)).max(1)) % nodes;
@@ -181,12 +181,12 @@ pub fn run(seed: u64, nodes: u32, others: u32) -> Outcome {
     let spent = all(&estate.world).iter().sum::<f64>() - after.iter().sum::<f64>();
     let refreshing = (after.iter().sum::<f64>() - before.iter().sum::<f64>()) / MEASURE.as_secs_f64();
     let of_lookups = spent - refreshing * (estate.world.now() - began).as_secs_f64();
-    let is_right = |(finding, _): &&(Finding, Duration)| {
+    let is_right = |(finding, _): &&(LookupResult, Duration)| {
         owner(&estate.world, finding) == expected.get(&(finding.node, finding.address)).copied()
     };
     let right = findings.iter().filter(is_right).count() as u64;
     let kept = |node| estate.world.directory(node).map_or(0, |directory| directory.kept().0 as u32);
-    Outcome {
+    OwnershipOutcome {
         nodes,
         lookups: (expected.len() as u64, expected.len() as u64 - right),
         ms: findings.iter().map(|(_, took)| took.as_secs_f64() * 1e3).collect(),

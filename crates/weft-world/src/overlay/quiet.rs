@@ -2,16 +2,16 @@
 //!
 //! No node may declare a member down.
 
-use super::terrain::{Shape, Terrain};
-use super::world::World;
-use weft_core::route::overlay::Timing;
+use super::terrain::{Terrain, TerrainShape};
+use super::world::OverlayWorld;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SPACING: Duration = Duration::from_millis(200);
 
 /// The result of a run without deaths.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Outcome {
+pub struct QuietOutcome {
     /// Number of members that a node declared down, although no node died.
     pub false_alarms: u64,
     /// Number of messages that nodes sent for the overlay.
@@ -26,11 +26,11 @@ pub struct Outcome {
 ///
 /// Links lose the fraction `loss` of the packets in each direction, and delay each packet by up to `jitter`
 /// more.
-pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duration) -> Outcome {
+pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duration) -> QuietOutcome {
     let rng = Rng::new(seed).split(1);
-    let mut terrain = Terrain::new(Shape::Plane, rng.split(2));
+    let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
     (terrain.loss, terrain.jitter) = (loss, jitter);
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let mut world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
     let mut keys = rng.split(4);
     world.add(&[]);
     for _ in 1..nodes {
@@ -38,7 +38,7 @@ pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duratio
         world.add(&[0]);
     }
     let flows: Vec<(u32, NodeId)> = (0..nodes / 5).map(|source| (source, NodeId::random(&mut keys))).collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = QuietOutcome::default();
     while world.now() < Instant::ZERO + duration {
         world.run_until(world.now() + SPACING);
         for (source, key) in &flows {

@@ -3,9 +3,9 @@
 //! The run measures what a node has to store and send, and how many hops packets take.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
-use super::terrain::{Shape, Terrain};
-use super::world::World;
-use weft_core::route::overlay::Timing;
+use super::terrain::{Terrain, TerrainShape};
+use super::world::OverlayWorld;
+use weft_core::route::overlay::OverlayTiming;
 use weft_units::{Duration, NodeId, Rng};
 
 const GROWTH: f64 = 0.5;
@@ -14,7 +14,7 @@ const MEASURE: Duration = Duration::from_secs(5);
 
 /// The measurements of an overlay of one size.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ScaleOutcome {
     /// Number of nodes in the overlay.
     pub nodes: u32,
     /// Number of members that each node stores.
@@ -34,10 +34,10 @@ pub struct Outcome {
 }
 
 /// Grows an overlay to `nodes` nodes by half its size each second, lets it settle and measures it.
-pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
+pub fn run(seed: u64, nodes: u32, lookups: u32) -> ScaleOutcome {
     let mut rng = Rng::new(seed).split(1);
-    let terrain = Terrain::new(Shape::Plane, rng.split(2));
-    let mut world = World::new(terrain, Timing::default(), rng.split(3));
+    let terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
+    let mut world = OverlayWorld::new(terrain, OverlayTiming::default(), rng.split(3));
     world.add(&[]);
     for known in 1..nodes {
         let apart = Duration::from_secs_f64(1.0 / (5.0 + GROWTH * f64::from(known)));
@@ -45,11 +45,11 @@ pub fn run(seed: u64, nodes: u32, lookups: u32) -> Outcome {
         let via = rng.below(known.into()) as u32;
         world.add(&[via]);
     }
-    let total = |world: &World, node| world.traffic(node).bytes as f64;
+    let total = |world: &OverlayWorld, node| world.traffic(node).bytes as f64;
     world.run_until(world.now() + SETTLE);
     let before: Vec<f64> = (0..nodes).map(|node| total(&world, node)).collect();
     world.run_until(world.now() + MEASURE);
-    let mut outcome = Outcome { nodes, ..Outcome::default() };
+    let mut outcome = ScaleOutcome { nodes, ..ScaleOutcome::default() };
     outcome.bps = (0..nodes)
         .zip(&before)
         .map(|(node, before)| 8.0 * (total(&world, node) - before) / MEASURE.as_secs_f64())

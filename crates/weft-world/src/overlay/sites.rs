@@ -1,15 +1,17 @@
 //! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
 
-use super::world::World;
+use super::world::OverlayWorld;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weft_core::route::overlay::{Contact, Overlay};
-use weft_core::route::ownership::{Authority, Context, Directory, Event, Found, Grant, Region};
+use weft_core::route::overlay::{NodeContact, OverlayState};
+use weft_core::route::ownership::{
+    CertificateGrant, DirectoryAuthority, DirectoryContext, DirectoryEvent, Found, OwnershipDirectory, Region,
+};
 use weft_session::{Certificate, Claims, PublicKey, RootKey, RootPublicKey};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::call;
-use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{self, Claim, Reply, Verdict, emit_holders};
+use weft_wire::certificate::WirePrefix;
+use weft_wire::ownership::{self, Claim, ClaimVerdict, Reply, emit_holders};
 
 /// The world's time zero, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
@@ -40,7 +42,7 @@ impl Registry {
     /// Returns a certificate for the node `id`.
     ///
     /// It is valid for a year, from `since` seconds after the world's start.
-    pub fn certify(&self, id: NodeId, prefixes: &[Prefix], since: u64) -> Vec<u8> {
+    pub fn certify(&self, id: NodeId, prefixes: &[WirePrefix], since: u64) -> Vec<u8> {
         let mut public_key = PublicKey([0; 32]);
         public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
         let not_before_unix_s = START_UNIX_S + since;
@@ -56,7 +58,7 @@ impl Registry {
     }
 }
 
-impl Authority for Now<'_> {
+impl DirectoryAuthority for Now<'_> {
     fn place_of(&self, name: &[u8]) -> NodeId {
         weft_session::place_of(name)
     }
@@ -64,7 +66,7 @@ impl Authority for Now<'_> {
     /// Checks a certificate, and returns the prefixes that it grants to its owner.
     ///
     /// The owner's identifier is the first bytes of its key. A real node's identifier is a hash of its key.
-    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
         self.registry.root.check(&certificate, unix_s).ok()?;
@@ -73,7 +75,7 @@ impl Authority for Now<'_> {
         let holds_for = Duration::from_secs(claims.not_after_unix_s + 1 - unix_s);
         let (since_unix_s, prefixes) = (claims.not_before_unix_s, claims.prefixes.clone());
         let is_revoked = self.registry.revoked.contains(&owner);
-        (!is_revoked).then_some(Grant { owner, since_unix_s, holds_for, prefixes })
+        (!is_revoked).then_some(CertificateGrant { owner, since_unix_s, holds_for, prefixes })
     }
 }
 
@@ -92,16 +94,16 @@ pub enum Lie {
 
 impl Lie {
     /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
-    pub(super) fn tell(&self, own: &Contact, bytes: &[u8]) -> Option<Vec<u8>> {
-        let Ok(message) = call::Message::parse(bytes) else { return Some(bytes.to_vec()) };
+    pub(super) fn forge(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
+        let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
-            return (message.header.source == own.id && message.kind != call::Kind::Answer).then(|| bytes.to_vec());
+            return (message.header.source == own.id && message.kind != call::CallKind::Answer).then(|| bytes.to_vec());
         }
-        if message.kind != call::Kind::Answer || message.header.source != own.id {
+        if message.kind != call::CallKind::Answer || message.header.source != own.id {
             return Some(bytes.to_vec());
         }
         let mut body = [0; call::MAX_BODY];
-        let only_itself = weft_wire::overlay::Contact { id: own.id, details: &own.details };
+        let only_itself = weft_wire::overlay::WireContact { id: own.id, details: &own.details };
         let len = match (self, Reply::parse(message.body).ok()?) {
             (_, Reply::Holders(_)) => emit_holders(std::iter::once(only_itself), &mut body).ok()?,
             (Lie::Misleads, Reply::Owner(claim)) => {
@@ -114,14 +116,14 @@ impl Lie {
             _ => Reply::Nobody.emit(&mut body).ok()?,
         };
         let mut out = [0; call::MAX_MESSAGE];
-        let len = call::Message { body: &body[..len], ..message }.emit(&mut out).ok()?;
+        let len = call::CallMessage { body: &body[..len], ..message }.emit(&mut out).ok()?;
         Some(out[..len].to_vec())
     }
 }
 
 /// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
+pub struct LookupResult {
     /// The node that asked.
     pub node: u32,
     /// The address that it looked up.
@@ -134,19 +136,19 @@ pub struct Finding {
 
 /// The part of a node that does not belong to its overlay: its directory and its certificate.
 #[derive(Default)]
-pub(super) struct Site {
-    pub(super) directory: Option<Directory>,
+pub(super) struct OverlaySite {
+    pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
     /// Nodes with which it had a session for the directory only, and that are not its neighbours.
     pub(super) met: BTreeSet<u32>,
 }
 
-impl Site {
+impl OverlaySite {
     /// Starts the directory of a node whose program starts.
-    pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &Overlay, registry: &Registry, rng: Rng) {
-        let mut directory = Directory::new(START_UNIX_S, run, rng);
-        let context = Context { now, overlay, authority: &Now { registry, now } };
+    pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &OverlayState, registry: &Registry, rng: Rng) {
+        let mut directory = OwnershipDirectory::new(START_UNIX_S, run, rng);
+        let context = DirectoryContext { now, overlay, authority: &Now { registry, now } };
         if !self.certificate.is_empty() {
             directory.own(&context, &self.certificate);
         }
@@ -154,32 +156,32 @@ impl Site {
     }
 }
 
-impl World {
+impl OverlayWorld {
     /// Gives a directory to every node that starts from now on.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
     }
 
     /// Certifies a node's prefixes, and makes the node claim them.
-    pub fn own(&mut self, node: u32, prefixes: &[Prefix]) {
+    pub fn own(&mut self, node: u32, prefixes: &[WirePrefix]) {
         let since = (self.now() - Instant::ZERO).as_secs();
         let certificate = self.registry.as_ref().map(|registry| registry.certify(self.id(node), prefixes, since));
         self.show(node, certificate.unwrap_or_default());
     }
 
     /// Returns the verdict of `holder` on a claim that `thief` makes with any certificate.
-    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<Verdict> {
+    pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<ClaimVerdict> {
         let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
         let mut out = [0; ownership::MAX_MESSAGE];
-        let len = ownership::Message::Claim(claim).emit(&mut out).ok()?;
+        let len = ownership::ClaimMessage::Claim(claim).emit(&mut out).ok()?;
         let thief = self.id(thief);
         self.with_directory(holder, |directory, context| {
             let mut verdict = [0; ownership::MAX_MESSAGE];
             directory.handle_message(context, thief, &out[..len]).ok()?;
             while let Some(transmit) = directory.poll_transmit(context.overlay, &mut verdict) {
                 let bytes = &verdict[..transmit.len];
-                if let (true, Ok(ownership::Message::Verdict { verdict, .. })) =
-                    (transmit.to == thief, ownership::Message::parse(bytes))
+                if let (true, Ok(ownership::ClaimMessage::Verdict { verdict, .. })) =
+                    (transmit.to == thief, ownership::ClaimMessage::parse(bytes))
                 {
                     return Some(verdict);
                 }
@@ -234,7 +236,7 @@ impl World {
     /// True if the owner of a finding is at the address that the finding names.
     ///
     /// If it is not, the node that asked reports this to its directory.
-    pub fn meet(&mut self, finding: &Finding) -> bool {
+    pub fn meet(&mut self, finding: &LookupResult) -> bool {
         let Found::Owner(owner) = &finding.found else { return false };
         let to = &self.nodes[self.node(owner.id) as usize];
         let is_there = to.overlay.is_some() && to.contact.details == owner.details;
@@ -246,12 +248,12 @@ impl World {
     }
 
     /// Returns the results of lookups since the last call.
-    pub fn take_findings(&mut self) -> Vec<Finding> {
+    pub fn take_findings(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.findings)
     }
 
     /// Returns the other events of directories since the last call.
-    pub fn take_reports(&mut self) -> Vec<(u32, Event)> {
+    pub fn take_reports(&mut self) -> Vec<(u32, DirectoryEvent)> {
         std::mem::take(&mut self.reports)
     }
 
@@ -266,17 +268,21 @@ impl World {
     }
 
     /// Returns a node's directory, if the node is alive.
-    pub fn directory(&self, node: u32) -> Option<&Directory> {
+    pub fn directory(&self, node: u32) -> Option<&OwnershipDirectory> {
         self.nodes.get(node as usize)?.site.directory.as_ref()
     }
 
     /// Calls `act` with a node's directory, then sends the messages that result.
-    pub fn with_directory<T>(&mut self, node: u32, act: impl FnOnce(&mut Directory, &Context<'_>) -> T) -> Option<T> {
+    pub fn with_directory<T>(
+        &mut self,
+        node: u32,
+        act: impl FnOnce(&mut OwnershipDirectory, &DirectoryContext<'_>) -> T,
+    ) -> Option<T> {
         let now = self.now();
         let this = &mut self.nodes[node as usize];
         let (registry, overlay, directory) =
             (self.registry.as_ref()?, this.overlay.as_ref()?, this.site.directory.as_mut()?);
-        let result = act(directory, &Context { now, overlay, authority: &Now { registry, now } });
+        let result = act(directory, &DirectoryContext { now, overlay, authority: &Now { registry, now } });
         self.settle(node);
         Some(result)
     }

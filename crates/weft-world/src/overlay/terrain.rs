@@ -12,7 +12,7 @@ const STUBS: u64 = 8;
 
 /// The placement of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum TerrainShape {
     /// Nodes are anywhere on a square. Delays grow with the distance.
     Plane,
     /// Nodes are in a few places, each behind its own access link: very near to each other or far.
@@ -20,7 +20,7 @@ pub enum Shape {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     x: f64,
     y: f64,
     access_ms: f64,
@@ -29,20 +29,20 @@ struct Place {
 /// Delay, jitter, loss and faults between numbered nodes.
 #[derive(Clone, Debug)]
 pub struct Terrain {
-    shape: Shape,
+    shape: TerrainShape,
     /// Fraction of messages that the network loses in each direction without any fault.
     pub loss: f64,
     /// Largest random delay that is added to a message.
     pub jitter: Duration,
     rng: Rng,
-    places: Vec<Place>,
+    places: Vec<Position>,
     sides: Vec<u8>,
     faults: BTreeMap<(u32, u32), f64>,
 }
 
 impl Terrain {
     /// Returns a network without nodes.
-    pub fn new(shape: Shape, rng: Rng) -> Terrain {
+    pub fn new(shape: TerrainShape, rng: Rng) -> Terrain {
         let (places, sides, faults) = (Vec::new(), Vec::new(), BTreeMap::new());
         Terrain { shape, loss: 0.0, jitter: Duration::ZERO, rng, places, sides, faults }
     }
@@ -51,11 +51,11 @@ impl Terrain {
     pub fn add(&mut self) {
         let rng = &mut self.rng;
         self.places.push(match self.shape {
-            Shape::Plane => Place { x: rng.unit(), y: rng.unit(), access_ms: 0.0 },
-            Shape::TransitStub => {
+            TerrainShape::Plane => Position { x: rng.unit(), y: rng.unit(), access_ms: 0.0 },
+            TerrainShape::TransitStub => {
                 let stub = Rng::new(rng.below(STUBS));
                 let (mut x, mut y) = (stub.split(1), stub.split(2));
-                Place { x: x.unit(), y: y.unit(), access_ms: 10.0 * rng.unit() }
+                Position { x: x.unit(), y: y.unit(), access_ms: 10.0 * rng.unit() }
             }
         });
         self.sides.push(0);

@@ -3,12 +3,12 @@
 //! The world owns the clock, the nodes and an agenda of events. It hands messages and packets from node to
 //! node with the terrain's delays and losses. It must never depend on anything but its random stream.
 
-use super::sites::{Finding, Now, Registry, Site};
+use super::sites::{LookupResult, Now, OverlaySite, Registry};
 use super::terrain::Terrain;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weft_core::route::overlay::{Contact, Header, NextHop, Overlay, Timing, Transmit};
-use weft_core::route::ownership::{Context, Directory, Event as Report};
+use weft_core::route::overlay::{Header, NextHop, NodeContact, OverlayState, OverlayTiming, OverlayTransmit};
+use weft_core::route::ownership::{DirectoryContext, DirectoryEvent, OwnershipDirectory};
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
@@ -23,7 +23,7 @@ const MOST_HOPS: u8 = 32;
 
 /// Messages that a node sent for the overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub struct OverlayTraffic {
     /// Number of messages that the node sent.
     pub messages: u64,
     /// Number of bytes on the wire, headers included.
@@ -32,7 +32,7 @@ pub struct Traffic {
 
 /// A packet that reached the root of its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct RootArrival {
     /// The packet's number at its source.
     pub seq: u32,
     /// The node that sent the packet.
@@ -47,79 +47,79 @@ pub struct Arrival {
     pub hops: u32,
 }
 
-pub(super) struct Node {
-    pub(super) contact: Contact,
-    pub(super) overlay: Option<Overlay>,
-    pub(super) site: Site,
+pub(super) struct OverlayWorldNode {
+    pub(super) contact: NodeContact,
+    pub(super) overlay: Option<OverlayState>,
+    pub(super) site: OverlaySite,
     run: u32,
     next_seq: u32,
     wake: Instant,
-    traffic: Traffic,
-    of_directory: Traffic,
+    traffic: OverlayTraffic,
+    of_directory: OverlayTraffic,
 }
 
 #[derive(Clone, Copy)]
-struct Packet {
+struct OverlayPacket {
     header: Header,
     source: u32,
     sent_at: Instant,
 }
 
-enum Event {
+enum OverlayEvent {
     Wake,
     Message { from: u32, via: Option<NodeId>, run: u32, bytes: Box<[u8]> },
-    Packet(Box<Packet>),
+    Packet(Box<OverlayPacket>),
 }
 
-struct Entry {
+struct OverlayAgendaEntry {
     at: Instant,
     order: u64,
     node: u32,
-    event: Event,
+    event: OverlayEvent,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for OverlayAgendaEntry {
+    fn eq(&self, other: &OverlayAgendaEntry) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Entry {}
+impl Eq for OverlayAgendaEntry {}
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+impl PartialOrd for OverlayAgendaEntry {
+    fn partial_cmp(&self, other: &OverlayAgendaEntry) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+impl Ord for OverlayAgendaEntry {
+    fn cmp(&self, other: &OverlayAgendaEntry) -> std::cmp::Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
 /// Nodes, numbered from zero, and the messages and packets on their way between them.
-pub struct World {
+pub struct OverlayWorld {
     /// The network between the nodes.
     pub terrain: Terrain,
     now: Instant,
-    timing: Timing,
+    timing: OverlayTiming,
     rng: Rng,
     pub(super) registry: Option<Registry>,
-    pub(super) nodes: Vec<Node>,
-    pub(super) findings: Vec<Finding>,
-    pub(super) reports: Vec<(u32, Report)>,
-    agenda: BinaryHeap<Reverse<Entry>>,
+    pub(super) nodes: Vec<OverlayWorldNode>,
+    pub(super) findings: Vec<LookupResult>,
+    pub(super) reports: Vec<(u32, DirectoryEvent)>,
+    agenda: BinaryHeap<Reverse<OverlayAgendaEntry>>,
     order: u64,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<RootArrival>,
     events: u64,
     buffer: Box<[u8; MAX_MESSAGE]>,
 }
 
-impl World {
+impl OverlayWorld {
     /// Returns a world without nodes.
-    pub fn new(terrain: Terrain, timing: Timing, rng: Rng) -> World {
-        World {
+    pub fn new(terrain: Terrain, timing: OverlayTiming, rng: Rng) -> OverlayWorld {
+        OverlayWorld {
             terrain,
             now: Instant::ZERO,
             timing,
@@ -163,17 +163,17 @@ impl World {
     }
 
     /// Returns a node's overlay, if the node is alive.
-    pub fn overlay(&self, node: u32) -> Option<&Overlay> {
+    pub fn overlay(&self, node: u32) -> Option<&OverlayState> {
         self.nodes.get(node as usize)?.overlay.as_ref()
     }
 
     /// Returns the traffic that a node has sent.
-    pub fn traffic(&self, node: u32) -> Traffic {
+    pub fn traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].traffic
     }
 
     /// Returns the traffic that a node has sent for the directory.
-    pub fn directory_traffic(&self, node: u32) -> Traffic {
+    pub fn directory_traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].of_directory
     }
 
@@ -182,10 +182,19 @@ impl World {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
         bytes[NodeId::LEN - 4..].copy_from_slice(&node.to_be_bytes());
-        let contact = Contact { id: NodeId::new(bytes), details: DETAILS.into() };
-        let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, Traffic::default(), Traffic::default());
-        let site = Site::default();
-        self.nodes.push(Node { contact, overlay: None, site, run: 0, next_seq: 0, wake, traffic, of_directory });
+        let contact = NodeContact { id: NodeId::new(bytes), details: DETAILS.into() };
+        let (wake, traffic, of_directory) = (Instant::FAR_FUTURE, OverlayTraffic::default(), OverlayTraffic::default());
+        let site = OverlaySite::default();
+        self.nodes.push(OverlayWorldNode {
+            contact,
+            overlay: None,
+            site,
+            run: 0,
+            next_seq: 0,
+            wake,
+            traffic,
+            of_directory,
+        });
         self.terrain.add();
         self.start(node, via);
         node
@@ -197,7 +206,7 @@ impl World {
         let rng = Rng::new(self.rng.next_u64());
         let this = &mut self.nodes[node as usize];
         this.run += 1;
-        let overlay = Overlay::new(self.now, this.contact.clone(), bootstrap, self.timing, rng.clone());
+        let overlay = OverlayState::new(self.now, this.contact.clone(), bootstrap, self.timing, rng.clone());
         if let Some(registry) = &self.registry {
             this.site.start(this.run, self.now, &overlay, registry, rng.split(1));
         }
@@ -218,12 +227,12 @@ impl World {
         node.next_seq += 1;
         let (seq, run, id) = (node.next_seq, node.run, node.contact.id);
         let header = Header { key, source: id, run, seq, hops_left: MOST_HOPS, was_duplicated: false };
-        self.route(source, Packet { header, source, sent_at: self.now });
+        self.route(source, OverlayPacket { header, source, sent_at: self.now });
         seq
     }
 
     /// Returns the packets that arrived since the last call.
-    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+    pub fn take_arrivals(&mut self) -> Vec<RootArrival> {
         std::mem::take(&mut self.arrivals)
     }
 
@@ -238,10 +247,10 @@ impl World {
         self.now = end;
     }
 
-    fn handle(&mut self, node: u32, event: Event) {
+    fn handle(&mut self, node: u32, event: OverlayEvent) {
         let now = self.now;
         match event {
-            Event::Wake => {
+            OverlayEvent::Wake => {
                 let this = &mut self.nodes[node as usize];
                 if this.wake != now {
                     return;
@@ -251,28 +260,28 @@ impl World {
                     overlay.handle_timeout(now);
                 }
             }
-            Event::Message { from, via, run, bytes } => {
+            OverlayEvent::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
                 // A session ends with its process, so a message from an earlier run of the sender is refused.
                 let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
-                if Directory::is_for(&bytes) {
+                if OwnershipDirectory::is_for(&bytes) {
                     let handled = self.with_directory(node, |own, context| own.handle_message(context, id, &bytes));
                     return handled.into_iter().for_each(|handled| handled.expect("nodes write what nodes can read"));
                 }
                 overlay.handle_message(now, id, via, &bytes).expect("nodes write what nodes can read");
             }
-            Event::Packet(packet) => return self.route(node, *packet),
+            OverlayEvent::Packet(packet) => return self.route(node, *packet),
         }
         self.settle(node);
     }
 
-    fn route(&mut self, at: u32, mut packet: Packet) {
+    fn route(&mut self, at: u32, mut packet: OverlayPacket) {
         let Some(overlay) = &mut self.nodes[at as usize].overlay else { return };
         match overlay.next_hop(self.now, &mut packet.header) {
             NextHop::Deliver => {
                 let hops = u32::from(MOST_HOPS - packet.header.hops_left);
-                let Packet { source, sent_at, header } = packet;
-                self.arrivals.push(Arrival { seq: header.seq, source, root: at, sent_at, at: self.now, hops });
+                let OverlayPacket { source, sent_at, header } = packet;
+                self.arrivals.push(RootArrival { seq: header.seq, source, root: at, sent_at, at: self.now, hops });
             }
             NextHop::Forward(to) => self.forward(at, to, packet),
             NextHop::Duplicate(first, second) => {
@@ -284,11 +293,11 @@ impl World {
         self.settle(at);
     }
 
-    fn forward(&mut self, from: u32, to: NodeId, packet: Packet) {
+    fn forward(&mut self, from: u32, to: NodeId, packet: OverlayPacket) {
         let via = self.overlay(from).and_then(|overlay| overlay.via(to));
         let to = self.node(to);
         if let Some(delay) = self.cross(from, via, to) {
-            self.schedule(self.now + delay, to, Event::Packet(Box::new(packet)));
+            self.schedule(self.now + delay, to, OverlayEvent::Packet(Box::new(packet)));
         }
     }
 
@@ -316,18 +325,18 @@ impl World {
         this.overlay = Some(overlay);
         if wake < this.wake {
             this.wake = wake;
-            self.schedule(wake, node, Event::Wake);
+            self.schedule(wake, node, OverlayEvent::Wake);
         }
     }
 
     /// Runs a node's directory and sends its messages. Returns its next timeout.
-    fn settle_directory(&mut self, node: u32, overlay: &Overlay) -> Instant {
+    fn settle_directory(&mut self, node: u32, overlay: &OverlayState) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;
         let (Some(mut directory), Some(registry)) = (site.directory.take(), &self.registry) else {
             return Instant::FAR_FUTURE;
         };
-        directory.handle_timeout(&Context { now, overlay, authority: &Now { registry, now } });
+        directory.handle_timeout(&DirectoryContext { now, overlay, authority: &Now { registry, now } });
         while let Some(transmit) = directory.poll_transmit(overlay, &mut *self.buffer) {
             let before = self.nodes[node as usize].traffic;
             if overlay.details(transmit.to).is_some() || self.meet_for(node, transmit.to, &directory) {
@@ -339,7 +348,9 @@ impl World {
         }
         while let Some(event) = directory.poll_event() {
             match event {
-                Report::Found(address, found) => self.findings.push(Finding { node, address, found, at: now }),
+                DirectoryEvent::Found(address, found) => {
+                    self.findings.push(LookupResult { node, address, found, at: now })
+                }
                 other => self.reports.push((node, other)),
             }
         }
@@ -351,7 +362,7 @@ impl World {
     /// Opens a session with a node that is no neighbour, unless there is one.
     ///
     /// Returns false if the node is not at its stated address.
-    fn meet_for(&mut self, node: u32, id: NodeId, directory: &Directory) -> bool {
+    fn meet_for(&mut self, node: u32, id: NodeId, directory: &OwnershipDirectory) -> bool {
         let to = self.node(id);
         let Some(other) = self.nodes.get(to as usize) else { return false };
         if directory.details(id) != Some(&other.contact.details) {
@@ -364,12 +375,12 @@ impl World {
     }
 
     /// Sends the message that is in the buffer.
-    fn transmit(&mut self, node: u32, Transmit { to, via, len }: Transmit) {
+    fn transmit(&mut self, node: u32, OverlayTransmit { to, via, len }: OverlayTransmit) {
         let this = &mut self.nodes[node as usize];
         let run = this.run;
         let mut bytes: Box<[u8]> = self.buffer[..len].into();
-        if let Some(lie) = this.site.lie.as_ref().filter(|_| Directory::is_for(&bytes)) {
-            let Some(told) = lie.tell(&this.contact, &bytes) else { return };
+        if let Some(lie) = this.site.lie.as_ref().filter(|_| OwnershipDirectory::is_for(&bytes)) {
+            let Some(told) = lie.forge(&this.contact, &bytes) else { return };
             bytes = told.into();
         }
         for sender in std::iter::once(node).chain(via.map(|via| self.node(via))) {
@@ -379,12 +390,12 @@ impl World {
         }
         let to = self.node(to);
         if let Some(delay) = self.cross(node, via, to) {
-            self.schedule(self.now + delay, to, Event::Message { from: node, via, run, bytes });
+            self.schedule(self.now + delay, to, OverlayEvent::Message { from: node, via, run, bytes });
         }
     }
 
-    fn schedule(&mut self, at: Instant, node: u32, event: Event) {
+    fn schedule(&mut self, at: Instant, node: u32, event: OverlayEvent) {
         self.order += 1;
-        self.agenda.push(Reverse(Entry { at, order: self.order, node, event }));
+        self.agenda.push(Reverse(OverlayAgendaEntry { at, order: self.order, node, event }));
     }
 }

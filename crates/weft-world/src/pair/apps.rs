@@ -1,13 +1,15 @@
 //! The applications of a scenario as agents on the two hosts, and what those agents measured.
 
-use super::world::{HOME, HUB, World};
+use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
-use weft_scenario::measure::{Arrival, PROBE_PAYLOAD_BYTES, Reply, ping_result, probe_result};
+use weft_scenario::measure::{EchoReply, PROBE_PAYLOAD_BYTES, ProbeArrival, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
-use weft_sim::host::{Agent, DatagramSink, DatagramSource, Echo, EchoAnswer, Ends, Supply, TcpSink, TcpSource};
+use weft_sim::host::{
+    DatagramSink, DatagramSource, Echo, EchoAnswer, FlowAgent, FlowNodes, Supply, TcpSink, TcpSource,
+};
 use weft_sim::source::Pattern;
 use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
-use weft_sim::tcp::{DelayedAck, ReceiverConfig, Recovery, SenderConfig, WindowOpening};
+use weft_sim::tcp::{AckRule, LossRecovery, ReceiverConfig, SenderConfig, WindowOpening};
 use weft_sim::{FlowNo, NodeId};
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -60,7 +62,7 @@ fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> Sende
     SenderConfig {
         mss,
         congestion,
-        recovery: Recovery::RackTlp,
+        recovery: LossRecovery::RackTlp,
         dup_thresh,
         adaptive_reordering: true,
         undo: true,
@@ -85,7 +87,7 @@ fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
         mss,
         window_segments: set.unwrap_or(WINDOW_BYTES) / mss.max(1),
         opening: if set.is_some() { WindowOpening::AfterHandshake } else { WindowOpening::WithData },
-        delayed_ack: DelayedAck::Quick,
+        delayed_ack: AckRule::Quick,
         sack: true,
         ecn: false,
     }
@@ -99,7 +101,7 @@ fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
 }
 
 /// A flow's two ends in the world, and the bytes that it has delivered.
-pub(super) struct Seat {
+pub(super) struct FlowEnds {
     flow: Flow,
     number: FlowNo,
     from: NodeId,
@@ -115,37 +117,42 @@ pub(super) struct Seat {
 ///
 /// # Errors
 /// Returns an error if a congestion control is not known.
-pub(super) fn seat(scenario: &Scenario, world: &mut World, epoch: Instant, rng: &Rng) -> Result<Vec<Seat>, String> {
+pub(super) fn add_flows(
+    scenario: &Scenario,
+    world: &mut TwoSiteWorld,
+    epoch: Instant,
+    rng: &Rng,
+) -> Result<Vec<FlowEnds>, String> {
     let vpns = &scenario.vpns;
-    let seats = (0..).zip(&scenario.flows).map(|(number, flow)| {
+    let flow_ends = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
-        let seat = Seat { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
+        let ends = FlowEnds { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
         if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
-            seat.join(world, &vpn.name);
+            ends.join(world, &vpn.name);
         }
         let rng = rng.split(u64::from(number));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
         if is_multipath && flow.app.is_tcp() {
-            seat.connect_multipath(world, &rng)?;
+            ends.connect_multipath(world, &rng)?;
         } else {
-            let [source, sink] = seat.agents(world, &rng)?;
-            seat.add(world, to, |site, ends| _ = site.host_mut(seat.number).add(ends, sink));
-            seat.add(world, from, |site, ends| _ = site.host_mut(seat.number).add(ends, source));
+            let [source, sink] = ends.agents(world, &rng)?;
+            ends.add(world, to, |site, nodes| _ = site.host_mut(ends.number).add(nodes, sink));
+            ends.add(world, from, |site, nodes| _ = site.host_mut(ends.number).add(nodes, source));
         }
-        Ok(seat)
+        Ok(ends)
     });
-    seats.collect()
+    flow_ends.collect()
 }
 
-impl Seat {
+impl FlowEnds {
     /// Returns the node of the flow's sender, and the flow's number there.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
     }
 
     /// Assigns the flow's packets to a VPN at both nodes, if there are VPNs.
-    fn join(&self, world: &mut World, vpn: &str) {
+    fn join(&self, world: &mut TwoSiteWorld, vpn: &str) {
         for node in [HOME, HUB] {
             world.simulator.with_node(node, |site, _, _| {
                 if let Some(engines) = site.engines_mut() {
@@ -156,15 +163,15 @@ impl Seat {
     }
 
     /// Adds one of the flow's ends at `node`.
-    fn add(&self, world: &mut World, node: NodeId, add: impl FnOnce(&mut Site, Ends)) {
+    fn add(&self, world: &mut TwoSiteWorld, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
         let there = if node == self.from { self.to } else { self.from };
         world.simulator.with_node(node, |site, now, ports| {
-            add(site, Ends { flow: self.number, here: node, there });
-            weft_sim::Node::wake(site, now, ports);
+            add(site, FlowNodes { flow: self.number, here: node, there });
+            weft_sim::SimNode::wake(site, now, ports);
         });
     }
 
-    fn connect_multipath(&self, world: &mut World, rng: &Rng) -> Result<(), String> {
+    fn connect_multipath(&self, world: &mut TwoSiteWorld, rng: &Rng) -> Result<(), String> {
         if matches!(self.flow.app, App::Http | App::Transfer) {
             return Err("the simulator's MPTCP has no http".into());
         }
@@ -184,22 +191,28 @@ impl Seat {
         Ok(())
     }
 
-    fn agents(&self, world: &World, rng: &Rng) -> Result<[Agent; 2], String> {
+    fn agents(&self, world: &TwoSiteWorld, rng: &Rng) -> Result<[FlowAgent; 2], String> {
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let datagrams = |bytes| {
             DatagramSource::new(Pattern::Even { interval: self.flow.interval }, bytes, start, stop, rng.split(1))
         };
         let supply = match self.flow.app {
             App::Ping => {
-                return Ok([Agent::Echo(Box::new(Echo::new(datagrams(PING_BYTES)))), Agent::EchoAnswer(EchoAnswer)]);
+                return Ok([
+                    FlowAgent::Echo(Box::new(Echo::new(datagrams(PING_BYTES)))),
+                    FlowAgent::EchoAnswer(EchoAnswer),
+                ]);
             }
             App::Probe => {
                 let source = datagrams(PROBE_PAYLOAD_BYTES as u32 + UDP_HEADERS_LEN);
-                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::new(DatagramSink::logging()))]);
+                return Ok([
+                    FlowAgent::DatagramSource(source),
+                    FlowAgent::DatagramSink(Box::new(DatagramSink::logging())),
+                ]);
             }
             App::Cbr => {
                 let source = datagrams(self.flow.packet_bytes);
-                return Ok([Agent::DatagramSource(source), Agent::DatagramSink(Box::default())]);
+                return Ok([FlowAgent::DatagramSource(source), FlowAgent::DatagramSink(Box::default())]);
             }
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers { bytes: self.flow.size_bytes, pause: Duration::ZERO },
@@ -213,7 +226,7 @@ impl Seat {
         let sender = sender_config(mss, congestion, dup_thresh);
         let source = TcpSource::new(sender, TCP_HEADERS_LEN, supply, start, stop, rng.split(3));
         let sink = TcpSink::new(receiver_config(&self.flow, mss), TCP_HEADERS_LEN, None).marking(self.flow.size_bytes);
-        Ok([Agent::TcpSource(Box::new(source)), Agent::TcpSink(Box::new(sink))])
+        Ok([FlowAgent::TcpSource(Box::new(source)), FlowAgent::TcpSink(Box::new(sink))])
     }
 
     /// True if the flow's explicit rate is the rate of the tunnel's paths.
@@ -222,12 +235,12 @@ impl Seat {
     }
 
     /// Sets the flow's explicit rate to `rate`.
-    pub(super) fn grant(&self, world: &mut World, rate: Rate) {
+    pub(super) fn grant(&self, world: &mut TwoSiteWorld, rate: Rate) {
         world.simulator.with_node(self.from, |site, now, ports| {
-            if let Some(Agent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
+            if let Some(FlowAgent::TcpSource(source)) = site.host_mut(self.number).agent_mut(self.number) {
                 source.set_rate(now, rate);
             }
-            weft_sim::Node::wake(site, now, ports);
+            weft_sim::SimNode::wake(site, now, ports);
         });
     }
 
@@ -241,19 +254,19 @@ impl Seat {
         &self.flow
     }
 
-    fn agent<'a>(&self, world: &'a World, node: NodeId) -> Option<&'a Agent> {
+    fn agent<'a>(&self, world: &'a TwoSiteWorld, node: NodeId) -> Option<&'a FlowAgent> {
         world.simulator.nodes().get(node.index())?.host(self.number).agent(self.number)
     }
 
-    fn delivered_bytes(&self, world: &World) -> Option<u64> {
+    fn delivered_bytes(&self, world: &TwoSiteWorld) -> Option<u64> {
         if let Some(site) = world.simulator.nodes().get(self.to.index()).and_then(Site::multipath)
             && let Some(bytes) = site.delivered_bytes(self.number)
         {
             return Some(bytes);
         }
         match self.agent(world, self.to)? {
-            Agent::TcpSink(sink) => Some(sink.delivered_bytes()),
-            Agent::DatagramSink(sink) if self.flow.app == App::Cbr => {
+            FlowAgent::TcpSink(sink) => Some(sink.delivered_bytes()),
+            FlowAgent::DatagramSink(sink) if self.flow.app == App::Cbr => {
                 Some(sink.received_bytes() - sink.received() * u64::from(UDP_HEADERS_LEN))
             }
             _ => None,
@@ -261,26 +274,26 @@ impl Seat {
     }
 
     /// Records the bytes delivered until `at`. The time counts from the beginning of the run.
-    pub(super) fn look(&mut self, world: &World, at: Duration) {
+    pub(super) fn sample(&mut self, world: &TwoSiteWorld, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
         }
     }
 
     /// Returns all arrivals of a probe flow so far.
-    pub(super) fn arrivals(&self, world: &World) -> Vec<Arrival> {
-        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
+    pub(super) fn arrivals(&self, world: &TwoSiteWorld) -> Vec<ProbeArrival> {
+        let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
             let received = *at - self.epoch;
             let sent = received.saturating_sub(*one_way);
-            Arrival { sequence: self.number_of(sent), sent, received }
+            ProbeArrival { sequence: self.number_of(sent), sent, received }
         };
         sink.log().iter().map(arrival).collect()
     }
 
     /// Returns the least one-way delay of the last `count` arrivals of a probe flow.
-    pub(super) fn recent_one_way(&self, world: &World, count: usize) -> Option<Duration> {
-        let Some(Agent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
+    pub(super) fn recent_one_way(&self, world: &TwoSiteWorld, count: usize) -> Option<Duration> {
+        let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return None };
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
 
@@ -290,7 +303,7 @@ impl Seat {
     }
 
     /// Returns the figures that the application measured, and its time series.
-    pub(super) fn report(&self, world: &World, warmup: Duration) -> (FlowResult, Series) {
+    pub(super) fn report(&self, world: &TwoSiteWorld, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
             App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
@@ -298,7 +311,7 @@ impl Seat {
             App::Probe => {
                 let arrivals = self.arrivals(world);
                 let sent = match self.agent(world, self.from) {
-                    Some(Agent::DatagramSource(source)) => source.sent(),
+                    Some(FlowAgent::DatagramSource(source)) => source.sent(),
                     _ => 0,
                 };
                 let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
@@ -307,7 +320,7 @@ impl Seat {
             App::Ping => {
                 let replies = self.replies(world);
                 let count = (self.flow.stop - self.flow.start).div_duration_f64(self.flow.interval).floor() as u64;
-                let at_s = |reply: &Reply| {
+                let at_s = |reply: &EchoReply| {
                     (self.flow.start + self.flow.interval.mul_f64((reply.sequence - 1) as f64)).as_secs_f64()
                 };
                 let points = replies.iter().map(|reply| (at_s(reply), reply.rtt_ms)).collect();
@@ -316,9 +329,9 @@ impl Seat {
         }
     }
 
-    fn replies(&self, world: &World) -> Vec<Reply> {
-        let Some(Agent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
-        let reply = |(at, rtt): &(Instant, Duration)| Reply {
+    fn replies(&self, world: &TwoSiteWorld) -> Vec<EchoReply> {
+        let Some(FlowAgent::Echo(echo)) = self.agent(world, self.from) else { return Vec::new() };
+        let reply = |(at, rtt): &(Instant, Duration)| EchoReply {
             sequence: self.number_of((*at - self.epoch).saturating_sub(*rtt)) + 1,
             rtt_ms: rtt.as_secs_f64() * 1e3,
         };
@@ -341,8 +354,8 @@ impl Seat {
     ///
     /// Goodput counts the transfers that began after the warm-up. It divides their bytes by their own time,
     /// from connect to the last byte.
-    fn transfer_result(&self, world: &World, warmup: Duration) -> FlowResult {
-        let (Some(Agent::TcpSource(source)), Some(Agent::TcpSink(sink))) =
+    fn transfer_result(&self, world: &TwoSiteWorld, warmup: Duration) -> FlowResult {
+        let (Some(FlowAgent::TcpSource(source)), Some(FlowAgent::TcpSink(sink))) =
             (self.agent(world, self.from), self.agent(world, self.to))
         else {
             return self.bulk_result(warmup);

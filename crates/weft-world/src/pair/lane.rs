@@ -4,11 +4,11 @@
 //! one lane, or one lane for each link.
 
 use super::world::{EngineSettings, VpnSettings};
-use weft_scenario::{Kind, Scenario, Variant};
+use weft_scenario::{Scenario, Variant, VariantKind};
 
 /// The cost of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Overhead {
+pub(super) struct TunnelOverhead {
     /// Number of bytes that the tunnel adds to a packet on the link.
     pub bytes: u32,
     /// TCP payload of a full packet, in bytes.
@@ -16,19 +16,19 @@ pub(super) struct Overhead {
 }
 
 /// Cost without a tunnel: IPv4 and TCP with timestamps in a packet of 1500 bytes.
-const PLAIN: Overhead = Overhead { bytes: 0, mss: 1448 };
+const PLAIN: TunnelOverhead = TunnelOverhead { bytes: 0, mss: 1448 };
 /// Cost of OpenVPN: IPv4, UDP, opcode and peer, packet number, tag.
 ///
 /// `mssfix 1492` clamps the announced MSS as if TCP used no options.
-const OPENVPN: Overhead = Overhead { bytes: 28 + 4 + 4 + 16, mss: 1492 - 52 - 40 - 12 };
+const OPENVPN: TunnelOverhead = TunnelOverhead { bytes: 28 + 4 + 4 + 16, mss: 1492 - 52 - 40 - 12 };
 /// Cost of WireGuard: IPv4, UDP, header, tag. The device's MTU is 1420 bytes.
-const WIREGUARD: Overhead = Overhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
+const WIREGUARD: TunnelOverhead = TunnelOverhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
 
 /// The carrier of a lane's packets.
 #[derive(Clone, Debug)]
-pub(super) enum Carrier {
+pub(super) enum LaneCarrier {
     /// One link with hosts at its ends.
-    Plain { link: usize, overhead: Overhead },
+    Plain { link: usize, overhead: TunnelOverhead },
     /// Hosts that use MPTCP over these links.
     Multipath { links: Vec<usize> },
     /// Pairs of engines over these links. Most lanes have one pair.
@@ -37,14 +37,14 @@ pub(super) enum Carrier {
 
 /// One lane of a variant.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct SimLane {
     /// The lane's name in the results.
     pub name: String,
     /// The name of the variant that the lane belongs to.
     pub variant: String,
     /// Position of the lane's link, if the lane has only one.
     pub link: Option<usize>,
-    pub carrier: Carrier,
+    pub carrier: LaneCarrier,
     /// A note that says which part of the lane is a model.
     pub note: Option<&'static str>,
 }
@@ -52,55 +52,57 @@ pub(super) struct Lane {
 /// Returns the lanes of a variant.
 ///
 /// `best` is the position of the best single link, for tunnels that use one link.
-pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<Lane> {
+pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<SimLane> {
     let chosen = chosen_links(variant, scenario);
     let link_name = |link: usize| scenario.links.get(link).map_or("", |link| link.name.as_str());
-    let lane = |name: String, link, carrier, note| Lane { name, variant: variant.name.clone(), link, carrier, note };
+    let lane = |name: String, link, carrier, note| SimLane { name, variant: variant.name.clone(), link, carrier, note };
     let tunnel = |overhead, note| {
-        vec![lane(variant.name.clone(), Some(best), Carrier::Plain { link: best, overhead }, Some(note))]
+        vec![lane(variant.name.clone(), Some(best), LaneCarrier::Plain { link: best, overhead }, Some(note))]
     };
     match variant.kind {
-        Kind::EachLink | Kind::BestLink => chosen
+        VariantKind::EachLink | VariantKind::BestLink => chosen
             .iter()
             .map(|&link| {
-                let carrier = Carrier::Plain { link, overhead: PLAIN };
+                let carrier = LaneCarrier::Plain { link, overhead: PLAIN };
                 lane(format!("link:{}", link_name(link)), Some(link), carrier, None)
             })
             .collect(),
-        Kind::Link => chosen
+        VariantKind::Link => chosen
             .iter()
             .take(1)
             .map(|&link| {
-                let carrier = Carrier::Plain { link, overhead: PLAIN };
+                let carrier = LaneCarrier::Plain { link, overhead: PLAIN };
                 lane(variant.name.clone(), Some(link), carrier, None)
             })
             .collect(),
-        Kind::Openvpn => tunnel(OPENVPN, "a model: plain TCP over the best link with OpenVPN's 52 bytes a packet"),
-        Kind::WireguardGo => {
+        VariantKind::Openvpn => {
+            tunnel(OPENVPN, "a model: plain TCP over the best link with OpenVPN's 52 bytes a packet")
+        }
+        VariantKind::WireguardGo => {
             tunnel(WIREGUARD, "a model: plain TCP over the best link with WireGuard's 60 bytes a packet")
         }
-        Kind::Weft => {
-            let carrier = Carrier::Engines { links: chosen, pairs: vec![settings] };
+        VariantKind::Weft => {
+            let carrier = LaneCarrier::Engines { links: chosen, pairs: vec![settings] };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
-        Kind::WeftEachVpn => {
+        VariantKind::WeftEachVpn => {
             let pair = |vpn: &VpnSettings| EngineSettings { vpns: vec![vpn.clone()], ..settings.clone() };
-            let carrier = Carrier::Engines { links: chosen, pairs: settings.vpns.iter().map(pair).collect() };
+            let carrier = LaneCarrier::Engines { links: chosen, pairs: settings.vpns.iter().map(pair).collect() };
             vec![lane(variant.name.clone(), None, carrier, None)]
         }
-        Kind::WeftEachLink => {
+        VariantKind::WeftEachLink => {
             let prefix = if variant.name == variant.kind.word() { "weft" } else { &variant.name };
             chosen
                 .iter()
                 .map(|&link| {
-                    let carrier = Carrier::Engines { links: vec![link], pairs: vec![settings.clone()] };
+                    let carrier = LaneCarrier::Engines { links: vec![link], pairs: vec![settings.clone()] };
                     lane(format!("{prefix}:{}", link_name(link)), Some(link), carrier, None)
                 })
                 .collect()
         }
-        Kind::Mptcp => {
+        VariantKind::Mptcp => {
             let note = "a model of the kernel's: CUBIC on each subflow, the minimum-RTT scheduler";
-            vec![lane(variant.name.clone(), None, Carrier::Multipath { links: chosen }, Some(note))]
+            vec![lane(variant.name.clone(), None, LaneCarrier::Multipath { links: chosen }, Some(note))]
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Runs one lane once: builds the world, runs flows and events, and collects the measurements.
 
-use super::apps::{self, Seat};
+use super::apps::{self, FlowEnds};
 use super::events;
-use super::lane::Lane;
+use super::lane::SimLane;
 use super::vpns::Entries;
-use super::watch::Watch;
-use super::world::{HOME, HUB, World, described};
-use crate::eyes::Eyes;
+use super::watch::RunRecords;
+use super::world::{HOME, HUB, TwoSiteWorld, described};
+use crate::observers::Observers;
 use std::path::PathBuf;
 use weft_scenario::measure::{
-    Carried, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
+    CarriedBytes, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
     vpn_fairness, vpn_results, vpn_series,
 };
 use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
@@ -27,10 +27,10 @@ const DRAIN: Duration = Duration::from_secs(2);
 const USED_PERCENT: u64 = 104;
 
 /// The inputs that all runs share.
-pub(super) struct Bench<'a> {
+pub(super) struct SimRunInputs<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
-    pub looks: Option<&'a (Eyes, PathBuf)>,
+    pub looks: Option<&'a (Observers, PathBuf)>,
 }
 
 /// The measurements of one run of a lane.
@@ -40,14 +40,14 @@ pub(super) struct LaneRun {
 }
 
 /// A run in progress.
-pub(super) struct Stage<'a> {
+pub(super) struct SimStage<'a> {
     pub scenario: &'a Scenario,
     pub described: Vec<[LinkSpec; 2]>,
-    pub world: World,
-    pub seats: Vec<Seat>,
+    pub world: TwoSiteWorld,
+    pub flow_ends: Vec<FlowEnds>,
     /// The simulated time at which the run began.
     pub epoch: Instant,
-    carried: Carried,
+    carried: CarriedBytes,
     /// Bytes sent until the last sample, for each link, up first.
     before: Vec<[u64; 2]>,
     /// Bytes that each link could have sent since the warm-up, up first.
@@ -60,7 +60,7 @@ pub(super) struct Stage<'a> {
     entries: [Entries; 2],
 }
 
-impl Bench<'_> {
+impl SimRunInputs<'_> {
     pub(super) fn direction(&self) -> FlowDirection {
         bulk_direction(self.scenario)
     }
@@ -70,9 +70,9 @@ impl Bench<'_> {
     }
 
     /// Runs a lane once. `number` counts the lane's runs from one.
-    pub(super) fn run(&self, lane: &Lane, number: usize, seed: u64) -> Result<LaneRun, String> {
+    pub(super) fn run(&self, lane: &SimLane, number: usize, seed: u64) -> Result<LaneRun, String> {
         let mut stage = self.stage(lane, seed)?;
-        let watch = self.looks.map(|looks| Watch::start(looks, lane, number, &mut stage)).transpose()?;
+        let watch = self.looks.map(|looks| RunRecords::start(looks, lane, number, &mut stage)).transpose()?;
         let happened = events::play(&mut stage);
         let end = stage.world.simulator.now() + DRAIN;
         stage.world.simulator.run_until(end);
@@ -85,20 +85,20 @@ impl Bench<'_> {
         Ok(lane_run)
     }
 
-    fn stage(&self, lane: &Lane, seed: u64) -> Result<Stage<'_>, String> {
-        let mut world = World::build(self.scenario, self.traces, lane, seed)?;
+    fn stage(&self, lane: &SimLane, seed: u64) -> Result<SimStage<'_>, String> {
+        let mut world = TwoSiteWorld::build(self.scenario, self.traces, lane, seed)?;
         let epoch = world.simulator.now() + LEAD;
         world.simulator.run_until(epoch);
         world.begin_run();
-        let seats = apps::seat(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
+        let flow_ends = apps::add_flows(self.scenario, &mut world, epoch, &Rng::new(seed).split(1))?;
         let zeros = vec![[0; 2]; world.links.len()];
-        let mut stage = Stage {
+        let mut stage = SimStage {
             scenario: self.scenario,
             described: described(self.scenario, self.traces, seed)?,
             world,
-            seats,
+            flow_ends,
             epoch,
-            carried: Carried::default(),
+            carried: CarriedBytes::default(),
             before: zeros.clone(),
             capacity: zeros,
             next_look: STEP,
@@ -110,11 +110,11 @@ impl Bench<'_> {
         Ok(stage)
     }
 
-    fn collect(&self, stage: &Stage<'_>, lane: &Lane) -> LaneRun {
+    fn collect(&self, stage: &SimStage<'_>, lane: &SimLane) -> LaneRun {
         let (mut flows, mut series) = (Vec::new(), Vec::new());
-        for seat in &stage.seats {
-            let (mut result, one) = seat.report(&stage.world, self.scenario.warmup);
-            result.beyond_omniscient_ms_p95 = self.beyond_omniscient(stage, seat);
+        for ends in &stage.flow_ends {
+            let (mut result, one) = ends.report(&stage.world, self.scenario.warmup);
+            result.beyond_omniscient_ms_p95 = self.beyond_omniscient(stage, ends);
             flows.push(result);
             series.push(one);
         }
@@ -148,23 +148,23 @@ impl Bench<'_> {
     ///
     /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
     /// links.
-    fn beyond_omniscient(&self, stage: &Stage<'_>, seat: &Seat) -> Option<f64> {
-        let flow = events::probe_seats(std::slice::from_ref(seat)).next()?.flow();
+    fn beyond_omniscient(&self, stage: &SimStage<'_>, ends: &FlowEnds) -> Option<f64> {
+        let flow = events::probe_flows(std::slice::from_ref(ends)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
         if !self.scenario.links.iter().any(is_trace) {
             return None;
         }
         let floor = omniscient_ms_p95(self.scenario, flow.direction, self.traces)?;
-        Some(newest_age_ms_p95(&seat.arrivals(&stage.world), self.scenario.warmup, flow.stop)? - floor)
+        Some(newest_age_ms_p95(&ends.arrivals(&stage.world), self.scenario.warmup, flow.stop)? - floor)
     }
 }
 
-impl Stage<'_> {
+impl SimStage<'_> {
     /// Runs until `end`, a time of the run, and samples links and applications on the way.
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
-            self.look();
+            self.sample();
             self.next_look += STEP;
         }
         self.go(end);
@@ -204,7 +204,7 @@ impl Stage<'_> {
         self.entries[0] = Entries::of(&self.world, &self.scenario.vpns);
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let now = self.world.simulator.now();
         let mut step = Vec::with_capacity(self.before.len());
         for (pair, before) in self.world.links.iter().zip(&mut self.before) {
@@ -213,8 +213,8 @@ impl Stage<'_> {
             *before = sent;
         }
         self.carried.steps.push((self.at, step));
-        for seat in &mut self.seats {
-            seat.look(&self.world, self.at);
+        for ends in &mut self.flow_ends {
+            ends.sample(&self.world, self.at);
         }
         self.grant_paths();
     }
@@ -224,11 +224,11 @@ impl Stage<'_> {
     /// A proxy divides it in the same way.
     fn grant_paths(&mut self) {
         for node in [HOME, HUB] {
-            let own = |seat: &&Seat| seat.goes_by_paths() && seat.sender().0 == node;
-            let flows = self.seats.iter().filter(own).count() as u64;
+            let own = |ends: &&FlowEnds| ends.goes_by_paths() && ends.sender().0 == node;
+            let flows = self.flow_ends.iter().filter(own).count() as u64;
             let Some(rate) = self.world.paths_rate(node).filter(|_| flows > 0) else { continue };
             let each = Rate::from_bps(rate.bps() * USED_PERCENT / 100 / flows);
-            self.seats.iter().filter(own).for_each(|seat| seat.grant(&mut self.world, each));
+            self.flow_ends.iter().filter(own).for_each(|ends| ends.grant(&mut self.world, each));
         }
     }
 

@@ -15,4 +15,4 @@ mod world;
 
 pub use run::{PairOptions, PairRun, run};
 pub use sweep::run_sweep;
-pub use world::{EngineSettings, VpnSettings, World};
+pub use world::{EngineSettings, TwoSiteWorld, VpnSettings};

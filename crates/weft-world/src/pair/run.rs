@@ -2,18 +2,18 @@
 //!
 //! Collects the result.
 
-use super::lane::{Lane, lanes};
-use super::measure::{Bench, LaneRun};
+use super::lane::{SimLane, lanes};
+use super::measure::{LaneRun, SimRunInputs};
 use super::world::EngineSettings;
 use crate::check_duration;
-use crate::eyes::{self, Eyes};
+use crate::observers::{self, Observers};
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    App, Capacity, Kind, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantResult, VariantRun,
-    median,
+    App, Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult,
+    VariantRun, median,
 };
 
 /// The options of a scenario run.
@@ -30,7 +30,7 @@ pub struct PairOptions {
     /// The records of each run, and the directory for their files.
     ///
     /// File names contain scenario, variant and run.
-    pub looks: Option<(Eyes, PathBuf)>,
+    pub looks: Option<(Observers, PathBuf)>,
 }
 
 /// The outcome of a scenario run.
@@ -69,7 +69,7 @@ pub fn run(
     // The bound depends on the impaired links, whose capacity depends on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
-    let bench = Bench { scenario, traces, looks: options.looks.as_ref() };
+    let bench = SimRunInputs { scenario, traces, looks: options.looks.as_ref() };
     let mut campaign = Campaign {
         bench: &bench,
         seeds: (0..repeats).map(|n| first_seed.wrapping_add(u64::from(n))).collect(),
@@ -78,7 +78,7 @@ pub fn run(
         skipped: Vec::new(),
     };
     let settings_for = |variant: &Variant| settings_of.get(variant.name.as_str()).cloned().unwrap_or_default();
-    let (alone, others): (Vec<&Variant>, Vec<&Variant>) = to_run.iter().partition(|v| v.kind == Kind::EachLink);
+    let (alone, others): (Vec<&Variant>, Vec<&Variant>) = to_run.iter().partition(|v| v.kind == VariantKind::EachLink);
     for stage in [alone, others] {
         let best = campaign.best_link();
         let mut planned = Vec::new();
@@ -110,12 +110,12 @@ fn lacking(variant: &Variant) -> Option<&'static str> {
 
 /// Returns an error if a link or flow to record does not exist.
 fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String> {
-    let Some((eyes, _)) = &options.looks else { return Ok(()) };
-    for name in &eyes.captured {
-        eyes::position(scenario.links.iter().map(|link| link.name.as_str()), name, "link", "capture from")?;
+    let Some((observers, _)) = &options.looks else { return Ok(()) };
+    for name in &observers.captured {
+        observers::position(scenario.links.iter().map(|link| link.name.as_str()), name, "link", "capture from")?;
     }
-    let Some(name) = &eyes.traced else { return Ok(()) };
-    let flow = eyes::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
+    let Some(name) = &observers.traced else { return Ok(()) };
+    let flow = observers::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     match scenario.flows[flow].app {
         App::Iperf3 | App::Http | App::Transfer => Ok(()),
         _ => Err(format!("flow `{name}` does not go over TCP")),
@@ -132,24 +132,24 @@ impl LaneRun {
 
 /// The runs so far.
 struct Campaign<'a> {
-    bench: &'a Bench<'a>,
+    bench: &'a SimRunInputs<'a>,
     seeds: Vec<u64>,
     threads: usize,
-    runs: Vec<(Lane, Vec<LaneRun>)>,
+    runs: Vec<(SimLane, Vec<LaneRun>)>,
     skipped: Vec<Skipped>,
 }
 
 impl Campaign<'_> {
     /// Runs lanes once for each seed.
-    fn run(&mut self, lanes: &[Lane], done: &(dyn Fn(usize, usize) + Sync)) {
-        let jobs: Vec<(&Lane, usize, u64)> = (lanes.iter())
+    fn run(&mut self, lanes: &[SimLane], done: &(dyn Fn(usize, usize) + Sync)) {
+        let jobs: Vec<(&SimLane, usize, u64)> = (lanes.iter())
             .flat_map(|lane| self.seeds.iter().zip(1..).map(move |(seed, number)| (lane, number, *seed)))
             .collect();
-        let one = |(lane, number, seed): &(&Lane, usize, u64)| {
+        let one = |(lane, number, seed): &(&SimLane, usize, u64)| {
             let variant = self.bench.scenario.variants.iter().find(|variant| variant.name == lane.variant);
             let scenario =
                 variant.map_or_else(|| self.bench.scenario.clone(), |variant| self.bench.scenario.under(variant));
-            Bench { scenario: &scenario, ..*self.bench }.run(lane, *number, *seed)
+            SimRunInputs { scenario: &scenario, ..*self.bench }.run(lane, *number, *seed)
         };
         let mut results = side_by_side(self.threads, &jobs, one, done).into_iter();
         for lane in lanes {

@@ -1,10 +1,10 @@
 //! The state of all VPNs' ingress queues, as a user of the engines sees it.
 
-use super::world::{HOME, HUB, World};
+use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
 use weft_engine::{VpnSnapshot, VpnStatus};
 use weft_scenario::FlowDirection;
-use weft_scenario::Vpn;
+use weft_scenario::PairVpn;
 use weft_scenario::measure::EntryEnd;
 
 /// The state of the ingress queues at both nodes, in the scenario's order of VPNs.
@@ -13,13 +13,13 @@ pub(super) struct Entries([Vec<Option<VpnStatus>>; 2]);
 
 impl Entries {
     /// Reads the current state. It is empty if there are no engines.
-    pub(super) fn of(world: &World, vpns: &[Vpn]) -> Entries {
+    pub(super) fn of(world: &TwoSiteWorld, vpns: &[PairVpn]) -> Entries {
         Entries([HOME, HUB].map(|node| {
             let Some(engines) = world.simulator.nodes().get(node.index()).and_then(Site::engines) else {
                 return Vec::new();
             };
             let snapshots: Vec<VpnSnapshot> = engines.all().flat_map(|site| site.engine().vpns()).collect();
-            let of = |vpn: &Vpn| snapshots.iter().find(|own| own.name == vpn.name)?.members.first()?.entry;
+            let of = |vpn: &PairVpn| snapshots.iter().find(|own| own.name == vpn.name)?.members.first()?.entry;
             vpns.iter().map(of).collect()
         }))
     }

@@ -1,16 +1,16 @@
 //! Records of one lane's run: a capture of links, and a trace of one flow's TCP sender.
 
-use super::apps::Seat;
-use super::lane::Lane;
-use super::measure::Stage;
-use crate::eyes::{Eyes, file, keep_story, start_capture, write_story};
+use super::apps::FlowEnds;
+use super::lane::SimLane;
+use super::measure::SimStage;
+use crate::observers::{Observers, file, keep_story, start_capture, write_story};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use weft_sim::record::Capture;
 
 /// The records of a run in progress.
-pub(super) struct Watch<'a> {
+pub(super) struct RunRecords<'a> {
     directory: &'a Path,
     stem: String,
     capture: Option<Capture<BufWriter<File>>>,
@@ -20,39 +20,39 @@ pub(super) struct Watch<'a> {
     traced: Option<usize>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> RunRecords<'a> {
     /// Starts the records. `number` is the number of the run.
     pub(super) fn start(
-        (eyes, directory): &'a (Eyes, PathBuf),
-        lane: &Lane,
+        (observers, directory): &'a (Observers, PathBuf),
+        lane: &SimLane,
         number: usize,
-        stage: &mut Stage<'_>,
-    ) -> Result<Watch<'a>, String> {
+        stage: &mut SimStage<'_>,
+    ) -> Result<RunRecords<'a>, String> {
         let stem = format!("{}-{}-{number}", stage.scenario.name, lane.name.replace([':', '/'], "-"));
         let names: Vec<&str> = stage.scenario.links.iter().map(|link| link.name.as_str()).collect();
         let world = &mut stage.world;
-        let capture = match eyes.captured.is_empty() {
+        let capture = match observers.captured.is_empty() {
             true => None,
             false => {
                 let out = file(directory, &stem, "pcapng")?;
-                Some(start_capture(out, eyes, &names, &world.links, &mut world.simulator)?)
+                Some(start_capture(out, observers, &names, &world.links, &mut world.simulator)?)
             }
         };
-        let wanted = |seat: &Seat| eyes.traced.as_ref() == Some(&seat.flow().name);
-        let traced = stage.seats.iter().position(wanted).filter(|&position| {
-            let (node, flow) = stage.seats[position].sender();
+        let wanted = |ends: &FlowEnds| observers.traced.as_ref() == Some(&ends.flow().name);
+        let traced = stage.flow_ends.iter().position(wanted).filter(|&position| {
+            let (node, flow) = stage.flow_ends[position].sender();
             world.simulator.with_node(node, |site, _, _| keep_story(site.host_mut(flow), flow))
         });
-        Ok(Watch { directory, stem, capture, traced })
+        Ok(RunRecords { directory, stem, capture, traced })
     }
 
     /// Writes the rest of the records.
-    pub(super) fn finish(self, stage: &Stage<'_>) -> Result<(), String> {
+    pub(super) fn finish(self, stage: &SimStage<'_>) -> Result<(), String> {
         if let Some(capture) = self.capture {
             capture.finish().map_err(|error| error.to_string())?;
         }
         let Some(position) = self.traced else { return Ok(()) };
-        let (node, flow) = stage.seats[position].sender();
+        let (node, flow) = stage.flow_ends[position].sender();
         let Some(site) = stage.world.simulator.nodes().get(node.index()) else { return Ok(()) };
         let out = file(self.directory, &self.stem, "tcp.csv")?;
         write_story(out, site.host(flow), flow).map_err(|error| error.to_string())

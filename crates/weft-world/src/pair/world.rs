@@ -1,6 +1,6 @@
 //! Two sites and the links between them, built from a scenario.
 
-use super::lane::{Carrier, Lane};
+use super::lane::{LaneCarrier, SimLane};
 use crate::network::link_spec;
 use crate::site::{DSS_MAPPING_LEN, EngineSite, Engines, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use weft_core::service::Service;
 use weft_engine::{EngineConfig, Entry, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig};
 use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
-use weft_sim::link::{Capacity, LinkSpec};
+use weft_sim::link::{LinkSpec, TransmitterCapacity};
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
@@ -68,7 +68,7 @@ impl Default for EngineSettings {
 }
 
 /// Two sites joined by the links of a scenario.
-pub struct World {
+pub struct TwoSiteWorld {
     /// The simulator with both nodes and all links. The home node is first.
     pub simulator: Simulator<Site>,
     /// Both directions of each link, up first.
@@ -77,12 +77,17 @@ pub struct World {
     pub(super) mss: u32,
 }
 
-impl World {
+impl TwoSiteWorld {
     /// Builds the lane's world. Everything random in it depends on `seed`.
     ///
     /// The world contains all links of the scenario, so that a link behaves alike in every lane. Links that
     /// the lane does not use stay idle.
-    pub(super) fn build(scenario: &Scenario, traces: &Traces, lane: &Lane, seed: u64) -> Result<World, String> {
+    pub(super) fn build(
+        scenario: &Scenario,
+        traces: &Traces,
+        lane: &SimLane,
+        seed: u64,
+    ) -> Result<TwoSiteWorld, String> {
         let mut simulator = Simulator::new(seed);
         let links: Vec<[LinkId; 2]> =
             (0..scenario.links.len() as u32).map(|n| [LinkId(2 * n), LinkId(2 * n + 1)]).collect();
@@ -95,12 +100,12 @@ impl World {
             }
         }
         let mss = match &lane.carrier {
-            Carrier::Plain { overhead, .. } => overhead.mss,
-            Carrier::Multipath { .. } => PAYLOAD_BYTES as u32 - DSS_MAPPING_LEN,
-            Carrier::Engines { .. } => 0,
+            LaneCarrier::Plain { overhead, .. } => overhead.mss,
+            LaneCarrier::Multipath { .. } => PAYLOAD_BYTES as u32 - DSS_MAPPING_LEN,
+            LaneCarrier::Engines { .. } => 0,
         };
-        let mut world = World { simulator, links, mss };
-        if let Carrier::Engines { links, .. } = &lane.carrier {
+        let mut world = TwoSiteWorld { simulator, links, mss };
+        if let LaneCarrier::Engines { links, .. } = &lane.carrier {
             world.wait_until_ready(links.len())?;
         }
         Ok(world)
@@ -153,9 +158,11 @@ impl World {
         self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
             let spec = self.simulator.links().get(link.index()).map(|link| link.spec().clone());
-            let Some(LinkSpec { capacity: capacity @ Capacity::Trace(_), impaired: None, .. }) = spec else { continue };
-            let Capacity::Trace(trace) = &capacity else { continue };
-            let pause = Capacity::Rate(trace.mean_rate());
+            let Some(LinkSpec { capacity: capacity @ TransmitterCapacity::Trace(_), impaired: None, .. }) = spec else {
+                continue;
+            };
+            let TransmitterCapacity::Trace(trace) = &capacity else { continue };
+            let pause = TransmitterCapacity::Rate(trace.mean_rate());
             self.simulator.set_link(*link, |spec| spec.capacity = pause);
             self.simulator.set_link(*link, |spec| spec.capacity = capacity);
         }
@@ -178,17 +185,17 @@ pub(super) fn described(scenario: &Scenario, traces: &Traces, seed: u64) -> Resu
     scenario.links.iter().map(both).collect()
 }
 
-fn sites(scenario: &Scenario, lane: &Lane, links: &[[LinkId; 2]], rng: &Rng) -> Result<Vec<Site>, String> {
+fn sites(scenario: &Scenario, lane: &SimLane, links: &[[LinkId; 2]], rng: &Rng) -> Result<Vec<Site>, String> {
     match &lane.carrier {
-        Carrier::Plain { link, overhead } => {
+        LaneCarrier::Plain { link, overhead } => {
             let pair = links.get(*link).ok_or("there is no such link")?;
             Ok(pair.map(|out| Site::Plain(Box::new(PlainSite::new(out, overhead.bytes)))).into())
         }
-        Carrier::Multipath { links: used } => {
+        LaneCarrier::Multipath { links: used } => {
             let site = |node| Site::Multipath(Box::new(MultipathSite::new(seen_from(node, scenario, used, links))));
             Ok([HOME, HUB].map(site).into())
         }
-        Carrier::Engines { links: used, pairs } => {
+        LaneCarrier::Engines { links: used, pairs } => {
             let seen = [HOME, HUB].map(|node| seen_from(node, scenario, used, links));
             let pair = |(number, settings)| engine_pair(seen.clone(), settings, number, rng);
             let pairs = (0..).zip(pairs).map(pair).collect::<Result<Vec<_>, String>>()?;

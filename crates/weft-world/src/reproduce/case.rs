@@ -1,19 +1,19 @@
 //! The scenario files of the reproduction, and the cases made from them.
 
 use super::laboratory::Case;
-use weft_scenario::{Network, Scenario};
+use weft_scenario::{NetworkScenario, Scenario};
 
 /// A scenario file that is compiled into the program.
 #[derive(Clone, Copy)]
-pub(super) struct ScenarioFile {
+pub(super) struct CompiledScenario {
     pub name: &'static str,
     pub text: &'static str,
 }
 
 macro_rules! scenario_files {
     ($($constant:ident = $file:literal;)*) => {
-        $(pub(super) const $constant: ScenarioFile =
-            ScenarioFile { name: $file, text: include_str!(concat!("../../../../scenarios/", $file)) };)*
+        $(pub(super) const $constant: CompiledScenario =
+            CompiledScenario { name: $file, text: include_str!(concat!("../../../../scenarios/", $file)) };)*
     };
 }
 
@@ -43,28 +43,28 @@ scenario_files! {
     CLEAN = "clean-links.toml";
 }
 
-impl ScenarioFile {
-    pub fn read(self) -> Result<Network, String> {
-        Network::parse(self.text, self.name).map_err(|error| error.to_string())
+impl CompiledScenario {
+    pub fn read(self) -> Result<NetworkScenario, String> {
+        NetworkScenario::parse(self.text, self.name).map_err(|error| error.to_string())
     }
 }
 
 /// Parses a scenario of two nodes.
-pub(super) fn read_pair(file: ScenarioFile) -> Result<Scenario, String> {
+pub(super) fn read_pair(file: CompiledScenario) -> Result<Scenario, String> {
     Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 
 /// Returns one variant of a network as a case.
 ///
 /// `label` distinguishes this network from others with the same name.
-pub(super) fn case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+pub(super) fn case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);
     Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
 }
 
 /// Returns one variant of a network as a case that lasts as long as its scenario says.
-pub(super) fn whole_case(network: &Network, label: &str, variant: &str) -> Result<Case, String> {
+pub(super) fn whole_case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let length = Some([network.duration, network.warmup]);
     Ok(Case { length, ..case(network, label, variant)? })
 }
@@ -90,7 +90,7 @@ pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Re
 }
 
 /// Returns a case of a network of three explicit paths with these weights.
-pub(super) fn weighted(network: &Network, weights: [u32; 3], variant: &str) -> Result<Case, String> {
+pub(super) fn weighted(network: &NetworkScenario, weights: [u32; 3], variant: &str) -> Result<Case, String> {
     let mut network = network.clone();
     network.paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = weight);
     case(&network, &format!("{weights:?}"), variant)

@@ -1,6 +1,6 @@
 //! The conditions of a row, and a list of those that were not met.
 
-use super::row::{Finding, Measured};
+use super::row::{Measured, RowFinding};
 
 /// The conditions of a row. Only the missed ones are stored.
 #[derive(Default)]
@@ -27,8 +27,8 @@ impl Checks {
     }
 
     /// Returns a finding with these measurements. It passes if all conditions were met.
-    pub fn finding(self, measured: Measured) -> Finding {
-        Finding { measured, pass: self.pass(), remarks: self.into_remarks(), ..Finding::default() }
+    pub fn finding(self, measured: Measured) -> RowFinding {
+        RowFinding { measured, pass: self.pass(), remarks: self.into_remarks(), ..RowFinding::default() }
     }
 
     /// True if all conditions were met.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use weft_scenario::{Network, NetworkVariant, RunSeries, Scenario, Traces};
+use weft_scenario::{NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
 /// The number of seeds and threads, and the length of runs.
@@ -33,7 +33,7 @@ pub trait Progress: Sync {
 pub(super) struct Case {
     /// The name of the case. It is unique among all cases.
     pub name: String,
-    pub network: Network,
+    pub network: NetworkScenario,
     pub variant: NetworkVariant,
     /// Length of a run and length of its warm-up. `None` selects the common lengths.
     pub length: Option<[Duration; 2]>,

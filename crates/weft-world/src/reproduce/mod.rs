@@ -20,7 +20,7 @@ pub use estimate::Estimate;
 use estimate::r_squared;
 use laboratory::Laboratory;
 pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
-pub use row::{Chart, Curve, Figure, Measured, Picture, RowResult, Surface, Surfaces};
+pub use row::{Figure, Measured, Picture, RowChart, RowCurve, RowResult, Surface, Surfaces};
 use serde::Serialize;
 
 /// The results of a reproduction.

@@ -17,12 +17,12 @@ pub(super) struct Row {
     /// The cases that run, and the assumptions where the paper leaves something open.
     pub setup: &'static str,
     /// Runs the row and tests the condition.
-    pub examine: fn(&mut Laboratory) -> Result<Finding, String>,
+    pub examine: fn(&mut Laboratory) -> Result<RowFinding, String>,
 }
 
 impl Row {
     /// Returns the row with its result.
-    pub fn result(&self, finding: Finding) -> RowResult {
+    pub fn result(&self, finding: RowFinding) -> RowResult {
         RowResult {
             id: self.id,
             figure: self.figure,
@@ -38,7 +38,7 @@ impl Row {
 
 /// The result of a row.
 #[derive(Default)]
-pub(super) struct Finding {
+pub(super) struct RowFinding {
     pub measured: Measured,
     pub pass: bool,
     /// Remarks with numbers: the reason why a row fails, or the results of other assumptions.
@@ -57,7 +57,7 @@ pub struct Picture {
     /// The title of the picture.
     pub title: &'static str,
     /// The picture's panels.
-    pub charts: Vec<Chart>,
+    pub charts: Vec<RowChart>,
 }
 
 /// A picture of surfaces.
@@ -98,7 +98,7 @@ impl Surface {
 
 /// One panel of a picture.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Chart {
+pub struct RowChart {
     /// The quantity on the vertical axis, with its unit.
     pub title: String,
     /// The quantity on the horizontal axis, with its unit.
@@ -108,12 +108,12 @@ pub struct Chart {
     /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
     /// The curves of the panel.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<RowCurve>,
 }
 
 /// One curve of a panel.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Curve {
+pub struct RowCurve {
     /// The curve's name.
     pub name: String,
     /// The curve's points, from left to right.

@@ -2,7 +2,7 @@
 
 use super::case::figure_2;
 use super::laboratory::{Laboratory, Outcomes};
-use super::row::{Chart, Curve, Measured};
+use super::row::{Measured, RowChart, RowCurve};
 use super::{Estimate, r_squared};
 
 /// Delay difference from each path to the next, in percent of the first path's delay.
@@ -11,21 +11,21 @@ pub(super) const DIFFERENCES: [u32; 5] = [0, 25, 50, 75, 100];
 pub(super) const PATHS: u32 = 5;
 
 /// One variant of Figure 2 over all numbers of paths and all differences.
-pub(super) struct Sweep {
+pub(super) struct FigureSweep {
     single: Outcomes,
     /// Results of two or more paths, with all differences for each.
     several: Vec<Outcomes>,
 }
 
-impl Sweep {
+impl FigureSweep {
     /// Runs a variant over all numbers of paths and all differences.
-    pub fn run(lab: &mut Laboratory, variant: &str) -> Result<Sweep, String> {
+    pub fn run(lab: &mut Laboratory, variant: &str) -> Result<FigureSweep, String> {
         let grid = (2..=PATHS).flat_map(|paths| DIFFERENCES.map(|difference| (paths, difference)));
         let cases: Vec<_> =
             [(1, 0)].into_iter().chain(grid).map(|(n, x)| figure_2(n, x, variant)).collect::<Result<_, _>>()?;
         let mut outcomes = lab.measure(&cases)?.into_iter();
         let single = outcomes.next().unwrap_or_default();
-        Ok(Sweep { single, several: outcomes.collect() })
+        Ok(FigureSweep { single, several: outcomes.collect() })
     }
 
     /// Returns the results of a number of paths and a difference.
@@ -62,12 +62,12 @@ impl Sweep {
     }
 
     /// Returns a chart of the ratio over the number of paths, with one curve for each difference.
-    pub fn chart(&self, title: &str) -> Chart {
-        let curve = |difference: u32| Curve {
+    pub fn chart(&self, title: &str) -> RowChart {
+        let curve = |difference: u32| RowCurve {
             name: format!("{difference} %"),
             points: (1..=PATHS).map(|paths| (f64::from(paths), self.ratio(paths, difference))).collect(),
         };
-        Chart {
+        RowChart {
             title: format!("{title}: goodput over that of one path, by delay difference"),
             x_label: "paths".into(),
             categories: Vec::new(),

@@ -6,12 +6,12 @@
 
 use super::Outbox;
 use super::inner::InnerCodec;
-use super::outer::{self, HEADERS_LEN, Route};
+use super::outer::{self, DatagramRoute, HEADERS_LEN};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{
     Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
 };
-use weft_sim::host::Host;
+use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
@@ -57,7 +57,7 @@ impl SiteLink {
 
 /// A change of a path's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathChange {
+pub struct EnginePathChange {
     /// The time of the change.
     pub at: Instant,
     /// The position of the path's link.
@@ -69,7 +69,7 @@ pub struct PathChange {
 /// A host whose packets pass through an engine.
 pub struct EngineSite {
     engine: Engine,
-    host: Host,
+    host: SimHost,
     here: NodeId,
     codec: InnerCodec,
     port: u16,
@@ -77,7 +77,7 @@ pub struct EngineSite {
     outbox: Outbox,
     out: Box<[u8]>,
     next: Option<Instant>,
-    path_changes: Vec<PathChange>,
+    path_changes: Vec<EnginePathChange>,
     reordering: Option<u32>,
     no_buffer: u64,
     /// The VPN of each flow, by the flow's number. Flows beyond the end are in the default VPN.
@@ -104,7 +104,7 @@ impl EngineSite {
         }
         Ok(EngineSite {
             engine,
-            host: Host::new(),
+            host: SimHost::new(),
             here,
             codec: InnerCodec::new(here),
             port,
@@ -120,12 +120,12 @@ impl EngineSite {
     }
 
     /// Returns the host with its applications.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         &self.host
     }
 
     /// Returns the host for changes. Wake the site after adding an application.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
 
@@ -140,7 +140,7 @@ impl EngineSite {
     }
 
     /// Returns the changes of paths' states, in time order.
-    pub fn path_changes(&self) -> &[PathChange] {
+    pub fn path_changes(&self) -> &[EnginePathChange] {
         &self.path_changes
     }
 
@@ -246,7 +246,7 @@ impl EngineSite {
         let Some((there, node)) = there.filter(|_| !is_too_big).copied() else {
             return self.engine.handle_send_error(now, transmit, is_too_big);
         };
-        let route = Route {
+        let route = DatagramRoute {
             source: (link.address, link.mapped(self.port, now)),
             destination: (there, transmit.destination.port()),
             tos: transmit.tos,
@@ -261,7 +261,7 @@ impl EngineSite {
             Event::Path { link, remote, state, .. } => {
                 let link = (link.0 as usize).wrapping_sub(1);
                 if self.links.get(link).is_some_and(|own| is_other_end(own, remote.ip())) {
-                    self.path_changes.push(PathChange { at: now, link, state });
+                    self.path_changes.push(EnginePathChange { at: now, link, state });
                 }
             }
             Event::ReorderingMetric(metric) => self.reordering = metric,

@@ -2,7 +2,7 @@
 
 use super::engine_site::EngineSite;
 use super::outer;
-use weft_sim::host::Host;
+use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, Packet, Ports};
 use weft_units::Instant;
 
@@ -50,12 +50,12 @@ impl Engines {
     }
 
     /// Returns the host at this end of a flow.
-    pub fn host(&self, flow: FlowNo) -> &Host {
+    pub fn host(&self, flow: FlowNo) -> &SimHost {
         self.position(flow).and_then(|other| self.others.get(other)).unwrap_or(&self.first).host()
     }
 
     /// Returns the host at this end of a flow, to add its application.
-    pub fn host_mut(&mut self, flow: FlowNo) -> &mut Host {
+    pub fn host_mut(&mut self, flow: FlowNo) -> &mut SimHost {
         match self.position(flow).and_then(|other| self.others.get_mut(other)) {
             Some(site) => site.host_mut(),
             None => self.first.host_mut(),

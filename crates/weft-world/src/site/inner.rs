@@ -7,7 +7,7 @@ use weft_sim::record::ip_packet::{
     IpFields, SuperSegment, TcpDirection, TcpReader, read_udp, udp_headers, window_shift,
 };
 use weft_sim::record::{endpoints, node_at};
-use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_sim::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
@@ -26,10 +26,10 @@ struct FlowCodec {
 }
 
 /// Segments of one flow that leave as one super-packet.
-struct Pending {
+struct PendingSuperPacket {
     flow: FlowNo,
     there: NodeId,
-    ecn: Ecn,
+    ecn: PacketEcn,
     segments: SuperSegment,
 }
 
@@ -37,7 +37,7 @@ struct Pending {
 pub(super) struct InnerCodec {
     here: NodeId,
     flows: Vec<Option<FlowCodec>>,
-    pending: Option<Pending>,
+    pending: Option<PendingSuperPacket>,
     written: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl InnerCodec {
                 self.flush(device);
                 let segments = SuperSegment::new(*segment);
                 let (flow, there, ecn) = (packet.flow, packet.destination, packet.ecn);
-                self.pending = Some(Pending { flow, there, ecn, segments });
+                self.pending = Some(PendingSuperPacket { flow, there, ecn, segments });
             }
             Body::Udp { number, sent_at } => {
                 self.flush(device);
@@ -84,7 +84,7 @@ impl InnerCodec {
 
     /// Ends an instant: hands the segments that waited to be joined to `device`.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
-        let Some(Pending { flow, there, ecn, segments }) = self.pending.take() else { return };
+        let Some(PendingSuperPacket { flow, there, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
         written.clear();
         let codec = self.codec(flow, there);
@@ -153,7 +153,7 @@ impl InnerCodec {
 
 fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
     let body = Body::Udp { number: 0, sent_at: Instant::ZERO };
-    Packet { flow, source, destination, bytes: 0, label: 0, ecn: Ecn::NotEct, body }
+    Packet { flow, source, destination, bytes: 0, label: 0, ecn: PacketEcn::NotEct, body }
 }
 
 /// Returns a flow's initial sequence number.
@@ -166,7 +166,7 @@ fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_sim::tcp::{Flags, Segment};
+    use weft_sim::tcp::{Flags, TcpSegment};
 
     fn packet(flow: u32, body: Body, bytes: u32) -> Packet {
         Packet {
@@ -175,13 +175,13 @@ mod tests {
             destination: NodeId(1),
             bytes,
             label: 0,
-            ecn: Ecn::NotEct,
+            ecn: PacketEcn::NotEct,
             body,
         }
     }
 
     fn segment(flow: u32, seq: u64, len: u32) -> Packet {
-        let segment = Segment { seq, len, flags: Flags::ACK, window: 1 << 20, ..Segment::default() };
+        let segment = TcpSegment { seq, len, flags: Flags::ACK, window: 1 << 20, ..TcpSegment::default() };
         packet(flow, Body::Tcp(segment), 52 + len)
     }
 

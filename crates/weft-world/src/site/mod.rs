@@ -9,14 +9,14 @@ mod multipath_site;
 mod outer;
 mod plain_site;
 
-pub use engine_site::{EngineSite, PathChange, SiteLink};
+pub use engine_site::{EnginePathChange, EngineSite, SiteLink};
 pub use engines::Engines;
 pub(crate) use multipath_site::DSS_MAPPING_LEN;
 pub use multipath_site::MultipathSite;
 pub use plain_site::PlainSite;
 
-use weft_sim::host::{Egress, Host};
-use weft_sim::{FlowNo, LinkId, Node, Packet, Ports};
+use weft_sim::host::{PacketSink, SimHost};
+use weft_sim::{FlowNo, LinkId, Packet, Ports, SimNode};
 use weft_units::Instant;
 
 /// One of the two nodes.
@@ -31,7 +31,7 @@ pub enum Site {
 
 impl Site {
     /// Returns the host with a flow's application.
-    pub fn host(&self, flow: FlowNo) -> &Host {
+    pub fn host(&self, flow: FlowNo) -> &SimHost {
         match self {
             Site::Engines(site) => site.host(flow),
             Site::Plain(site) => site.host(),
@@ -40,7 +40,7 @@ impl Site {
     }
 
     /// Returns the host, to add a flow's application. Wake the site afterwards.
-    pub fn host_mut(&mut self, flow: FlowNo) -> &mut Host {
+    pub fn host_mut(&mut self, flow: FlowNo) -> &mut SimHost {
         match self {
             Site::Engines(site) => site.host_mut(flow),
             Site::Plain(site) => site.host_mut(),
@@ -86,7 +86,7 @@ impl Site {
     }
 }
 
-impl Node for Site {
+impl SimNode for Site {
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
             Site::Engines(site) => site.receive(now, from, &packet, ports),
@@ -117,7 +117,7 @@ impl Node for Site {
 #[expect(clippy::vec_box, reason = "links carry a packet's address, and so does what is before them")]
 struct Outbox(Vec<Box<Packet>>);
 
-impl Egress for Outbox {
+impl PacketSink for Outbox {
     fn send(&mut self, packet: Box<Packet>) {
         self.0.push(packet);
     }

@@ -3,11 +3,11 @@
 //! It has a TCP receiver for each subflow, and restores the connection's own order.
 
 use std::collections::BTreeMap;
-use weft_sim::tcp::{Receiver, ReceiverConfig, Segment};
+use weft_sim::tcp::{ReceiverConfig, TcpReceiver, TcpSegment};
 use weft_units::Instant;
 
-struct Subflow {
-    receiver: Receiver,
+struct ReceivingSubflow {
+    receiver: TcpReceiver,
     /// Segments that wait for subflow order, by subflow sequence number.
     ///
     /// Each entry contains a data sequence number and a length.
@@ -16,7 +16,7 @@ struct Subflow {
 
 /// Receives one connection over several subflows.
 pub(super) struct MultipathReceiver {
-    subflows: Vec<Subflow>,
+    subflows: Vec<ReceivingSubflow>,
     /// The connection's next byte.
     next_data: u64,
     /// Data that arrived before earlier data of another subflow: its end, by its first byte.
@@ -25,7 +25,7 @@ pub(super) struct MultipathReceiver {
 
 impl MultipathReceiver {
     pub(super) fn new(config: ReceiverConfig, subflows: usize) -> MultipathReceiver {
-        let subflow = || Subflow { receiver: Receiver::new(config), waiting: BTreeMap::new() };
+        let subflow = || ReceivingSubflow { receiver: TcpReceiver::new(config), waiting: BTreeMap::new() };
         let subflows = (0..subflows).map(|_| subflow()).collect();
         MultipathReceiver { subflows, next_data: 0, early: BTreeMap::new() }
     }
@@ -36,12 +36,12 @@ impl MultipathReceiver {
     }
 
     /// Takes a data segment or SYN that arrived on a subflow.
-    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
+    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &TcpSegment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
         if segment.len > 0 && segment.seq + u64::from(segment.len) > own.receiver.delivered_bytes() {
             own.waiting.insert(segment.seq, (segment.ack, segment.len));
         }
-        own.receiver.receive(now, &Segment { ack: 0, ..*segment }, false);
+        own.receiver.receive(now, &TcpSegment { ack: 0, ..*segment }, false);
         let in_order = own.receiver.delivered_bytes();
         while let Some(first) = own.waiting.first_entry()
             && first.key() + u64::from(first.get().1) <= in_order
@@ -68,11 +68,11 @@ impl MultipathReceiver {
     /// Returns the next acknowledgment and its subflow. Call it until it returns `None`.
     ///
     /// The segment's `seq` holds the data acknowledgment.
-    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
+    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, TcpSegment)> {
         let data_ack = self.next_data;
         let acks = self.subflows.iter_mut().enumerate();
         let mut ready = acks.filter_map(|(n, subflow)| Some((n, subflow.receiver.transmit(now)?)));
-        ready.next().map(|(n, ack)| (n, Segment { seq: data_ack, ..ack }))
+        ready.next().map(|(n, ack)| (n, TcpSegment { seq: data_ack, ..ack }))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

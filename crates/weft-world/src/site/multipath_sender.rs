@@ -5,7 +5,7 @@
 //! acknowledgment's `seq` holds the data acknowledgment.
 
 use std::collections::VecDeque;
-use weft_sim::tcp::{Segment, Sender, SenderConfig};
+use weft_sim::tcp::{SenderConfig, TcpSegment, TcpSender};
 use weft_units::{Duration, Instant};
 
 /// Least retransmission timeout of the connection: Linux's `TCP_RTO_MIN`.
@@ -26,7 +26,7 @@ struct Mapping {
 }
 
 struct Subflow {
-    sender: Sender,
+    sender: TcpSender,
     written: u64,
     /// The runs that the subflow's receiver has not acknowledged.
     mappings: VecDeque<Mapping>,
@@ -47,7 +47,7 @@ impl Subflow {
     }
 
     /// Returns the subflow's next segment with its data sequence number.
-    fn transmit(&mut self, now: Instant) -> Option<Segment> {
+    fn transmit(&mut self, now: Instant) -> Option<TcpSegment> {
         let mut segment = self.sender.transmit(now)?;
         if segment.len > 0
             && let Some(mapping) = self.mappings.iter().rev().find(|mapping| mapping.subflow_seq <= segment.seq)
@@ -78,7 +78,7 @@ pub(super) struct MultipathSender {
 
 impl MultipathSender {
     pub(super) fn new(config: SenderConfig, subflows: usize, start: Instant, stop: Instant) -> MultipathSender {
-        let subflow = || Subflow { sender: Sender::new(config, start), written: 0, mappings: VecDeque::new() };
+        let subflow = || Subflow { sender: TcpSender::new(config, start), written: 0, mappings: VecDeque::new() };
         MultipathSender {
             subflows: (0..subflows).map(|_| subflow()).collect(),
             mss: config.mss.into(),
@@ -94,9 +94,9 @@ impl MultipathSender {
     }
 
     /// Takes an acknowledgment that arrived on a subflow.
-    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &Segment) {
+    pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &TcpSegment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
-        own.sender.receive(now, &Segment { seq: 0, ..*segment });
+        own.sender.receive(now, &TcpSegment { seq: 0, ..*segment });
         let acked = own.sender.acked_bytes();
         while own.mappings.pop_front_if(|m| m.subflow_seq + u64::from(m.len) <= acked).is_some() {}
         if segment.seq > self.data_acked {
@@ -138,7 +138,7 @@ impl MultipathSender {
     }
 
     /// Returns the next segment and its subflow. Call it until it returns `None`.
-    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, Segment)> {
+    pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, TcpSegment)> {
         if now < self.start || now >= self.stop {
             return None;
         }

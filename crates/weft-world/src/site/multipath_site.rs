@@ -5,9 +5,9 @@
 use super::multipath_receiver::MultipathReceiver;
 use super::multipath_sender::MultipathSender;
 use super::{Outbox, SiteLink};
-use weft_sim::host::{Ends, Host};
-use weft_sim::tcp::{ReceiverConfig, Segment, SenderConfig};
-use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, Packet, Ports};
+use weft_sim::host::{FlowNodes, SimHost};
+use weft_sim::tcp::{ReceiverConfig, SenderConfig, TcpSegment};
+use weft_sim::{Body, FlowNo, LinkId, Packet, PacketEcn, Ports, SimNode};
 use weft_units::Instant;
 
 /// Length of IPv4 and TCP headers with timestamps, in bytes.
@@ -19,51 +19,51 @@ pub(crate) const DSS_MAPPING_LEN: u32 = 20;
 /// Length of an acknowledgment's DSS option, in bytes.
 const DSS_ACK_LEN: u32 = 12;
 
-enum End {
+enum MultipathEnd {
     Sender(Box<MultipathSender>),
     Receiver(Box<MultipathReceiver>),
 }
 
 /// A host whose TCP uses all links. Its other traffic uses the first link.
 pub struct MultipathSite {
-    host: Host,
+    host: SimHost,
     links: Vec<SiteLink>,
-    connections: Vec<(Ends, End)>,
+    connections: Vec<(FlowNodes, MultipathEnd)>,
     outbox: Outbox,
 }
 
 impl MultipathSite {
     /// Returns a host on these links.
     pub fn new(links: Vec<SiteLink>) -> MultipathSite {
-        MultipathSite { host: Host::new(), links, connections: Vec::new(), outbox: Outbox::default() }
+        MultipathSite { host: SimHost::new(), links, connections: Vec::new(), outbox: Outbox::default() }
     }
 
     /// Returns the host with its other applications.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         &self.host
     }
 
     /// Returns the host, to add other applications.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
 
     /// Adds the sending end of a connection. It sends from `start` until `stop`.
-    pub fn add_sender(&mut self, ends: Ends, config: SenderConfig, start: Instant, stop: Instant) {
+    pub fn add_sender(&mut self, ends: FlowNodes, config: SenderConfig, start: Instant, stop: Instant) {
         let sender = MultipathSender::new(config, self.links.len(), start, stop);
-        self.connections.push((ends, End::Sender(Box::new(sender))));
+        self.connections.push((ends, MultipathEnd::Sender(Box::new(sender))));
     }
 
     /// Adds the receiving end of a connection.
-    pub fn add_receiver(&mut self, ends: Ends, config: ReceiverConfig) {
+    pub fn add_receiver(&mut self, ends: FlowNodes, config: ReceiverConfig) {
         let receiver = MultipathReceiver::new(config, self.links.len());
-        self.connections.push((ends, End::Receiver(Box::new(receiver))));
+        self.connections.push((ends, MultipathEnd::Receiver(Box::new(receiver))));
     }
 
     /// Returns the bytes that reached the application of a connection that ends here.
     pub fn delivered_bytes(&self, flow: FlowNo) -> Option<u64> {
         self.connections.iter().find_map(|(ends, end)| match end {
-            End::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),
+            MultipathEnd::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),
             _ => None,
         })
     }
@@ -72,8 +72,8 @@ impl MultipathSite {
         for (ends, end) in &mut self.connections {
             loop {
                 let next = match end {
-                    End::Sender(sender) => sender.transmit(now),
-                    End::Receiver(receiver) => receiver.transmit(now),
+                    MultipathEnd::Sender(sender) => sender.transmit(now),
+                    MultipathEnd::Receiver(receiver) => receiver.transmit(now),
                 };
                 let Some((subflow, segment)) = next else { break };
                 if let Some(link) = self.links.get(subflow) {
@@ -89,24 +89,24 @@ impl MultipathSite {
     }
 }
 
-fn packet(ends: Ends, segment: Segment) -> Box<Packet> {
+fn packet(ends: FlowNodes, segment: TcpSegment) -> Box<Packet> {
     let option = if segment.len > 0 { DSS_MAPPING_LEN } else { DSS_ACK_LEN };
     let sacks = if segment.sack_count > 0 { 4 + 8 * u32::from(segment.sack_count) } else { 0 };
     let bytes = HEADERS_LEN + option + sacks + segment.len;
-    let Ends { flow, here, there } = ends;
+    let FlowNodes { flow, here, there } = ends;
     let body = Body::Tcp(segment);
-    Box::new(Packet { flow, source: here, destination: there, bytes, label: 0, ecn: Ecn::NotEct, body })
+    Box::new(Packet { flow, source: here, destination: there, bytes, label: 0, ecn: PacketEcn::NotEct, body })
 }
 
-impl Node for MultipathSite {
+impl SimNode for MultipathSite {
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         let subflow = self.links.iter().position(|link| link.back == from);
         let own = self.connections.iter_mut().find(|(ends, _)| ends.flow == packet.flow);
         match (own, subflow, &packet.body) {
-            (Some((_, End::Sender(sender))), Some(subflow), Body::Tcp(segment)) => {
+            (Some((_, MultipathEnd::Sender(sender))), Some(subflow), Body::Tcp(segment)) => {
                 sender.receive(now, subflow, segment)
             }
-            (Some((_, End::Receiver(receiver))), Some(subflow), Body::Tcp(segment)) => {
+            (Some((_, MultipathEnd::Receiver(receiver))), Some(subflow), Body::Tcp(segment)) => {
                 receiver.receive(now, subflow, segment);
             }
             _ => self.host.receive(now, packet, &mut self.outbox),
@@ -118,8 +118,8 @@ impl Node for MultipathSite {
         self.host.wake(now, &mut self.outbox);
         for (_, end) in &mut self.connections {
             match end {
-                End::Sender(sender) => sender.wake(now),
-                End::Receiver(receiver) => receiver.wake(now),
+                MultipathEnd::Sender(sender) => sender.wake(now),
+                MultipathEnd::Receiver(receiver) => receiver.wake(now),
             }
         }
         self.transmit(now, ports);
@@ -127,8 +127,8 @@ impl Node for MultipathSite {
 
     fn deadline(&self) -> Option<Instant> {
         let ends = self.connections.iter().filter_map(|(_, end)| match end {
-            End::Sender(sender) => sender.deadline(),
-            End::Receiver(receiver) => receiver.deadline(),
+            MultipathEnd::Sender(sender) => sender.deadline(),
+            MultipathEnd::Receiver(receiver) => receiver.deadline(),
         });
         ends.chain(self.host.deadline()).min()
     }

@@ -1,7 +1,7 @@
 //! Datagrams as the simulator's links carry them: real IPv4 and UDP headers before real bytes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_sim::{Body, Ecn, FlowNo, NodeId, Packet};
+use weft_sim::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use weft_wire::checksum::checksum;
 use weft_wire::ip::{IpView, protocol};
 
@@ -14,7 +14,7 @@ const CE: u8 = 0b11;
 
 /// The addresses and TOS byte of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Route {
+pub(super) struct DatagramRoute {
     pub source: (Ipv4Addr, u16),
     pub destination: (Ipv4Addr, u16),
     pub tos: u8,
@@ -23,7 +23,7 @@ pub(super) struct Route {
 /// Returns the packet of one datagram.
 ///
 /// Its UDP checksum is zero, "not computed" (RFC 768), because weft authenticates the payload.
-pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Box<Packet> {
+pub(super) fn packet(route: &DatagramRoute, nodes: [NodeId; 2], datagram: &[u8]) -> Box<Packet> {
     let total_len = HEADERS_LEN + datagram.len();
     let mut bytes = Vec::with_capacity(total_len);
     let mut header = [0; IPV4_HEADER_LEN];
@@ -54,16 +54,16 @@ pub(super) fn packet(route: &Route, nodes: [NodeId; 2], datagram: &[u8]) -> Box<
     })
 }
 
-fn ecn(tos: u8) -> Ecn {
+fn ecn(tos: u8) -> PacketEcn {
     match tos & CE {
-        0 => Ecn::NotEct,
-        CE => Ecn::Ce,
-        _ => Ecn::Ect,
+        0 => PacketEcn::NotEct,
+        CE => PacketEcn::Ce,
+        _ => PacketEcn::Ect,
     }
 }
 
 /// A datagram that has arrived.
-pub(super) struct Arrived<'a> {
+pub(super) struct ReceivedDatagram<'a> {
     pub source: SocketAddr,
     pub destination: IpAddr,
     /// The TOS byte, with the mark that a queue on the path may have set.
@@ -78,11 +78,11 @@ pub(super) fn destination_port(packet: &Packet) -> Option<u16> {
 }
 
 /// Reads a packet that [`packet`] made. Returns `None` for any other packet.
-pub(super) fn read(packet: &Packet) -> Option<Arrived<'_>> {
+pub(super) fn read(packet: &Packet) -> Option<ReceivedDatagram<'_>> {
     let Body::Raw(bytes) = &packet.body else { return None };
     let ip = IpView::parse(bytes).ok().filter(|ip| ip.protocol == protocol::UDP)?;
-    let marked = if packet.ecn == Ecn::Ce { CE } else { 0 };
-    Some(Arrived {
+    let marked = if packet.ecn == PacketEcn::Ce { CE } else { 0 };
+    Some(ReceivedDatagram {
         source: SocketAddr::new(ip.src, ip.ports().0),
         destination: ip.dst,
         tos: ip.tos | marked,
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn datagrams_come_back_with_marks_of_the_way() {
-        let route = Route {
+        let route = DatagramRoute {
             source: (Ipv4Addr::new(10, 77, 0, 1), 51_900),
             destination: (Ipv4Addr::new(10, 77, 0, 2), 51_901),
             tos: 0b10,
         };
         let mut sent = packet(&route, [NodeId(0), NodeId(1)], &[1, 2, 3]);
-        assert_eq!((sent.bytes, sent.ecn), (31, Ecn::Ect));
-        sent.ecn = Ecn::Ce;
+        assert_eq!((sent.bytes, sent.ecn), (31, PacketEcn::Ect));
+        sent.ecn = PacketEcn::Ce;
         let arrived = read(&sent).unwrap();
         assert_eq!(arrived.source.to_string(), "10.77.0.1:51900");
         assert_eq!(arrived.destination.to_string(), "10.77.0.2");
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_no_datagram_is_not_read() {
-        let route = Route { source: (Ipv4Addr::LOCALHOST, 1), destination: (Ipv4Addr::LOCALHOST, 2), tos: 0 };
+        let route = DatagramRoute { source: (Ipv4Addr::LOCALHOST, 1), destination: (Ipv4Addr::LOCALHOST, 2), tos: 0 };
         let mut sent = packet(&route, [NodeId(0), NodeId(1)], &[1]);
         sent.body = Body::Raw(Box::new([0x45, 0, 0]));
         assert!(read(&sent).is_none());

@@ -3,13 +3,13 @@
 //! The tunnel makes packets longer and does nothing else.
 
 use super::Outbox;
-use weft_sim::host::Host;
-use weft_sim::{LinkId, Node, Packet, Ports};
+use weft_sim::host::SimHost;
+use weft_sim::{LinkId, Packet, Ports, SimNode};
 use weft_units::Instant;
 
 /// A host that sends all its packets on one link.
 pub struct PlainSite {
-    host: Host,
+    host: SimHost,
     link: LinkId,
     overhead_bytes: u32,
     outbox: Outbox,
@@ -20,16 +20,16 @@ impl PlainSite {
     ///
     /// Each packet is `overhead_bytes` longer there than on the host.
     pub fn new(link: LinkId, overhead_bytes: u32) -> PlainSite {
-        PlainSite { host: Host::new(), link, overhead_bytes, outbox: Outbox::default() }
+        PlainSite { host: SimHost::new(), link, overhead_bytes, outbox: Outbox::default() }
     }
 
     /// Returns the host with its applications.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         &self.host
     }
 
     /// Returns the host, to add applications.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
 
@@ -41,7 +41,7 @@ impl PlainSite {
     }
 }
 
-impl Node for PlainSite {
+impl SimNode for PlainSite {
     fn receive(&mut self, now: Instant, _: LinkId, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         packet.bytes = packet.bytes.saturating_sub(self.overhead_bytes);
         self.host.receive(now, packet, &mut self.outbox);

@@ -2,20 +2,20 @@
 
 use super::fault::FaultKind;
 use super::liar::Liar;
-use super::role::Role;
-use super::site::Waiting;
+use super::role::NodeRole;
+use super::site::SocketDatagram;
 use super::violation::Violation;
-use super::wire::{Sent, corrupt};
-use super::world::{STRANGER, Todo, World};
+use super::wire::{DatagramFate, corrupt};
+use super::world::{STRANGER, SwarmWorld, Todo};
 use weft_units::{Duration, Instant};
 
 /// Least and greatest interval between two lies, in µs.
 const LIES_APART_US: (u64, u64) = (200, 8_000);
 
-impl World<'_> {
+impl SwarmWorld<'_> {
     pub(super) fn begin(&mut self, number: usize) -> Result<(), Violation> {
         let fault = &self.plan.faults[number];
-        self.tell(0, || format!("{:?} begins", fault.kind));
+        self.log(0, || format!("{:?} begins", fault.kind));
         self.wire.begin(number, fault);
         match fault.kind {
             FaultKind::Crash { node } | FaultKind::LoseState { node, .. } => self.sites[node].stop(self.now),
@@ -24,7 +24,7 @@ impl World<'_> {
             FaultKind::ClockStep { node, by } => {
                 self.sites[node].clock.step(by);
                 self.sites[node].stepped_at = Some(self.now);
-                self.sites[node].told(self.now);
+                self.sites[node].on_input(self.now);
             }
             FaultKind::Attack { node, count } => {
                 let apart = (fault.until - fault.at) / count;
@@ -47,7 +47,7 @@ impl World<'_> {
 
     pub(super) fn end(&mut self, number: usize) -> Result<(), Violation> {
         self.wire.end(number);
-        self.tell(0, || format!("{:?} ends", self.plan.faults[number].kind));
+        self.log(0, || format!("{:?} ends", self.plan.faults[number].kind));
         match self.plan.faults[number].kind {
             FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
                 // If the disk was full, the stored state may be older than the initiations that the node
@@ -68,7 +68,7 @@ impl World<'_> {
                 self.sites[node].wake = self.now;
                 self.sites[node].wake_up(self.now);
                 self.watch.on_wake_up(node);
-                self.hear(node)?;
+                self.take_events(node)?;
             }
             FaultKind::Unplug { node, link } => self.sites[node].plug(&self.plan.nodes[node], link, self.now, true),
             FaultKind::DiskFull { node } => self.sites[node].is_disk_full = false,
@@ -114,14 +114,14 @@ impl World<'_> {
             }
             None => (0..1 + rng.below(1400)).map(|_| rng.next_u64() as u8).collect(),
         };
-        self.take_in(node, Waiting { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
+        self.take_in(node, SocketDatagram { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
     /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
     ///
     /// The liar stops at `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
-        let Role::Liar { hub } = self.plan.roles[node] else { return };
+        let NodeRole::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {
             return;
         }
@@ -133,7 +133,7 @@ impl World<'_> {
         self.plan_for(self.now + apart, Todo::Lie(node, until));
         let Some(bytes) = self.liar.as_mut().and_then(|liar| liar.send(self.now)) else { return };
         let (from, to) = (self.rng.below(self.plan.nodes[node].links.len() as u64) as usize, self.wire.public(hub, 0));
-        if let Sent::Arrives(copies) = self.wire.send(self.now, (node, from), to, 0, &bytes) {
+        if let DatagramFate::Arrives(copies) = self.wire.send(self.now, (node, from), to, 0, &bytes) {
             for (at, to, datagram) in copies {
                 self.plan_for(at, Todo::Arrive(to, datagram));
             }

@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant, Rng};
 
 /// A fault, from one instant to another.
 #[derive(Clone, Debug)]
-pub(super) struct Fault {
+pub(super) struct SwarmFault {
     pub(super) at: Instant,
     pub(super) until: Instant,
     pub(super) kind: FaultKind,
@@ -72,7 +72,7 @@ pub(super) enum FaultKind {
     Revoke { by: usize, node: usize },
 }
 
-impl Fault {
+impl SwarmFault {
     /// True if a session may end at `at` because of this fault.
     ///
     /// A node asks for a new key 60 s before the old one ends, so a session can also end after the fault. A
@@ -95,7 +95,7 @@ impl Fault {
     ///
     /// After a crash it is a replay to the node that has just restarted. After a NAT rebinding it is
     /// reordering, so that datagrams from the old address arrive after those from the new one.
-    pub(super) fn draw_company(&self, rng: &mut Rng) -> Option<Fault> {
+    pub(super) fn draw_company(&self, rng: &mut Rng) -> Option<SwarmFault> {
         let (from, until, kind) = match self.kind {
             FaultKind::Crash { node } => (self.until, 3, FaultKind::Attack { node, count: 12 }),
             FaultKind::Rebind { node, link } => {
@@ -105,13 +105,13 @@ impl Fault {
             _ => return None,
         };
         let until = self.until.max(from + Duration::from_secs(until));
-        rng.chance(0.5).then_some(Fault { at: from, until, kind })
+        rng.chance(0.5).then_some(SwarmFault { at: from, until, kind })
     }
 
     /// Draws a fault that begins and ends between `from` and `end`.
-    pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> Fault {
-        let (at, until) = Fault::draw_time(rng, from, end, is_long);
-        Fault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
+    pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> SwarmFault {
+        let (at, until) = SwarmFault::draw_time(rng, from, end, is_long);
+        SwarmFault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
     }
 
     /// Draws the time at which a fault begins and the time at which it ends.
@@ -157,7 +157,7 @@ impl FaultKind {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SwarmFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |at: Instant| at.as_micros() as f64 / 1e3;
         write!(f, "{:10.1} to {:10.1} ms: {:?}", ms(self.at), ms(self.until), self.kind)

@@ -4,7 +4,7 @@
 //! at the right node, and in order where the configuration promises order.
 
 use super::fault::FaultKind;
-use super::packet::{Flow, Name, ONE_SIDED, Segment, port_of};
+use super::packet::{ONE_SIDED, PacketName, SwarmFlow, SwarmSegment, port_of};
 use super::plan::Plan;
 use super::violation::Violation;
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ const MAX_HOLES: usize = 256;
 
 /// A packet that was sent, and whether it was delivered.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    segment: Segment,
+struct SentPacket {
+    segment: SwarmSegment,
     at: Instant,
     delivered: bool,
 }
@@ -32,7 +32,7 @@ struct Sent {
 /// The packets of one flow.
 #[derive(Debug, Default)]
 struct Account {
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
     bytes: u64,
     /// One more than the largest number delivered.
     next: u32,
@@ -48,7 +48,7 @@ struct Account {
 /// All packets sent and delivered, by flow.
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
-    flows: &'a [Flow],
+    flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
     /// A node that is no member from this time on.
@@ -65,7 +65,7 @@ pub(super) struct Judge<'a> {
 }
 
 /// The properties of the receiving node that the judge needs.
-pub(super) struct Receiver {
+pub(super) struct ReceivingNode {
     pub(super) node: usize,
     /// True if the node delivers flows in order.
     pub(super) resequences: bool,
@@ -104,11 +104,11 @@ impl<'a> Judge<'a> {
     }
 
     /// Creates the flow's next packet with `len` bytes of payload. Records that it is sent now.
-    pub(super) fn send(&mut self, now: Instant, flow: usize, len: u16, push: bool) -> Segment {
+    pub(super) fn send(&mut self, now: Instant, flow: usize, len: u16, push: bool) -> SwarmSegment {
         let account = &mut self.accounts[flow];
-        let segment = Segment { number: account.sent.len() as u32, offset: account.bytes, len, push };
+        let segment = SwarmSegment { number: account.sent.len() as u32, offset: account.bytes, len, push };
         account.bytes += u64::from(len);
-        account.sent.push(Sent { segment, at: now, delivered: false });
+        account.sent.push(SentPacket { segment, at: now, delivered: false });
         segment
     }
 
@@ -128,7 +128,7 @@ impl<'a> Judge<'a> {
     pub(super) fn deliver(
         &mut self,
         now: Instant,
-        to: &Receiver,
+        to: &ReceivingNode,
         vpn: VpnId,
         written: &[u8],
         hold: impl Fn(usize) -> Duration,
@@ -173,8 +173,10 @@ impl<'a> Judge<'a> {
     fn identify(&self, now: Instant, at: usize, packet: &[u8]) -> Result<usize, Violation> {
         let (flow, sent) = (&self.flows[at], &self.accounts[at].sent);
         let number = match flow.name_of(packet) {
-            Some(Name::Number(number)) => usize::try_from(number).ok(),
-            Some(Name::Offset(offset)) => sent.binary_search_by_key(&u64::from(offset), |s| s.segment.offset).ok(),
+            Some(PacketName::Number(number)) => usize::try_from(number).ok(),
+            Some(PacketName::Offset(offset)) => {
+                sent.binary_search_by_key(&u64::from(offset), |s| s.segment.offset).ok()
+            }
             None => None,
         };
         let altered = |what: &str| Violation::new("altered", now, format!("flow {at}: {what}"));
@@ -195,7 +197,7 @@ impl<'a> Judge<'a> {
         now: Instant,
         at: usize,
         number: usize,
-        to: &Receiver,
+        to: &ReceivingNode,
         hold: &impl Fn(usize) -> Duration,
     ) -> Result<Option<Overtaken>, Violation> {
         let (flow, account) = (&self.flows[at], &mut self.accounts[at]);

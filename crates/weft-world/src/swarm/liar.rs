@@ -3,9 +3,9 @@
 use super::packet::{self, VNET, host};
 use super::site::{identity, public_key};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_session::{Cipher, PeerConfig, Sessions};
+use weft_session::{Cipher, SessionPeerConfig, Sessions};
 use weft_units::{FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
-use weft_wire::frame::{Arrivals, Frame, FrameWriter};
+use weft_wire::frame::{Frame, FrameWriter, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
 use weft_wire::train::Chirp;
@@ -26,7 +26,7 @@ pub(super) struct Liar {
 impl Liar {
     pub(super) fn new(node: usize, hub: usize, mut rng: Rng, now: Instant) -> Option<Liar> {
         let seed = std::array::from_fn(|_| rng.next_u64() as u8);
-        let hub = PeerConfig::from(public_key(hub));
+        let hub = SessionPeerConfig::from(public_key(hub));
         let sessions = Sessions::new(identity(node), &[hub], Cipher::Aes256Gcm, seed, now).ok()?;
         Some(Liar { node, sessions, rng, stamp: 1 })
     }
@@ -151,7 +151,7 @@ fn write_frame(rng: &mut Rng, writer: &mut FrameWriter<'_>) {
 
 /// Writes a report on packets, of which some were never sent.
 fn write_report(rng: &mut Rng, path: PathId, writer: &mut FrameWriter<'_>) {
-    let arrivals = Arrivals {
+    let arrivals = ReportCounters {
         path,
         received_at_us: any(rng) as u32,
         held_us: any(rng),

@@ -45,6 +45,6 @@ mod watch;
 mod wire;
 mod world;
 
-pub use run::Outcome;
-pub use search::{Failure, Found, explain, run, search};
+pub use run::SwarmOutcome;
+pub use search::{FailedSeed, SearchResult, explain, run, search};
 pub use violation::Violation;

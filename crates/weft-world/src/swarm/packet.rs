@@ -24,7 +24,7 @@ pub(super) const LEAST_PAYLOAD: u16 = 8;
 
 /// The properties that all packets of a flow share.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct SwarmFlow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) vpn: VpnId,
@@ -42,7 +42,7 @@ pub(super) struct Flow {
 
 /// One packet of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(super) struct SwarmSegment {
     pub(super) number: u32,
     /// Position of its payload in the flow's bytes.
     pub(super) offset: u64,
@@ -69,7 +69,7 @@ pub(super) fn host(node: usize) -> Ipv4Addr {
 /// Returns a short UDP packet that no flow has sent.
 pub(super) fn invented(rng: &mut Rng, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let payload = LEAST_PAYLOAD + rng.below(40) as u16;
-    let flow = Flow {
+    let flow = SwarmFlow {
         from: from.octets()[2].into(),
         to: to.octets()[2].into(),
         vpn: VpnId::DEFAULT,
@@ -80,11 +80,11 @@ pub(super) fn invented(rng: &mut Rng, from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
         forged: false,
         start: rng.next_u64() as u32,
     };
-    let segment = Segment { number: rng.next_u64() as u32, offset: 0, len: payload, push: false };
+    let segment = SwarmSegment { number: rng.next_u64() as u32, offset: 0, len: payload, push: false };
     flow.reads(&[segment], Offload::None).pop().map_or_else(Vec::new, |read| read[VNET..].to_vec())
 }
 
-impl Flow {
+impl SwarmFlow {
     /// Returns the length of all headers, in bytes.
     pub(super) fn header_len(&self) -> usize {
         IP + self.transport_len()
@@ -103,7 +103,7 @@ impl Flow {
     }
 
     /// Returns one packet with the payload of all `segments`. Its transport checksum is zero.
-    fn packet(&self, segments: &[Segment]) -> Vec<u8> {
+    fn packet(&self, segments: &[SwarmSegment]) -> Vec<u8> {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Vec::new() };
         let payload: usize = segments.iter().map(|s| usize::from(s.len)).sum();
         let total = self.header_len() + payload;
@@ -133,7 +133,7 @@ impl Flow {
         packet
     }
 
-    fn push_payload(&self, segment: &Segment, out: &mut Vec<u8>) {
+    fn push_payload(&self, segment: &SwarmSegment, out: &mut Vec<u8>) {
         let mut at = segment.offset;
         let mut left = usize::from(segment.len);
         if !self.tcp {
@@ -155,14 +155,14 @@ impl Flow {
     }
 
     /// Returns the packets as one or more reads from a TUN device: virtio-net header and packet.
-    pub(super) fn reads(&self, segments: &[Segment], offload: Offload) -> Vec<Vec<u8>> {
+    pub(super) fn reads(&self, segments: &[SwarmSegment], offload: Offload) -> Vec<Vec<u8>> {
         match offload {
             Offload::Segmentation if segments.len() > 1 => vec![self.super_packet(segments)],
             _ => segments.iter().map(|s| self.read(s, offload)).collect(),
         }
     }
 
-    fn read(&self, segment: &Segment, offload: Offload) -> Vec<u8> {
+    fn read(&self, segment: &SwarmSegment, offload: Offload) -> Vec<u8> {
         let mut packet = self.packet(&[*segment]);
         if offload == Offload::None {
             self.complete(&mut packet);
@@ -171,7 +171,7 @@ impl Flow {
         self.offloaded(packet, 0, 0)
     }
 
-    fn super_packet(&self, segments: &[Segment]) -> Vec<u8> {
+    fn super_packet(&self, segments: &[SwarmSegment]) -> Vec<u8> {
         let gso_size = segments.first().map_or(0, |s| s.len);
         self.offloaded(self.packet(segments), if self.tcp { TCP_V4 } else { UDP_L4 }, gso_size)
     }
@@ -204,7 +204,7 @@ impl Flow {
     }
 
     /// Returns the packet that a host must receive. `marked` says that a router marked congestion.
-    pub(super) fn expected(&self, segment: &Segment, marked: bool) -> Vec<u8> {
+    pub(super) fn expected(&self, segment: &SwarmSegment, marked: bool) -> Vec<u8> {
         let mut packet = self.packet(&[*segment]);
         if marked && self.tos & 3 != 0 {
             packet[1] |= 3;
@@ -271,18 +271,18 @@ impl Flow {
     }
 
     /// Returns the number that the packet seems to have in its flow: a TCP offset or a UDP number.
-    pub(super) fn name_of(&self, packet: &[u8]) -> Option<Name> {
+    pub(super) fn name_of(&self, packet: &[u8]) -> Option<PacketName> {
         if self.tcp {
             let seq = u32::from_be_bytes(packet.get(24..28)?.try_into().ok()?);
-            return Some(Name::Offset(seq.wrapping_sub(self.start)));
+            return Some(PacketName::Offset(seq.wrapping_sub(self.start)));
         }
-        Some(Name::Number(u64::from_be_bytes(packet.get(28..36)?.try_into().ok()?)))
+        Some(PacketName::Number(u64::from_be_bytes(packet.get(28..36)?.try_into().ok()?)))
     }
 }
 
 /// The property that identifies a packet within its flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Name {
+pub(super) enum PacketName {
     Offset(u32),
     Number(u64),
 }

@@ -1,8 +1,8 @@
 //! The plan of a run, decided by the seed: network, configuration, traffic and faults.
 
-use super::fault::{Fault, FaultKind};
-use super::packet::{Flow, ONE_SIDED, Offload, VPNS};
-use super::role::{self, Role};
+use super::fault::{FaultKind, SwarmFault};
+use super::packet::{ONE_SIDED, Offload, SwarmFlow, VPNS};
+use super::role::{self, NodeRole};
 use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -47,9 +47,9 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<NodePlan>,
     /// Adjacent nodes: the caller and the node that it calls.
     pub(super) pairs: Vec<(usize, usize)>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<SwarmFlow>,
     pub(super) talks: Vec<Talk>,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<SwarmFault>,
     pub(super) times: Times,
     /// True if there are VPNs beside the default one.
     pub(super) has_vpns: bool,
@@ -58,7 +58,7 @@ pub(super) struct Plan {
     /// True if nodes relay datagrams between other nodes.
     pub(super) has_relays: bool,
     /// The role of each node.
-    pub(super) roles: Vec<Role>,
+    pub(super) roles: Vec<NodeRole>,
     /// True if pairs of members share a preshared secret beside their keys.
     pub(super) has_secrets: bool,
 }
@@ -143,7 +143,7 @@ impl Plan {
         let (flows, talks, faults) = Default::default();
         let has_vpns = root.split(5).chance(0.5);
         let has_relays = is_mesh && root.split(7).chance(0.5);
-        let (roles, has_secrets) = (vec![Role::Member; count], false);
+        let (roles, has_secrets) = (vec![NodeRole::Member; count], false);
         let mut plan =
             Plan { seed, nodes, pairs, flows, talks, faults, times, has_vpns, is_long, has_relays, roles, has_secrets };
         plan.draw_traffic(&mut root.split(2));
@@ -204,7 +204,7 @@ impl Plan {
 
     fn add_twin(&mut self, rng: &mut Rng, original: usize, vpn: VpnId) {
         let twin = self.flows.len();
-        self.flows.push(Flow { vpn, start: rng.next_u64() as u32 | 1, ..self.flows[original].clone() });
+        self.flows.push(SwarmFlow { vpn, start: rng.next_u64() as u32 | 1, ..self.flows[original].clone() });
         let talks: Vec<_> = self.talks.iter().filter(|talk| talk.flow == original).cloned().collect();
         self.talks.extend(talks.into_iter().map(|talk| Talk { flow: twin, ..talk }));
     }
@@ -212,7 +212,7 @@ impl Plan {
     fn draw_faults(&mut self, rng: &mut Rng) {
         let from = Instant::from_millis(300);
         for _ in 0..rng.below(if self.is_long { 6 } else { 11 }) {
-            let mut fault = Fault::draw(rng, &self.nodes, from, self.times.faults_end, self.is_long);
+            let mut fault = SwarmFault::draw(rng, &self.nodes, from, self.times.faults_end, self.is_long);
             if let FaultKind::Unplug { node, link } = &mut fault.kind
                 && self.nodes[*node].links.len() > 1
                 && rng.chance(0.4)
@@ -264,7 +264,7 @@ impl Plan {
         let port = 1000 + self.flows.len() as u16;
         let start = rng.next_u64() as u32 | 1;
         let vpn = VpnId::DEFAULT;
-        self.flows.push(Flow { from, to, vpn, port, tcp, options, tos, forged: false, start });
+        self.flows.push(SwarmFlow { from, to, vpn, port, tcp, options, tos, forged: false, start });
         self.flows.len() - 1
     }
 

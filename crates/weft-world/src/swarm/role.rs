@@ -1,6 +1,6 @@
 //! Special nodes: a guest with a certificate, a second node with the same key, and a liar.
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwarmFault};
 use super::packet::host;
 use super::plan::{LinkPlan, NodePlan, Plan};
 use super::site::public_key;
@@ -20,7 +20,7 @@ const MOST_NODES: u64 = 12;
 
 /// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(super) enum NodeRole {
     /// A node that its peers have configured, and that follows the protocol.
     Member,
     /// A node that calls `hub`. The hub learns of it only by its certificate.
@@ -80,25 +80,25 @@ impl Plan {
     /// Returns the node whose key a node uses.
     pub(super) fn owner(&self, node: usize) -> usize {
         match self.roles.get(node) {
-            Some(Role::Twin { of, .. }) => *of,
+            Some(NodeRole::Twin { of, .. }) => *of,
             _ => node,
         }
     }
 
     /// True if two nodes have the same key.
     pub(super) fn has_twin(&self) -> bool {
-        self.roles.iter().any(|role| matches!(role, Role::Twin { .. }))
+        self.roles.iter().any(|role| matches!(role, NodeRole::Twin { .. }))
     }
 
     /// True if a node runs an engine from the start.
     pub(super) fn starts(&self, node: usize) -> bool {
-        matches!(self.roles[node], Role::Member | Role::Guest { .. })
+        matches!(self.roles[node], NodeRole::Member | NodeRole::Guest { .. })
     }
 
     /// Returns the guest that is no member from some time on, and that time.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
-        let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, Role::Guest { .. }))?;
-        let Role::Guest { hub, papers } = *role else { return None };
+        let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, NodeRole::Guest { .. }))?;
+        let NodeRole::Guest { hub, papers } = *role else { return None };
         let from = match papers {
             Papers::Good => return None,
             Papers::Expire(at) => at + EXPIRY_IS_SEEN,
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     fn has_full_disk(&self, node: usize, at: Instant) -> bool {
-        let is_it = |fault: &Fault| {
+        let is_it = |fault: &SwarmFault| {
             matches!(fault.kind, FaultKind::DiskFull { node: of } if of == node)
                 && (fault.at..=fault.until).contains(&at)
         };
@@ -122,7 +122,7 @@ impl Plan {
 
     /// Returns the node whose key a second node also has.
     pub(super) fn shared_key(&self) -> Option<usize> {
-        self.roles.iter().find_map(|role| if let Role::Twin { of, .. } = role { Some(*of) } else { None })
+        self.roles.iter().find_map(|role| if let NodeRole::Twin { of, .. } = role { Some(*of) } else { None })
     }
 
     /// True if `node` may lose its session with `peer` at any time.
@@ -130,24 +130,24 @@ impl Plan {
     /// One of the two lies, leaves, or shares its key with another node.
     pub(super) fn is_doubtful(&self, node: usize, peer: usize) -> bool {
         let of = |node: usize| match self.roles[node] {
-            Role::Member => false,
-            Role::Guest { papers, .. } => papers != Papers::Good,
-            Role::Twin { .. } | Role::Liar { .. } => true,
+            NodeRole::Member => false,
+            NodeRole::Guest { papers, .. } => papers != Papers::Good,
+            NodeRole::Twin { .. } | NodeRole::Liar { .. } => true,
         };
         of(node) || of(peer)
     }
 
     /// Returns the secret that two nodes share.
     pub(super) fn secret(&self, node: usize, peer: usize) -> Option<PresharedKey> {
-        let is_thief = matches!(self.roles[node], Role::Twin { is_thief: true, .. });
+        let is_thief = matches!(self.roles[node], NodeRole::Twin { is_thief: true, .. });
         let (a, b) = (self.owner(node).min(self.owner(peer)), self.owner(node).max(self.owner(peer)));
-        let is_shared = self.has_secrets && !is_thief && [a, b].iter().all(|n| self.roles[*n] == Role::Member);
+        let is_shared = self.has_secrets && !is_thief && [a, b].iter().all(|n| self.roles[*n] == NodeRole::Member);
         is_shared.then(|| PresharedKey::new([1 + (a * 16 + b) as u8; 32]))
     }
 
     /// Returns a node's trust configuration, if the plan has certificates.
     pub(super) fn trust(&self, node: usize, policy: &Policy) -> Option<TrustConfig> {
-        let guest = self.roles.iter().position(|role| matches!(role, Role::Guest { .. }))?;
+        let guest = self.roles.iter().position(|role| matches!(role, NodeRole::Guest { .. }))?;
         Some(TrustConfig {
             root: root().public_key(),
             certificate: if node == guest { self.certificate(guest) } else { None },
@@ -158,7 +158,7 @@ impl Plan {
     }
 
     fn certificate(&self, guest: usize) -> Option<Certificate> {
-        let Role::Guest { hub, papers } = self.roles[guest] else { return None };
+        let NodeRole::Guest { hub, papers } = self.roles[guest] else { return None };
         let whose = if papers == Papers::Stolen { guest + 1 } else { guest };
         // A certificate's prefix must have no host bits.
         let [a, b, c, _] = host(if papers == Papers::Overlap { hub } else { guest }).octets();
@@ -207,11 +207,11 @@ impl Plan {
             2 | 3 => {
                 let of = self.pairs[rng.below(self.pairs.len() as u64) as usize].0;
                 let is_thief = self.has_secrets && rng.chance(0.5);
-                let node = self.add_node(rng, Role::Twin { of, is_thief });
+                let node = self.add_node(rng, NodeRole::Twin { of, is_thief });
                 self.faults.push(self.draw_fault(rng, FaultKind::Twin { node }));
             }
             4 | 5 => {
-                let node = self.add_node(rng, Role::Liar { hub });
+                let node = self.add_node(rng, NodeRole::Liar { hub });
                 self.pairs.push((node, hub));
                 self.faults.push(self.draw_fault(rng, FaultKind::Lie { node }));
             }
@@ -233,17 +233,17 @@ impl Plan {
         let fault = self.draw_fault(rng, kind);
         if let FaultKind::DiskFull { node } = fault.kind {
             let half = (fault.until - fault.at).mul_f64(0.5);
-            self.faults.push(Fault { at: fault.at + half, until: fault.until, kind: FaultKind::Crash { node } });
+            self.faults.push(SwarmFault { at: fault.at + half, until: fault.until, kind: FaultKind::Crash { node } });
         }
         self.faults.push(fault);
     }
 
-    fn draw_fault(&self, rng: &mut Rng, kind: FaultKind) -> Fault {
-        let (at, until) = Fault::draw_time(rng, Instant::from_millis(300), self.times.faults_end, self.is_long);
-        Fault { at, until, kind }
+    fn draw_fault(&self, rng: &mut Rng, kind: FaultKind) -> SwarmFault {
+        let (at, until) = SwarmFault::draw_time(rng, Instant::from_millis(300), self.times.faults_end, self.is_long);
+        SwarmFault { at, until, kind }
     }
 
-    fn add_node(&mut self, rng: &mut Rng, role: Role) -> usize {
+    fn add_node(&mut self, rng: &mut Rng, role: NodeRole) -> usize {
         let mut node = NodePlan::draw(rng, self.nodes.len() + 1);
         node.links.iter_mut().for_each(|link| link.forgo_jumbo_frames());
         self.nodes.push(node);
@@ -252,7 +252,7 @@ impl Plan {
     }
 
     fn add_guest(&mut self, rng: &mut Rng, hub: usize, papers: Papers) {
-        let node = self.add_node(rng, Role::Guest { hub, papers });
+        let node = self.add_node(rng, NodeRole::Guest { hub, papers });
         for end in [node, hub] {
             self.nodes[end].links.iter_mut().for_each(LinkPlan::make_room_for_certificates);
         }
@@ -264,7 +264,7 @@ impl Plan {
             }
         }
         if let Papers::Revoked { by, at } = papers {
-            self.faults.push(Fault { at, until: at, kind: FaultKind::Revoke { by, node } });
+            self.faults.push(SwarmFault { at, until: at, kind: FaultKind::Revoke { by, node } });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Runs one seed, from the plan to the verdict.
 
 use super::fault::FaultKind;
-use super::packet::Flow;
+use super::packet::SwarmFlow;
 use super::plan::{Plan, Talk};
 use super::violation::Violation;
-use super::world::World;
+use super::world::SwarmWorld;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weft_engine::{Engine, Recovery};
 use weft_units::{Duration, Instant, Rate};
@@ -24,7 +24,7 @@ const MOST_WINDOW: u64 = 1 << 30;
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SwarmOutcome {
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
     /// Number of datagrams that arrived at any node.
@@ -36,26 +36,26 @@ pub struct Outcome {
 }
 
 /// Runs a plan. A panic counts as a violation.
-pub(super) fn play(plan: &Plan) -> Outcome {
-    play_in(&mut World::new(plan))
+pub(super) fn play(plan: &Plan) -> SwarmOutcome {
+    play_in(&mut SwarmWorld::new(plan))
 }
 
 /// Runs a plan and returns a log of its events.
-pub(super) fn tell(plan: &Plan) -> String {
-    let mut world = World::new(plan);
+pub(super) fn describe_plan(plan: &Plan) -> String {
+    let mut world = SwarmWorld::new(plan);
     world.story = Some(String::new());
     play_in(&mut world);
     world.story.unwrap_or_default()
 }
 
-fn play_in(world: &mut World<'_>) -> Outcome {
+fn play_in(world: &mut SwarmWorld<'_>) -> SwarmOutcome {
     let played = catch_unwind(AssertUnwindSafe(|| phases(world)));
     let verdict = played.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
         let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(Violation::new("panic", world.now, what.unwrap_or_default()))
     });
-    Outcome {
+    SwarmOutcome {
         violation: verdict.err(),
         datagrams: world.counts.datagrams,
         packets: world.judge.delivered,
@@ -63,7 +63,7 @@ fn play_in(world: &mut World<'_>) -> Outcome {
     }
 }
 
-fn phases(world: &mut World<'_>) -> Result<(), Violation> {
+fn phases(world: &mut SwarmWorld<'_>) -> Result<(), Violation> {
     let times = world.plan.times;
     world.run_until(times.proof)?;
     let dropped = dropped_by_queues(world);
@@ -103,7 +103,7 @@ enum LoopsAre {
 }
 
 /// Checks that no node keeps a guest as a peer after the guest's membership ended.
-fn check_expelled(world: &World<'_>) -> Result<(), Violation> {
+fn check_expelled(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     let engines = world.sites.iter().filter_map(|site| site.engine.as_ref());
     if world.plan.expelled().is_some() && engines.into_iter().any(|engine| engine.certified_peers().next().is_some()) {
         return Err(Violation::new("expelled", world.now, "a guest whose certificate does not hold is still a peer"));
@@ -114,7 +114,7 @@ fn check_expelled(world: &World<'_>) -> Result<(), Violation> {
 /// Checks that windows and rates are within their bounds.
 ///
 /// At the end every unit must count as received or lost, although markers and reports may have been lost.
-fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
+fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
     let engines = world.sites.iter().map(|site| site.engine.as_ref()).enumerate();
     for (node, engine) in engines.filter_map(|(node, engine)| Some((node, engine?))) {
         for (vpn, member) in engine.vpns().iter().flat_map(|vpn| vpn.members.iter().map(move |member| (vpn, member))) {
@@ -135,8 +135,8 @@ fn check_loops(world: &World<'_>, are: LoopsAre) -> Result<(), Violation> {
 ///
 /// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after
 /// two packets have waited too long, it is no sparse flow for the queue.
-fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
-    let dropped = |flow: &Flow| {
+fn dropped_by_queues(world: &SwarmWorld<'_>) -> Vec<usize> {
+    let dropped = |flow: &SwarmFlow| {
         let vpns = world.sites[flow.from].engine.as_ref().map(Engine::vpns).unwrap_or_default();
         let members = vpns.iter().filter(|vpn| vpn.id == flow.vpn).flat_map(|vpn| &vpn.members);
         members.filter_map(|member| member.entry).map(|entry| entry.counters.dropped_aqm as usize).sum()
@@ -147,7 +147,7 @@ fn dropped_by_queues(world: &World<'_>) -> Vec<usize> {
 /// Checks that the packets sent after the faults have arrived.
 ///
 /// Packets that queues have dropped are exempt. `before` contains the drops until the proof began.
-fn check_proof(world: &World<'_>, before: &[usize]) -> Result<(), Violation> {
+fn check_proof(world: &SwarmWorld<'_>, before: &[usize]) -> Result<(), Violation> {
     let plan = world.plan;
     let dropped = dropped_by_queues(world);
     for talk in plan.talks.iter().filter(|t| t.from >= plan.times.proof) {
@@ -187,7 +187,7 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
 }
 
 /// Checks that no packet is on its way, and that no node uses memory for one.
-fn check_memory(world: &World<'_>) -> Result<(), Violation> {
+fn check_memory(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     for (node, site) in world.sites.iter().enumerate() {
         let is_expelled = world.plan.expelled().is_some_and(|(guest, _)| guest == node);
         // An expelled node keeps the newest segment of a flow for two minutes, in case it is admitted again.

@@ -1,8 +1,8 @@
 //! Runs many seeds on all cores, and finds the smallest plan that still fails.
 
 use super::plan::Plan;
-use super::role::Role;
-use super::run::{Outcome, play, tell};
+use super::role::NodeRole;
+use super::run::{SwarmOutcome, describe_plan, play};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A seed that failed.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct FailedSeed {
     /// The seed that failed.
     pub seed: u64,
     /// The result of its run.
-    pub outcome: Outcome,
+    pub outcome: SwarmOutcome,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The seeds that failed, in ascending order.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedSeed>,
     /// Number of seeds that were run.
     pub seeds: u64,
     /// Number of datagrams that arrived at any node, over all seeds.
@@ -31,16 +31,16 @@ pub struct Found {
 }
 
 /// Runs the plan of one seed.
-pub fn run(seed: u64) -> Outcome {
+pub fn run(seed: u64) -> SwarmOutcome {
     play(&Plan::of(seed))
 }
 
 /// Runs seeds on `threads` threads until `enough` of them failed.
 ///
 /// Each seed's run depends only on the seed. The function calls `done` with the number of finished seeds.
-pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u64) + Sync) -> Found {
+pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u64) + Sync) -> SearchResult {
     let next = AtomicU64::new(seeds.start);
-    let found = Mutex::new(Found::default());
+    let found = Mutex::new(SearchResult::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
@@ -56,7 +56,7 @@ pub fn search(seeds: Range<u64>, threads: usize, enough: usize, done: impl Fn(u6
                     found.packets += outcome.packets;
                     done(found.seeds);
                     if outcome.violation.is_some() {
-                        found.failures.push(Failure { seed, outcome });
+                        found.failures.push(FailedSeed { seed, outcome });
                     }
                     if found.failures.len() >= enough {
                         next.store(seeds.end, Ordering::Relaxed);
@@ -90,14 +90,14 @@ pub fn explain(seed: u64, story: bool) -> String {
             }
         }
     }
-    let mut text = if story { tell(&plan) } else { String::new() };
+    let mut text = if story { describe_plan(&plan) } else { String::new() };
     describe(&plan, &outcome, &mut text);
     text
 }
 
-fn describe(plan: &Plan, outcome: &Outcome, text: &mut String) {
+fn describe(plan: &Plan, outcome: &SwarmOutcome, text: &mut String) {
     let _ = writeln!(text, "seed {}: who calls whom: {:?}", plan.seed, plan.pairs);
-    for (n, role) in plan.roles.iter().enumerate().filter(|(_, role)| **role != Role::Member) {
+    for (n, role) in plan.roles.iter().enumerate().filter(|(_, role)| **role != NodeRole::Member) {
         let _ = writeln!(text, "node {n}: {role:?}");
     }
     for (n, node) in plan.nodes.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
-use super::role::{Role, UNIX_S};
+use super::role::{NodeRole, UNIX_S};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::service::Service;
 use weft_engine::{ConfigError, Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
@@ -22,17 +22,17 @@ pub(super) fn address(node: usize, link: usize) -> SocketAddr {
 
 /// A clock that runs fast or slow and may jump ahead.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct DriftingClock {
     offset_ns: i128,
     ppm: i128,
 }
 
-impl Clock {
+impl DriftingClock {
     /// Draws a clock. Some clocks start near the wrap of a 32-bit count of microseconds.
-    fn draw(rng: &mut Rng, ppm: i128) -> Clock {
+    fn draw(rng: &mut Rng, ppm: i128) -> DriftingClock {
         let wrap_ns = u64::from(u32::MAX) * 1_000;
         let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
-        Clock { offset_ns: offset_ns.into(), ppm }
+        DriftingClock { offset_ns: offset_ns.into(), ppm }
     }
 
     /// Returns the time that the clock shows at `at`.
@@ -58,7 +58,7 @@ impl Clock {
 
 /// A datagram that waits in a socket.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
+pub(super) struct SocketDatagram {
     pub(super) link: usize,
     pub(super) source: SocketAddr,
     pub(super) tos: u8,
@@ -70,9 +70,9 @@ pub(super) struct Waiting {
 }
 
 /// A node: its engine, clock, sockets and disk.
-pub(super) struct Site {
+pub(super) struct SwarmSite {
     pub(super) engine: Option<Engine>,
-    pub(super) clock: Clock,
+    pub(super) clock: DriftingClock,
     /// Time of the last jump of its clock.
     pub(super) stepped_at: Option<Instant>,
     /// Time at which the node works next.
@@ -81,7 +81,7 @@ pub(super) struct Site {
     pub(super) asked: Option<Instant>,
     /// True while the process is stopped.
     pub(super) paused: bool,
-    pub(super) inbox: Vec<Waiting>,
+    pub(super) inbox: Vec<SocketDatagram>,
     /// Longest packet that its TUN device hands over, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
@@ -116,11 +116,11 @@ pub(super) fn public_key(node: usize) -> PublicKey {
     identity(node).public_key()
 }
 
-impl Site {
-    pub(super) fn new(plan: &Plan, node: usize, now: Instant) -> Site {
+impl SwarmSite {
+    pub(super) fn new(plan: &Plan, node: usize, now: Instant) -> SwarmSite {
         let mut rng = Rng::new(plan.seed).split(1_000 + node as u64);
-        let clock = Clock::draw(&mut rng, plan.nodes[node].skew_ppm.into());
-        let mut site = Site {
+        let clock = DriftingClock::draw(&mut rng, plan.nodes[node].skew_ppm.into());
+        let mut site = SwarmSite {
             engine: None,
             clock,
             stepped_at: None,
@@ -146,7 +146,7 @@ impl Site {
     }
 
     /// Records that the engine got an input, and wakes the node at `at` or earlier.
-    pub(super) fn told(&mut self, at: Instant) {
+    pub(super) fn on_input(&mut self, at: Instant) {
         self.asked = None;
         self.wake = self.wake.min(at);
     }
@@ -189,7 +189,7 @@ impl Site {
         if self.engine.take().is_some() {
             self.stamp_base += self.local(now).as_nanos();
         }
-        self.clock = Clock::draw(&mut self.rng, self.clock.ppm);
+        self.clock = DriftingClock::draw(&mut self.rng, self.clock.ppm);
         self.inbox.clear();
         self.wake = Instant::FAR_FUTURE;
     }
@@ -228,14 +228,14 @@ impl Site {
             Some(engine) => drop(engine.revoke(local, revocation)),
             None => self.disk.revocations.push(*revocation),
         }
-        self.told(now);
+        self.on_input(now);
     }
 
     /// Reads the configuration again.
     pub(super) fn reload(&mut self, plan: &Plan, now: Instant) -> Result<(), ConfigError> {
         let config = self.config(plan);
         let local = self.local(now);
-        self.told(now);
+        self.on_input(now);
         let Some(engine) = &mut self.engine else { return Ok(()) };
         engine.reconfigure(local, config.peers, config.vpns, config.links, config.inner_mtu)
     }
@@ -252,7 +252,7 @@ impl Site {
         let local = self.local(now);
         if let Some(engine) = &mut self.engine {
             engine.handle_link(local, event);
-            self.told(now);
+            self.on_input(now);
         }
     }
 
@@ -265,7 +265,7 @@ impl Site {
         let me = plan.owner(self.node);
         let node = &plan.nodes[self.node];
         let is_known =
-            |&&(caller, _): &&(usize, usize)| caller == me || !matches!(plan.roles[caller], Role::Guest { .. });
+            |&&(caller, _): &&(usize, usize)| caller == me || !matches!(plan.roles[caller], NodeRole::Guest { .. });
         let peers = plan.pairs.iter().filter(is_known).filter_map(|&(caller, callee)| match me {
             _ if me == caller => Some((
                 callee,
@@ -304,7 +304,7 @@ impl Site {
         let callers = plan
             .pairs
             .iter()
-            .filter(|(caller, callee)| *callee == me && plan.roles[*caller] == Role::Member)
+            .filter(|(caller, callee)| *callee == me && plan.roles[*caller] == NodeRole::Member)
             .map(|(caller, _)| *caller);
         let all: Vec<usize> = callees.clone().chain(callers).collect();
         let member = |&node: &usize| MemberConfig { public_key: public_key(node), prefixes: vec![behind(node)] };

@@ -75,7 +75,7 @@ pub(super) struct Taken {
 
 /// The observer: what it has seen of keys, packet numbers, paths and handshakes.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct Observer {
     /// Last packet number, by sender, receiver index and path.
     numbers: BTreeMap<(usize, u32, u8), u32>,
     /// Time at which a sender first used a key, on that sender's clock.
@@ -94,7 +94,7 @@ pub(super) struct Watch {
     hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
-impl Watch {
+impl Observer {
     /// Checks a datagram that a node sends. `local` is the time on the node's clock.
     pub(super) fn on_sent(
         &mut self,

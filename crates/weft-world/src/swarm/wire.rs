@@ -2,9 +2,9 @@
 //!
 //! The core of the network only adds delay.
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwarmFault};
 use super::plan::{LinkPlan, Plan};
-use super::site::{PORT, Waiting, address};
+use super::site::{PORT, SocketDatagram, address};
 use super::watch::{is_relayed, is_sealed};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_units::{Duration, Instant, Rng};
@@ -18,7 +18,7 @@ const JITTER_NS: u64 = 50_000;
 pub(super) const HIJACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 10)), 777);
 
 /// The state of an access link.
-struct Access {
+struct AccessLinkState {
     plan: LinkPlan,
     port: u16,
     mtu: u16,
@@ -27,25 +27,25 @@ struct Access {
 }
 
 /// The fate of a datagram.
-pub(super) enum Sent {
+pub(super) enum DatagramFate {
     /// The datagram was lost, or no node has its destination.
     Gone,
     /// The sender's kernel refuses the datagram as too long.
     TooBig,
     /// The datagram arrives, perhaps more than once.
-    Arrives(Vec<(Instant, usize, Waiting)>),
+    Arrives(Vec<(Instant, usize, SocketDatagram)>),
 }
 
 /// All access links, and the faults that are active on them.
 pub(super) struct Wire {
-    access: Vec<Vec<Access>>,
+    access: Vec<Vec<AccessLinkState>>,
     faults: Vec<(usize, FaultKind)>,
     rng: Rng,
 }
 
 impl Wire {
     pub(super) fn new(plan: &Plan) -> Wire {
-        let access = |link: &LinkPlan| Access {
+        let access = |link: &LinkPlan| AccessLinkState {
             plan: link.clone(),
             port: PORT,
             mtu: link.path_mtu,
@@ -60,7 +60,7 @@ impl Wire {
     }
 
     /// Starts a fault on the access links.
-    pub(super) fn begin(&mut self, number: usize, fault: &Fault) {
+    pub(super) fn begin(&mut self, number: usize, fault: &SwarmFault) {
         match fault.kind {
             FaultKind::Rebind { node, link } => self.access[node][link].port += 1,
             FaultKind::Mtu { node, link, mtu } => {
@@ -95,34 +95,41 @@ impl Wire {
     }
 
     /// Sends a datagram of a node.
-    pub(super) fn send(&mut self, now: Instant, from: (usize, usize), to: SocketAddr, tos: u8, bytes: &[u8]) -> Sent {
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        from: (usize, usize),
+        to: SocketAddr,
+        tos: u8,
+        bytes: &[u8],
+    ) -> DatagramFate {
         let wire_bytes = bytes.len() + HEADERS;
         let source = self.public(from.0, from.1);
         let access = &mut self.access[from.0][from.1];
         if wire_bytes > usize::from(access.mtu) {
-            return if access.plan.says_too_big { Sent::TooBig } else { Sent::Gone };
+            return if access.plan.says_too_big { DatagramFate::TooBig } else { DatagramFate::Gone };
         }
         access.free_at = access.free_at.max(now);
         if access.free_at - now > access.plan.queue {
-            return Sent::Gone;
+            return DatagramFate::Gone;
         }
         access.free_at += access.plan.rate.time_for(wire_bytes as u64);
         let mut at = access.free_at + access.plan.delay + Duration::from_nanos(self.rng.below(JITTER_NS));
         // A queue keeps the order of its datagrams.
         access.newest = access.newest.max(at);
         at = access.newest;
-        let Some(to) = self.at(to).filter(|to| to.0 != from.0) else { return Sent::Gone };
+        let Some(to) = self.at(to).filter(|to| to.0 != from.0) else { return DatagramFate::Gone };
         let there = &self.access[to.0][to.1];
         if wire_bytes > usize::from(there.mtu) {
-            return Sent::Gone;
+            return DatagramFate::Gone;
         }
         at += there.plan.delay;
         let loss = self.access[from.0][from.1].plan.loss + there.plan.loss;
         if self.rng.chance(loss) {
-            return Sent::Gone;
+            return DatagramFate::Gone;
         }
         let sender = Some(from.0);
-        let whole = Waiting { link: to.1, source, tos, bytes: bytes.to_vec(), tampered: false, sender };
+        let whole = SocketDatagram { link: to.1, source, tos, bytes: bytes.to_vec(), tampered: false, sender };
         self.apply_faults(at, from, to, whole)
     }
 
@@ -131,21 +138,21 @@ impl Wire {
         mut at: Instant,
         from: (usize, usize),
         to: (usize, usize),
-        mut datagram: Waiting,
-    ) -> Sent {
+        mut datagram: SocketDatagram,
+    ) -> DatagramFate {
         let mut copies = Vec::new();
         let on = |node: usize, link: usize| (node, link) == from || (node, link) == to;
         let rng = &mut self.rng;
         for (_, fault) in &self.faults {
             match *fault {
-                FaultKind::Loss { node, link, p } if on(node, link) && rng.chance(p) => return Sent::Gone,
-                FaultKind::CutUp { node, link } if (node, link) == from => return Sent::Gone,
-                FaultKind::CutDown { node, link } if (node, link) == to => return Sent::Gone,
+                FaultKind::Loss { node, link, p } if on(node, link) && rng.chance(p) => return DatagramFate::Gone,
+                FaultKind::CutUp { node, link } if (node, link) == from => return DatagramFate::Gone,
+                FaultKind::CutDown { node, link } if (node, link) == to => return DatagramFate::Gone,
                 FaultKind::Partition { a, b } if (a, b) == (from.0, to.0) || (b, a) == (from.0, to.0) => {
-                    return Sent::Gone;
+                    return DatagramFate::Gone;
                 }
                 FaultKind::NoHandshakes { node } if (node == from.0 || node == to.0) && !is_sealed(&datagram.bytes) => {
-                    return Sent::Gone;
+                    return DatagramFate::Gone;
                 }
                 FaultKind::Reorder { node, link, by } if on(node, link) && rng.chance(0.25) => {
                     at += Duration::from_nanos(rng.below(by.as_nanos() as u64));
@@ -166,11 +173,11 @@ impl Wire {
         }
         let mut arrivals = vec![(at, to.0, datagram.clone())];
         arrivals.extend(copies.into_iter().map(|later| (at + later, to.0, datagram.clone())));
-        Sent::Arrives(arrivals)
+        DatagramFate::Arrives(arrivals)
     }
 }
 
-fn is_direct(datagram: &Waiting) -> bool {
+fn is_direct(datagram: &SocketDatagram) -> bool {
     is_sealed(&datagram.bytes) && !is_relayed(&datagram.bytes)
 }
 

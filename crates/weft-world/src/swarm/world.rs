@@ -4,15 +4,15 @@
 //! their datagrams over the wire, and passes everything to the judge and the observer. It must depend on
 //! nothing but the plan.
 
-use super::judge::{Judge, Receiver};
+use super::judge::{Judge, ReceivingNode};
 use super::liar::{Liar, is_from};
-use super::packet::{self, Offload, Segment, VNET};
+use super::packet::{self, Offload, SwarmSegment, VNET};
 use super::plan::Plan;
-use super::role::Role;
-use super::site::{Site, Waiting, public_key};
+use super::role::NodeRole;
+use super::site::{SocketDatagram, SwarmSite, public_key};
 use super::violation::Violation;
-use super::watch::{Taken, Watch, is_data, is_relayed, is_sealed, may_be_handshake_within, type_of};
-use super::wire::{HIJACKER, Sent, Wire};
+use super::watch::{Observer, Taken, is_data, is_relayed, is_sealed, may_be_handshake_within, type_of};
+use super::wire::{DatagramFate, HIJACKER, Wire};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
-use weft_wire::handshake::Response;
+use weft_wire::handshake::HandshakeResponse;
 use weft_wire::hop::PacketType;
 
 /// Number of turns without progress of time after which a run counts as stuck.
@@ -44,7 +44,7 @@ const SOON: Duration = Duration::from_millis(10);
 
 /// An event on the world's agenda.
 pub(super) enum Todo {
-    Arrive(usize, Waiting),
+    Arrive(usize, SocketDatagram),
     /// The liar's next datagram, and the end of its lies.
     Lie(usize, Instant),
     Talk(usize),
@@ -54,43 +54,43 @@ pub(super) enum Todo {
     Peek,
 }
 
-struct Entry {
+struct SwarmAgendaEntry {
     at: Instant,
     serial: u64,
     todo: Todo,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for SwarmAgendaEntry {
+    fn eq(&self, other: &SwarmAgendaEntry) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Entry {}
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+impl Eq for SwarmAgendaEntry {}
+impl PartialOrd for SwarmAgendaEntry {
+    fn partial_cmp(&self, other: &SwarmAgendaEntry) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
+impl Ord for SwarmAgendaEntry {
+    fn cmp(&self, other: &SwarmAgendaEntry) -> Ordering {
         (self.at, self.serial).cmp(&(other.at, other.serial))
     }
 }
 
 /// Counters for the end of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SwarmCounts {
     pub(super) datagrams: u64,
     pub(super) turns: u64,
 }
 
 /// A network of engines.
-pub(super) struct World<'a> {
+pub(super) struct SwarmWorld<'a> {
     pub(super) plan: &'a Plan,
     pub(super) now: Instant,
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<SwarmSite>,
     pub(super) judge: Judge<'a>,
-    pub(super) counts: Counts,
+    pub(super) counts: SwarmCounts,
     /// Number of datagrams that were refused although they were genuine.
     pub(super) refused: u64,
     /// The peers of each node, in the order of its configuration.
@@ -100,17 +100,17 @@ pub(super) struct World<'a> {
     /// Sessions that were lost: time, node, peer and cause.
     pub(super) sessions_lost: Vec<(Instant, usize, usize, &'static str)>,
     pub(super) wire: Wire,
-    pub(super) watch: Watch,
+    pub(super) watch: Observer,
     pub(super) liar: Option<Liar>,
     pub(super) rng: Rng,
     keys: Vec<PublicKey>,
-    agenda: BinaryHeap<Reverse<Entry>>,
+    agenda: BinaryHeap<Reverse<SwarmAgendaEntry>>,
     serial: u64,
     out: Vec<u8>,
 }
 
-impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Plan) -> World<'a> {
+impl<'a> SwarmWorld<'a> {
+    pub(super) fn new(plan: &'a Plan) -> SwarmWorld<'a> {
         let now = Instant::from_millis(1);
         let nodes = 0..plan.nodes.len();
         let peers = nodes.clone().map(|n| {
@@ -118,20 +118,20 @@ impl<'a> World<'a> {
             let of = |&(a, b): &(usize, usize)| if a == me { Some(b) } else { (b == me).then_some(a) };
             plan.pairs.iter().filter_map(of).collect()
         });
-        let mut world = World {
+        let mut world = SwarmWorld {
             plan,
             now,
             peers: peers.collect(),
-            sites: nodes.clone().map(|n| Site::new(plan, n, now)).collect(),
+            sites: nodes.clone().map(|n| SwarmSite::new(plan, n, now)).collect(),
             judge: Judge::new(plan),
-            counts: Counts::default(),
+            counts: SwarmCounts::default(),
             refused: 0,
             story: None,
             sessions_lost: Vec::new(),
             keys: nodes.clone().map(|n| public_key(plan.owner(n))).collect(),
             liar: None,
             wire: Wire::new(plan),
-            watch: Watch::default(),
+            watch: Observer::default(),
             agenda: BinaryHeap::new(),
             serial: 0,
             rng: Rng::new(plan.seed).split(8),
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
 
     pub(super) fn plan_for(&mut self, at: Instant, todo: Todo) {
         self.serial += 1;
-        self.agenda.push(Reverse(Entry { at, serial: self.serial, todo }));
+        self.agenda.push(Reverse(SwarmAgendaEntry { at, serial: self.serial, todo }));
     }
 
     /// Runs the world until `end`.
@@ -221,7 +221,7 @@ impl<'a> World<'a> {
         let alike = talk.offload == Offload::Segmentation;
         let offload = if alike && !flow.tcp { Offload::Checksum } else { talk.offload };
         let burst = talk.burst.min(62_000 / (size + 60)).max(1);
-        let segments: Vec<Segment> = (0..burst)
+        let segments: Vec<SwarmSegment> = (0..burst)
             .map(|n| {
                 let is_last = n + 1 == burst;
                 let shorter = is_last && rng.chance(0.6);
@@ -242,7 +242,7 @@ impl<'a> World<'a> {
             }
             self.hand_over(flow.from, flow.vpn, &bytes);
         }
-        self.sites[flow.from].told(self.now);
+        self.sites[flow.from].on_input(self.now);
     }
 
     /// Hands a packet that was read from a node's TUN device of `vpn` to its engine.
@@ -257,8 +257,8 @@ impl<'a> World<'a> {
 
     // --- datagrams ---
 
-    fn arrive(&mut self, node: usize, mut datagram: Waiting) -> Result<(), Violation> {
-        if let (Role::Liar { .. }, Some(liar)) = (self.plan.roles[node], &mut self.liar) {
+    fn arrive(&mut self, node: usize, mut datagram: SocketDatagram) -> Result<(), Violation> {
+        if let (NodeRole::Liar { .. }, Some(liar)) = (self.plan.roles[node], &mut self.liar) {
             liar.receive(self.now, &mut datagram.bytes);
             return Ok(());
         }
@@ -289,19 +289,19 @@ impl<'a> World<'a> {
             if !joins {
                 break;
             }
-            if let Some(Reverse(Entry { todo: Todo::Arrive(_, more), .. })) = self.agenda.pop() {
+            if let Some(Reverse(SwarmAgendaEntry { todo: Todo::Arrive(_, more), .. })) = self.agenda.pop() {
                 together.push(more);
             }
         }
         self.receive(node, &together)
     }
 
-    pub(super) fn take_in(&mut self, node: usize, datagram: Waiting) -> Result<(), Violation> {
+    pub(super) fn take_in(&mut self, node: usize, datagram: SocketDatagram) -> Result<(), Violation> {
         self.receive(node, &[datagram])
     }
 
     /// Hands datagrams of one size and source to a node, as one receive of its kernel.
-    fn receive(&mut self, node: usize, datagrams: &[Waiting]) -> Result<(), Violation> {
+    fn receive(&mut self, node: usize, datagrams: &[SocketDatagram]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
         if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
             // A control datagram may change the hold time, so deliver now what the current hold time
@@ -326,9 +326,9 @@ impl<'a> World<'a> {
             Received { at: local, link, source: first.source, destination, tos: first.tos, buf, len, stride };
         engine.handle_datagrams(local, received);
         let rejected = engine.rejected_datagrams() - before;
-        site.told(self.now + self.plan.nodes[node].lag);
+        site.on_input(self.now + self.plan.nodes[node].lag);
         self.counts.datagrams += datagrams.len() as u64;
-        self.hear(node)?;
+        self.take_events(node)?;
         if first.tampered && rejected == 0 && is_sealed(&first.bytes) {
             let what =
                 format!("node {node} took a datagram of type {} that was replayed or changed", first.bytes[0] & 15);
@@ -338,7 +338,7 @@ impl<'a> World<'a> {
             return Ok(());
         }
         if rejected > 0 {
-            self.tell(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
+            self.log(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
         // Each path brings an answer to a handshake, and the node uses only the first.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
@@ -379,7 +379,7 @@ impl<'a> World<'a> {
         self.counts.turns += 1;
         self.transmit_all(node)?;
         self.deliver(node)?;
-        self.hear(node)?;
+        self.take_events(node)?;
         let site = &mut self.sites[node];
         let asked = site.engine.as_ref().and_then(|e| e.next_timeout(local));
         let asked = asked.map_or(Instant::FAR_FUTURE, |local| site.clock.global(local));
@@ -428,14 +428,14 @@ impl<'a> World<'a> {
                 return Err(Violation::new("barred", self.now, what));
             }
             match self.wire.send(self.now, (node, link), transmit.destination, transmit.tos, datagram) {
-                Sent::Gone => {}
-                Sent::TooBig => {
+                DatagramFate::Gone => {}
+                DatagramFate::TooBig => {
                     if let Some(engine) = &mut self.sites[node].engine {
                         engine.handle_send_error(local, transmit, true);
                     }
                     break;
                 }
-                Sent::Arrives(copies) => {
+                DatagramFate::Arrives(copies) => {
                     for (at, to, datagram) in copies {
                         self.plan_for(at, Todo::Arrive(to, datagram));
                     }
@@ -455,7 +455,7 @@ impl<'a> World<'a> {
             let kind = datagram[0] & 15;
             return match kind {
                 3 => Ok(()),
-                2 if Response::parse(datagram).is_ok_and(|response| response.sender == 0) => Ok(()),
+                2 if HandshakeResponse::parse(datagram).is_ok_and(|response| response.sender == 0) => Ok(()),
                 _ => Err(Violation::new("stranger", self.now, format!("node {node} sends type {kind} to a stranger"))),
             };
         }
@@ -464,7 +464,7 @@ impl<'a> World<'a> {
         if !self.peers[node].contains(&peer) {
             return Err(Violation::new("wrong peer", self.now, format!("node {node} sends to node {peer}")));
         }
-        if is_relayed(datagram) || self.plan.has_twin() || self.plan.roles[peer] != Role::Member {
+        if is_relayed(datagram) || self.plan.has_twin() || self.plan.roles[peer] != NodeRole::Member {
             return Ok(());
         }
         let is_even = datagram[1].is_multiple_of(2);
@@ -485,14 +485,14 @@ impl<'a> World<'a> {
         let (now, plan) = (self.now, self.plan);
         let site = &mut self.sites[node];
         let local = site.local(now);
-        let to = Receiver {
+        let to = ReceivingNode {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
             // Two nodes with the same key each receive some of the packets that are sent to that key.
             stepped: plan.has_twin() || site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
-        let is_twin = matches!(plan.roles[node], Role::Twin { .. });
-        let liar = plan.roles.iter().position(|role| *role == Role::Liar { hub: node });
+        let is_twin = matches!(plan.roles[node], NodeRole::Twin { .. });
+        let liar = plan.roles.iter().position(|role| *role == NodeRole::Liar { hub: node });
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
         engine.deliver(|vpn, pieces| written.push((vpn, pieces.concat())));
@@ -534,7 +534,7 @@ impl<'a> World<'a> {
     }
 
     /// Adds a line to the log.
-    pub(super) fn tell(&mut self, node: usize, what: impl FnOnce() -> String) {
+    pub(super) fn log(&mut self, node: usize, what: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
             let _ = writeln!(story, "{:12.3} ms  node {node}: {}", now.as_micros() as f64 / 1e3, what());
@@ -542,9 +542,9 @@ impl<'a> World<'a> {
     }
 
     /// Takes a node's events.
-    pub(super) fn hear(&mut self, node: usize) -> Result<(), Violation> {
+    pub(super) fn take_events(&mut self, node: usize) -> Result<(), Violation> {
         while let Some(event) = self.sites[node].engine.as_mut().and_then(Engine::poll_event) {
-            self.tell(node, || format!("{event:?}"));
+            self.log(node, || format!("{event:?}"));
             match event {
                 Event::InnerMtu(mtu) => self.sites[node].inner_mtu = mtu,
                 Event::Established { peer, fresh } => {
@@ -553,7 +553,7 @@ impl<'a> World<'a> {
                     if fresh {
                         self.judge.forget_order(peer, node);
                     }
-                    if matches!(self.plan.roles[node], Role::Twin { is_thief: true, .. }) {
+                    if matches!(self.plan.roles[node], NodeRole::Twin { is_thief: true, .. }) {
                         let what = format!("node {node} has a session with node {peer} by a stolen key alone");
                         return Err(Violation::new("secret", self.now, what));
                     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 use weft_engine::Prefix;
-use weft_io::tun::{Tun, TunConfig};
+use weft_io::tun::{TunConfig, TunDevice};
 use weft_io::udp::{MAX_SEGMENTS, Outgoing, ReceiveSlot, UdpConfig, UdpLink};
 use weft_io::wait::{Poller, Ready, Waker};
 
@@ -178,10 +178,10 @@ fn bind(port: u16) -> Result<UdpLink, Failure> {
     })
 }
 
-fn open(access: &Access) -> Result<Tun, Failure> {
+fn open(access: &Access) -> Result<TunDevice, Failure> {
     let Prefix { length, .. } = access.pool.value.prefix();
     let addresses = vec![(IpAddr::V4(access.pool.value.edge()), length)];
-    let device = Tun::open_plain(&TunConfig {
+    let device = TunDevice::open_plain(&TunConfig {
         name: Some(access.device.clone()),
         mtu: MTU,
         addresses,
@@ -196,7 +196,7 @@ fn open(access: &Access) -> Result<Tun, Failure> {
 struct Porter {
     gate: Gate,
     socket: UdpLink,
-    device: Tun,
+    device: TunDevice,
     pool: Pool,
     state: PathBuf,
     told: Receiver<Word>,
@@ -329,7 +329,7 @@ impl<'a> Batch<'a> {
         Batch { socket, to: None, contents: Vec::new(), segment: 0 }
     }
 
-    fn take(&mut self, output: Output<'_>, device: &Tun) {
+    fn take(&mut self, output: Output<'_>, device: &TunDevice) {
         match output {
             // A full device drops the packet, as every link does.
             Output::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),

@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::netlink::{Configure, Rule, Selector};
-use weft_tcp_er::proxy::{Names, detour};
+use weft_tcp_er::proxy::{DiversionNames, detour};
 
 /// File of the network namespace's TCP Fast Open setting (RFC 7413).
 ///
@@ -83,7 +83,7 @@ impl Change {
                     _ => configure.add_rule(&rule),
                 }
             }
-            Change::Detour { tun } => detour::lead(&Names::of(tun)).map(|()| true),
+            Change::Detour { tun } => detour::lead(&DiversionNames::of(tun)).map(|()| true),
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
             Change::Forwarding if is_forwarding()? => Ok(false),
             Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
@@ -101,7 +101,7 @@ impl Change {
                 }
             }
             Change::Detour { tun } => {
-                detour::unlead(&Names::of(tun));
+                detour::unlead(&DiversionNames::of(tun));
                 Ok(())
             }
             Change::FastOpen { before, after } if fast_open()? == *after => fs::write(FAST_OPEN, before.to_string()),

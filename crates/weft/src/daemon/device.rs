@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use weft_engine::Prefix;
-use weft_io::netlink::{Configure, Route};
-use weft_io::tun::{Tun, TunConfig, TunError};
+use weft_io::netlink::{Configure, DeviceRoute};
+use weft_io::tun::{TunConfig, TunDevice, TunError};
 
 /// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
 const MAX_PIECES: usize = 80;
@@ -20,7 +20,7 @@ pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
 /// An open TUN device.
 pub struct Device {
-    tun: Tun,
+    tun: TunDevice,
     /// Prefixes that have a route to the device.
     prefixes: BTreeSet<(IpAddr, u8)>,
     reordering: Option<u32>,
@@ -53,7 +53,7 @@ impl Device {
         let addresses = with_routes.map(|prefix| (prefix.address, prefix.length)).collect();
         let mtu = fixed(settings).unwrap_or(mtu);
         let alias = TUNNEL_ALIAS.to_owned();
-        let tun = Tun::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses, alias })?;
+        let tun = TunDevice::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses, alias })?;
         tun.set_txqueuelen(QUEUE_PACKETS).map_err(|why| TunError::Failed("set the queue length", why))?;
         let (table, addresses, changes) = (settings.table, settings.addresses.clone(), changes.clone());
         let (prefixes, rules) = (BTreeSet::new(), Vec::new());
@@ -92,7 +92,7 @@ impl Device {
     }
 
     /// Returns the device itself.
-    pub fn tun(&self) -> &Tun {
+    pub fn tun(&self) -> &TunDevice {
         &self.tun
     }
 
@@ -173,8 +173,8 @@ impl Device {
         if self.is_own { vec![prefix] } else { halves(prefix) }
     }
 
-    fn route(&self, (destination, prefix_len): (IpAddr, u8)) -> Route {
-        Route {
+    fn route(&self, (destination, prefix_len): (IpAddr, u8)) -> DeviceRoute {
+        DeviceRoute {
             destination,
             prefix_len,
             index: self.tun.index(),

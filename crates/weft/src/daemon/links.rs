@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{LinkEvent, Prefix};
-use weft_io::netlink::{Address, Event, Link};
+use weft_io::netlink::{Address, Link, NetlinkEvent};
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_units::LinkId;
 
@@ -245,32 +245,32 @@ impl Links {
     }
 
     /// Processes netlink events.
-    pub fn apply(&mut self, events: &[Event], changes: &mut Vec<Change>) {
+    pub fn apply(&mut self, events: &[NetlinkEvent], changes: &mut Vec<Change>) {
         let mut touched = Vec::new();
         self.ways.forget();
         for event in events {
             let index = match event {
-                Event::Link(link) => {
+                NetlinkEvent::Link(link) => {
                     self.known.entry(link.index).or_default().link = Some(link.clone());
                     link.index
                 }
-                Event::LinkRemoved { index } => {
+                NetlinkEvent::LinkRemoved { index } => {
                     self.known.remove(index);
                     *index
                 }
-                Event::Address(address) => {
+                NetlinkEvent::Address(address) => {
                     let addresses = &mut self.known.entry(address.index).or_default().addresses;
                     addresses.retain(|a| (a.address, a.prefix_len) != (address.address, address.prefix_len));
                     addresses.push(*address);
                     address.index
                 }
-                Event::AddressRemoved { index, address, prefix_len } => {
+                NetlinkEvent::AddressRemoved { index, address, prefix_len } => {
                     if let Some(known) = self.known.get_mut(index) {
                         known.addresses.retain(|a| (a.address, a.prefix_len) != (*address, *prefix_len));
                     }
                     *index
                 }
-                Event::DefaultRoute { .. } | Event::Routes => continue,
+                NetlinkEvent::DefaultRoute { .. } | NetlinkEvent::Routes => continue,
             };
             if !touched.contains(&index) {
                 touched.push(index);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_engine::{
     DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, OwnedPrefix, PeerDrill, Schedule, WayDrill,
 };
-use weft_tcp_er::proxy::policy::Rule;
+use weft_tcp_er::proxy::policy::ProxyRule;
 use weft_units::{Instant, VpnId};
 
 /// Protocol number of TCP (IANA).
@@ -127,7 +127,7 @@ fn grant(
 }
 
 /// Returns true if the proxy may take connections of such a flow.
-fn takes(rule: &Rule, pattern: &FlowPattern) -> bool {
+fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
         && (rule.ports.is_empty() || pattern.destination_port.is_none_or(port))
@@ -143,7 +143,7 @@ fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     Some(format!("TCP connections are refused: {why}"))
 }
 
-fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {
+fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
     let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
     let which = match pattern.destination_port {
         None if !ports.is_empty() => format!("TCP connections to port {}", ports.join(", ")),

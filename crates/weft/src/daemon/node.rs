@@ -279,7 +279,7 @@ impl Node {
     }
 
     /// Processes netlink events; returns messages about links that could not be used.
-    pub fn on_netlink(&mut self, events: &[netlink::Event]) -> Vec<String> {
+    pub fn on_netlink(&mut self, events: &[netlink::NetlinkEvent]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
         let mut failures = self.on_link_changes(changes);

@@ -1,7 +1,7 @@
 //! Texts about the overlay, for status and log.
 
 use crate::status::{Overlay, OverlayContact, OverlayMember};
-use weft_engine::{Conflict, ContactStatus, LinkQuality, OverlayStatus, Standing, Verdict};
+use weft_engine::{ClaimVerdict, Conflict, ContactStatus, LinkQuality, NodeStanding, OverlayStatus};
 use weft_units::NodeId;
 
 /// Converts the overlay's state for `weft status`.
@@ -19,13 +19,13 @@ pub fn status(status: &OverlayStatus) -> Overlay {
 }
 
 /// Returns the log line for a holder that refuses this node's claim.
-pub fn refused(holder: &NodeId, why: Verdict) -> String {
+pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
     let why = match why {
-        Verdict::Owned => "other nodes have older certificates for all of this node's prefixes",
-        Verdict::Uncertified => "it takes this node's certificate for none that holds",
-        Verdict::Full => "it has no room",
-        Verdict::Outdated => "it has a newer one: perhaps this machine's clock is wrong",
-        Verdict::Taken | Verdict::Elsewhere => "none of the prefixes belongs there",
+        ClaimVerdict::Owned => "other nodes have older certificates for all of this node's prefixes",
+        ClaimVerdict::Uncertified => "it takes this node's certificate for none that holds",
+        ClaimVerdict::Full => "it has no room",
+        ClaimVerdict::Outdated => "it has a newer one: perhaps this machine's clock is wrong",
+        ClaimVerdict::Taken | ClaimVerdict::Elsewhere => "none of the prefixes belongs there",
     };
     format!("node {holder}, which is to tell others what lies behind this one, does not: {why}")
 }
@@ -37,9 +37,9 @@ pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflic
 
 fn member(member: &weft_engine::OverlayMember) -> OverlayMember {
     let standing = match member.standing {
-        Standing::Member => "member",
-        Standing::Candidate => "candidate",
-        Standing::Lost => "lost",
+        NodeStanding::Member => "member",
+        NodeStanding::Candidate => "candidate",
+        NodeStanding::Lost => "lost",
     };
     let link = match member.quality {
         LinkQuality::Good => "good",

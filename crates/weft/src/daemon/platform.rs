@@ -8,7 +8,7 @@ use crate::control::{PathChange, Response};
 use base64ct::{Base64, Encoding};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::mpsc::SyncSender;
-use weft_engine::calls::{Asked, Event};
+use weft_engine::calls::{CallEvent, ReceivedCall};
 use weft_session::place_of;
 use weft_units::{Duration, Instant, NodeId};
 
@@ -38,7 +38,7 @@ pub struct Platform {
     applications: BTreeMap<u16, Application>,
     next_call: u64,
     /// Received calls, by the number under which a program answers them.
-    unanswered: BTreeMap<u64, Asked>,
+    unanswered: BTreeMap<u64, ReceivedCall>,
     /// Clients that wait for the end of a call that this node made.
     callers: HashMap<u32, SyncSender<Response>>,
     changes: VecDeque<PathChange>,
@@ -99,7 +99,7 @@ impl Platform {
     }
 
     /// Removes and returns the call that a program answers.
-    pub fn take(&mut self, call: u64) -> Option<Asked> {
+    pub fn take(&mut self, call: u64) -> Option<ReceivedCall> {
         self.unanswered.remove(&call)
     }
 
@@ -120,15 +120,15 @@ impl Platform {
     }
 
     /// Processes the engine's event about a call.
-    pub fn on_event(&mut self, event: Event) {
+    pub fn on_event(&mut self, event: CallEvent) {
         match event {
-            Event::Asked(asked) => self.on_asked(asked),
-            Event::Answered { number, by, body } => {
+            CallEvent::Asked(asked) => self.on_asked(asked),
+            CallEvent::Answered { number, by, body } => {
                 if let Some(caller) = self.callers.remove(&number) {
                     send(&caller, Response::Answered { by: by.to_string(), body: Base64::encode_string(&body) });
                 }
             }
-            Event::Unanswered { number } => {
+            CallEvent::Unanswered { number } => {
                 if let Some(caller) = self.callers.remove(&number) {
                     let why = "no answer: no program with this number runs at the key's root, or nothing arrives there";
                     send(&caller, Response::Refused { why: why.to_owned() });
@@ -137,7 +137,7 @@ impl Platform {
         }
     }
 
-    fn on_asked(&mut self, asked: Asked) {
+    fn on_asked(&mut self, asked: ReceivedCall) {
         let application = asked.application;
         let Some(of) = self.applications.get_mut(&application) else { return };
         self.next_call += 1;
@@ -199,9 +199,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    fn asked(number: u32) -> Asked {
+    fn asked(number: u32) -> ReceivedCall {
         let (source, key) = (place_of(b"them"), place_of(b"key"));
-        Asked { source, number, key, application: 7, body: Box::from(&b"hello"[..]) }
+        ReceivedCall { source, number, key, application: 7, body: Box::from(&b"hello"[..]) }
     }
 
     fn at(secs: u64) -> Instant {
@@ -217,21 +217,21 @@ mod tests {
     #[test]
     fn calls_come_to_who_asks_for_them() {
         let mut platform = Platform::default();
-        platform.on_event(Event::Asked(asked(1)));
+        platform.on_event(CallEvent::Asked(asked(1)));
         let waiting = client(&mut platform, at(0));
         assert!(waiting.try_recv().is_err(), "what came before it asked is nobody's");
-        platform.on_event(Event::Asked(asked(2)));
+        platform.on_event(CallEvent::Asked(asked(2)));
         let Ok(Response::Asked { call, body, .. }) = waiting.try_recv() else { panic!() };
         assert_eq!((&*body, platform.take(call).map(|asked| asked.number)), ("aGVsbG8=", Some(2)));
         assert_eq!(platform.take(call), None, "once");
-        platform.on_event(Event::Asked(asked(3)));
+        platform.on_event(CallEvent::Asked(asked(3)));
         assert!(matches!(client(&mut platform, at(1)).try_recv(), Ok(Response::Asked { .. })), "it was kept");
         let waiting = client(&mut platform, at(2));
         assert_eq!(platform.next_timeout(), Some(at(5)));
         platform.handle_timeout(at(5));
         assert_eq!(waiting.try_recv(), Ok(Response::Nothing));
         platform.handle_timeout(at(12));
-        platform.on_event(Event::Asked(asked(4)));
+        platform.on_event(CallEvent::Asked(asked(4)));
         assert!(client(&mut platform, at(13)).try_recv().is_err(), "it was gone");
         let (reply, _response) = sync_channel(1);
         assert!(platform.receive(at(13), 0, reply).is_err());
@@ -241,7 +241,7 @@ mod tests {
     fn what_waits_is_bounded() {
         let mut platform = Platform::default();
         let _waiting = client(&mut platform, at(0));
-        (0..10_000).for_each(|number| platform.on_event(Event::Asked(asked(number))));
+        (0..10_000).for_each(|number| platform.on_event(CallEvent::Asked(asked(number))));
         assert_eq!(platform.unanswered.len(), MAX_UNANSWERED);
         assert_eq!(platform.applications[&7].queue.len(), MAX_QUEUED);
     }
@@ -250,8 +250,8 @@ mod tests {
     fn callers_hear_the_end() {
         let mut platform = Platform::default();
         for (number, event) in [
-            (1, Event::Answered { number: 1, by: place_of(b"root"), body: Box::from(&b"yes"[..]) }),
-            (2, Event::Unanswered { number: 2 }),
+            (1, CallEvent::Answered { number: 1, by: place_of(b"root"), body: Box::from(&b"yes"[..]) }),
+            (2, CallEvent::Unanswered { number: 2 }),
         ] {
             let (reply, response) = sync_channel(1);
             platform.called(number, reply);

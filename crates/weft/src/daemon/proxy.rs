@@ -15,8 +15,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use weft_tcp_er::proxy::policy::Policy;
-use weft_tcp_er::proxy::{Names, Order, Refused, Status, Told, Totals, detour};
+use weft_tcp_er::proxy::policy::ProxyPolicy;
+use weft_tcp_er::proxy::{DiversionNames, Order, ProxyLine, ProxyStatus, RefusedConnection, Totals, detour};
 
 /// Path of this program itself, valid even after its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -38,7 +38,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    policy: Option<Policy>,
+    policy: Option<ProxyPolicy>,
     totals: Totals,
     /// Changes that the process has not yet received.
     news: News,
@@ -82,14 +82,14 @@ impl Proxy {
     /// Returns an error if no thread can be started.
     pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<Proxy> {
         let shared = Arc::new(Shared::default());
-        let names = Names::of(tun);
+        let names = DiversionNames::of(tun);
         let supervisor = Supervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
         let thread = threads.spawn("weft-proxy", move |pulse| supervisor.run(pulse))?;
         Ok(Proxy { shared, supervisor: Some(thread) })
     }
 
     /// Sets the policy of the proxy. Existing connections remain.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, policy: ProxyPolicy) {
         let mut state = self.shared.state();
         if state.policy.as_ref() != Some(&policy) {
             state.policy = Some(policy);
@@ -115,7 +115,7 @@ impl Proxy {
 }
 
 struct Supervisor {
-    names: Names,
+    names: DiversionNames,
     shared: Arc<Shared>,
     changes: Changes,
     threads: Threads,
@@ -260,9 +260,9 @@ struct Reader {
 impl Reader {
     fn run(&self, stdout: ChildStdout) -> Result<(), String> {
         for line in BufReader::new(stdout).lines() {
-            match line.as_deref().map(str::parse::<Told>) {
-                Ok(Ok(Told::Status(status))) => self.show(&status),
-                Ok(Ok(Told::Refused(refused))) => self.log_refused(&refused),
+            match line.as_deref().map(str::parse::<ProxyLine>) {
+                Ok(Ok(ProxyLine::Status(status))) => self.show(&status),
+                Ok(Ok(ProxyLine::Refused(refused))) => self.log_refused(&refused),
                 Ok(Err(_)) => {}
                 Err(_) => break,
             }
@@ -273,11 +273,11 @@ impl Reader {
     }
 
     /// Logs a refused connection; the proxy reports at most one per ten seconds.
-    fn log_refused(&self, Refused { from, to, why }: &Refused) {
+    fn log_refused(&self, RefusedConnection { from, to, why }: &RefusedConnection) {
         self.log.info(format_args!("proxy: connection from {from} to {to} refused: {why}; weft status counts all"));
     }
 
-    fn show(&self, status: &Status) {
+    fn show(&self, status: &ProxyStatus) {
         let mut state = self.shared.state();
         let (was_open, congestion) = (state.shown.is_open, state.shown.congestion.clone());
         state.shown.set(status);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
-use weft_tcp_er::congestion::{Choice, Congestion, Connection, GrantError, choose};
+use weft_tcp_er::congestion::{Congestion, CongestionChoice, GrantError, KernelConnection, choose};
 
 /// Interval of renewals.
 ///
@@ -32,15 +32,15 @@ const WORDS: usize = 1_024;
 
 enum Word {
     Config(TcpEr),
-    Granted { flow: Connection, bytes_per_s: u64, until: Instant },
-    Withdrawn(Connection),
+    Granted { flow: KernelConnection, bytes_per_s: u64, until: Instant },
+    Withdrawn(KernelConnection),
 }
 
 /// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
 pub struct Keeper {
     /// `None` makes the thread end.
     words: Option<SyncSender<Word>>,
-    choice: Arc<Mutex<Choice>>,
+    choice: Arc<Mutex<CongestionChoice>>,
     holder: Option<JoinHandle<()>>,
 }
 
@@ -96,7 +96,7 @@ impl Keeper {
     }
 
     /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
-    pub fn choice(&self) -> Choice {
+    pub fn choice(&self) -> CongestionChoice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -106,16 +106,16 @@ impl Keeper {
     }
 }
 
-fn connection(flow: &FlowKey) -> Connection {
-    Connection { local_port: flow.src_port, remote: SocketAddr::new(flow.dst, flow.dst_port) }
+fn connection(flow: &FlowKey) -> KernelConnection {
+    KernelConnection { local_port: flow.src_port, remote: SocketAddr::new(flow.dst, flow.dst_port) }
 }
 
 struct Holder {
     congestion: Congestion,
     wanted: TcpEr,
     /// Granted rate in bytes per second, and its end, for each connection.
-    flows: HashMap<Connection, (u64, Instant)>,
-    choice: Arc<Mutex<Choice>>,
+    flows: HashMap<KernelConnection, (u64, Instant)>,
+    choice: Arc<Mutex<CongestionChoice>>,
     log: Log,
 }
 

@@ -11,11 +11,11 @@ use weft_engine::{
     AddressPairs, FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, ReachSnapshot, RelayTotals, VpnSnapshot,
     VpnTotals,
 };
-use weft_tcp_er::congestion::Choice;
+use weft_tcp_er::congestion::CongestionChoice;
 use weft_units::VpnId;
 
 /// Converts the choice of congestion control for sockets with an explicit rate.
-pub fn tcp_er(choice: &Choice, config: Option<&config::TcpEr>) -> TcpEr {
+pub fn tcp_er(choice: &CongestionChoice, config: Option<&config::TcpEr>) -> TcpEr {
     TcpEr {
         congestion: choice.available.name().unwrap_or("plain").to_owned(),
         because: Some(choice.because.clone()).filter(|why| !why.is_empty()),

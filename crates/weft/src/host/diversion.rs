@@ -4,8 +4,8 @@ use super::redirection::Redirection;
 use super::rules::{self, Handover};
 use crate::config::host::Host;
 use std::io;
-use weft_io::netfilter::{Copies, Queue};
-use weft_tcp_er::nft::Session;
+use weft_io::netfilter::{Copies, NetfilterQueue};
+use weft_tcp_er::nft::NftSession;
 
 /// Maximum number of packets that wait for a verdict.
 const MOST_WAITING: u32 = 1_024;
@@ -16,9 +16,9 @@ const NUMBERS: u16 = 0x7000;
 
 /// The queue, the copies, and the rules that lead to them. Dropping it removes the rules first.
 pub struct Diversion {
-    _table: Session,
+    _table: NftSession,
     _redirection: Option<Redirection>,
-    pub queue: Queue,
+    pub queue: NetfilterQueue,
     pub copies: Copies,
     pub handover: Handover,
 }
@@ -31,11 +31,11 @@ impl Diversion {
     pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
         let number = NUMBERS | (index & 0xfff) as u16;
         let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));
-        let queue = Queue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
+        let queue = NetfilterQueue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
         let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
         let table = |handover| {
             let text = rules::table(&config.interface, number, handover, &config.signal.rules);
-            Session::create(&rules::name(&config.interface), rules::CHAIN, &text)
+            NftSession::create(&text)
         };
         match table(Handover::Queue) {
             Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),

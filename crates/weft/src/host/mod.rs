@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_engine::{Event, FlowKey, HostLink, Leaving, SignalHost, SignalTotals};
 use weft_io::netfilter::{Hook, Queued, Verdicts};
-use weft_io::netlink::{self, LinkWatch, Meter};
+use weft_io::netlink::{self, DeviceMeter, LinkWatch};
 use weft_io::raw::RawSender;
 use weft_io::wait::{Poller, Waker};
 use weft_units::{Instant, Rate};
@@ -87,7 +87,7 @@ struct Agent {
     host: SignalHost,
     diversion: Diversion,
     raw: RawSender,
-    meter: Meter,
+    meter: DeviceMeter,
     watch: LinkWatch,
     index: u32,
     addresses: BTreeSet<IpAddr>,
@@ -102,7 +102,7 @@ impl Agent {
         let log = threads.log();
         let interface = config.interface.as_str();
         let index = if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no {interface}")))?;
-        let (clock, mut meter) = (Clock::start(), Meter::open(index)?);
+        let (clock, mut meter) = (Clock::start(), DeviceMeter::open(index)?);
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
@@ -193,9 +193,9 @@ impl Agent {
         self.watch.poll(&mut events)?;
         for event in events {
             match event {
-                netlink::Event::Address(address) => _ = self.addresses.insert(address.address),
-                netlink::Event::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
-                netlink::Event::LinkRemoved { index } if index == self.index => {
+                netlink::NetlinkEvent::Address(address) => _ = self.addresses.insert(address.address),
+                netlink::NetlinkEvent::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
+                netlink::NetlinkEvent::LinkRemoved { index } if index == self.index => {
                     return Err(io::Error::other("the interface is gone"));
                 }
                 _ => {}

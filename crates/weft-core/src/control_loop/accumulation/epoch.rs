@@ -5,7 +5,7 @@ const PATIENCE: u32 = 8;
 
 /// A congestion epoch: the time from the accumulation's rise above H to its fall below L (paper 004 §6.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Epoch {
+pub(super) struct CongestionEpoch {
     /// Accumulation when the drain was last checked. The paper's a_temp is the change since then.
     judged_bytes: f32,
     /// Time of the last check of the drain, in microseconds modulo 2^32.
@@ -27,9 +27,9 @@ pub(super) enum Course {
     DelayChanged,
 }
 
-impl Epoch {
-    pub fn begin(now: Instant, accumulation_bytes: f32) -> Epoch {
-        Epoch { judged_bytes: accumulation_bytes, judged_at_us: now.as_micros() as u32, drained_bytes: 0.0 }
+impl CongestionEpoch {
+    pub fn begin(now: Instant, accumulation_bytes: f32) -> CongestionEpoch {
+        CongestionEpoch { judged_bytes: accumulation_bytes, judged_at_us: now.as_micros() as u32, drained_bytes: 0.0 }
     }
 
     /// Adds one measurement.
@@ -58,7 +58,7 @@ impl Epoch {
             return Course::DelayChanged;
         }
         if !flat {
-            *self = Epoch::begin(now, accumulation_bytes);
+            *self = CongestionEpoch::begin(now, accumulation_bytes);
         }
         Course::Goes
     }
@@ -74,7 +74,7 @@ mod tests {
     ///
     /// `of` gives one value per interval. Each interval should drain 500 bytes.
     fn course(of: impl Fn(u32) -> f32) -> (u32, Course) {
-        let mut epoch = Epoch::begin(Instant::ZERO, of(0));
+        let mut epoch = CongestionEpoch::begin(Instant::ZERO, of(0));
         for k in 1..100 {
             let now = Instant::ZERO + T * k;
             let course = epoch.on_accumulation(now, of(k), 500.0, 2_250.0, T);

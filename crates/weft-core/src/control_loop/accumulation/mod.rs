@@ -10,14 +10,14 @@ mod synchronisation;
 
 pub use config::AccumulationConfig;
 
-use super::ledger::{Ledger, News};
-use super::marker::{Marker, Report, is_after};
+use super::ledger::{Ledger, ReportDelta};
+use super::marker::{LoopReport, Marker, is_after};
 use super::token_bucket::TokenBucket;
-use super::{Credit, Losses, Status};
+use super::{Credit, LoopStatus, Losses};
 use crate::service::Share;
 use alloc::sync::Arc;
-use epoch::{Course, Epoch};
-use synchronisation::{Delay, Synchronisation};
+use epoch::{CongestionEpoch, Course};
+use synchronisation::{MarkerDelay, Synchronisation};
 use weft_units::{Duration, Instant, Rate};
 
 /// Number of intervals T of the current rate that may be in flight in addition to one round trip.
@@ -76,7 +76,7 @@ pub struct Accumulation {
     share: Share,
     bucket: TokenBucket,
     sync: Synchronisation,
-    phase: Phase,
+    phase: AccumulationPhase,
     /// λ in bits per second.
     rate_bps: f64,
     /// Rate up to which λ climbs during startup, in bits per second.
@@ -85,7 +85,7 @@ pub struct Accumulation {
     accumulation: f32,
     /// The paper's a_global: bytes that a resynchronisation may have hidden.
     unpaid: f32,
-    last: Measured,
+    last: AccumulationSample,
     /// Number of settled packets at which the last congestion event ends.
     ///
     /// Losses belong to that event until all packets sent before it are settled.
@@ -98,15 +98,15 @@ pub struct Accumulation {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum AccumulationPhase {
     Test,
     Open,
-    Epoch(Epoch),
+    Epoch(CongestionEpoch),
 }
 
 /// Time and counters at the end of the last measurement.
 #[derive(Clone, Copy, Debug, Default)]
-struct Measured {
+struct AccumulationSample {
     /// Time of the last measurement in microseconds, modulo 2^32.
     at_us: u32,
     bytes: u32,
@@ -124,12 +124,12 @@ impl Accumulation {
             share,
             bucket: TokenBucket::new(config.burst_bytes, config.late),
             sync: Synchronisation::default(),
-            phase: Phase::Test,
+            phase: AccumulationPhase::Test,
             rate_bps: config.initial.bps() as f64,
             climb_to_bps: if config.startup { f64::INFINITY } else { 0.0 },
             accumulation: 0.0,
             unpaid: 0.0,
-            last: Measured::default(),
+            last: AccumulationSample::default(),
             recover: 0,
             sent_bytes: 0,
             emptied: false,
@@ -167,14 +167,14 @@ impl Accumulation {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         let has_recovered = self.has_recovered();
         let Some(news) = self.ledger.on_report(now, report, self.config.losses) else { return };
         let is_lossy = has_recovered && (news.lost_packets > 0 || news.ce_packets > 0);
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
         let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
-        if let Delay::Queued(queued_us) = &mut delay {
+        if let MarkerDelay::Queued(queued_us) = &mut delay {
             let longer = news.round_trip.saturating_sub(self.ledger.rtt.min());
             let queued = (*queued_us).min(longer.as_micros() as u32);
             *queued_us = queued.saturating_sub(self.config.resolution.as_micros() as u32);
@@ -189,8 +189,12 @@ impl Accumulation {
         if self.last.started {
             self.measured(now, arriving_bps, delay, &news, elapsed);
         }
-        self.last =
-            Measured { at_us: now_us, bytes: report.bytes, received_at_us: report.received_at_us, started: true };
+        self.last = AccumulationSample {
+            at_us: now_us,
+            bytes: report.bytes,
+            received_at_us: report.received_at_us,
+            started: true,
+        };
         (self.sent_bytes, self.emptied) = (0, false);
         self.congested_by_loss(is_lossy);
         self.bound();
@@ -239,7 +243,7 @@ impl Accumulation {
         }
         if self.silences == 2 {
             self.sync.forget();
-            self.phase = Phase::Test;
+            self.phase = AccumulationPhase::Test;
         }
         Some(marker)
     }
@@ -252,10 +256,10 @@ impl Accumulation {
     }
 
     /// Returns the loop's current state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LoopStatus {
         let rtt = self.ledger.rtt.smoothed();
         let rate = Rate::from_bps(self.rate_bps as u64);
-        Status {
+        LoopStatus {
             rate,
             window_bytes: rate.bytes_in(rtt),
             delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),
@@ -271,7 +275,7 @@ impl Accumulation {
 
     /// True if the loop is in a congestion epoch.
     pub fn in_epoch(&self) -> bool {
-        matches!(self.phase, Phase::Epoch(_))
+        matches!(self.phase, AccumulationPhase::Epoch(_))
     }
 
     /// τ: the time in which the rate grows by α.
@@ -284,12 +288,12 @@ impl Accumulation {
         self.config.interval.unwrap_or_else(|| self.tau())
     }
 
-    fn measured(&mut self, now: Instant, arriving_bps: f64, delay: Delay, news: &News, elapsed: Duration) {
+    fn measured(&mut self, now: Instant, arriving_bps: f64, delay: MarkerDelay, news: &ReportDelta, elapsed: Duration) {
         self.pay_back();
-        let Delay::Queued(queued_us) = delay else {
+        let MarkerDelay::Queued(queued_us) = delay else {
             self.accumulation = 0.0;
-            if !matches!(self.phase, Phase::Test) {
-                self.phase = Phase::Open;
+            if !matches!(self.phase, AccumulationPhase::Test) {
+                self.phase = AccumulationPhase::Open;
             }
             return;
         };
@@ -302,18 +306,18 @@ impl Accumulation {
             self.climb_to_bps = 0.0;
         }
         match &mut self.phase {
-            Phase::Test => self.phase = Phase::Open,
-            Phase::Open if self.accumulation > high => {
-                self.phase = Phase::Epoch(Epoch::begin(now, self.accumulation));
+            AccumulationPhase::Test => self.phase = AccumulationPhase::Open,
+            AccumulationPhase::Open if self.accumulation > high => {
+                self.phase = AccumulationPhase::Epoch(CongestionEpoch::begin(now, self.accumulation));
                 self.back_off(arriving_bps);
             }
-            Phase::Open if self.accumulation < empty => self.increase(elapsed),
-            Phase::Open => {}
-            Phase::Epoch(epoch) => {
+            AccumulationPhase::Open if self.accumulation < empty => self.increase(elapsed),
+            AccumulationPhase::Open => {}
+            AccumulationPhase::Epoch(epoch) => {
                 let drained = ((arriving_bps - self.rate_bps) * elapsed.as_secs_f64() / 8.0) as f32;
                 match epoch.on_accumulation(now, self.accumulation, drained, low, interval) {
                     Course::Goes => self.back_off(arriving_bps),
-                    Course::Ends => self.phase = Phase::Open,
+                    Course::Ends => self.phase = AccumulationPhase::Open,
                     Course::DelayChanged => self.resynchronise(now, news.one_way_delay_us),
                 }
             }
@@ -336,7 +340,7 @@ impl Accumulation {
         self.unpaid += self.accumulation;
         self.accumulation = 0.0;
         self.sync.restart(now, one_way_delay_us);
-        self.phase = Phase::Open;
+        self.phase = AccumulationPhase::Open;
     }
 
     fn increase(&mut self, elapsed: Duration) {

@@ -22,7 +22,7 @@ pub(super) struct Synchronisation {
 
 /// Interpretation of a marker's one-way delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Delay {
+pub(super) enum MarkerDelay {
     /// The marker is the first, or it is faster than the base by more than the jitter.
     ///
     /// Its delay is the new base.
@@ -37,17 +37,17 @@ impl Synchronisation {
     /// Applies a marker's one-way delay.
     ///
     /// A delay below the base would mean a negative accumulation, so the base was set while a queue stood.
-    pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> Delay {
+    pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> MarkerDelay {
         let lifts = (now.as_micros() as u32).wrapping_sub(self.lifted_at_us) / LIFT_EVERY_US;
         self.base_us = self.base_us.wrapping_add(lifts);
         self.lifted_at_us = self.lifted_at_us.wrapping_add(lifts * LIFT_EVERY_US);
         let queued = one_way_delay_us.wrapping_sub(self.base_us) as i32;
         if self.started && queued >= 0 {
-            return Delay::Queued(queued as u32);
+            return MarkerDelay::Queued(queued as u32);
         }
         let by_little = self.started && queued.unsigned_abs() <= JITTER_US;
         self.restart(now, one_way_delay_us);
-        if by_little { Delay::Queued(0) } else { Delay::Resynchronised }
+        if by_little { MarkerDelay::Queued(0) } else { MarkerDelay::Resynchronised }
     }
 
     /// Sets the base delay to the present one-way delay.
@@ -70,13 +70,13 @@ mod tests {
     fn a_shorter_delay_is_the_new_base_also_across_the_wrap() {
         let mut sync = Synchronisation::default();
         let at = Instant::from_millis;
-        assert_eq!(sync.on_delay(at(0), u32::MAX - 5), Delay::Resynchronised);
-        assert_eq!(sync.on_delay(at(1), 94), Delay::Queued(100));
-        assert_eq!(sync.on_delay(at(2), u32::MAX - 9), Delay::Queued(0));
-        assert_eq!(sync.on_delay(at(3), 90), Delay::Queued(100));
-        assert_eq!(sync.on_delay(at(3), u32::MAX - 999), Delay::Resynchronised);
+        assert_eq!(sync.on_delay(at(0), u32::MAX - 5), MarkerDelay::Resynchronised);
+        assert_eq!(sync.on_delay(at(1), 94), MarkerDelay::Queued(100));
+        assert_eq!(sync.on_delay(at(2), u32::MAX - 9), MarkerDelay::Queued(0));
+        assert_eq!(sync.on_delay(at(3), 90), MarkerDelay::Queued(100));
+        assert_eq!(sync.on_delay(at(3), u32::MAX - 999), MarkerDelay::Resynchronised);
         sync.forget();
-        assert_eq!(sync.on_delay(at(4), 500), Delay::Resynchronised);
+        assert_eq!(sync.on_delay(at(4), 500), MarkerDelay::Resynchronised);
     }
 
     #[test]
@@ -86,8 +86,8 @@ mod tests {
             for second in 0..100u32 {
                 let delay = 7_000u32.wrapping_add_signed((ppm * i64::from(second)) as i32);
                 match sync.on_delay(Instant::from_millis(u64::from(second) * 1_000), delay) {
-                    Delay::Resynchronised => {}
-                    Delay::Queued(us) => assert!(us <= 1, "{us} µs after {second} s at {ppm} ppm"),
+                    MarkerDelay::Resynchronised => {}
+                    MarkerDelay::Queued(us) => assert!(us <= 1, "{us} µs after {second} s at {ppm} ppm"),
                 }
             }
         }

@@ -12,12 +12,12 @@ pub struct Ask {
     /// Longest time from a grant until its effect arrives: one RTT and two marker intervals.
     pub feedback: Duration,
     /// Minimum of the grants so far on the route.
-    pub granted: Grant,
+    pub granted: LoopGrant,
 }
 
 /// Grant of a link, or of all links of a route, to a loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Grant {
+pub struct LoopGrant {
     /// Rate per unit of weight.
     pub share: Rate,
     /// Fraction of a promised rate that may be used.
@@ -28,14 +28,14 @@ pub struct Grant {
     pub most: Rate,
 }
 
-impl Grant {
+impl LoopGrant {
     /// Grant of a route on which no node grants rates.
-    pub const UNLIMITED: Grant =
-        Grant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
+    pub const UNLIMITED: LoopGrant =
+        LoopGrant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
 
     /// Returns the minimum of each field, as for two links in series.
-    pub fn min(self, other: Grant) -> Grant {
-        Grant {
+    pub fn min(self, other: LoopGrant) -> LoopGrant {
+        LoopGrant {
             share: self.share.min(other.share),
             promised: self.promised.min(other.promised),
             most: self.most.min(other.most),
@@ -45,17 +45,17 @@ impl Grant {
 
 /// Parameters of a link's grants.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LinkConfig {
+pub struct GrantConfig {
     /// Gains and targets of the controller.
     pub pi: PiConfig,
     /// Fraction of the capacity that a single loop gets.
     pub most: f64,
 }
 
-impl Default for LinkConfig {
-    fn default() -> LinkConfig {
+impl Default for GrantConfig {
+    fn default() -> GrantConfig {
         let pi = PiConfig { packet_bytes: LEAST_BYTES, ..PiConfig::default() };
-        LinkConfig { most: pi.utilization, pi }
+        GrantConfig { most: pi.utilization, pi }
     }
 }
 
@@ -82,39 +82,39 @@ const BEGIN: f64 = 1.0 / 256.0;
 
 /// The least weight and the longest feedback delay of the loops that asked.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct FeedbackExtremes {
     weight: f64,
     feedback: Duration,
 }
 
-const NOBODY: Asked = Asked { weight: f64::INFINITY, feedback: Duration::ZERO };
+const NOBODY: FeedbackExtremes = FeedbackExtremes { weight: f64::INFINITY, feedback: Duration::ZERO };
 
 /// Grants one rate per unit of weight to the loops of a link.
 ///
 /// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
 /// promised rates. The law controls the rate of a loop of the least possible weight. When that rate approaches zero,
-/// the grant also reduces promises (see [`Grant::promised`]), so one variable controls both. The rate never rises
+/// the grant also reduces promises (see [`LoopGrant::promised`]), so one variable controls both. The rate never rises
 /// above the use of the lightest loop. Otherwise it would be far off when the next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
-    config: LinkConfig,
+    config: GrantConfig,
     law: Option<PiRate>,
-    grant: Grant,
-    looked_at: Instant,
+    grant: LoopGrant,
+    updated_at: Instant,
     arrived_bytes: u64,
     /// Properties of the loops in this span and in the previous one.
-    asked: [Asked; 2],
+    asked: [FeedbackExtremes; 2],
     span_began: Instant,
 }
 
 impl LoopLink {
     /// Returns a link that no loop has asked yet.
-    pub fn new(config: LinkConfig, now: Instant) -> LoopLink {
+    pub fn new(config: GrantConfig, now: Instant) -> LoopLink {
         LoopLink {
             config,
             law: None,
-            grant: Grant::UNLIMITED,
-            looked_at: now,
+            grant: LoopGrant::UNLIMITED,
+            updated_at: now,
             arrived_bytes: 0,
             asked: [NOBODY; 2],
             span_began: now,
@@ -132,15 +132,15 @@ impl LoopLink {
     /// It updates the grant if an update is due, and writes the grant into `ask`. `capacity` is the rate that the
     /// link can carry, and `queued_bytes` its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {
-        self.hear(now, ask);
+        self.on_ask(now, ask);
         if self.is_due(now) {
-            self.look(now, capacity, queued_bytes);
+            self.update(now, capacity, queued_bytes);
         }
         ask.granted = ask.granted.min(self.grant);
     }
 
     /// Records that a loop crosses the link.
-    pub fn hear(&mut self, now: Instant, ask: &Ask) {
+    pub fn on_ask(&mut self, now: Instant, ask: &Ask) {
         if now - self.span_began >= self.feedback() * SPAN {
             (self.asked, self.span_began) = ([NOBODY, self.asked[0]], now);
         }
@@ -157,14 +157,14 @@ impl LoopLink {
 
     /// True if an update of the link is due.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.law.is_none() || now - self.looked_at >= (self.feedback() / 4).clamp(LOOK.0, LOOK.1)
+        self.law.is_none() || now - self.updated_at >= (self.feedback() / 4).clamp(LOOK.0, LOOK.1)
     }
 
     /// Updates the grant from the link's capacity and its backlog.
-    pub fn look(&mut self, now: Instant, capacity: Rate, queued_bytes: u64) {
-        let elapsed = now - self.looked_at;
+    pub fn update(&mut self, now: Instant, capacity: Rate, queued_bytes: u64) {
+        let elapsed = now - self.updated_at;
         let arriving = Rate::from_bps((self.arrived_bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9)) as u64);
-        (self.looked_at, self.arrived_bytes) = (now, 0);
+        (self.updated_at, self.arrived_bytes) = (now, 0);
         let round_trip = self.feedback();
         let most = capacity.scaled(self.config.most);
         let lightest = self.asked[0].weight.min(self.asked[1].weight).clamp(UNIT_WEIGHT, 1.0 / UNIT_WEIGHT);
@@ -179,11 +179,11 @@ impl LoopLink {
         let unit_bps = self.law.as_ref().map_or(0.0, |law| law.rate().bps() as f64);
         let gives_way_bps = GIVE_WAY_BYTES * 8.0 / round_trip.as_secs_f64();
         let share = Rate::from_bps((unit_bps / UNIT_WEIGHT) as u64);
-        self.grant = Grant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
+        self.grant = LoopGrant { share, promised: (unit_bps / gives_way_bps).min(1.0), most };
     }
 
     /// Returns the link's current grant to its loops.
-    pub fn grant(&self) -> Grant {
+    pub fn grant(&self) -> LoopGrant {
         self.grant
     }
 }

@@ -1,17 +1,17 @@
 //! The third control law: the loop sends at the rate that the nodes on its route grant.
 //!
 //! It uses paper 001's explicit rates for the loops of papers 003 and 004. [`LoopLink`] runs at every node and writes
-//! a grant into each passing marker. [`ExplicitRate`] runs at the ingress edge and obeys the least grant. It decides
+//! a grant into each passing marker. [`ExplicitRateLoop`] runs at the ingress edge and obeys the least grant. It decides
 //! only when a packet may leave its VPN queue.
 
 mod link;
 
-pub use link::{Ask, Grant, LinkConfig, LoopLink};
+pub use link::{Ask, GrantConfig, LoopGrant, LoopLink};
 
 use super::ledger::Ledger;
-use super::marker::{Marker, Report};
+use super::marker::{LoopReport, Marker};
 use super::token_bucket::TokenBucket;
-use super::{Credit, Losses, Status};
+use super::{Credit, LoopStatus, Losses};
 use crate::service::Share;
 use alloc::sync::Arc;
 use weft_units::{Duration, Instant, Rate};
@@ -32,7 +32,7 @@ const HEADROOM: f64 = 2.0;
 /// Number of intervals, and of bursts, that may be in flight in addition to one round trip.
 const FLIGHT: f64 = 4.0;
 
-/// Parameters of [`ExplicitRate`].
+/// Parameters of [`ExplicitRateLoop`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ExplicitRateConfig {
     /// Largest burst that leaves at once, in bytes.
@@ -83,12 +83,12 @@ impl Default for ExplicitRateConfig {
 ///   in flight. If reports stop, the loop therefore stops.
 /// - *No grants*: the loop stays at its initial rate, or at its promised rate.
 #[derive(Clone, Debug)]
-pub struct ExplicitRate {
+pub struct ExplicitRateLoop {
     ledger: Ledger,
     config: Arc<ExplicitRateConfig>,
     share: Share,
     bucket: TokenBucket,
-    granted: Option<Grant>,
+    granted: Option<LoopGrant>,
     /// λ in bits per second.
     rate_bps: f64,
     /// Start of the current round. The next two fields count from here.
@@ -100,12 +100,12 @@ pub struct ExplicitRate {
     backlogged: bool,
 }
 
-impl ExplicitRate {
+impl ExplicitRateLoop {
     /// Returns a loop at its initial rate.
     ///
     /// A leased line starts at its promised rate. Loops share one configuration.
-    pub fn new(config: Arc<ExplicitRateConfig>, share: Share) -> ExplicitRate {
-        let mut this = ExplicitRate {
+    pub fn new(config: Arc<ExplicitRateConfig>, share: Share) -> ExplicitRateLoop {
+        let mut this = ExplicitRateLoop {
             ledger: Ledger::default(),
             share,
             bucket: TokenBucket::new(config.burst_bytes, config.late),
@@ -146,7 +146,7 @@ impl ExplicitRate {
     }
 
     /// Applies a report of the egress to the loop.
-    pub fn on_report(&mut self, now: Instant, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, report: &LoopReport) {
         if self.ledger.on_report(now, report, self.config.losses).is_none() {
             return;
         }
@@ -164,15 +164,15 @@ impl ExplicitRate {
     }
 
     /// Applies the grant of the nodes on the route.
-    pub fn on_grant(&mut self, now: Instant, grant: Grant) {
-        self.granted = (grant != Grant::UNLIMITED).then_some(grant);
+    pub fn on_grant(&mut self, now: Instant, grant: LoopGrant) {
+        self.granted = (grant != LoopGrant::UNLIMITED).then_some(grant);
         self.go(now, self.rate_bps);
     }
 
     /// Returns the loop's request to the nodes on the route.
     pub fn ask(&self) -> Ask {
         let feedback = self.ledger.rtt.min().max(LEAST_ROUND) + self.interval() * 2;
-        Ask { weight: self.share.weight(), feedback, granted: Grant::UNLIMITED }
+        Ask { weight: self.share.weight(), feedback, granted: LoopGrant::UNLIMITED }
     }
 
     /// Records packets that the lower layers declared lost for good.
@@ -180,7 +180,7 @@ impl ExplicitRate {
         self.ledger.on_lost(packets);
     }
 
-    /// Returns the time at which [`ExplicitRate::on_deadline`] is due.
+    /// Returns the time at which [`ExplicitRateLoop::on_deadline`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.ledger.deadline(self.patience()).map(|deadline| deadline + self.interval())
     }
@@ -208,10 +208,10 @@ impl ExplicitRate {
     }
 
     /// Returns the loop's current state.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LoopStatus {
         let rtt = self.ledger.rtt.smoothed();
         let rate = Rate::from_bps(self.rate_bps as u64);
-        Status {
+        LoopStatus {
             rate,
             window_bytes: rate.bytes_in(rtt),
             delivered: Rate::from_bps(self.ledger.delivered_bps() as u64),
@@ -263,7 +263,7 @@ impl ExplicitRate {
     }
 
     /// Returns A + w R, but at most the grant's maximum rate.
-    fn granted_bps(&self, grant: &Grant) -> f64 {
+    fn granted_bps(&self, grant: &LoopGrant) -> f64 {
         let promised = self.share.service().rate().bps() as f64 * grant.promised;
         let weight = self.share.weight().max(UNIT_WEIGHT);
         (promised + weight * grant.share.bps() as f64).min(grant.most.bps() as f64)

@@ -12,14 +12,14 @@
 
 mod rates;
 
-use super::overlay::{Duplicates, NextHop, Overlay};
+use super::overlay::{Duplicates, NextHop, OverlayState};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
-use rates::Rates;
+use rates::PerNodeLimit;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
-use weft_wire::call::{Header, Kind, MAX_BODY, Message};
+use weft_wire::call::{CallKind, CallMessage, Header, MAX_BODY};
 
 /// Maximum number of nodes that may forward a call.
 const MOST_HOPS: u8 = 32;
@@ -63,7 +63,7 @@ impl core::error::Error for CallError {}
 
 /// A call that arrived at this node, the root of its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct ReceivedCall {
     /// Identifier of the caller, as stated by the nodes on the route.
     pub source: NodeId,
     /// The caller's number of the call.
@@ -78,9 +78,9 @@ pub struct Asked {
 
 /// An arrived call, or the result of an own call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum CallEvent {
     /// A call of another node arrived.
-    Asked(Asked),
+    Asked(ReceivedCall),
     /// An own call was answered.
     Answered {
         /// Number of the call, as returned by [`Calls::call`].
@@ -99,7 +99,7 @@ pub enum Event {
 
 /// A call that waits for its answer.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenCall {
     key: NodeId,
     application: u16,
     body: Box<[u8]>,
@@ -114,12 +114,12 @@ pub struct Calls {
     run: u32,
     next_seq: u32,
     rng: Rng,
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenCall>,
     duplicates: Duplicates,
-    from_neighbours: Rates,
-    from_sources: Rates,
+    from_neighbours: PerNodeLimit,
+    from_sources: PerNodeLimit,
     outgoing: VecDeque<(NodeId, Box<[u8]>)>,
-    events: VecDeque<Event>,
+    events: VecDeque<CallEvent>,
 }
 
 impl Calls {
@@ -131,8 +131,8 @@ impl Calls {
             rng,
             open: BTreeMap::new(),
             duplicates: Duplicates::default(),
-            from_neighbours: Rates::new(FROM_NEIGHBOUR),
-            from_sources: Rates::new(FROM_SOURCE),
+            from_neighbours: PerNodeLimit::new(FROM_NEIGHBOUR),
+            from_sources: PerNodeLimit::new(FROM_SOURCE),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -146,7 +146,7 @@ impl Calls {
     pub fn call(
         &mut self,
         now: Instant,
-        overlay: &Overlay,
+        overlay: &OverlayState,
         key: NodeId,
         application: u16,
         body: &[u8],
@@ -160,7 +160,7 @@ impl Calls {
         }
         let number = self.unused_number();
         let Patience { first, tries } = patience;
-        let open = Open { key, application, body: body.into(), wait: first, tries_left: tries, due: now };
+        let open = OpenCall { key, application, body: body.into(), wait: first, tries_left: tries, due: now };
         self.open.insert(number, open);
         self.try_again(now, overlay, number);
         Ok(number)
@@ -176,12 +176,18 @@ impl Calls {
     /// # Errors
     ///
     /// Returns [`CallError::TooLong`] if the body is too long.
-    pub fn answer(&mut self, now: Instant, overlay: &Overlay, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        overlay: &OverlayState,
+        asked: &ReceivedCall,
+        body: &[u8],
+    ) -> Result<(), CallError> {
         if body.len() > MAX_BODY {
             return Err(CallError::TooLong);
         }
         let header = self.header(overlay, asked.source);
-        self.route(now, overlay, Message { header, number: asked.number, kind: Kind::Answer, body });
+        self.route(now, overlay, CallMessage { header, number: asked.number, kind: CallKind::Answer, body });
         Ok(())
     }
 
@@ -189,15 +195,15 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// Fails as [`Message::parse`] does. Nothing has changed then.
+    /// Fails as [`CallMessage::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
-        overlay: &Overlay,
+        overlay: &OverlayState,
         from: NodeId,
         bytes: &[u8],
     ) -> Result<(), WireError> {
-        let message = Message::parse(bytes)?;
+        let message = CallMessage::parse(bytes)?;
         if self.from_neighbours.allow(now, from) {
             self.route(now, overlay, message);
         }
@@ -205,8 +211,8 @@ impl Calls {
     }
 
     /// Sends due calls again, and ends calls whose attempts are used up.
-    pub fn handle_timeout(&mut self, now: Instant, overlay: &Overlay) {
-        let is_due = |(number, open): (&u32, &Open)| (open.due <= now).then_some(*number);
+    pub fn handle_timeout(&mut self, now: Instant, overlay: &OverlayState) {
+        let is_due = |(number, open): (&u32, &OpenCall)| (open.due <= now).then_some(*number);
         for number in self.open.iter().filter_map(is_due).collect::<alloc::vec::Vec<_>>() {
             self.try_again(now, overlay, number);
         }
@@ -223,7 +229,7 @@ impl Calls {
     }
 
     /// Returns the next event of the node's calls.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<CallEvent> {
         self.events.pop_front()
     }
 
@@ -237,26 +243,26 @@ impl Calls {
         }
     }
 
-    fn header(&mut self, overlay: &Overlay, key: NodeId) -> Header {
+    fn header(&mut self, overlay: &OverlayState, key: NodeId) -> Header {
         self.next_seq = self.next_seq.wrapping_add(1);
         let (source, run, seq) = (overlay.id(), self.run, self.next_seq);
         Header { key, source, run, seq, hops_left: MOST_HOPS, was_duplicated: false }
     }
 
-    fn try_again(&mut self, now: Instant, overlay: &Overlay, number: u32) {
+    fn try_again(&mut self, now: Instant, overlay: &OverlayState, number: u32) {
         let Some(open) = self.open.get_mut(&number) else { return };
         let Some(tries_left) = open.tries_left.checked_sub(1) else {
             self.open.remove(&number);
-            self.events.push_back(Event::Unanswered { number });
+            self.events.push_back(CallEvent::Unanswered { number });
             return;
         };
         (open.tries_left, open.due, open.wait) = (tries_left, now + open.wait, open.wait * 2);
-        let (key, kind, body) = (open.key, Kind::Call { application: open.application }, open.body.clone());
+        let (key, kind, body) = (open.key, CallKind::Call { application: open.application }, open.body.clone());
         let header = self.header(overlay, key);
-        self.route(now, overlay, Message { header, number, kind, body: &body });
+        self.route(now, overlay, CallMessage { header, number, kind, body: &body });
     }
 
-    fn route(&mut self, now: Instant, overlay: &Overlay, mut message: Message<'_>) {
+    fn route(&mut self, now: Instant, overlay: &OverlayState, mut message: CallMessage<'_>) {
         match overlay.next_hop_of_one(now, &mut message.header, &mut self.duplicates) {
             NextHop::Deliver => self.deliver(now, overlay, message),
             NextHop::Forward(to) => self.send(to, &message),
@@ -268,23 +274,29 @@ impl Calls {
         }
     }
 
-    fn deliver(&mut self, now: Instant, overlay: &Overlay, message: Message<'_>) {
-        let Message { header, number, kind, body } = message;
+    fn deliver(&mut self, now: Instant, overlay: &OverlayState, message: CallMessage<'_>) {
+        let CallMessage { header, number, kind, body } = message;
         let event = match kind {
-            Kind::Call { application }
+            CallKind::Call { application }
                 if header.source == overlay.id() || self.from_sources.allow(now, header.source) =>
             {
-                Event::Asked(Asked { source: header.source, number, key: header.key, application, body: body.into() })
+                CallEvent::Asked(ReceivedCall {
+                    source: header.source,
+                    number,
+                    key: header.key,
+                    application,
+                    body: body.into(),
+                })
             }
-            Kind::Answer if header.key == overlay.id() && self.open.remove(&number).is_some() => {
-                Event::Answered { number, by: header.source, body: body.into() }
+            CallKind::Answer if header.key == overlay.id() && self.open.remove(&number).is_some() => {
+                CallEvent::Answered { number, by: header.source, body: body.into() }
             }
             _ => return,
         };
         self.events.push_back(event);
     }
 
-    fn send(&mut self, to: NodeId, message: &Message<'_>) {
+    fn send(&mut self, to: NodeId, message: &CallMessage<'_>) {
         let mut out = [0; weft_wire::call::MAX_MESSAGE];
         if let Ok(len) = message.emit(&mut out)
             && self.outgoing.len() < MOST_OUTGOING

@@ -10,18 +10,18 @@ const MOST: usize = 1_024;
 
 /// The same rate and burst limit for each of many nodes.
 #[derive(Clone, Debug)]
-pub struct Rates {
+pub struct PerNodeLimit {
     apart: Duration,
     ahead: Duration,
     /// Theoretical arrival time of each node's next message.
     next: BTreeMap<NodeId, Instant>,
 }
 
-impl Rates {
+impl PerNodeLimit {
     /// Returns a limit of `per_second` messages per second with bursts of `burst` messages.
-    pub fn new((per_second, burst): (u32, u32)) -> Rates {
+    pub fn new((per_second, burst): (u32, u32)) -> PerNodeLimit {
         let apart = Duration::from_secs(1) / per_second;
-        Rates { apart, ahead: apart * burst.saturating_sub(1), next: BTreeMap::new() }
+        PerNodeLimit { apart, ahead: apart * burst.saturating_sub(1), next: BTreeMap::new() }
     }
 
     /// True if another message of `id` is within its limit. The message then counts.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_burst_then_the_rate_each_for_itself() {
-        let mut rates = Rates::new((10, 5));
+        let mut rates = PerNodeLimit::new((10, 5));
         let mut taken = |ms, who| (0..100).filter(|_| rates.allow(Instant::from_millis(ms), id(who))).count();
         assert_eq!((taken(0, 1), taken(0, 2)), (5, 5));
         assert_eq!((taken(99, 1), taken(100, 1), taken(350, 1)), (0, 1, 2));
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_idle_make_room() {
-        let mut rates = Rates::new((10, 5));
+        let mut rates = PerNodeLimit::new((10, 5));
         assert!((0..1_024).all(|n| rates.allow(Instant::ZERO, id(n))));
         assert!(!rates.allow(Instant::ZERO, id(2_000)));
         assert!(rates.allow(Instant::ZERO, id(3)), "who is known goes on");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::route::overlay::{Contact, Timing};
+use crate::route::overlay::{NodeContact, OverlayTiming};
 use alloc::vec::Vec;
 
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
@@ -9,15 +9,15 @@ fn id(first: u8) -> NodeId {
 }
 
 /// Returns a node without others. It is the root of every key.
-fn alone() -> Overlay {
-    let contact = Contact { id: id(5), details: [].into() };
-    Overlay::new(Instant::ZERO, contact, Vec::new(), Timing::default(), Rng::new(1))
+fn alone() -> OverlayState {
+    let contact = NodeContact { id: id(5), details: [].into() };
+    OverlayState::new(Instant::ZERO, contact, Vec::new(), OverlayTiming::default(), Rng::new(1))
 }
 
 /// Returns a node that has not found its place in the overlay. It routes nothing.
-fn lost() -> Overlay {
-    let [own, other] = [5, 6].map(|n| Contact { id: id(n), details: [].into() });
-    Overlay::new(Instant::ZERO, own, alloc::vec![other], Timing::default(), Rng::new(1))
+fn lost() -> OverlayState {
+    let [own, other] = [5, 6].map(|n| NodeContact { id: id(n), details: [].into() });
+    OverlayState::new(Instant::ZERO, own, alloc::vec![other], OverlayTiming::default(), Rng::new(1))
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn a_call_reaches_its_root_and_the_answer_its_caller() {
     let (overlay, now) = (alone(), Instant::ZERO);
     let mut calls = Calls::new(1, Rng::new(2));
     let number = calls.call(now, &overlay, id(9), 7, b"what?", PATIENCE).unwrap();
-    let Some(Event::Asked(asked)) = calls.poll_event() else { panic!() };
+    let Some(CallEvent::Asked(asked)) = calls.poll_event() else { panic!() };
     assert_eq!((asked.source, asked.key, asked.application, &*asked.body), (id(5), id(9), 7, &b"what?"[..]));
     calls.answer(now, &overlay, &asked, b"that").unwrap();
-    let answered = Event::Answered { number, by: id(5), body: (*b"that").into() };
+    let answered = CallEvent::Answered { number, by: id(5), body: (*b"that").into() };
     assert_eq!(calls.poll_event(), Some(answered));
     calls.answer(now, &overlay, &asked, b"again").unwrap();
     assert_eq!(calls.poll_event(), None, "it is answered once");
@@ -45,7 +45,7 @@ fn a_call_is_repeated_ever_later_and_then_given_up() {
         assert_eq!(calls.poll_event(), None);
         calls.handle_timeout(Instant::from_millis(ms), &overlay);
     }
-    assert_eq!(calls.poll_event(), Some(Event::Unanswered { number }));
+    assert_eq!(calls.poll_event(), Some(CallEvent::Unanswered { number }));
     let number = calls.call(Instant::ZERO, &overlay, id(9), 7, &[], PATIENCE).unwrap();
     calls.forget(number);
     calls.handle_timeout(Instant::from_millis(60_000), &overlay);
@@ -66,7 +66,7 @@ fn what_is_asked_and_what_waits_is_bounded() {
         for seq in 0..times {
             let header = Header { key: id(9), source: id(source), run: 1, seq, hops_left: 9, was_duplicated: false };
             let mut out = [0; weft_wire::call::MAX_MESSAGE];
-            let message = Message { header, number: seq, kind: Kind::Call { application: 7 }, body: &[] };
+            let message = CallMessage { header, number: seq, kind: CallKind::Call { application: 7 }, body: &[] };
             let len = message.emit(&mut out).unwrap();
             calls.handle_message(now, &overlay, id(from), &out[..len]).unwrap();
         }
@@ -88,12 +88,12 @@ fn an_answer_to_no_call_is_ignored() {
     let mut hear = |key, number| {
         let header = Header { key, source: id(9), run: 1, seq: 1, hops_left: 9, was_duplicated: false };
         let mut out = [0; weft_wire::call::MAX_MESSAGE];
-        let len = Message { header, number, kind: Kind::Answer, body: &[] }.emit(&mut out).unwrap();
+        let len = CallMessage { header, number, kind: CallKind::Answer, body: &[] }.emit(&mut out).unwrap();
         calls.handle_message(now, &overlay, id(1), &out[..len]).unwrap();
         calls.poll_event()
     };
     assert_eq!(hear(id(5), number.wrapping_add(1)), None);
     assert_eq!(hear(id(6), number), None);
-    assert!(matches!(hear(id(5), number), Some(Event::Answered { by, .. }) if by == id(9)));
+    assert!(matches!(hear(id(5), number), Some(CallEvent::Answered { by, .. }) if by == id(9)));
     assert_eq!(hear(id(5), number), None);
 }

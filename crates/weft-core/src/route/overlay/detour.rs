@@ -2,10 +2,10 @@
 //!
 //! Most failures between two Internet nodes leave such a detour (Gummadi et al., OSDI 2004).
 
-use super::link::{Link, Quality};
+use super::link::{NeighbourLink, Quality};
 use super::membership::TRIES;
-use super::neighbour::{Detour, Neighbour, Standing};
-use super::{LEAVES, Overlay};
+use super::neighbour::{Detour, NodeStanding, OverlayNeighbour};
+use super::{LEAVES, OverlayState};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
@@ -15,7 +15,7 @@ use weft_units::{Instant, NodeId};
 /// If all fail, the next search tries others.
 const MOST_TRIED: usize = 2 * LEAVES;
 
-impl Overlay {
+impl OverlayState {
     /// Searches for a detour to a silent node, if the node would be a leaf or was used recently.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
@@ -40,7 +40,7 @@ impl Overlay {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.detours_tried += 1;
             neighbour.detours_left -= 1;
-            neighbour.detour = via.map(|via| Box::new(Detour { via, link: Link::default() }));
+            neighbour.detour = via.map(|via| Box::new(Detour { via, link: NeighbourLink::default() }));
         }
         self.set_timer(now, id);
     }
@@ -65,7 +65,7 @@ impl Overlay {
 
     /// Searches again for detours to silent nodes, because a link may work again.
     pub(super) fn retry_detours(&mut self, now: Instant) {
-        let is_without = |(_, n): &(NodeId, &Neighbour)| n.standing == Standing::Lost && n.detour.is_none();
+        let is_without = |(_, n): &(NodeId, &OverlayNeighbour)| n.standing == NodeStanding::Lost && n.detour.is_none();
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();
         for id in silent {
             self.start_detour(now, id);

@@ -15,7 +15,7 @@ const MEMORY: Duration = Duration::from_secs(10);
 const WINDOW: u32 = 128;
 
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct DuplicateWindow {
     run: u32,
     newest: u32,
     /// Bit n is set if the number `newest` − n has arrived.
@@ -26,7 +26,7 @@ struct Window {
 /// Packet numbers that arrived from the sources that send duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
-    windows: BTreeMap<NodeId, Window>,
+    windows: BTreeMap<NodeId, DuplicateWindow>,
 }
 
 impl Duplicates {
@@ -35,8 +35,8 @@ impl Duplicates {
     /// The run number rises when a node restarts. Packets of an earlier run, and packets too old to decide, do not
     /// count as new.
     pub fn is_new(&mut self, now: Instant, source: NodeId, run: u32, seq: u32) -> bool {
-        self.make_room(now, source);
-        let fresh = Window { run, newest: seq, seen: 0, used: now };
+        self.evict_oldest(now, source);
+        let fresh = DuplicateWindow { run, newest: seq, seen: 0, used: now };
         let window = self.windows.entry(source).or_insert(fresh);
         if run > window.run || now - window.used >= MEMORY {
             *window = fresh;
@@ -57,7 +57,7 @@ impl Duplicates {
         is_new
     }
 
-    fn make_room(&mut self, now: Instant, source: NodeId) {
+    fn evict_oldest(&mut self, now: Instant, source: NodeId) {
         if self.windows.len() < SOURCES || self.windows.contains_key(&source) {
             return;
         }

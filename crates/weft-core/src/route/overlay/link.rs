@@ -84,26 +84,26 @@ pub enum Quality {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum ProbeFate {
     Open,
     Missed,
     Answered,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentProbe {
     at: Instant,
-    fate: Fate,
+    fate: ProbeFate,
 }
 
 /// The link to a neighbour.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct NeighbourLink {
     rtt: Rtt,
     latency: Duration,
     loss: Loss,
     /// The newest probes. The last one has the number `next_seq` − 1.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentProbe>,
     next_seq: u32,
     newest_answered: u32,
     /// Number of probes in a row without an echo. They count as lost once the run has ended.
@@ -119,9 +119,9 @@ pub struct Link {
     is_urgent: bool,
 }
 
-impl Default for Link {
-    fn default() -> Link {
-        Link {
+impl Default for NeighbourLink {
+    fn default() -> NeighbourLink {
+        NeighbourLink {
             rtt: Rtt::default(),
             latency: Duration::MAX,
             loss: Loss::default(),
@@ -142,7 +142,7 @@ impl Default for Link {
     }
 }
 
-impl Link {
+impl NeighbourLink {
     /// Returns the present quality of the link.
     pub fn quality(&self) -> Quality {
         let suspect_run = || run_length(self.loss.cautious(), SUSPECT_BOUND).max(LEAST_SUSPECT_RUN);
@@ -194,9 +194,9 @@ impl Link {
         (self.missed, self.answered) = (0, 0);
     }
 
-    /// Returns the time at which [`Link::settle`] or [`Link::poll_probe`] has work.
+    /// Returns the time at which [`NeighbourLink::settle`] or [`NeighbourLink::poll_probe`] has work.
     pub fn due(&self, pace: Pace) -> Instant {
-        let open = self.sent.iter().find(|probe| probe.fate == Fate::Open);
+        let open = self.sent.iter().find(|probe| probe.fate == ProbeFate::Open);
         let deadline = open.map_or(Instant::FAR_FUTURE, |probe| probe.at + self.patience());
         deadline.min(self.next_probe(pace))
     }
@@ -209,7 +209,7 @@ impl Link {
         let seq = self.next_seq;
         self.next_seq = seq.wrapping_add(1);
         (self.last_sent, self.is_urgent) = (Some(now), false);
-        self.sent.push_back(Sent { at: now, fate: Fate::Open });
+        self.sent.push_back(SentProbe { at: now, fate: ProbeFate::Open });
         Some(seq)
     }
 
@@ -218,15 +218,15 @@ impl Link {
         let (patience, first) = (self.patience(), self.first_seq());
         let (mut in_row, mut between) = (0, 0);
         for (seq, probe) in (0..).map(|n| first.wrapping_add(n)).zip(&mut self.sent) {
-            if probe.fate == Fate::Open && probe.at + patience <= now {
-                probe.fate = Fate::Missed;
+            if probe.fate == ProbeFate::Open && probe.at + patience <= now {
+                probe.fate = ProbeFate::Missed;
                 let is_newest = is_after(seq, self.newest_answered);
                 *(if is_newest { &mut in_row } else { &mut between }) += 1;
             }
         }
         self.missed += in_row;
         self.count_lost(between);
-        while self.sent.front().is_some_and(|p| p.fate == Fate::Answered || p.at + MEMORY <= now) {
+        while self.sent.front().is_some_and(|p| p.fate == ProbeFate::Answered || p.at + MEMORY <= now) {
             self.sent.pop_front();
         }
         self.judge(now);
@@ -236,14 +236,14 @@ impl Link {
     pub fn on_echo(&mut self, now: Instant, seq: u32) {
         let (first, answered) = (self.first_seq(), self.newest_answered);
         let at = seq.wrapping_sub(first) as usize;
-        let Some(probe) = self.sent.get_mut(at).filter(|probe| probe.fate != Fate::Answered) else { return };
-        let was_missed = probe.fate == Fate::Missed;
-        probe.fate = Fate::Answered;
+        let Some(probe) = self.sent.get_mut(at).filter(|probe| probe.fate != ProbeFate::Answered) else { return };
+        let was_missed = probe.fate == ProbeFate::Missed;
+        probe.fate = ProbeFate::Answered;
         self.rtt.on_sample(now, now - probe.at);
         self.follow_latency();
         if is_after(seq, answered) {
             self.newest_answered = seq;
-            let newer = self.sent.iter().skip(at).filter(|probe| probe.fate == Fate::Missed).count() as u32;
+            let newer = self.sent.iter().skip(at).filter(|probe| probe.fate == ProbeFate::Missed).count() as u32;
             let older = self.missed.saturating_sub(newer).saturating_sub(was_missed.into());
             self.missed = self.missed.min(newer);
             self.count_lost(older);

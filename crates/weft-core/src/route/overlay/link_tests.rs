@@ -5,8 +5,8 @@ use weft_units::Rng;
 const PACE: Pace = Pace { calm: Duration::from_millis(100), in_doubt: Duration::from_millis(20) };
 
 /// A link in virtual time. Each probe returns after a delay, or is lost.
-struct World {
-    link: Link,
+struct LinkWorld {
+    link: NeighbourLink,
     now: Instant,
     rng: Rng,
     under_way: Vec<(Instant, u32)>,
@@ -15,10 +15,10 @@ struct World {
     loss: f64,
 }
 
-impl World {
-    fn new(round_trip_ms: u64) -> World {
-        World {
-            link: Link::default(),
+impl LinkWorld {
+    fn new(round_trip_ms: u64) -> LinkWorld {
+        LinkWorld {
+            link: NeighbourLink::default(),
             now: Instant::from_millis(1),
             rng: Rng::new(7),
             under_way: Vec::new(),
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Runs until `wanted` holds, or for `longest`. Returns the time that it took.
-    fn run(&mut self, longest: Duration, mut wanted: impl FnMut(&Link) -> bool) -> Option<Duration> {
+    fn run(&mut self, longest: Duration, mut wanted: impl FnMut(&NeighbourLink) -> bool) -> Option<Duration> {
         let start = self.now;
         while self.now - start <= longest {
             if wanted(&self.link) {
@@ -63,7 +63,7 @@ fn ms(ms: u64) -> Duration {
 
 #[test]
 fn a_silent_link_is_suspect_after_two_and_down_after_six() {
-    let mut world = World::new(30);
+    let mut world = LinkWorld::new(30);
     world.run(Duration::from_secs(60), |_| false);
     world.loss = 1.0;
     let suspect = world.quality(Quality::Suspect).unwrap();
@@ -76,7 +76,7 @@ fn a_silent_link_is_suspect_after_two_and_down_after_six() {
 
 #[test]
 fn twenty_percent_each_way_and_jitter_never_end_it_but_silence_does() {
-    let mut world = World::new(40);
+    let mut world = LinkWorld::new(40);
     (world.loss, world.jitter) = (0.36, ms(100));
     let day = Duration::from_secs(86_400);
     assert_eq!(world.run(day, |link| link.quality() == Quality::Down), None);
@@ -87,7 +87,7 @@ fn twenty_percent_each_way_and_jitter_never_end_it_but_silence_does() {
 
 #[test]
 fn a_brownout_is_seen_and_forgotten_with_hysteresis() {
-    let mut world = World::new(30);
+    let mut world = LinkWorld::new(30);
     world.run(Duration::from_secs(60), |_| false);
     world.loss = 0.15;
     let seen = world.quality(Quality::Degraded).unwrap();
@@ -108,7 +108,7 @@ fn a_brownout_is_seen_and_forgotten_with_hysteresis() {
 
 #[test]
 fn a_link_that_flaps_stays_away_longer_each_time() {
-    let mut world = World::new(30);
+    let mut world = LinkWorld::new(30);
     let mut before = Duration::ZERO;
     for n in 0..5 {
         world.loss = 0.0;
@@ -127,7 +127,7 @@ fn a_link_that_flaps_stays_away_longer_each_time() {
 
 #[test]
 fn a_route_that_gets_longer_is_no_loss() {
-    let mut world = World::new(20);
+    let mut world = LinkWorld::new(20);
     world.run(Duration::from_secs(30), |_| false);
     world.round_trip = ms(100);
     assert_eq!(world.run(Duration::from_secs(60), |link| link.quality() == Quality::Down), None);
@@ -142,7 +142,7 @@ fn a_route_that_gets_longer_is_no_loss() {
 
 #[test]
 fn echoes_of_nothing_change_nothing() {
-    let mut link = Link::default();
+    let mut link = NeighbourLink::default();
     link.on_echo(Instant::ZERO, 1);
     link.on_echo(Instant::ZERO, 0);
     assert!(!link.is_measured());

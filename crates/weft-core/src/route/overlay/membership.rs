@@ -4,8 +4,8 @@
 //! of its cell or next on the ring.
 
 use super::link::Quality;
-use super::neighbour::{Neighbour, Standing};
-use super::{CELL, LeafSet, Overlay};
+use super::neighbour::{NodeStanding, OverlayNeighbour};
+use super::{CELL, LeafSet, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
@@ -31,14 +31,14 @@ const MOST_LOST: usize = 32;
 /// Number of neighbours to ask after a row lost a node.
 const ROW_QUESTIONS: u8 = 6;
 
-impl Overlay {
+impl OverlayState {
     /// Considers a node that another node named.
     ///
     /// `anyway` skips the check whether the table needs it.
     pub(super) fn consider(&mut self, now: Instant, id: NodeId, details: &[u8], anyway: bool) {
         let is_news = id != self.own.id && self.table.get(id).is_none();
         if is_news && (anyway || self.is_wanted(id)) && self.census().candidates < MOST_CANDIDATES {
-            self.table.insert(id, Neighbour::candidate(details));
+            self.table.insert(id, OverlayNeighbour::candidate(details));
             self.set_timer(now, id);
         }
     }
@@ -55,7 +55,7 @@ impl Overlay {
     }
 
     fn is_wanted(&self, id: NodeId) -> bool {
-        let known = self.table.cell_of(id).filter(|(_, neighbour)| neighbour.standing != Standing::Lost).count();
+        let known = self.table.cell_of(id).filter(|(_, neighbour)| neighbour.standing != NodeStanding::Lost).count();
         known < CELL + SPARE_CANDIDATES && self.cell_members(id).count() < CELL || self.leaves.is_place_for(id)
     }
 
@@ -87,15 +87,15 @@ impl Overlay {
         let Some(neighbour) = self.table.get(id) else { return };
         let (link, quality, is_measured) = (&neighbour.link, neighbour.way().quality(), neighbour.way().is_measured());
         match neighbour.standing {
-            Standing::Candidate if link.is_measured() => self.admit(now, id),
-            Standing::Candidate if link.missed() >= TRIES => {
+            NodeStanding::Candidate if link.is_measured() => self.admit(now, id),
+            NodeStanding::Candidate if link.missed() >= TRIES => {
                 self.ghosts = self.recent_ghosts(now) + 1;
                 self.last_ghost = now;
                 self.put_off(now, id);
             }
-            Standing::Member if quality == Quality::Down || !is_measured => self.lose(now, id),
-            Standing::Lost if quality != Quality::Down && is_measured => self.admit(now, id),
-            Standing::Lost if !link.is_measured() && link.missed() >= LATE_TRIES => self.forget(now, id),
+            NodeStanding::Member if quality == Quality::Down || !is_measured => self.lose(now, id),
+            NodeStanding::Lost if quality != Quality::Down && is_measured => self.admit(now, id),
+            NodeStanding::Lost if !link.is_measured() && link.missed() >= LATE_TRIES => self.forget(now, id),
             _ => {}
         }
     }
@@ -105,7 +105,7 @@ impl Overlay {
     /// Otherwise it is deleted.
     fn admit(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
-            neighbour.standing = Standing::Member;
+            neighbour.standing = NodeStanding::Member;
         }
         let before = self.state.table_news;
         self.state.table_news = before.wrapping_add(1);
@@ -129,13 +129,13 @@ impl Overlay {
     /// Searches for a detour if the node is needed.
     fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
-            neighbour.standing = Standing::Lost;
+            neighbour.standing = NodeStanding::Lost;
             neighbour.link.mark_down(now);
             (neighbour.detour, neighbour.detours_tried) = (None, 0);
         }
         self.start_detour(now, id);
         let own = self.own.id;
-        let lost = || self.table.iter().filter(|(_, neighbour)| neighbour.standing == Standing::Lost);
+        let lost = || self.table.iter().filter(|(_, neighbour)| neighbour.standing == NodeStanding::Lost);
         let worst = lost().max_by_key(|(id, neighbour)| (!neighbour.link.is_measured(), own.distance_to(id)));
         if let Some((worst, _)) = worst.filter(|_| lost().count() > MOST_LOST) {
             self.table.remove(worst);
@@ -194,7 +194,7 @@ impl Overlay {
     }
 
     /// Returns the members of the cell to which `id` belongs.
-    fn cell_members(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Neighbour)> {
+    fn cell_members(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &OverlayNeighbour)> {
         self.table.cell_of(id).filter(|(_, neighbour)| neighbour.is_member())
     }
 
@@ -220,8 +220,9 @@ impl Overlay {
         self.state.is_ready = if leaves.peek().is_none() {
             now >= self.alone_at
         } else {
-            let on_trial =
-                |(id, n): (NodeId, &Neighbour)| n.standing == Standing::Candidate && self.leaves.is_place_for(id);
+            let on_trial = |(id, n): (NodeId, &OverlayNeighbour)| {
+                n.standing == NodeStanding::Candidate && self.leaves.is_place_for(id)
+            };
             leaves.all(|leaf| leaf.near.is_answered()) && !self.table.iter().any(on_trial)
         };
     }

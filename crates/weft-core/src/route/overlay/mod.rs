@@ -2,21 +2,21 @@
 //!
 //! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004). A node stores O(log N) others: three in
 //! each cell of a prefix table ([`PrefixTable`]), and its neighbours on the ring ([`LeafSet`]). Each of a cell's
-//! three nodes is a step nearer to the key, so two of them are ready backups. [`Overlay`] is the whole protocol as a
-//! state machine. Its inputs are [`Overlay::handle_message`] and [`Overlay::handle_timeout`], its outputs
-//! [`Overlay::poll_transmit`] and [`Overlay::next_timeout`].
+//! three nodes is a step nearer to the key, so two of them are ready backups. [`OverlayState`] is the whole protocol as a
+//! state machine. Its inputs are [`OverlayState::handle_message`] and [`OverlayState::handle_timeout`], its outputs
+//! [`OverlayState::poll_transmit`] and [`OverlayState::next_timeout`].
 //!
 //! - **Probed before use.** Information from other nodes only creates candidates. A node enters the table only after
 //!   it answered this node's own probes. It leaves only through its own silence or its own message. A node that lies
 //!   about others thus costs only a few probes.
 //! - **Detours.** If a neighbour on the ring cannot be reached directly, a third node forwards to it, if possible
-//!   ([`Overlay::via`]). Otherwise both neighbours would consider themselves the root of the keys between them.
+//!   ([`OverlayState::via`]). Otherwise both neighbours would consider themselves the root of the keys between them.
 //! - **Soft state.** Every echo carries counters of changes at its sender. A node that lacks information asks a
 //!   sender that may have it, until it is answered. Joining is repair that starts with one known node.
 //! - **No loops.** A packet moves only to nodes strictly nearer to the key ([`select`]).
 //!
 //! The lower layer carries messages between authenticated nodes. It may report path failures
-//! ([`Overlay::handle_unreachable`]), which is faster than probes.
+//! ([`OverlayState::handle_unreachable`]), which is faster than probes.
 
 mod detour;
 mod duplicates;
@@ -32,21 +32,21 @@ mod timers;
 
 pub use duplicates::Duplicates;
 pub use leaf_set::{LEAVES, LeafSet};
-pub use link::{Link, Pace, Quality};
+pub use link::{NeighbourLink, Pace, Quality};
 pub use loss::{Loss, run_length};
-pub use neighbour::Standing;
+pub use neighbour::NodeStanding;
 pub use prefix_table::PrefixTable;
-pub use select::{Choice, NextHop, select};
+pub use select::{HopCandidate, NextHop, select};
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use neighbour::Neighbour;
-use timers::Timers;
+use neighbour::OverlayNeighbour;
+use timers::NeighbourTimers;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
 pub use weft_wire::call::Header;
-use weft_wire::overlay::{Message, NodeState, Query};
+use weft_wire::overlay::{NodeState, OverlayMessage, Query};
 
 /// Number of nodes in a cell of the table: a primary and two backups.
 ///
@@ -58,7 +58,7 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Intervals of probes and gossip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timing {
+pub struct OverlayTiming {
     /// Pace of probes on links that carried a packet in the last second.
     pub used: Pace,
     /// Pace of probes on all other links.
@@ -70,17 +70,17 @@ pub struct Timing {
     pub gossip: Duration,
 }
 
-impl Default for Timing {
-    fn default() -> Timing {
+impl Default for OverlayTiming {
+    fn default() -> OverlayTiming {
         let pace =
             |calm, in_doubt| Pace { calm: Duration::from_millis(calm), in_doubt: Duration::from_millis(in_doubt) };
-        Timing { used: pace(25, 10), idle: pace(1_000, 50), gossip: Duration::from_secs(2) }
+        OverlayTiming { used: pace(25, 10), idle: pace(1_000, 50), gossip: Duration::from_secs(2) }
     }
 }
 
 /// A node's identifier and how to reach it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contact {
+pub struct NodeContact {
     /// Identifier of the node.
     pub id: NodeId,
     /// Key and addresses of the node, for the lower layer.
@@ -104,7 +104,7 @@ pub struct Census {
 
 /// A message to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transmit {
+pub struct OverlayTransmit {
     /// Destination of the message.
     pub to: NodeId,
     /// Third node that forwards the message, unless it goes directly.
@@ -114,7 +114,7 @@ pub struct Transmit {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Outgoing {
+enum OutgoingMessage {
     Probe(u32),
     Introduction(u32),
     Echo(u32),
@@ -125,12 +125,12 @@ enum Outgoing {
 
 /// A node's state of the overlay protocol.
 #[derive(Clone, Debug)]
-pub struct Overlay {
-    own: Contact,
-    timing: Timing,
+pub struct OverlayState {
+    own: NodeContact,
+    timing: OverlayTiming,
     rng: Rng,
-    bootstrap: Vec<Contact>,
-    table: PrefixTable<Neighbour>,
+    bootstrap: Vec<NodeContact>,
+    table: PrefixTable<OverlayNeighbour>,
     leaves: LeafSet,
     state: NodeState,
     /// Number of neighbours still to ask after a loss, by row.
@@ -143,17 +143,23 @@ pub struct Overlay {
     ghosts: u64,
     last_ghost: Instant,
     duplicates: Duplicates,
-    timers: Timers,
-    outgoing: VecDeque<(NodeId, Option<NodeId>, Outgoing)>,
+    timers: NeighbourTimers,
+    outgoing: VecDeque<(NodeId, Option<NodeId>, OutgoingMessage)>,
 }
 
-impl Overlay {
+impl OverlayState {
     /// Returns a node that finds its place in the overlay through the `bootstrap` nodes.
     ///
     /// They may be any nodes of the overlay. Without any, the node is the overlay's first node.
-    pub fn new(now: Instant, own: Contact, bootstrap: Vec<Contact>, timing: Timing, rng: Rng) -> Overlay {
+    pub fn new(
+        now: Instant,
+        own: NodeContact,
+        bootstrap: Vec<NodeContact>,
+        timing: OverlayTiming,
+        rng: Rng,
+    ) -> OverlayState {
         let id = own.id;
-        let mut overlay = Overlay {
+        let mut overlay = OverlayState {
             table: PrefixTable::new(id),
             leaves: LeafSet::new(id, core::iter::empty(), core::iter::empty()),
             own,
@@ -170,7 +176,7 @@ impl Overlay {
             ghosts: 0,
             last_ghost: now,
             duplicates: Duplicates::default(),
-            timers: Timers::default(),
+            timers: NeighbourTimers::default(),
             outgoing: VecDeque::new(),
         };
         overlay.handle_timeout(now);
@@ -183,7 +189,7 @@ impl Overlay {
     }
 
     /// Returns this node's contact.
-    pub fn contact(&self) -> &Contact {
+    pub fn contact(&self) -> &NodeContact {
         &self.own
     }
 
@@ -207,12 +213,12 @@ impl Overlay {
     }
 
     /// Returns the standing of another node, if it is known.
-    pub fn standing(&self, id: NodeId) -> Option<Standing> {
+    pub fn standing(&self, id: NodeId) -> Option<NodeStanding> {
         self.table.get(id).map(|neighbour| neighbour.standing)
     }
 
     /// Returns the link to a neighbour.
-    pub fn link(&self, id: NodeId) -> Option<&Link> {
+    pub fn link(&self, id: NodeId) -> Option<&NeighbourLink> {
         self.table.get(id).map(|neighbour| &neighbour.link)
     }
 
@@ -236,9 +242,9 @@ impl Overlay {
         let mut census = Census { losses: self.losses, ..Census::default() };
         for (_, neighbour) in self.table.iter() {
             *match neighbour.standing {
-                Standing::Member => &mut census.members,
-                Standing::Candidate => &mut census.candidates,
-                Standing::Lost => &mut census.lost,
+                NodeStanding::Member => &mut census.members,
+                NodeStanding::Candidate => &mut census.candidates,
+                NodeStanding::Lost => &mut census.lost,
             } += 1;
         }
         census
@@ -248,12 +254,12 @@ impl Overlay {
     ///
     /// Messages and packets on this detour are sealed for `id`, as direct ones are.
     pub fn via(&self, id: NodeId) -> Option<NodeId> {
-        self.table.get(id).and_then(Neighbour::via)
+        self.table.get(id).and_then(OverlayNeighbour::via)
     }
 
     /// True if this node forwards messages of others to `id`.
     pub fn relays_to(&self, id: NodeId) -> bool {
-        self.table.get(id).is_some_and(Neighbour::is_close)
+        self.table.get(id).is_some_and(OverlayNeighbour::is_close)
     }
 
     /// Processes a message of the authenticated node `from`.
@@ -262,7 +268,7 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// Fails as [`Message::parse`] does. Nothing has changed then.
+    /// Fails as [`OverlayMessage::parse`] does. Nothing has changed then.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -270,27 +276,27 @@ impl Overlay {
         via: Option<NodeId>,
         bytes: &[u8],
     ) -> Result<(), WireError> {
-        match Message::parse(bytes)? {
-            Message::Probe { seq } => {
-                self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
+        match OverlayMessage::parse(bytes)? {
+            OverlayMessage::Probe { seq } => {
+                self.outgoing.push_back((from, via, OutgoingMessage::Echo(seq)));
                 if via.is_none() {
                     self.on_sign_of_life(now, from);
                 }
             }
-            Message::Introduction { seq, details } => {
-                self.outgoing.push_back((from, via, Outgoing::Echo(seq)));
+            OverlayMessage::Introduction { seq, details } => {
+                self.outgoing.push_back((from, via, OutgoingMessage::Echo(seq)));
                 self.on_introduction(now, from, details);
             }
-            Message::Echo { seq, state } => {
+            OverlayMessage::Echo { seq, state } => {
                 self.on_echo(now, from, via, seq, state);
                 self.review(now, from);
             }
-            Message::Find(query) => self.outgoing.push_back((from, via, Outgoing::Found(query))),
-            Message::Found { query, news, contacts } => {
+            OverlayMessage::Find(query) => self.outgoing.push_back((from, via, OutgoingMessage::Found(query))),
+            OverlayMessage::Found { query, news, contacts } => {
                 self.on_found(now, from, query, news, contacts);
                 self.check_ready(now);
             }
-            Message::Leave => self.forget(now, from),
+            OverlayMessage::Leave => self.forget(now, from),
         }
         Ok(())
     }
@@ -323,7 +329,7 @@ impl Overlay {
     }
 
     /// Considers a node that the lower layer has met and that may belong to the overlay.
-    pub fn handle_met(&mut self, now: Instant, contact: &Contact) {
+    pub fn handle_met(&mut self, now: Instant, contact: &NodeContact) {
         self.consider(now, contact.id, &contact.details, true);
     }
 
@@ -338,7 +344,11 @@ impl Overlay {
             if let Some(neighbour) = self.table.get_mut(id) {
                 neighbour.timer = Instant::FAR_FUTURE;
                 for (via, seq) in neighbour.on_timeout(now, &self.timing).into_iter().flatten() {
-                    let probe = if neighbour.is_member() { Outgoing::Probe(seq) } else { Outgoing::Introduction(seq) };
+                    let probe = if neighbour.is_member() {
+                        OutgoingMessage::Probe(seq)
+                    } else {
+                        OutgoingMessage::Introduction(seq)
+                    };
                     self.outgoing.push_back((id, via, probe));
                 }
             }
@@ -349,7 +359,7 @@ impl Overlay {
         }
     }
 
-    /// Returns the time at which to call [`Overlay::handle_timeout`].
+    /// Returns the time at which to call [`OverlayState::handle_timeout`].
     pub fn next_timeout(&mut self) -> Instant {
         let timer = self.timers.next(|at, id| self.table.get(id).is_some_and(|n| n.timer == at));
         timer.map_or(self.gossip_at, |at| at.min(self.gossip_at))
@@ -358,20 +368,22 @@ impl Overlay {
     /// Writes the next message into `out` and returns its destination.
     ///
     /// `out` must hold [`weft_wire::overlay::MAX_MESSAGE`] bytes. Call this after each `handle_*` and
-    /// [`Overlay::next_hop`] until it returns `None`.
-    pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<Transmit> {
+    /// [`OverlayState::next_hop`] until it returns `None`.
+    pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<OverlayTransmit> {
         loop {
             let (to, via, what) = self.outgoing.pop_front()?;
             let emitted = match what {
-                Outgoing::Probe(seq) => Message::Probe { seq }.emit(out),
-                Outgoing::Introduction(seq) => Message::Introduction { seq, details: &self.own.details }.emit(out),
-                Outgoing::Echo(seq) => Message::Echo { seq, state: self.state }.emit(out),
-                Outgoing::Find(query) => Message::Find(query).emit(out),
-                Outgoing::Found(query) => self.answer(to, query, out),
-                Outgoing::Leave => Message::Leave.emit(out),
+                OutgoingMessage::Probe(seq) => OverlayMessage::Probe { seq }.emit(out),
+                OutgoingMessage::Introduction(seq) => {
+                    OverlayMessage::Introduction { seq, details: &self.own.details }.emit(out)
+                }
+                OutgoingMessage::Echo(seq) => OverlayMessage::Echo { seq, state: self.state }.emit(out),
+                OutgoingMessage::Find(query) => OverlayMessage::Find(query).emit(out),
+                OutgoingMessage::Found(query) => self.answer(to, query, out),
+                OutgoingMessage::Leave => OverlayMessage::Leave.emit(out),
             };
             if let Ok(len) = emitted {
-                return Some(Transmit { to, via, len });
+                return Some(OverlayTransmit { to, via, len });
             }
         }
     }
@@ -379,7 +391,7 @@ impl Overlay {
     /// Tells all members that this node leaves.
     pub fn leave(&mut self) {
         let members: Vec<NodeId> = self.members().collect();
-        self.outgoing.extend(members.into_iter().map(|id| (id, None, Outgoing::Leave)));
+        self.outgoing.extend(members.into_iter().map(|id| (id, None, OutgoingMessage::Leave)));
     }
 
     fn on_echo(&mut self, now: Instant, from: NodeId, via: Option<NodeId>, seq: u32, state: NodeState) {
@@ -393,7 +405,7 @@ impl Overlay {
         }
     }
 
-    fn send(&mut self, to: NodeId, what: Outgoing) {
+    fn send(&mut self, to: NodeId, what: OutgoingMessage) {
         self.outgoing.push_back((to, self.via(to), what));
     }
 

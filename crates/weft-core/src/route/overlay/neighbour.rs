@@ -1,5 +1,5 @@
-use super::Timing;
-use super::link::{Link, Pace, Quality};
+use super::OverlayTiming;
+use super::link::{NeighbourLink, Pace, Quality};
 use alloc::boxed::Box;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
@@ -11,7 +11,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Standing of another node in this node's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum NodeStanding {
     /// Another node named it, and this node has not admitted it yet.
     Candidate,
     /// The node is in the table or the leaf set.
@@ -22,13 +22,13 @@ pub enum Standing {
 
 /// A query to a neighbour: open, answered, or outdated by the neighbour's later changes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Question {
+pub struct NeighbourQuery {
     asked_at: Option<Instant>,
     is_open: bool,
     answered: Option<u8>,
 }
 
-impl Question {
+impl NeighbourQuery {
     /// True if the query is worth sending. `news` is the neighbour's present counter of changes.
     pub fn is_worth_asking(&self, now: Instant, news: u8) -> bool {
         self.answered != Some(news) && self.may_ask(now)
@@ -73,16 +73,16 @@ impl Question {
 #[derive(Clone, Debug)]
 pub struct Detour {
     pub via: NodeId,
-    pub link: Link,
+    pub link: NeighbourLink,
 }
 
 /// Another node, and the links to it.
 #[derive(Clone, Debug)]
-pub struct Neighbour {
+pub struct OverlayNeighbour {
     pub details: Box<[u8]>,
-    pub standing: Standing,
+    pub standing: NodeStanding,
     /// The direct link to the neighbour.
-    pub link: Link,
+    pub link: NeighbourLink,
     pub detour: Option<Box<Detour>>,
     /// Number of third nodes tried since the node fell silent.
     pub detours_tried: usize,
@@ -90,36 +90,36 @@ pub struct Neighbour {
     pub detours_left: usize,
     /// Counters that the node reported last.
     pub state: NodeState,
-    pub near: Question,
-    pub row: Question,
+    pub near: NeighbourQuery,
+    pub row: NeighbourQuery,
     /// Time to which the node's timer is set.
     pub timer: Instant,
     last_used: Option<Instant>,
 }
 
-impl Neighbour {
-    pub fn candidate(details: &[u8]) -> Neighbour {
-        Neighbour {
+impl OverlayNeighbour {
+    pub fn candidate(details: &[u8]) -> OverlayNeighbour {
+        OverlayNeighbour {
             details: details.into(),
-            standing: Standing::Candidate,
-            link: Link::default(),
+            standing: NodeStanding::Candidate,
+            link: NeighbourLink::default(),
             detour: None,
             detours_tried: 0,
             detours_left: 0,
             state: NodeState::default(),
-            near: Question::default(),
-            row: Question::default(),
+            near: NeighbourQuery::default(),
+            row: NeighbourQuery::default(),
             timer: Instant::FAR_FUTURE,
             last_used: None,
         }
     }
 
     pub fn is_member(&self) -> bool {
-        self.standing == Standing::Member
+        self.standing == NodeStanding::Member
     }
 
     /// Returns the link that packets take: the detour if the direct link is down.
-    pub fn way(&self) -> &Link {
+    pub fn way(&self) -> &NeighbourLink {
         match &self.detour {
             Some(detour) if self.link.quality() == Quality::Down => &detour.link,
             _ => &self.link,
@@ -132,7 +132,7 @@ impl Neighbour {
     }
 
     /// Returns the link over which a message arrived.
-    pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut Link> {
+    pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut NeighbourLink> {
         match via {
             None => Some(&mut self.link),
             Some(via) => self.detour.as_mut().filter(|detour| detour.via == via).map(|detour| &mut detour.link),
@@ -157,7 +157,7 @@ impl Neighbour {
     }
 
     /// Returns the time at which one of the links has work.
-    pub fn due(&self, now: Instant, timing: &Timing) -> Instant {
+    pub fn due(&self, now: Instant, timing: &OverlayTiming) -> Instant {
         let pace = self.pace(now, timing);
         let detour = self.detour.as_ref().map_or(Instant::FAR_FUTURE, |detour| detour.link.due(pace));
         self.link.due(pace).min(detour)
@@ -166,7 +166,7 @@ impl Neighbour {
     /// Counts overdue probes as missed.
     ///
     /// Returns the probes to send, each with its third node if it takes the detour.
-    pub fn on_timeout(&mut self, now: Instant, timing: &Timing) -> [Option<(Option<NodeId>, u32)>; 2] {
+    pub fn on_timeout(&mut self, now: Instant, timing: &OverlayTiming) -> [Option<(Option<NodeId>, u32)>; 2] {
         let pace = self.pace(now, timing);
         self.link.settle(now);
         let direct = self.link.poll_probe(now, pace).map(|seq| (None, seq));
@@ -185,7 +185,7 @@ impl Neighbour {
         self.last_used.is_some_and(|at| now - at < USED_FOR)
     }
 
-    fn pace(&self, now: Instant, timing: &Timing) -> Pace {
+    fn pace(&self, now: Instant, timing: &OverlayTiming) -> Pace {
         if self.was_used(now) { timing.used } else { timing.idle }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A join is the repair of an empty table.
 
-use super::neighbour::{Neighbour, Standing};
-use super::{CELL, LEAVES, Outgoing, Overlay};
+use super::neighbour::{NodeStanding, OverlayNeighbour};
+use super::{CELL, LEAVES, OutgoingMessage, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
-use weft_wire::overlay::{Contact, Contacts, MAX_CONTACTS, Query, emit_found};
+use weft_wire::overlay::{Contacts, MAX_CONTACTS, Query, WireContact, emit_found};
 
 /// Interval of gossip while no member is known.
 const SEARCH: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const LONGEST_GOSSIP: u32 = 32;
 /// Column bits that select all columns of a row.
 const ALL_COLUMNS: u16 = u16::MAX;
 
-impl Overlay {
+impl OverlayState {
     /// Asks `id` for information that is missing here, if it may have it.
     ///
     /// Call this after an echo of `id`.
@@ -34,7 +34,7 @@ impl Overlay {
         let Some(neighbour) = self.table.get_mut(id) else { return };
         if neighbour.near.is_worth_asking(now, neighbour.state.leaf_news) {
             neighbour.near.ask(now);
-            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
+            self.send(id, OutgoingMessage::Find(Query::Near(self.own.id)));
         }
     }
 
@@ -58,7 +58,7 @@ impl Overlay {
         }
         neighbour.row.ask(now);
         let query = Query::Row { of: self.own.id, row: row as u8, columns };
-        self.send(id, Outgoing::Find(query));
+        self.send(id, OutgoingMessage::Find(query));
     }
 
     /// Returns the columns of a row that have fewer nodes than they could, as bits.
@@ -95,13 +95,13 @@ impl Overlay {
             Query::Near(target) => (self.nearest(target), self.state.leaf_news),
             Query::Row { of, row, columns } => (self.spread(of, row.into(), columns), self.state.table_news),
         };
-        let contact = |id: NodeId| Some(Contact { id, details: &self.table.get(id)?.details });
+        let contact = |id: NodeId| Some(WireContact { id, details: &self.table.get(id)?.details });
         emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
     }
 
     /// Returns the nodes that would be the leaves of `target`, and one more on each side.
     fn nearest(&self, target: NodeId) -> Vec<NodeId> {
-        let told = |(_, neighbour): &(NodeId, &Neighbour)| neighbour.is_close();
+        let told = |(_, neighbour): &(NodeId, &OverlayNeighbour)| neighbour.is_close();
         let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
         let mut ids: Vec<NodeId> = clockwise.map(|(id, _)| id).collect();
         for (id, _) in self.table.counterclockwise_from(target).filter(told).take(LEAVES + 1) {
@@ -158,15 +158,15 @@ impl Overlay {
         self.gossips_with = Some(id);
         let row = self.own.id.common_digits(&id) as u8;
         let is_leaf = self.leaves.contains(id);
-        let Some(neighbour) = self.table.get_mut(id).filter(|n| n.standing == Standing::Member) else { return };
+        let Some(neighbour) = self.table.get_mut(id).filter(|n| n.standing == NodeStanding::Member) else { return };
         neighbour.row.ask(now);
         if is_leaf {
             neighbour.near.renew();
             neighbour.near.ask(now);
         }
-        self.send(id, Outgoing::Find(Query::Row { of: self.own.id, row, columns: ALL_COLUMNS }));
+        self.send(id, OutgoingMessage::Find(Query::Row { of: self.own.id, row, columns: ALL_COLUMNS }));
         if is_leaf {
-            self.send(id, Outgoing::Find(Query::Near(self.own.id)));
+            self.send(id, OutgoingMessage::Find(Query::Near(self.own.id)));
         }
     }
 }

@@ -5,8 +5,8 @@
 //! packet never returns.
 
 use super::link::Quality;
-use super::neighbour::Neighbour;
-use super::{Duplicates, Header, Overlay};
+use super::neighbour::OverlayNeighbour;
+use super::{Duplicates, Header, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId, RingDistance};
 
@@ -28,7 +28,7 @@ pub enum NextHop {
 
 /// A node that could be the next hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Choice {
+pub struct HopCandidate {
     /// Identifier of the node.
     pub id: NodeId,
     /// Quality of the link to the node.
@@ -37,7 +37,7 @@ pub struct Choice {
     pub loss: f64,
 }
 
-impl Choice {
+impl HopCandidate {
     fn is_sure(&self) -> bool {
         self.quality == Quality::Good || self.quality == Quality::Degraded && self.loss <= MOST_LOSS
     }
@@ -47,9 +47,9 @@ impl Choice {
 ///
 /// A suspect choice before it gets a duplicate, because it may work. Without a good choice the best one is returned.
 /// It gets a duplicate to the next one if it is suspect or loses more than 30 %.
-pub fn select(choices: &[Choice], may_duplicate: bool) -> Option<NextHop> {
+pub fn select(choices: &[HopCandidate], may_duplicate: bool) -> Option<NextHop> {
     let (at, best) = choices.iter().enumerate().min_by_key(|(at, choice)| (choice.quality, *at))?;
-    let is_doubtful = |choice: &&Choice| choice.quality == Quality::Suspect;
+    let is_doubtful = |choice: &&HopCandidate| choice.quality == Quality::Suspect;
     let second = if best.is_sure() {
         choices.iter().take(at).find(is_doubtful)
     } else {
@@ -69,7 +69,7 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }
 
-impl Overlay {
+impl OverlayState {
     /// Returns the next hop of a packet that arrived or starts here.
     ///
     /// It also updates the packet's header for the next node. The links on which it leaves are probed at the fast
@@ -96,7 +96,7 @@ impl Overlay {
         if header.was_duplicated && !duplicates.is_new(now, header.source, header.run, header.seq) {
             return NextHop::Drop;
         }
-        let next = self.way_to(header.key, !header.was_duplicated);
+        let next = self.next_hop_for(header.key, !header.was_duplicated);
         if matches!(next, NextHop::Forward(_) | NextHop::Duplicate(..)) {
             let Some(hops_left) = header.hops_left.checked_sub(1) else { return NextHop::Drop };
             header.hops_left = hops_left;
@@ -106,7 +106,7 @@ impl Overlay {
     }
 
     /// Returns the next hop that a packet with this key would take now.
-    pub fn way_to(&self, key: NodeId, may_duplicate: bool) -> NextHop {
+    pub fn next_hop_for(&self, key: NodeId, may_duplicate: bool) -> NextHop {
         match select(&self.choices(key), may_duplicate) {
             Some(next) => next,
             None if self.is_ready() => NextHop::Deliver,
@@ -124,14 +124,15 @@ impl Overlay {
     /// Returns the possible next hops in order of preference.
     ///
     /// An empty result means that this node is the root.
-    fn choices(&self, key: NodeId) -> Vec<Choice> {
+    fn choices(&self, key: NodeId) -> Vec<HopCandidate> {
         let own = self.own.id;
         if key == own {
             return Vec::new();
         }
         let here = remoteness(own, key);
-        let is_nearer = |(id, neighbour): &(NodeId, &Neighbour)| neighbour.is_usable() && remoteness(*id, key) < here;
-        let knows_root = self.leaves.covers(key) || self.table.get(key).is_some_and(Neighbour::is_usable);
+        let is_nearer =
+            |(id, neighbour): &(NodeId, &OverlayNeighbour)| neighbour.is_usable() && remoteness(*id, key) < here;
+        let knows_root = self.leaves.covers(key) || self.table.get(key).is_some_and(OverlayNeighbour::is_usable);
         let mut near: Vec<_> = self.table.cell_of(key).filter(is_nearer).collect();
         if knows_root {
             near.extend(self.leaves.iter().filter_map(|id| Some((id, self.table.get(id)?))).filter(is_nearer));
@@ -147,9 +148,9 @@ impl Overlay {
             others.sort_by_key(|(id, _)| remoteness(*id, key));
             near.extend(others);
         }
-        let choice = |(id, neighbour): (NodeId, &Neighbour)| {
+        let choice = |(id, neighbour): (NodeId, &OverlayNeighbour)| {
             let link = neighbour.way();
-            Choice { id, quality: link.quality(), loss: link.loss() }
+            HopCandidate { id, quality: link.quality(), loss: link.loss() }
         };
         near.into_iter().map(choice).collect()
     }

@@ -9,26 +9,26 @@ fn id(first: u8) -> NodeId {
     NodeId::new(core::array::from_fn(|n| if n == 0 { first } else { 0 }))
 }
 
-fn contact(first: u8) -> Contact {
-    Contact { id: id(first), details: [first; 39].into() }
+fn contact(first: u8) -> NodeContact {
+    NodeContact { id: id(first), details: [first; 39].into() }
 }
 
-fn overlay(first: u8, bootstrap: &[u8]) -> Overlay {
+fn overlay(first: u8, bootstrap: &[u8]) -> OverlayState {
     let bootstrap = bootstrap.iter().map(|first| contact(*first)).collect();
-    Overlay::new(Instant::ZERO, contact(first), bootstrap, Timing::default(), Rng::new(first.into()))
+    OverlayState::new(Instant::ZERO, contact(first), bootstrap, OverlayTiming::default(), Rng::new(first.into()))
 }
 
 /// A few nodes. Each message takes 10 ms, or is lost.
-struct World {
-    nodes: Vec<Overlay>,
+struct OverlayTestWorld {
+    nodes: Vec<OverlayState>,
     now: Instant,
-    under_way: VecDeque<(Instant, NodeId, Transmit, Vec<u8>)>,
+    under_way: VecDeque<(Instant, NodeId, OverlayTransmit, Vec<u8>)>,
     is_cut: fn(NodeId, NodeId) -> bool,
 }
 
-impl World {
-    fn new(nodes: Vec<Overlay>) -> World {
-        World { nodes, now: Instant::ZERO, under_way: VecDeque::new(), is_cut: |_, _| false }
+impl OverlayTestWorld {
+    fn new(nodes: Vec<OverlayState>) -> OverlayTestWorld {
+        OverlayTestWorld { nodes, now: Instant::ZERO, under_way: VecDeque::new(), is_cut: |_, _| false }
     }
 
     fn run(&mut self, duration: Duration) {
@@ -44,14 +44,14 @@ impl World {
                     }
                 }
             }
-            let wake = self.nodes.iter_mut().map(Overlay::next_timeout).min().unwrap();
+            let wake = self.nodes.iter_mut().map(OverlayState::next_timeout).min().unwrap();
             let next = self.under_way.front().map_or(wake, |(at, ..)| wake.min(*at));
             if next > end {
                 self.now = end;
                 return;
             }
             self.now = next.max(self.now);
-            while let Some((_, from, Transmit { to, via, .. }, bytes)) =
+            while let Some((_, from, OverlayTransmit { to, via, .. }, bytes)) =
                 self.under_way.pop_front_if(|(at, ..)| *at <= self.now)
             {
                 if let Some(node) = self.nodes.iter_mut().find(|node| node.id() == to) {
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn quality(&self, at: usize, first: u8) -> Option<Quality> {
-        self.nodes[at].link(id(first)).map(Link::quality)
+        self.nodes[at].link(id(first)).map(NeighbourLink::quality)
     }
 }
 
@@ -82,7 +82,8 @@ fn secs(secs: u64) -> Duration {
 
 #[test]
 fn nodes_find_each_other_through_any_that_is_known() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x90, &[0x50])]);
+    let mut world =
+        OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x90, &[0x50])]);
     assert!(!world.nodes[2].is_ready());
     assert_eq!(world.next_hop(2, 0x90), NextHop::Drop, "it does not know its place");
     world.run(secs(5));
@@ -94,13 +95,13 @@ fn nodes_find_each_other_through_any_that_is_known() {
     assert_eq!(world.next_hop(0, 0x8f), NextHop::Forward(id(0x90)));
     assert_eq!(world.next_hop(0, 0x11), NextHop::Deliver);
     let bottom = overlay(0x20, &[0x10]);
-    let alone = World::new(alloc::vec![bottom]);
+    let alone = OverlayTestWorld::new(alloc::vec![bottom]);
     assert!(!alone.nodes[0].is_ready());
 }
 
 #[test]
 fn a_node_that_finds_nobody_is_alone() {
-    let mut world = World::new(alloc::vec![overlay(0x20, &[0x10])]);
+    let mut world = OverlayTestWorld::new(alloc::vec![overlay(0x20, &[0x10])]);
     world.run(secs(4));
     assert!(!world.nodes[0].is_ready());
     world.run(secs(3));
@@ -112,7 +113,8 @@ fn a_node_that_finds_nobody_is_alone() {
 
 #[test]
 fn a_silent_root_is_reached_around_the_cut() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
+    let mut world =
+        OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(120));
     assert_eq!(world.next_hop(0, 0x50), NextHop::Forward(id(0x50)));
     world.is_cut = |from, to| (from, to) == (id(0x50), id(0x10));
@@ -132,7 +134,8 @@ fn a_silent_root_is_reached_around_the_cut() {
 
 #[test]
 fn a_dead_root_is_replaced() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
+    let mut world =
+        OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(120));
     world.is_cut = |from, _| from == id(0x50);
     world.run(secs(5));
@@ -143,7 +146,8 @@ fn a_dead_root_is_replaced() {
 
 #[test]
 fn what_the_layer_below_says_counts_at_once() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
+    let mut world =
+        OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(10));
     let now = world.now;
     world.nodes[0].handle_unreachable(now, id(0x50));
@@ -156,12 +160,13 @@ fn what_the_layer_below_says_counts_at_once() {
 
 #[test]
 fn who_leaves_is_forgotten_at_once_and_only_it() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
+    let mut world =
+        OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(10));
     world.nodes[1].leave();
     let mut leaver = world.nodes.remove(1);
     let mut out = [0; MAX_MESSAGE];
-    while let Some(Transmit { to, len, .. }) = leaver.poll_transmit(&mut out) {
+    while let Some(OverlayTransmit { to, len, .. }) = leaver.poll_transmit(&mut out) {
         let node = world.nodes.iter_mut().find(|node| node.id() == to).unwrap();
         node.handle_message(world.now, leaver.id(), None, &out[..len]).unwrap();
     }
@@ -172,19 +177,24 @@ fn who_leaves_is_forgotten_at_once_and_only_it() {
 /// Plays a neighbour that answers probes, and answers other messages as `lie` defines.
 ///
 /// Returns the other nodes that `node` contacted.
-fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_>) -> Option<Vec<u8>>) -> Vec<NodeId> {
+fn feed(
+    node: &mut OverlayState,
+    now: Instant,
+    liar: NodeId,
+    lie: impl Fn(&OverlayMessage<'_>) -> Option<Vec<u8>>,
+) -> Vec<NodeId> {
     let (mut out, mut asked) = ([0; MAX_MESSAGE], Vec::new());
-    while let Some(Transmit { to, len, .. }) = node.poll_transmit(&mut out) {
-        let message = Message::parse(&out[..len]).unwrap();
+    while let Some(OverlayTransmit { to, len, .. }) = node.poll_transmit(&mut out) {
+        let message = OverlayMessage::parse(&out[..len]).unwrap();
         if to != liar {
             asked.push(to);
             continue;
         }
         let answer = match message {
-            Message::Probe { seq } | Message::Introduction { seq, .. } => {
+            OverlayMessage::Probe { seq } | OverlayMessage::Introduction { seq, .. } => {
                 let mut echo = [0; MAX_MESSAGE];
                 let state = NodeState { is_ready: true, leaf_news: 1, table_news: 1 };
-                let len = Message::Echo { seq, state }.emit(&mut echo).unwrap();
+                let len = OverlayMessage::Echo { seq, state }.emit(&mut echo).unwrap();
                 Some(echo[..len].to_vec())
             }
             other => lie(&other),
@@ -197,7 +207,7 @@ fn feed(node: &mut Overlay, now: Instant, liar: NodeId, lie: impl Fn(&Message<'_
 }
 
 /// Lets time pass while only `who` answers. Returns the number of attempts to reach other nodes.
-fn pass(node: &mut Overlay, now: &mut Instant, duration: Duration, who: NodeId) -> usize {
+fn pass(node: &mut OverlayState, now: &mut Instant, duration: Duration, who: NodeId) -> usize {
     let (end, mut tried) = (*now + duration, 0);
     while *now < end {
         *now += Duration::from_millis(10);
@@ -216,24 +226,24 @@ fn a_silent_node_that_probes_is_tried_at_once() {
     while pass(&mut node, &mut now, DELAY, nobody) == 0 {}
     assert_eq!(pass(&mut node, &mut now, secs(5), nobody), 0, "it is left alone for eight seconds");
     let mut probe = [0; MAX_MESSAGE];
-    let len = Message::Probe { seq: 1 }.emit(&mut probe).unwrap();
+    let len = OverlayMessage::Probe { seq: 1 }.emit(&mut probe).unwrap();
     node.handle_message(now, id(0x50), Some(id(0x58)), &probe[..len]).unwrap();
     pass(&mut node, &mut now, DELAY, id(0x50));
-    assert_eq!(node.standing(id(0x50)), Some(Standing::Lost), "a way around says nothing of the direct one");
+    assert_eq!(node.standing(id(0x50)), Some(NodeStanding::Lost), "a way around says nothing of the direct one");
     node.handle_message(now, id(0x50), None, &probe[..len]).unwrap();
     pass(&mut node, &mut now, secs(1), id(0x50));
-    assert_eq!(node.standing(id(0x50)), Some(Standing::Member));
+    assert_eq!(node.standing(id(0x50)), Some(NodeStanding::Member));
 }
 
 #[test]
 fn a_liar_costs_some_probes_and_no_more() {
     let mut node = overlay(0x10, &[0x50]);
     let lies: Vec<NodeId> = (0..=255).map(|n| NodeId::new([n; 20])).collect();
-    let lie = |message: &Message<'_>| {
-        let Message::Find(query) = message else { return None };
+    let lie = |message: &OverlayMessage<'_>| {
+        let OverlayMessage::Find(query) = message else { return None };
         let mut out = [0; MAX_MESSAGE];
         let start = lies.len() * usize::from(matches!(query, Query::Near(_))) / 2;
-        let contacts = lies.iter().skip(start).map(|id| weft_wire::overlay::Contact { id: *id, details: &[1] });
+        let contacts = lies.iter().skip(start).map(|id| weft_wire::overlay::WireContact { id: *id, details: &[1] });
         let len = weft_wire::overlay::emit_found(*query, 0, contacts, &mut out).unwrap();
         Some(out[..len].to_vec())
     };
@@ -255,9 +265,9 @@ fn an_answer_to_no_question_is_ignored() {
     node.handle_timeout(now);
     feed(&mut node, now, id(0x50), |_| None);
     let mut out = [0; MAX_MESSAGE];
-    let contacts = || [weft_wire::overlay::Contact { id: id(0x77), details: &[0; MAX_DETAILS] }].into_iter();
+    let contacts = || [weft_wire::overlay::WireContact { id: id(0x77), details: &[0; MAX_DETAILS] }].into_iter();
     let row = Query::Row { of: id(0x10), row: 0, columns: 0xffff };
-    let mut tell = |node: &mut Overlay, from| {
+    let mut tell = |node: &mut OverlayState, from| {
         let len = weft_wire::overlay::emit_found(row, 0, contacts(), &mut out).unwrap();
         node.handle_message(now, from, None, &out[..len]).unwrap();
         node.census().candidates
@@ -271,7 +281,7 @@ fn an_answer_to_no_question_is_ignored() {
 
 #[test]
 fn packets_end_after_their_hops_and_duplicates_after_the_first() {
-    let mut world = World::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10])]);
+    let mut world = OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10])]);
     world.run(secs(5));
     let now = world.now;
     let mut header = Header { key: id(0x50), source: id(0x99), run: 1, seq: 7, hops_left: 1, was_duplicated: false };
@@ -287,10 +297,10 @@ mod selection {
     use super::*;
     use proptest::prelude::*;
 
-    fn choices() -> impl Strategy<Value = Vec<Choice>> {
+    fn choices() -> impl Strategy<Value = Vec<HopCandidate>> {
         let quality = prop_oneof![Just(Quality::Good), Just(Quality::Degraded), Just(Quality::Suspect)];
         prop::collection::vec((quality, 0.0..1.0), 0..6).prop_map(|all| {
-            let choice = |(n, (quality, loss)): (usize, _)| Choice { id: id(n as u8), quality, loss };
+            let choice = |(n, (quality, loss)): (usize, _)| HopCandidate { id: id(n as u8), quality, loss };
             all.into_iter().enumerate().map(choice).collect()
         })
     }

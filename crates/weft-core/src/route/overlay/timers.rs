@@ -4,11 +4,11 @@ use weft_units::{Instant, NodeId};
 
 /// Timers of the neighbours. An entry is valid only while its neighbour still has this time.
 #[derive(Clone, Debug, Default)]
-pub struct Timers {
+pub struct NeighbourTimers {
     heap: BinaryHeap<Reverse<(Instant, NodeId)>>,
 }
 
-impl Timers {
+impl NeighbourTimers {
     /// Sets a timer for `id` at `at`.
     pub fn set(&mut self, at: Instant, id: NodeId) {
         self.heap.push(Reverse((at, id)));

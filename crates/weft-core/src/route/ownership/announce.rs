@@ -5,15 +5,15 @@
 //! that lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;
-use super::{Context, DIRECTORY, REFRESH, beside, question};
+use super::{DIRECTORY, DirectoryContext, REFRESH, beside, question};
 use crate::route::calls::{Calls, Patience};
-use crate::route::overlay::Contact;
+use crate::route::overlay::NodeContact;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
-use weft_wire::ownership::Question;
+use weft_wire::ownership::OwnershipQuestion;
 
 /// Time-out and attempts of a query for the holders of a key.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
@@ -34,7 +34,7 @@ const MOST_HOLDERS: usize = 160;
 
 /// A key to which own prefixes belong.
 #[derive(Clone, Debug)]
-struct Place {
+struct PrefixKey {
     key: NodeId,
     asked_at: Option<Instant>,
     due: Instant,
@@ -42,8 +42,8 @@ struct Place {
 
 /// A node that holds this node's claims.
 #[derive(Clone, Debug)]
-struct Holder {
-    contact: Contact,
+struct ClaimHolder {
+    contact: NodeContact,
     /// Number of the last claim sent to the holder.
     seq: u64,
     /// Number of times that this claim was sent.
@@ -71,9 +71,9 @@ pub struct Announcer {
     seq: u64,
     round: u64,
     round_at: Instant,
-    places: Vec<Place>,
+    places: Vec<PrefixKey>,
     asked: BTreeMap<u32, NodeId>,
-    holders: BTreeMap<NodeId, Holder>,
+    holders: BTreeMap<NodeId, ClaimHolder>,
     to_tell: BTreeSet<NodeId>,
 }
 
@@ -96,14 +96,14 @@ impl Announcer {
     }
 
     /// Sets the prefixes that this node owns by its certificate. `None` withdraws all.
-    pub fn own(&mut self, at: &Context<'_>, certificate: Option<(&[u8], &[Region])>) {
+    pub fn own(&mut self, at: &DirectoryContext<'_>, certificate: Option<(&[u8], &[Region])>) {
         self.certificate = certificate.map(|(bytes, _)| bytes.into());
         let regions = certificate.into_iter().flat_map(|(_, regions)| regions);
         let keys: BTreeSet<NodeId> = regions.map(|region| region.key(at.authority)).collect();
-        self.places = keys.into_iter().map(|key| Place { key, asked_at: None, due: at.now }).collect();
+        self.places = keys.into_iter().map(|key| PrefixKey { key, asked_at: None, due: at.now }).collect();
         self.asked.clear();
         self.begin_round(at.now);
-        self.tell_all(at.now);
+        self.resend_to_all(at.now);
         if self.certificate.is_none() {
             self.round_at = Instant::FAR_FUTURE;
         }
@@ -113,7 +113,7 @@ impl Announcer {
     pub fn contact_changed(&mut self, now: Instant) {
         if self.certificate.is_some() {
             self.begin_round(now);
-            self.tell_all(now);
+            self.resend_to_all(now);
         }
     }
 
@@ -139,8 +139,8 @@ impl Announcer {
             if self.holders.len() >= MOST_HOLDERS && !self.holders.contains_key(&named.id) {
                 continue;
             }
-            let contact = Contact { id: named.id, details: named.details.into() };
-            let is_new = Holder { contact: contact.clone(), seq: 0, tries: 0, due: now, named_in: self.round };
+            let contact = NodeContact { id: named.id, details: named.details.into() };
+            let is_new = ClaimHolder { contact: contact.clone(), seq: 0, tries: 0, due: now, named_in: self.round };
             let holder = self.holders.entry(named.id).or_insert(is_new);
             (holder.contact, holder.named_in) = (contact, self.round);
             if holder.seq < self.seq {
@@ -175,7 +175,7 @@ impl Announcer {
     }
 
     /// Sends the queries and claims that are due.
-    pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
+    pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls) {
         if at.now >= self.round_at {
             self.begin_round(at.now);
         }
@@ -238,16 +238,16 @@ impl Announcer {
         self.holders.retain(|_, holder| !is_owner || holder.named_in + ROUNDS_UNNAMED >= round);
     }
 
-    fn tell_all(&mut self, now: Instant) {
+    fn resend_to_all(&mut self, now: Instant) {
         for holder in self.holders.values_mut() {
             (holder.seq, holder.tries, holder.due) = (self.seq, 0, now);
         }
     }
 
-    fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, n: usize) {
+    fn ask(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, n: usize) {
         let Some(place) = self.places.get_mut(n).filter(|place| place.due <= at.now) else { return };
         (place.asked_at, place.due) = (Some(at.now), Instant::FAR_FUTURE);
-        let body = question(Question::Holders(place.key));
+        let body = question(OwnershipQuestion::Holders(place.key));
         for attempt in if self.round.is_multiple_of(2) { [0, 1, 2] } else { [0, 3, 4] } {
             let key = beside(at.overlay, place.key, attempt);
             if let Ok(number) = calls.call(at.now, at.overlay, key, DIRECTORY, &body, PATIENCE) {

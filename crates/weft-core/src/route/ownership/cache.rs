@@ -1,13 +1,13 @@
 //! Cache of recent lookups: owners found, addresses without owner, and failures.
 
 use super::region::{self, Region};
-use super::{Found, Owner};
+use super::{AddressOwner, Found};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
-use weft_wire::certificate::Prefix;
+use weft_wire::certificate::WirePrefix;
 
 /// Lifetime of a found owner.
 const OWNER_FOR: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 
 /// Values with a lifetime, by prefix, limited in number.
 #[derive(Clone, Debug)]
-struct Timed<T>(BTreeMap<Prefix, (Instant, T)>);
+struct Timed<T>(BTreeMap<WirePrefix, (Instant, T)>);
 
 impl<T> Default for Timed<T> {
     fn default() -> Timed<T> {
@@ -36,7 +36,7 @@ impl<T> Timed<T> {
     }
 
     /// Stores a value. If the table is full, the entry that expires first is removed.
-    fn put(&mut self, prefix: Prefix, until: Instant, value: T) {
+    fn put(&mut self, prefix: WirePrefix, until: Instant, value: T) {
         if self.0.len() >= MOST
             && let Some((first, _)) =
                 self.0.iter().min_by_key(|(_, (until, _))| *until).map(|(prefix, e)| (*prefix, e.0))
@@ -49,7 +49,7 @@ impl<T> Timed<T> {
 
 /// Contact details at which an owner was not reached.
 #[derive(Clone, Debug)]
-struct Failure {
+struct FailedContact {
     owner: NodeId,
     details: Box<[u8]>,
     count: usize,
@@ -57,13 +57,13 @@ struct Failure {
 
 /// Cached owners, addresses without owner, and failed contact details.
 #[derive(Clone, Debug, Default)]
-pub struct Cache {
-    owners: Timed<Owner>,
+pub struct OwnerCache {
+    owners: Timed<AddressOwner>,
     nobody: Timed<()>,
-    failures: Timed<Failure>,
+    failures: Timed<FailedContact>,
 }
 
-impl Cache {
+impl OwnerCache {
     /// Returns the cached result for an address.
     pub fn get(&self, now: Instant, address: IpAddr) -> Option<Found> {
         let owner = self.owners.get(now, address).map(|owner| Found::Owner(owner.clone()));
@@ -81,7 +81,7 @@ impl Cache {
 
     /// Records that an owner was not reached at the given contact details.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
-        let known: Vec<(Prefix, Owner)> = self
+        let known: Vec<(WirePrefix, AddressOwner)> = self
             .owners
             .0
             .iter()
@@ -89,9 +89,9 @@ impl Cache {
             .map(|(scope, (_, o))| (*scope, o.clone()))
             .collect();
         self.forget(owner);
-        for (scope, Owner { details, .. }) in known {
+        for (scope, AddressOwner { details, .. }) in known {
             let count = self.failures(now, scope.0) + 1;
-            self.failures.put(scope, now + FAILED_FOR, Failure { owner, details, count });
+            self.failures.put(scope, now + FAILED_FOR, FailedContact { owner, details, count });
         }
     }
 
@@ -114,6 +114,6 @@ impl Cache {
 /// Returns the addresses for which a result is valid.
 ///
 /// Prefixes of two owners do not overlap, but a default route contains all others.
-fn scope(prefix: Prefix, address: IpAddr) -> Prefix {
+fn scope(prefix: WirePrefix, address: IpAddr) -> WirePrefix {
     if Region::of(prefix).prefix().1 == 0 { (address, region::width(address)) } else { prefix }
 }

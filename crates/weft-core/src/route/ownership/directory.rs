@@ -1,20 +1,20 @@
 //! The directory as a whole: dispatches messages to its parts and runs their timers.
 
 use super::announce::{Announcer, Telling};
-use super::cache::Cache;
+use super::cache::OwnerCache;
 use super::lookup::Lookups;
 use super::store::Store;
-use super::{Conflict, Context, DIRECTORY, Event, Found, Region, holders, verified};
-use crate::route::calls::{self, Asked, CallError, Calls, Patience};
-use crate::route::overlay::{LeafSet, Overlay, Transmit};
+use super::{Conflict, DIRECTORY, DirectoryContext, DirectoryEvent, Found, Region, holders, verified};
+use crate::route::calls::{self, CallError, Calls, Patience, ReceivedCall};
+use crate::route::overlay::{LeafSet, OverlayState, OverlayTransmit};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::WireError;
 use weft_wire::call;
-use weft_wire::overlay::Contact;
-use weft_wire::ownership::{Claim, Message, Question, Reply, Verdict, emit_holders};
+use weft_wire::overlay::WireContact;
+use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, OwnershipQuestion, Reply, emit_holders};
 
 /// Interval between searches for expired claims.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -29,39 +29,39 @@ const MOST_REPORTED: usize = 64;
 
 /// A node's part in the directory of prefix owners.
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct OwnershipDirectory {
     calls: Calls,
     store: Store,
     announcer: Announcer,
     lookups: Lookups,
-    cache: Cache,
+    cache: OwnerCache,
     /// Leaf set at the last check.
     leaves: Option<LeafSet>,
     sweep_at: Instant,
     reported: BTreeMap<Conflict, Instant>,
     replies: VecDeque<(NodeId, Reaction)>,
-    events: VecDeque<Event>,
+    events: VecDeque<DirectoryEvent>,
 }
 
 /// Answer of a holder to an owner.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
-    Verdict(u64, Verdict),
+    Verdict(u64, ClaimVerdict),
     Renew(NodeId),
 }
 
-impl Directory {
+impl OwnershipDirectory {
     /// Returns a node that owns nothing yet.
     ///
     /// `started_unix_s` is the time of instant zero in seconds since 1970. `run` must be higher than at the program's
     /// last start.
-    pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> Directory {
-        Directory {
+    pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> OwnershipDirectory {
+        OwnershipDirectory {
             calls: Calls::new(run, rng),
             store: Store::default(),
             announcer: Announcer::new(started_unix_s),
             lookups: Lookups::default(),
-            cache: Cache::default(),
+            cache: OwnerCache::default(),
             leaves: None,
             sweep_at: Instant::ZERO,
             reported: BTreeMap::new(),
@@ -73,7 +73,7 @@ impl Directory {
     /// Claims the prefixes that a certificate assigns to this node.
     ///
     /// An invalid certificate claims nothing.
-    pub fn own(&mut self, at: &Context<'_>, certificate: &[u8]) {
+    pub fn own(&mut self, at: &DirectoryContext<'_>, certificate: &[u8]) {
         let grant = at.authority.check(certificate).filter(|grant| grant.owner == at.overlay.id());
         let regions: Vec<Region> =
             grant.iter().flat_map(|grant| &grant.prefixes).map(|prefix| Region::of(*prefix)).collect();
@@ -82,19 +82,19 @@ impl Directory {
     }
 
     /// Withdraws all prefixes, and informs all holders of claims of this node.
-    pub fn withdraw(&mut self, at: &Context<'_>) {
+    pub fn withdraw(&mut self, at: &DirectoryContext<'_>) {
         self.announcer.own(at, None);
         self.handle_timeout(at);
     }
 
     /// Informs all holders that this node's overlay contact has changed.
-    pub fn contact_changed(&mut self, at: &Context<'_>) {
+    pub fn contact_changed(&mut self, at: &DirectoryContext<'_>) {
         self.announcer.contact_changed(at.now);
         self.handle_timeout(at);
     }
 
     /// Looks up the owner of an address. An event reports the result, at once if it is cached.
-    pub fn look_up(&mut self, at: &Context<'_>, address: IpAddr) {
+    pub fn look_up(&mut self, at: &DirectoryContext<'_>, address: IpAddr) {
         let kept = self.store.owner_of(at.now, address).and_then(|claim| verified(at.authority, claim, address));
         let kept = kept.filter(|owner| owner.prefix.1 > 0 && self.cache.failures(at.now, address) == 0);
         let found = match kept {
@@ -102,12 +102,12 @@ impl Directory {
             None => self.cache.get(at.now, address),
         };
         if let Some(found) = found {
-            self.events.push_back(Event::Found(address, found));
+            self.events.push_back(DirectoryEvent::Found(address, found));
             return;
         }
         let failures = self.cache.failures(at.now, address);
         if !self.lookups.begin(at, &mut self.calls, address, failures) {
-            self.events.push_back(Event::Found(address, Found::NoAnswer));
+            self.events.push_back(DirectoryEvent::Found(address, Found::NoAnswer));
         }
         self.settle(at);
     }
@@ -132,7 +132,7 @@ impl Directory {
     /// Returns a [`CallError`] if nothing was sent.
     pub fn call(
         &mut self,
-        at: &Context<'_>,
+        at: &DirectoryContext<'_>,
         key: NodeId,
         application: u16,
         body: &[u8],
@@ -148,7 +148,7 @@ impl Directory {
     /// # Errors
     ///
     /// Returns [`CallError::TooLong`] if the body is too long.
-    pub fn answer(&mut self, at: &Context<'_>, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
+    pub fn answer(&mut self, at: &DirectoryContext<'_>, asked: &ReceivedCall, body: &[u8]) -> Result<(), CallError> {
         let answered = self.calls.answer(at.now, at.overlay, asked, body);
         self.settle(at);
         answered
@@ -164,13 +164,13 @@ impl Directory {
     /// # Errors
     ///
     /// Returns a [`WireError`] if the message is invalid. Nothing has changed then.
-    pub fn handle_message(&mut self, at: &Context<'_>, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
+    pub fn handle_message(&mut self, at: &DirectoryContext<'_>, from: NodeId, bytes: &[u8]) -> Result<(), WireError> {
         match self.calls.handle_message(at.now, at.overlay, from, bytes) {
-            Err(WireError::UnknownType) => match Message::parse(bytes)? {
-                Message::Claim(claim) => self.on_claim(at, from, claim),
-                Message::Withdraw { seq } => self.on_withdrawal(at, from, seq),
-                Message::Verdict { seq, verdict } => self.on_verdict(from, seq, verdict),
-                Message::Renew { key } => self.announcer.renew(at.now, from, key),
+            Err(WireError::UnknownType) => match ClaimMessage::parse(bytes)? {
+                ClaimMessage::Claim(claim) => self.on_claim(at, from, claim),
+                ClaimMessage::Withdraw { seq } => self.on_withdrawal(at, from, seq),
+                ClaimMessage::Verdict { seq, verdict } => self.on_verdict(from, seq, verdict),
+                ClaimMessage::Renew { key } => self.announcer.renew(at.now, from, key),
             },
             done => done?,
         }
@@ -179,7 +179,7 @@ impl Directory {
     }
 
     /// Handles expired timers. Call it also when the overlay's leaf set may have changed.
-    pub fn handle_timeout(&mut self, at: &Context<'_>) {
+    pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>) {
         if self.leaves.as_ref() != Some(at.overlay.leaves()) {
             self.on_leaves(at);
         }
@@ -196,7 +196,7 @@ impl Directory {
         self.settle(at);
     }
 
-    /// Returns the time at which to call [`Directory::handle_timeout`].
+    /// Returns the time at which to call [`OwnershipDirectory::handle_timeout`].
     pub fn next_timeout(&self) -> Instant {
         let own = self.announcer.next_timeout().min(self.lookups.next_timeout());
         self.calls.next_timeout().min(own).min(self.sweep_at)
@@ -204,33 +204,33 @@ impl Directory {
 
     /// Writes the next message into `out` and returns its destination.
     ///
-    /// `out` must hold [`MAX_MESSAGE`] bytes. The destination is a neighbour, or a node that [`Directory::details`]
+    /// `out` must hold [`MAX_MESSAGE`] bytes. The destination is a neighbour, or a node that [`OwnershipDirectory::details`]
     /// tells how to reach. Call this after each `handle_*`, lookup, call and change of ownership until it returns
     /// `None`.
-    pub fn poll_transmit(&mut self, overlay: &Overlay, out: &mut [u8]) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, overlay: &OverlayState, out: &mut [u8]) -> Option<OverlayTransmit> {
         loop {
             if let Some((to, bytes)) = self.calls.poll_transmit() {
                 let Some(room) = out.get_mut(..bytes.len()) else { continue };
                 room.copy_from_slice(&bytes);
-                return Some(Transmit { to, via: overlay.via(to), len: bytes.len() });
+                return Some(OverlayTransmit { to, via: overlay.via(to), len: bytes.len() });
             }
             let (to, emitted) = match self.replies.pop_front() {
-                Some((to, Reaction::Verdict(seq, verdict))) => (to, Message::Verdict { seq, verdict }.emit(out)),
-                Some((to, Reaction::Renew(key))) => (to, Message::Renew { key }.emit(out)),
+                Some((to, Reaction::Verdict(seq, verdict))) => (to, ClaimMessage::Verdict { seq, verdict }.emit(out)),
+                Some((to, Reaction::Renew(key))) => (to, ClaimMessage::Renew { key }.emit(out)),
                 None => {
                     let (holder, telling) = self.announcer.poll()?;
                     let own = &overlay.contact().details;
                     let message = match &telling {
                         Telling::Claim(seq, certificate) => {
-                            Message::Claim(Claim { seq: *seq, details: own, certificate })
+                            ClaimMessage::Claim(Claim { seq: *seq, details: own, certificate })
                         }
-                        Telling::Withdraw(seq) => Message::Withdraw { seq: *seq },
+                        Telling::Withdraw(seq) => ClaimMessage::Withdraw { seq: *seq },
                     };
                     (holder, message.emit(out))
                 }
             };
             if let Ok(len) = emitted {
-                return Some(Transmit { to, via: overlay.via(to), len });
+                return Some(OverlayTransmit { to, via: overlay.via(to), len });
             }
         }
     }
@@ -243,7 +243,7 @@ impl Directory {
     }
 
     /// Returns the next event of the directory.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<DirectoryEvent> {
         self.events.pop_front()
     }
 
@@ -257,24 +257,24 @@ impl Directory {
         self.announcer.holders()
     }
 
-    fn on_claim(&mut self, at: &Context<'_>, from: NodeId, claim: Claim<'_>) {
+    fn on_claim(&mut self, at: &DirectoryContext<'_>, from: NodeId, claim: Claim<'_>) {
         let belongs = |region: Region| at.overlay.leaves().covers(region.key(at.authority));
         let mut conflicts = Vec::new();
         let verdict = self.store.claim(at.now, at.authority, from, claim, belongs, &mut conflicts);
         for conflict in conflicts {
             if self.reported.len() < MOST_REPORTED && self.reported.insert(conflict, at.now).is_none() {
-                self.events.push_back(Event::Conflict(conflict));
+                self.events.push_back(DirectoryEvent::Conflict(conflict));
             }
         }
         self.answer_owner(at, from, claim.seq, verdict);
     }
 
-    fn on_withdrawal(&mut self, at: &Context<'_>, from: NodeId, seq: u64) {
+    fn on_withdrawal(&mut self, at: &DirectoryContext<'_>, from: NodeId, seq: u64) {
         let verdict = self.store.withdraw(at.now, from, seq);
         self.answer_owner(at, from, seq, verdict);
     }
 
-    fn answer_owner(&mut self, at: &Context<'_>, owner: NodeId, seq: u64, verdict: Verdict) {
+    fn answer_owner(&mut self, at: &DirectoryContext<'_>, owner: NodeId, seq: u64, verdict: ClaimVerdict) {
         if owner == at.overlay.id() {
             self.on_verdict(owner, seq, verdict);
         } else {
@@ -283,7 +283,7 @@ impl Directory {
     }
 
     /// Processes this node's claim to itself, because it may be a holder of its own prefixes.
-    fn tell_itself(&mut self, at: &Context<'_>) {
+    fn tell_itself(&mut self, at: &DirectoryContext<'_>) {
         let own = at.overlay.contact();
         match self.announcer.take(own.id) {
             Some(Telling::Claim(seq, certificate)) => {
@@ -295,15 +295,15 @@ impl Directory {
         }
     }
 
-    fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: Verdict) {
+    fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: ClaimVerdict) {
         // A node that is no longer a holder was informed only so that it deletes its copy. Its refusal is no event.
-        if self.announcer.on_verdict(from, seq) && !matches!(verdict, Verdict::Taken | Verdict::Elsewhere) {
-            self.events.push_back(Event::Refused(from, verdict));
+        if self.announcer.on_verdict(from, seq) && !matches!(verdict, ClaimVerdict::Taken | ClaimVerdict::Elsewhere) {
+            self.events.push_back(DirectoryEvent::Refused(from, verdict));
         }
     }
 
     /// Informs owners whose holders changed with the leaf set.
-    fn on_leaves(&mut self, at: &Context<'_>) {
+    fn on_leaves(&mut self, at: &DirectoryContext<'_>) {
         let leaves = at.overlay.leaves().clone();
         let own = at.overlay.id();
         if let Some(former) = self.leaves.replace(leaves.clone()) {
@@ -318,41 +318,41 @@ impl Directory {
     }
 
     /// Processes the results of calls, and this node's claims to itself.
-    fn settle(&mut self, at: &Context<'_>) {
+    fn settle(&mut self, at: &DirectoryContext<'_>) {
         while let Some(event) = self.calls.poll_event() {
             match event {
-                calls::Event::Asked(asked) if asked.application == DIRECTORY => self.reply(at, &asked),
-                calls::Event::Answered { number, body, .. } if self.announcer.has_asked(number) => {
+                calls::CallEvent::Asked(asked) if asked.application == DIRECTORY => self.reply(at, &asked),
+                calls::CallEvent::Answered { number, body, .. } if self.announcer.has_asked(number) => {
                     match Reply::parse(&body) {
                         Ok(Reply::Holders(contacts)) => self.announcer.on_holders(at.now, number, contacts),
                         _ => self.announcer.on_unanswered(at.now, number),
                     }
                 }
-                calls::Event::Answered { number, by, body } if self.lookups.has_asked(number) => {
+                calls::CallEvent::Answered { number, by, body } if self.lookups.has_asked(number) => {
                     let reply = Reply::parse(&body).ok();
                     self.lookups.on_reply(at, &mut self.calls, &self.cache, number, by, reply);
                 }
-                calls::Event::Unanswered { number } if self.announcer.has_asked(number) => {
+                calls::CallEvent::Unanswered { number } if self.announcer.has_asked(number) => {
                     self.announcer.on_unanswered(at.now, number);
                 }
-                calls::Event::Unanswered { number } if self.lookups.has_asked(number) => {
+                calls::CallEvent::Unanswered { number } if self.lookups.has_asked(number) => {
                     self.lookups.on_unanswered(number);
                 }
-                other => self.events.push_back(Event::Call(other)),
+                other => self.events.push_back(DirectoryEvent::Call(other)),
             }
         }
         while let Some((address, found)) = self.lookups.poll() {
             self.cache.put(at.now, address, &found);
-            self.events.push_back(Event::Found(address, found));
+            self.events.push_back(DirectoryEvent::Found(address, found));
         }
     }
 
     /// Answers a query about the claims stored here.
-    fn reply(&mut self, at: &Context<'_>, asked: &Asked) {
+    fn reply(&mut self, at: &DirectoryContext<'_>, asked: &ReceivedCall) {
         let mut out = [0; call::MAX_BODY];
-        let emitted = match Question::parse(&asked.body) {
-            Ok(Question::Holders(key)) => self.name_holders(at, key, &mut out),
-            Ok(Question::Owner { key, address }) => match self.store.owner_of(at.now, address) {
+        let emitted = match OwnershipQuestion::parse(&asked.body) {
+            Ok(OwnershipQuestion::Holders(key)) => self.name_holders(at, key, &mut out),
+            Ok(OwnershipQuestion::Owner { key, address }) => match self.store.owner_of(at.now, address) {
                 Some(claim) => Reply::Owner(claim).emit(&mut out),
                 None if holders(at.overlay.id(), at.overlay.leaves(), key).contains(&at.overlay.id()) => {
                     Reply::Nobody.emit(&mut out)
@@ -367,10 +367,10 @@ impl Directory {
         }
     }
 
-    fn name_holders(&self, at: &Context<'_>, key: NodeId, out: &mut [u8]) -> Result<usize, WireError> {
+    fn name_holders(&self, at: &DirectoryContext<'_>, key: NodeId, out: &mut [u8]) -> Result<usize, WireError> {
         let own = at.overlay.contact();
         let details = |id| if id == own.id { Some(&*own.details) } else { at.overlay.details(id) };
         let ids = holders(own.id, at.overlay.leaves(), key);
-        emit_holders(ids.into_iter().filter_map(|id| Some(Contact { id, details: details(id)? })), out)
+        emit_holders(ids.into_iter().filter_map(|id| Some(WireContact { id, details: details(id)? })), out)
     }
 }

@@ -8,16 +8,16 @@
 //! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two
 //! holders. It accepts an owner only by its certificate.
 
-use super::cache::Cache;
+use super::cache::OwnerCache;
 use super::region::{LEVELS, Region};
-use super::{Context, DIRECTORY, Found, Owner, beside, question, verified};
+use super::{AddressOwner, DIRECTORY, DirectoryContext, Found, beside, question, verified};
 use crate::route::calls::{Calls, Patience};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
-use weft_wire::ownership::{Question, Reply};
+use weft_wire::ownership::{OwnershipQuestion, Reply};
 
 /// Number of queries about one region: first at the key, then on both sides of it.
 const ATTEMPTS: usize = 8;
@@ -30,7 +30,7 @@ pub const MOST: usize = 64;
 
 /// State of the lookup in one region.
 #[derive(Clone, Debug)]
-enum Progress {
+enum LookupProgress {
     Asking {
         attempts: usize,
         /// Holders that denied an owner, once per answer.
@@ -42,15 +42,15 @@ enum Progress {
         /// Time at which the query is repeated elsewhere; far in the future before the first query.
         due: Instant,
     },
-    Decided(Option<Owner>),
+    Decided(Option<AddressOwner>),
     /// Some holders answered, but the result is uncertain.
     Unknown,
 }
 
 /// Lookup of one address.
 #[derive(Clone, Debug)]
-struct Lookup {
-    regions: [(NodeId, Progress); LEVELS],
+struct AddressLookup {
+    regions: [(NodeId, LookupProgress); LEVELS],
     /// Attempt with which the lookup starts.
     ///
     /// It is not the first if the owner was not reached at the contact details of an earlier answer.
@@ -60,7 +60,7 @@ struct Lookup {
 /// All lookups in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Lookups {
-    open: BTreeMap<IpAddr, Lookup>,
+    open: BTreeMap<IpAddr, AddressLookup>,
     asked: BTreeMap<u32, (IpAddr, usize)>,
     found: VecDeque<(IpAddr, Found)>,
 }
@@ -69,14 +69,14 @@ impl Lookups {
     /// Starts the lookup of an address unless it is in progress.
     ///
     /// Returns false if too many are in progress.
-    pub fn begin(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, failures: usize) -> bool {
+    pub fn begin(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, address: IpAddr, failures: usize) -> bool {
         if self.open.contains_key(&address) {
             return true;
         }
         if self.open.len() >= MOST {
             return false;
         }
-        let asking = || Progress::Asking {
+        let asking = || LookupProgress::Asking {
             attempts: 0,
             denied_by: Vec::new(),
             passed: Vec::new(),
@@ -84,7 +84,7 @@ impl Lookups {
             due: Instant::FAR_FUTURE,
         };
         let regions = Region::around(address).map(|region| (region.key(at.authority), asking()));
-        self.open.insert(address, Lookup { regions, first: failures });
+        self.open.insert(address, AddressLookup { regions, first: failures });
         self.ask(at, calls, address, 0);
         true
     }
@@ -97,9 +97,9 @@ impl Lookups {
     /// Processes a holder's answer to a query.
     pub fn on_reply(
         &mut self,
-        at: &Context<'_>,
+        at: &DirectoryContext<'_>,
         calls: &mut Calls,
-        cache: &Cache,
+        cache: &OwnerCache,
         number: u32,
         by: NodeId,
         reply: Option<Reply<'_>>,
@@ -126,7 +126,7 @@ impl Lookups {
         let Some((_, progress)) = self.open.get_mut(&address).and_then(|lookup| lookup.regions.get_mut(level)) else {
             return;
         };
-        let Progress::Asking { denied_by, .. } = progress else { return };
+        let LookupProgress::Asking { denied_by, .. } = progress else { return };
         if owner.is_none() {
             denied_by.push(by);
             let is_sure = denied_by.iter().any(|other| *other != by) || denied_by.len() == ATTEMPTS;
@@ -134,7 +134,7 @@ impl Lookups {
                 return self.ask_unless_asked(at, calls, address, level);
             }
         }
-        *progress = Progress::Decided(owner);
+        *progress = LookupProgress::Decided(owner);
         self.conclude(calls, address);
     }
 
@@ -144,8 +144,9 @@ impl Lookups {
     }
 
     /// Repeats the due queries at other nodes.
-    pub fn handle_timeout(&mut self, at: &Context<'_>, calls: &mut Calls) {
-        let is_due = |progress: &Progress| matches!(progress, Progress::Asking { due, .. } if *due <= at.now);
+    pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls) {
+        let is_due =
+            |progress: &LookupProgress| matches!(progress, LookupProgress::Asking { due, .. } if *due <= at.now);
         let due: Vec<(IpAddr, usize)> = self
             .open
             .iter()
@@ -161,7 +162,7 @@ impl Lookups {
     pub fn next_timeout(&self) -> Instant {
         let progress = self.open.values().flat_map(|lookup| &lookup.regions).map(|(_, progress)| progress);
         let due = progress.filter_map(|progress| match progress {
-            Progress::Asking { due, .. } => Some(*due),
+            LookupProgress::Asking { due, .. } => Some(*due),
             _ => None,
         });
         due.min().unwrap_or(Instant::FAR_FUTURE)
@@ -178,7 +179,7 @@ impl Lookups {
     /// second.
     fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
         if let Some(lookup) = self.open.get_mut(&address)
-            && let Some((key, Progress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)
+            && let Some((key, LookupProgress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)
         {
             passed.push(by);
             let mut holders: Vec<NodeId> = contacts.map(|contact| contact.id).collect();
@@ -190,7 +191,7 @@ impl Lookups {
         }
     }
 
-    fn ask_unless_asked(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
+    fn ask_unless_asked(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         if !self.asked.values().any(|of| *of == (address, level)) {
             self.ask(at, calls, address, level);
         }
@@ -199,20 +200,22 @@ impl Lookups {
     /// Sends the next query for a region, or ends the region's search.
     ///
     /// The second query also starts the next region.
-    fn ask(&mut self, at: &Context<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
+    fn ask(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         let Some(lookup) = self.open.get_mut(&address) else { return };
         let first = lookup.first;
-        let Some((key, Progress::Asking { attempts, due, named, .. })) = lookup.regions.get_mut(level) else { return };
+        let Some((key, LookupProgress::Asking { attempts, due, named, .. })) = lookup.regions.get_mut(level) else {
+            return;
+        };
         let (key, attempt) = (*key, *attempts);
         if let Some(wait) = ASK_ELSEWHERE_MS.get(attempt) {
             (*attempts, *due) = (attempt + 1, at.now + Duration::from_millis(*wait));
             let place = named.take().unwrap_or_else(|| beside(at.overlay, key, (first + attempt) % ATTEMPTS));
-            let body = question(Question::Owner { key, address });
+            let body = question(OwnershipQuestion::Owner { key, address });
             if let Ok(number) = calls.call(at.now, at.overlay, place, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, (address, level));
             }
         } else if let Some((_, progress)) = lookup.regions.get_mut(level) {
-            *progress = Progress::Unknown;
+            *progress = LookupProgress::Unknown;
             self.conclude(calls, address);
         }
         if attempt == 1 {
@@ -223,11 +226,11 @@ impl Lookups {
     /// Ends a lookup once the longest region that has an owner is decided.
     fn conclude(&mut self, calls: &mut Calls, address: IpAddr) {
         let Some(lookup) = self.open.get(&address) else { return };
-        let longest = lookup.regions.iter().find(|(_, progress)| !matches!(progress, Progress::Decided(None)));
+        let longest = lookup.regions.iter().find(|(_, progress)| !matches!(progress, LookupProgress::Decided(None)));
         let found = match longest {
             None => Found::Nobody,
-            Some((_, Progress::Decided(Some(owner)))) => Found::Owner(owner.clone()),
-            Some((_, Progress::Unknown)) => Found::NoAnswer,
+            Some((_, LookupProgress::Decided(Some(owner)))) => Found::Owner(owner.clone()),
+            Some((_, LookupProgress::Unknown)) => Found::NoAnswer,
             Some(_) => return,
         };
         self.open.remove(&address);

@@ -11,9 +11,9 @@
 //! - **Soft state.** An owner repeats its claim every minute and when the holders change. Only a newer claim replaces
 //!   it. A claim ends after three minutes, with its certificate, or by withdrawal or revocation.
 //!
-//! [`Directory`] is the whole protocol as a state machine beside an [`Overlay`], by which it routes. Other
+//! [`OwnershipDirectory`] is the whole protocol as a state machine beside an [`OverlayState`], by which it routes. Other
 //! applications can use its calls. An application with its own number may send a few bytes to the root of any key and
-//! receive an answer ([`Directory::call`]).
+//! receive an answer ([`OwnershipDirectory::call`]).
 
 mod announce;
 mod cache;
@@ -22,20 +22,20 @@ mod lookup;
 mod region;
 mod store;
 
-pub use directory::Directory;
+pub use directory::OwnershipDirectory;
 pub use lookup::MOST as MOST_LOOKUPS;
 pub use region::Region;
 pub use store::{MOST_IN_REGION, MOST_OWNERS};
 
 use super::calls;
-use super::overlay::{LeafSet, Overlay};
+use super::overlay::{LeafSet, OverlayState};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use region::contains;
 use weft_units::{Duration, Instant, NodeId};
-use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{Claim, MAX_QUESTION, Question, Verdict};
+use weft_wire::certificate::WirePrefix;
+use weft_wire::ownership::{Claim, ClaimVerdict, MAX_QUESTION, OwnershipQuestion};
 
 /// Number of holders of a key on each side of it on the ring. The root is one of them.
 pub const HOLDERS_BESIDE: usize = 2;
@@ -49,19 +49,19 @@ const LIFETIME: Duration = Duration::from_secs(180);
 const DIRECTORY: u16 = 0;
 
 /// Services that need cryptography or the time of day. The core's caller provides them.
-pub trait Authority {
+pub trait DirectoryAuthority {
     /// Returns the place of a name on the ring: the first 160 bits of its SHA-256.
     fn place_of(&self, name: &[u8]) -> NodeId;
 
     /// Returns the content of a certificate.
     ///
     /// The root key must have signed it, it must be valid now, and its node must not be revoked.
-    fn check(&self, certificate: &[u8]) -> Option<Grant>;
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant>;
 }
 
 /// Rights that a certificate assigns to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Grant {
+pub struct CertificateGrant {
     /// Identifier derived from the owner's key.
     pub owner: NodeId,
     /// Start of ownership in seconds since 1970. Of two owners of one prefix the earlier keeps it.
@@ -69,27 +69,27 @@ pub struct Grant {
     /// Remaining validity of the certificate.
     pub holds_for: Duration,
     /// Prefixes that the node owns.
-    pub prefixes: Vec<Prefix>,
+    pub prefixes: Vec<WirePrefix>,
 }
 
 /// Time, overlay and root key: the environment of each directory operation.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct DirectoryContext<'a> {
     /// The present time.
     pub now: Instant,
     /// This node's state of the overlay.
-    pub overlay: &'a Overlay,
+    pub overlay: &'a OverlayState,
     /// Verifies certificates by the network's root key.
-    pub authority: &'a dyn Authority,
+    pub authority: &'a dyn DirectoryAuthority,
 }
 
 /// Owner of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Owner {
+pub struct AddressOwner {
     /// Identifier of the owner.
     pub id: NodeId,
     /// The owner's prefix that contains the address.
-    pub prefix: Prefix,
+    pub prefix: WirePrefix,
     /// Contact details as a holder stated them.
     ///
     /// The lower layer must reach the owner there with the key in the certificate.
@@ -102,7 +102,7 @@ pub struct Owner {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// The address has this owner.
-    Owner(Owner),
+    Owner(AddressOwner),
     /// The address has no owner.
     Nobody,
     /// Too few holders answered for a result.
@@ -113,7 +113,7 @@ pub enum Found {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Conflict {
     /// The prefix with two certificates.
-    pub prefix: Prefix,
+    pub prefix: WirePrefix,
     /// Node that keeps the prefix, because its certificate is older.
     pub owner: NodeId,
     /// Node with the younger certificate.
@@ -122,15 +122,15 @@ pub struct Conflict {
 
 /// An event of the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum DirectoryEvent {
     /// A lookup ended.
     Found(IpAddr, Found),
     /// A holder refused this node's claim.
-    Refused(NodeId, Verdict),
+    Refused(NodeId, ClaimVerdict),
     /// This node, as a holder, found a conflict of certificates.
     Conflict(Conflict),
     /// An event of an application's call.
-    Call(calls::Event),
+    Call(calls::CallEvent),
 }
 
 /// Returns the holders of a key, nearest first, as far as a node and its leaves determine them.
@@ -152,23 +152,23 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
 ///
 /// The first attempt uses the key itself. Later ones use places at one, two and four mean node distances beside it,
 /// on both sides. The roots there are other holders, or nodes that name them.
-fn beside(overlay: &Overlay, key: NodeId, attempt: usize) -> NodeId {
+fn beside(overlay: &OverlayState, key: NodeId, attempt: usize) -> NodeId {
     let Some(doublings) = attempt.checked_sub(1) else { return key };
     let share = overlay.leaves().spacing().wrapping_mul(1 << (doublings / 2));
     if attempt.is_multiple_of(2) { key.turned_by(share.wrapping_neg()) } else { key.turned_by(share) }
 }
 
-fn question(question: Question) -> Box<[u8]> {
+fn question(question: OwnershipQuestion) -> Box<[u8]> {
     let mut out = [0; MAX_QUESTION];
     let len = question.emit(&mut out).unwrap_or_default();
     out.get(..len).unwrap_or_default().into()
 }
 
 /// Returns the owner that a claim proves.
-fn verified(authority: &dyn Authority, claim: Claim<'_>, address: IpAddr) -> Option<Owner> {
-    let Grant { owner, prefixes, .. } = authority.check(claim.certificate)?;
+fn verified(authority: &dyn DirectoryAuthority, claim: Claim<'_>, address: IpAddr) -> Option<AddressOwner> {
+    let CertificateGrant { owner, prefixes, .. } = authority.check(claim.certificate)?;
     let prefix = prefixes.into_iter().filter(|prefix| contains(*prefix, address)).max_by_key(|(_, length)| *length)?;
-    Some(Owner { id: owner, prefix, details: claim.details.into(), certificate: claim.certificate.into() })
+    Some(AddressOwner { id: owner, prefix, details: claim.details.into(), certificate: claim.certificate.into() })
 }
 
 #[cfg(test)]

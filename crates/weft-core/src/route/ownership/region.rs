@@ -4,11 +4,11 @@
 //! address lies in four regions, so four queries find any prefix that covers it. A region of the finest level has 256
 //! addresses, so that the owners of many adjacent host addresses do not overload one node.
 
-use super::Authority;
+use super::DirectoryAuthority;
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 use weft_units::NodeId;
-use weft_wire::certificate::Prefix;
+use weft_wire::certificate::WirePrefix;
 
 /// Number of regions that contain one address.
 pub const LEVELS: usize = 4;
@@ -18,11 +18,11 @@ const IPV6: [u8; LEVELS] = [120, 64, 48, 0];
 
 /// A prefix of a region's length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Region(Prefix);
+pub struct Region(WirePrefix);
 
 impl Region {
     /// Returns the region to which a prefix belongs.
-    pub fn of((address, length): Prefix) -> Region {
+    pub fn of((address, length): WirePrefix) -> Region {
         let fits = lengths(address).into_iter().find(|of_region| *of_region <= length);
         Region(network(address, fits.unwrap_or(0)))
     }
@@ -33,14 +33,14 @@ impl Region {
     }
 
     /// Returns the region's prefix.
-    pub fn prefix(&self) -> Prefix {
+    pub fn prefix(&self) -> WirePrefix {
         self.0
     }
 
     /// Returns the region's place on the ring.
     ///
     /// It is the hash of "weft region", 4 or 6, the region's length and its address.
-    pub fn key(&self, authority: &dyn Authority) -> NodeId {
+    pub fn key(&self, authority: &dyn DirectoryAuthority) -> NodeId {
         let (address, length) = self.0;
         let mut name = [0; 11 + 2 + 16];
         name[..11].copy_from_slice(b"weft region");
@@ -71,7 +71,7 @@ pub fn width(address: IpAddr) -> u8 {
 }
 
 /// Returns the prefix of `length` bits that contains an address.
-pub fn network(address: IpAddr, length: u8) -> Prefix {
+pub fn network(address: IpAddr, length: u8) -> WirePrefix {
     let network = match address {
         IpAddr::V4(a) => IpAddr::from((a.to_bits() & !u32::MAX.checked_shr(length.into()).unwrap_or(0)).to_be_bytes()),
         IpAddr::V6(a) => IpAddr::from((a.to_bits() & !u128::MAX.checked_shr(length.into()).unwrap_or(0)).to_be_bytes()),
@@ -80,7 +80,7 @@ pub fn network(address: IpAddr, length: u8) -> Prefix {
 }
 
 /// Returns the last address of a prefix.
-fn last((address, length): Prefix) -> IpAddr {
+fn last((address, length): WirePrefix) -> IpAddr {
     match address {
         IpAddr::V4(a) => IpAddr::from((a.to_bits() | u32::MAX.checked_shr(length.into()).unwrap_or(0)).to_be_bytes()),
         IpAddr::V6(a) => IpAddr::from((a.to_bits() | u128::MAX.checked_shr(length.into()).unwrap_or(0)).to_be_bytes()),
@@ -88,18 +88,18 @@ fn last((address, length): Prefix) -> IpAddr {
 }
 
 /// True if the prefix contains the address.
-pub fn contains(prefix: Prefix, address: IpAddr) -> bool {
+pub fn contains(prefix: WirePrefix, address: IpAddr) -> bool {
     prefix.0.is_ipv4() == address.is_ipv4() && network(address, prefix.1) == prefix
 }
 
 /// Iterates over the stored prefixes that contain an address, the longest first.
-pub fn matches<T>(map: &BTreeMap<Prefix, T>, address: IpAddr) -> impl Iterator<Item = (Prefix, &T)> {
+pub fn matches<T>(map: &BTreeMap<WirePrefix, T>, address: IpAddr) -> impl Iterator<Item = (WirePrefix, &T)> {
     let prefixes = (0..=width(address)).rev().map(move |length| network(address, length));
     prefixes.filter_map(|prefix| map.get(&prefix).map(|value| (prefix, value)))
 }
 
 /// Iterates over the stored prefixes within a prefix, including itself.
-pub fn within<T>(map: &BTreeMap<Prefix, T>, prefix: Prefix) -> impl Iterator<Item = (Prefix, &T)> {
+pub fn within<T>(map: &BTreeMap<WirePrefix, T>, prefix: WirePrefix) -> impl Iterator<Item = (WirePrefix, &T)> {
     let known = map.range(prefix..=(last(prefix), u8::MAX));
     known.filter(move |(known, _)| known.1 >= prefix.1).map(|(known, value)| (*known, value))
 }

@@ -1,14 +1,14 @@
 //! Claims that a node stores for others. It accepts a claim only from its owner.
 
 use super::region::{self, Region};
-use super::{Authority, Conflict, Grant, LIFETIME};
+use super::{CertificateGrant, Conflict, DirectoryAuthority, LIFETIME};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_units::{Instant, NodeId};
-use weft_wire::certificate::Prefix;
-use weft_wire::ownership::{Claim, Verdict};
+use weft_wire::certificate::WirePrefix;
+use weft_wire::ownership::{Claim, ClaimVerdict};
 
 /// Maximum number of owners whose claims a node stores.
 pub const MOST_OWNERS: usize = 4_096;
@@ -17,20 +17,20 @@ pub const MOST_IN_REGION: usize = 512;
 
 /// State of an owner's claim according to its last message.
 #[derive(Clone, Debug)]
-struct Record {
+struct ClaimRecord {
     seq: u64,
     until: Instant,
     /// The claim.
     ///
     /// `None` after a withdrawal, which is stored because an older claim may still be in flight.
-    claim: Option<Kept>,
+    claim: Option<StoredClaim>,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct StoredClaim {
     details: Box<[u8]>,
     certificate: Box<[u8]>,
-    grant: Grant,
+    grant: CertificateGrant,
     /// Time at which the certificate ends.
     ends: Instant,
 }
@@ -38,8 +38,8 @@ struct Kept {
 /// Claims by owner and by prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    records: BTreeMap<NodeId, Record>,
-    prefixes: BTreeMap<Prefix, NodeId>,
+    records: BTreeMap<NodeId, ClaimRecord>,
+    prefixes: BTreeMap<WirePrefix, NodeId>,
 }
 
 impl Store {
@@ -49,15 +49,15 @@ impl Store {
     pub fn claim(
         &mut self,
         now: Instant,
-        authority: &dyn Authority,
+        authority: &dyn DirectoryAuthority,
         from: NodeId,
         claim: Claim<'_>,
         belongs: impl Fn(Region) -> bool,
         conflicts: &mut Vec<Conflict>,
-    ) -> Verdict {
+    ) -> ClaimVerdict {
         let known = self.records.get(&from).filter(|record| record.until > now);
         if known.is_some_and(|record| record.seq > claim.seq) {
-            return Verdict::Outdated;
+            return ClaimVerdict::Outdated;
         }
         // Skip the check of a signature that was checked before.
         let checked =
@@ -67,38 +67,38 @@ impl Store {
             None => authority.check(claim.certificate).map(|grant| (grant.clone(), now + grant.holds_for)),
         };
         let Some((grant, ends)) = granted.filter(|(grant, ends)| grant.owner == from && *ends > now) else {
-            return Verdict::Uncertified;
+            return ClaimVerdict::Uncertified;
         };
         if self.records.len() >= MOST_OWNERS && !self.records.contains_key(&from) {
-            return Verdict::Full;
+            return ClaimVerdict::Full;
         }
         self.remove_prefixes(from);
         let kept = grant.prefixes.iter().filter(|prefix| belongs(Region::of(**prefix)));
-        let verdicts: Vec<Verdict> = kept.map(|prefix| self.give(*prefix, &grant, conflicts)).collect();
-        let verdict = match verdicts.iter().find(|verdict| **verdict == Verdict::Taken).or(verdicts.first()) {
-            Some(Verdict::Taken) => Verdict::Taken,
+        let verdicts: Vec<ClaimVerdict> = kept.map(|prefix| self.give(*prefix, &grant, conflicts)).collect();
+        let verdict = match verdicts.iter().find(|verdict| **verdict == ClaimVerdict::Taken).or(verdicts.first()) {
+            Some(ClaimVerdict::Taken) => ClaimVerdict::Taken,
             refused => {
                 self.records.remove(&from);
-                return refused.copied().unwrap_or(Verdict::Elsewhere);
+                return refused.copied().unwrap_or(ClaimVerdict::Elsewhere);
             }
         };
         let (details, certificate) = (claim.details.into(), claim.certificate.into());
-        let claim_kept = Some(Kept { details, certificate, grant, ends });
-        self.records.insert(from, Record { seq: claim.seq, until: ends.min(now + LIFETIME), claim: claim_kept });
+        let claim_kept = Some(StoredClaim { details, certificate, grant, ends });
+        self.records.insert(from, ClaimRecord { seq: claim.seq, until: ends.min(now + LIFETIME), claim: claim_kept });
         verdict
     }
 
     /// Processes an owner's withdrawal of all its prefixes.
-    pub fn withdraw(&mut self, now: Instant, from: NodeId, seq: u64) -> Verdict {
+    pub fn withdraw(&mut self, now: Instant, from: NodeId, seq: u64) -> ClaimVerdict {
         match self.records.get(&from) {
-            Some(record) if record.seq > seq => Verdict::Outdated,
+            Some(record) if record.seq > seq => ClaimVerdict::Outdated,
             Some(_) => {
-                let withdrawn = Record { seq, until: now + LIFETIME, claim: None };
+                let withdrawn = ClaimRecord { seq, until: now + LIFETIME, claim: None };
                 self.remove_prefixes(from);
                 self.records.insert(from, withdrawn);
-                Verdict::Taken
+                ClaimVerdict::Taken
             }
-            None => Verdict::Taken,
+            None => ClaimVerdict::Taken,
         }
     }
 
@@ -123,7 +123,7 @@ impl Store {
 
     /// Deletes claims that were not repeated in time.
     pub fn expire(&mut self, now: Instant) {
-        let is_over = |(owner, record): (&NodeId, &Record)| (record.until <= now).then_some(*owner);
+        let is_over = |(owner, record): (&NodeId, &ClaimRecord)| (record.until <= now).then_some(*owner);
         for owner in self.records.iter().filter_map(is_over).collect::<Vec<_>>() {
             self.forget(owner);
         }
@@ -147,16 +147,17 @@ impl Store {
     }
 
     /// Assigns a prefix to the owner of a certificate, unless another owner has an older one.
-    fn give(&mut self, prefix: Prefix, grant: &Grant, conflicts: &mut Vec<Conflict>) -> Verdict {
-        let others: Vec<(Prefix, NodeId)> = self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
-        let seniority = |grant: &Grant| (grant.since_unix_s, grant.owner);
+    fn give(&mut self, prefix: WirePrefix, grant: &CertificateGrant, conflicts: &mut Vec<Conflict>) -> ClaimVerdict {
+        let others: Vec<(WirePrefix, NodeId)> =
+            self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();
+        let seniority = |grant: &CertificateGrant| (grant.since_unix_s, grant.owner);
         let kept_by = |owner: &NodeId| self.records.get(owner).and_then(|record| record.claim.as_ref());
         let older = others
             .iter()
             .find(|(_, owner)| kept_by(owner).is_some_and(|kept| seniority(&kept.grant) < seniority(grant)));
         if let Some((_, owner)) = older {
             conflicts.push(Conflict { prefix, owner: *owner, refused: grant.owner });
-            return Verdict::Owned;
+            return ClaimVerdict::Owned;
         }
         for (other, owner) in others {
             conflicts.push(Conflict { prefix: other, owner: grant.owner, refused: owner });
@@ -165,16 +166,16 @@ impl Store {
         let region = Region::of(prefix);
         let alike = region::within(&self.prefixes, region.prefix()).filter(|(known, _)| Region::of(*known) == region);
         if alike.count() >= MOST_IN_REGION {
-            return Verdict::Full;
+            return ClaimVerdict::Full;
         }
         self.prefixes.insert(prefix, grant.owner);
-        Verdict::Taken
+        ClaimVerdict::Taken
     }
 
     /// Returns the stored prefixes that contain this one or lie within it.
     ///
     /// Default routes (length 0) overlap only with each other.
-    fn overlaps(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, NodeId)> {
+    fn overlaps(&self, prefix: WirePrefix) -> impl Iterator<Item = (WirePrefix, NodeId)> {
         let around = region::matches(&self.prefixes, prefix.0).filter(move |(known, _)| known.1 < prefix.1);
         let all = around.chain(region::within(&self.prefixes, prefix));
         all.filter(move |(known, _)| *known == prefix || known.1 > 0 && prefix.1 > 0)

@@ -4,17 +4,17 @@
 
 use super::store::Store;
 use super::*;
-use crate::route::overlay::{Contact, Timing, Transmit};
+use crate::route::overlay::{NodeContact, OverlayTiming, OverlayTransmit};
 use alloc::collections::BTreeMap;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use weft_units::Rng;
-use weft_wire::ownership::Message;
+use weft_wire::ownership::ClaimMessage;
 
 /// Root key of the tests.
 ///
 /// A certificate contains owner, start, validity and a signature of one byte each, then IPv4 prefixes.
-struct Root;
+struct TestRoot;
 
 const SIGNED: u8 = 1;
 
@@ -28,16 +28,16 @@ fn certificate(owner: u8, since: u8, secs: u8, prefixes: &[([u8; 4], u8)]) -> Ve
     bytes
 }
 
-impl Authority for Root {
+impl DirectoryAuthority for TestRoot {
     fn place_of(&self, name: &[u8]) -> NodeId {
         let sum = name.iter().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
         id(sum)
     }
 
-    fn check(&self, certificate: &[u8]) -> Option<Grant> {
+    fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let (&[owner, since, secs, SIGNED], prefixes) = certificate.split_first_chunk::<4>()? else { return None };
         let prefix = |chunk: &[u8]| Some((IpAddr::from(*chunk.first_chunk::<4>()?), *chunk.get(4)?));
-        Some(Grant {
+        Some(CertificateGrant {
             owner: id(owner),
             since_unix_s: since.into(),
             holds_for: Duration::from_secs(secs.into()),
@@ -50,9 +50,9 @@ fn at(secs: u64) -> Instant {
     Instant::from_millis(1_000 * secs)
 }
 
-fn take(store: &mut Store, now: u64, from: u8, seq: u64, certificate: &[u8]) -> (Verdict, Vec<Conflict>) {
+fn take(store: &mut Store, now: u64, from: u8, seq: u64, certificate: &[u8]) -> (ClaimVerdict, Vec<Conflict>) {
     let (claim, mut conflicts) = (Claim { seq, details: &[from], certificate }, Vec::new());
-    let verdict = store.claim(at(now), &Root, id(from), claim, |_| true, &mut conflicts);
+    let verdict = store.claim(at(now), &TestRoot, id(from), claim, |_| true, &mut conflicts);
     (verdict, conflicts)
 }
 
@@ -67,20 +67,20 @@ const HOST: [u8; 4] = [10, 1, 2, 9];
 fn stolen_forged_and_outdated_claims_change_nothing() {
     let mut store = Store::default();
     let mine = certificate(5, 10, 200, &[NET]);
-    assert_eq!(take(&mut store, 0, 5, 100, &mine).0, Verdict::Taken);
-    assert_eq!(take(&mut store, 1, 6, 900, &mine).0, Verdict::Uncertified, "another's certificate");
+    assert_eq!(take(&mut store, 0, 5, 100, &mine).0, ClaimVerdict::Taken);
+    assert_eq!(take(&mut store, 1, 6, 900, &mine).0, ClaimVerdict::Uncertified, "another's certificate");
     let mut forged = certificate(6, 1, 200, &[NET]);
     forged[3] = 0;
-    assert_eq!(take(&mut store, 1, 6, 900, &forged).0, Verdict::Uncertified);
+    assert_eq!(take(&mut store, 1, 6, 900, &forged).0, ClaimVerdict::Uncertified);
     let mut widened = mine.clone();
     widened[3] = 2;
-    assert_eq!(take(&mut store, 1, 5, 900, &widened).0, Verdict::Uncertified, "its own, changed");
-    assert_eq!(take(&mut store, 1, 5, 99, &mine).0, Verdict::Outdated);
+    assert_eq!(take(&mut store, 1, 5, 900, &widened).0, ClaimVerdict::Uncertified, "its own, changed");
+    assert_eq!(take(&mut store, 1, 5, 99, &mine).0, ClaimVerdict::Outdated);
     assert_eq!(owner(&store, 1, HOST), Some((100, 5)));
-    assert_eq!(store.withdraw(at(1), id(5), 99), Verdict::Outdated);
-    assert_eq!(store.withdraw(at(1), id(6), 900), Verdict::Taken, "of nothing");
+    assert_eq!(store.withdraw(at(1), id(5), 99), ClaimVerdict::Outdated);
+    assert_eq!(store.withdraw(at(1), id(6), 900), ClaimVerdict::Taken, "of nothing");
     assert_eq!(owner(&store, 1, HOST), Some((100, 5)));
-    assert_eq!(take(&mut store, 2, 5, 101, &mine).0, Verdict::Taken);
+    assert_eq!(take(&mut store, 2, 5, 101, &mine).0, ClaimVerdict::Taken);
     assert_eq!(owner(&store, 2, HOST), Some((101, 5)));
 }
 
@@ -96,10 +96,10 @@ fn a_claim_ends_by_itself_with_its_certificate_or_when_withdrawn() {
     store.expire(at(180));
     assert_eq!(store.len(), (0, 0));
     take(&mut store, 190, 5, 200, &long);
-    assert_eq!(store.withdraw(at(191), id(5), 201), Verdict::Taken);
+    assert_eq!(store.withdraw(at(191), id(5), 201), ClaimVerdict::Taken);
     assert_eq!(owner(&store, 191, HOST), None);
-    assert_eq!(take(&mut store, 192, 5, 200, &long).0, Verdict::Outdated, "it was under way");
-    assert_eq!(take(&mut store, 193, 5, 202, &long).0, Verdict::Taken);
+    assert_eq!(take(&mut store, 192, 5, 200, &long).0, ClaimVerdict::Outdated, "it was under way");
+    assert_eq!(take(&mut store, 193, 5, 202, &long).0, ClaimVerdict::Taken);
     store.forget(id(5));
     assert_eq!((owner(&store, 193, HOST), store.len()), (None, (0, 0)));
 }
@@ -112,47 +112,54 @@ fn the_older_certificate_keeps_a_prefix_whoever_comes_first() {
     let mut store = Store::default();
     take(&mut store, 0, 5, 1, &older);
     let refused = take(&mut store, 0, 6, 1, &younger);
-    assert_eq!(refused, (Verdict::Owned, alloc::vec![conflict(([10, 1, 2, 8], 30))]));
+    assert_eq!(refused, (ClaimVerdict::Owned, alloc::vec![conflict(([10, 1, 2, 8], 30))]));
     let mut store = Store::default();
-    assert_eq!(take(&mut store, 0, 6, 1, &younger).0, Verdict::Taken);
-    assert_eq!(take(&mut store, 0, 5, 1, &older), (Verdict::Taken, alloc::vec![conflict(([10, 1, 2, 8], 30))]));
+    assert_eq!(take(&mut store, 0, 6, 1, &younger).0, ClaimVerdict::Taken);
+    assert_eq!(take(&mut store, 0, 5, 1, &older), (ClaimVerdict::Taken, alloc::vec![conflict(([10, 1, 2, 8], 30))]));
     assert_eq!(owner(&store, 0, HOST), Some((1, 5)));
     let default = certificate(7, 200, 200, &[([0; 4], 0)]);
-    assert_eq!(take(&mut store, 0, 7, 1, &default), (Verdict::Taken, Vec::new()), "a default route lies around others");
+    assert_eq!(
+        take(&mut store, 0, 7, 1, &default),
+        (ClaimVerdict::Taken, Vec::new()),
+        "a default route lies around others"
+    );
     assert_eq!((owner(&store, 0, HOST), owner(&store, 0, [192, 0, 2, 1])), (Some((1, 5)), Some((1, 7))));
     store.forget(id(5));
-    assert_eq!(take(&mut store, 1, 6, 2, &younger).0, Verdict::Taken, "it has no other owner any more");
+    assert_eq!(take(&mut store, 1, 6, 2, &younger).0, ClaimVerdict::Taken, "it has no other owner any more");
 }
 
 #[test]
 fn what_is_kept_is_bounded() {
     let mut store = Store::default();
     let owner = |n: u32| NodeId::new(core::array::from_fn(|at| if at < 4 { n.to_be_bytes()[at] } else { 0 }));
-    struct Anybody(NodeId, Prefix);
-    impl Authority for Anybody {
+    struct Anybody(NodeId, WirePrefix);
+    impl DirectoryAuthority for Anybody {
         fn place_of(&self, name: &[u8]) -> NodeId {
-            Root.place_of(name)
+            TestRoot.place_of(name)
         }
-        fn check(&self, _: &[u8]) -> Option<Grant> {
+        fn check(&self, _: &[u8]) -> Option<CertificateGrant> {
             let (owner, prefixes) = (self.0, alloc::vec![self.1]);
-            Some(Grant { owner, since_unix_s: 1, holds_for: Duration::from_secs(900), prefixes })
+            Some(CertificateGrant { owner, since_unix_s: 1, holds_for: Duration::from_secs(900), prefixes })
         }
     }
-    let mut claim = |n: u32, prefix: Prefix| {
+    let mut claim = |n: u32, prefix: WirePrefix| {
         let (authority, claim) = (Anybody(owner(n), prefix), Claim { seq: 1, details: &[], certificate: &[] });
         store.claim(at(0), &authority, owner(n), claim, |_| true, &mut Vec::new())
     };
     let wide = |n: u32| (IpAddr::from(Ipv6Addr::from(0xfd00 << 112 | u128::from(n) << 64)), 64u8);
     let crowded = |n: u32| (IpAddr::from(Ipv6Addr::from(0xfc00 << 112 | u128::from(n) << 32)), 96u8);
-    let taken = (0..600).filter(|n| claim(*n, crowded(*n)) == Verdict::Taken).count();
+    let taken = (0..600).filter(|n| claim(*n, crowded(*n)) == ClaimVerdict::Taken).count();
     assert_eq!(taken, MOST_IN_REGION);
-    let verdicts: Vec<Verdict> = (0..5_000).map(|n| claim(1_000 + n, wide(n))).collect();
-    assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Taken).count(), MOST_OWNERS - MOST_IN_REGION);
-    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Taken | Verdict::Full)));
-    assert_eq!(claim(1_000, wide(0)), Verdict::Taken, "who is known goes on");
+    let verdicts: Vec<ClaimVerdict> = (0..5_000).map(|n| claim(1_000 + n, wide(n))).collect();
+    assert_eq!(
+        verdicts.iter().filter(|verdict| **verdict == ClaimVerdict::Taken).count(),
+        MOST_OWNERS - MOST_IN_REGION
+    );
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, ClaimVerdict::Taken | ClaimVerdict::Full)));
+    assert_eq!(claim(1_000, wide(0)), ClaimVerdict::Taken, "who is known goes on");
 }
 
-fn prefix() -> impl Strategy<Value = Prefix> {
+fn prefix() -> impl Strategy<Value = WirePrefix> {
     // The addresses vary in few bits, so that prefixes overlap.
     (any::<u16>(), any::<bool>(), 0u8..=40).prop_map(|(bits, is_v6, length)| {
         let few = u32::from(bits & 0xc3c1) << 16 | u32::from(bits) << 3 & 8;
@@ -165,10 +172,10 @@ fn prefix() -> impl Strategy<Value = Prefix> {
 proptest! {
     #[test]
     fn maps_of_prefixes_are_as_looking_at_every_one(all in prop::collection::vec(prefix(), 0..40), of in prefix()) {
-        let map: BTreeMap<Prefix, ()> = all.iter().map(|prefix| (*prefix, ())).collect();
-        let mut around: Vec<Prefix> = map.keys().filter(|prefix| contains(**prefix, of.0)).copied().collect();
+        let map: BTreeMap<WirePrefix, ()> = all.iter().map(|prefix| (*prefix, ())).collect();
+        let mut around: Vec<WirePrefix> = map.keys().filter(|prefix| contains(**prefix, of.0)).copied().collect();
         around.sort_by_key(|(_, length)| core::cmp::Reverse(*length));
-        let found: Vec<Prefix> = region::matches(&map, of.0).map(|(prefix, ())| prefix).collect();
+        let found: Vec<WirePrefix> = region::matches(&map, of.0).map(|(prefix, ())| prefix).collect();
         prop_assert_eq!(found, around);
         let inside = map.keys().filter(|prefix| prefix.1 >= of.1 && contains(of, prefix.0)).copied();
         prop_assert!(region::within(&map, of).map(|(prefix, ())| prefix).eq(inside));
@@ -210,11 +217,11 @@ proptest! {
 /// A single node is the root of every key.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
-    let contact = Contact { id: id(5), details: [5].into() };
-    let overlay = Overlay::new(at(0), contact, Vec::new(), Timing::default(), Rng::new(1));
-    let mut directory = Directory::new(1_000, 1, Rng::new(2));
-    let context = Context { now: at(0), overlay: &overlay, authority: &Root };
-    let see_to_it = |directory: &mut Directory| {
+    let contact = NodeContact { id: id(5), details: [5].into() };
+    let overlay = OverlayState::new(at(0), contact, Vec::new(), OverlayTiming::default(), Rng::new(1));
+    let mut directory = OwnershipDirectory::new(1_000, 1, Rng::new(2));
+    let context = DirectoryContext { now: at(0), overlay: &overlay, authority: &TestRoot };
+    let see_to_it = |directory: &mut OwnershipDirectory| {
         while directory.next_timeout() <= context.now {
             directory.handle_timeout(&context);
         }
@@ -223,14 +230,14 @@ fn a_node_alone_holds_all_and_answers_itself() {
     see_to_it(&mut directory);
     assert_eq!(directory.kept(), (1, 1));
     directory.look_up(&context, HOST.into());
-    let Some(Event::Found(_, Found::Owner(owner))) = directory.poll_event() else { panic!() };
+    let Some(DirectoryEvent::Found(_, Found::Owner(owner))) = directory.poll_event() else { panic!() };
     assert_eq!((owner.id, owner.prefix), (id(5), (NET.0.into(), 24)));
     directory.look_up(&context, [10, 1, 3, 1].into());
-    assert_eq!(directory.poll_event(), Some(Event::Found([10, 1, 3, 1].into(), Found::Nobody)));
+    assert_eq!(directory.poll_event(), Some(DirectoryEvent::Found([10, 1, 3, 1].into(), Found::Nobody)));
     directory.withdraw(&context);
     see_to_it(&mut directory);
     directory.look_up(&context, HOST.into());
-    assert_eq!(directory.poll_event(), Some(Event::Found(HOST.into(), Found::Nobody)));
+    assert_eq!(directory.poll_event(), Some(DirectoryEvent::Found(HOST.into(), Found::Nobody)));
     assert_eq!(directory.poll_event(), None);
 }
 
@@ -239,30 +246,30 @@ fn a_node_alone_holds_all_and_answers_itself() {
 /// A node cannot claim with another node's certificate.
 #[test]
 fn a_holder_answers_an_owner() {
-    let contact = Contact { id: id(5), details: [5].into() };
-    let overlay = Overlay::new(at(0), contact, Vec::new(), Timing::default(), Rng::new(1));
-    let mut directory = Directory::new(1_000, 1, Rng::new(2));
-    let context = Context { now: at(0), overlay: &overlay, authority: &Root };
+    let contact = NodeContact { id: id(5), details: [5].into() };
+    let overlay = OverlayState::new(at(0), contact, Vec::new(), OverlayTiming::default(), Rng::new(1));
+    let mut directory = OwnershipDirectory::new(1_000, 1, Rng::new(2));
+    let context = DirectoryContext { now: at(0), overlay: &overlay, authority: &TestRoot };
     directory.own(&context, &certificate(6, 10, 200, &[NET]));
     assert_eq!(directory.kept(), (0, 0), "another's");
-    let mut say = |from: u8, message: Message<'_>| {
+    let mut say = |from: u8, message: ClaimMessage<'_>| {
         let mut out = [0; MAX_MESSAGE];
         let len = message.emit(&mut out).unwrap();
-        assert!(Directory::is_for(&out[..len]));
+        assert!(OwnershipDirectory::is_for(&out[..len]));
         directory.handle_message(&context, id(from), &out[..len]).unwrap();
-        let Transmit { to, len, .. } = directory.poll_transmit(&overlay, &mut out).unwrap();
+        let OverlayTransmit { to, len, .. } = directory.poll_transmit(&overlay, &mut out).unwrap();
         assert_eq!(to, id(from));
-        match Message::parse(&out[..len]).unwrap() {
-            Message::Verdict { seq, verdict } => (seq, verdict),
+        match ClaimMessage::parse(&out[..len]).unwrap() {
+            ClaimMessage::Verdict { seq, verdict } => (seq, verdict),
             other => panic!("{other:?}"),
         }
     };
     let certificate = certificate(6, 10, 200, &[NET]);
-    let claim = |seq| Message::Claim(Claim { seq, details: &[6], certificate: &certificate });
-    assert_eq!(say(6, claim(7)), (7, Verdict::Taken));
-    assert_eq!(say(9, claim(8)), (8, Verdict::Uncertified));
-    assert_eq!(say(6, Message::Withdraw { seq: 6 }), (6, Verdict::Outdated));
-    assert_eq!(say(6, Message::Withdraw { seq: 9 }), (9, Verdict::Taken));
+    let claim = |seq| ClaimMessage::Claim(Claim { seq, details: &[6], certificate: &certificate });
+    assert_eq!(say(6, claim(7)), (7, ClaimVerdict::Taken));
+    assert_eq!(say(9, claim(8)), (8, ClaimVerdict::Uncertified));
+    assert_eq!(say(6, ClaimMessage::Withdraw { seq: 6 }), (6, ClaimVerdict::Outdated));
+    assert_eq!(say(6, ClaimMessage::Withdraw { seq: 9 }), (9, ClaimVerdict::Taken));
     assert_eq!(directory.kept(), (0, 0));
     assert!(directory.handle_message(&context, id(6), &[13]).is_err());
 }

@@ -10,7 +10,7 @@ const FEWEST: usize = 8;
 /// One chirp, without any value that depends on the capacity.
 ///
 /// The capacity estimate improves later, and old chirps then use the new one.
-struct Chirp {
+struct DirectChirp {
     at: Instant,
     bytes: u64,
     piled_us: f64,
@@ -27,7 +27,7 @@ struct Chirp {
 /// covers only a few milliseconds of the cross traffic.
 pub struct Direct {
     window: Duration,
-    chirps: VecDeque<Chirp>,
+    chirps: VecDeque<DirectChirp>,
 }
 
 /// Capacity that chirps found beyond the idle share that single packets measured at the same time.
@@ -62,7 +62,7 @@ impl Direct {
         let bytes = rest.iter().map(|packet| u64::from(packet.bytes)).sum();
         let piled_us = (last.delay_us - first.delay_us) as f64;
         let span_us = (last.sent_us - first.sent_us) as f64;
-        self.chirps.push_back(Chirp { at: now, bytes, piled_us, span_us, idle_us: idle * span_us });
+        self.chirps.push_back(DirectChirp { at: now, bytes, piled_us, span_us, idle_us: idle * span_us });
         while self.chirps.len() > MOST || self.chirps.front().is_some_and(|chirp| now - chirp.at > self.window) {
             self.chirps.pop_front();
         }
@@ -79,7 +79,7 @@ impl Direct {
             return None;
         }
         let time_us = |bytes| capacity.time_for(bytes).as_secs_f64() * 1e6;
-        let more_us = |chirp: &Chirp| time_us(chirp.bytes) - chirp.piled_us - chirp.idle_us;
+        let more_us = |chirp: &DirectChirp| time_us(chirp.bytes) - chirp.piled_us - chirp.idle_us;
         let idle = self.chirps.iter().map(|chirp| chirp.idle_us).sum::<f64>() / span_us;
         let more = self.chirps.iter().map(more_us).sum::<f64>() / span_us;
         let squares: f64 =

@@ -8,7 +8,7 @@ const MOST: usize = 256;
 /// Minimum number of pairs for an estimate.
 const FEWEST: usize = 3;
 
-struct Pair {
+struct PacketPair {
     at: Instant,
     delay_us: i64,
     bps: f64,
@@ -22,7 +22,7 @@ struct Pair {
 /// CapProbe).
 pub struct Dispersion {
     window: Duration,
-    pairs: VecDeque<Pair>,
+    pairs: VecDeque<PacketPair>,
 }
 
 impl Dispersion {
@@ -36,7 +36,7 @@ impl Dispersion {
         let gap_us = second.came_us() - first.came_us();
         if gap_us > 0 {
             let bps = f64::from(second.bytes) * 8e6 / gap_us as f64;
-            self.pairs.push_back(Pair { at: now, delay_us: first.delay_us + second.delay_us, bps });
+            self.pairs.push_back(PacketPair { at: now, delay_us: first.delay_us + second.delay_us, bps });
         }
         while self.pairs.len() > MOST || self.pairs.front().is_some_and(|pair| now - pair.at > self.window) {
             self.pairs.pop_front();
@@ -48,7 +48,7 @@ impl Dispersion {
         if self.pairs.len() < FEWEST {
             return None;
         }
-        let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
+        let mut pairs: Vec<&PacketPair> = self.pairs.iter().collect();
         pairs.sort_by_key(|pair| pair.delay_us);
         pairs.truncate(pairs.len().div_ceil(2).max(FEWEST));
         let mut logs: Vec<f64> = pairs.iter().map(|pair| libm::log(pair.bps)).collect();

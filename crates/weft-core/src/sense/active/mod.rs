@@ -10,7 +10,7 @@
 //! - [`Dispersion`] measures the capacity from packet pairs.
 //! - [`DelayLine`] and [`LossRate`](super::LossRate) measure delay and loss.
 //!
-//! The result is an [`Estimate`].
+//! The result is an [`PathEstimate`].
 
 pub mod chirp;
 mod delay_line;
@@ -24,8 +24,8 @@ pub use delay_line::DelayLine;
 pub use direct::{Beside, Direct};
 pub use dispersion::Dispersion;
 pub use probe_gap::ProbeGap;
-pub use sensor::{Estimate, INTERVAL, Sensor};
-pub use train::{Departure, Train};
+pub use sensor::{INTERVAL, PathEstimate, Sensor};
+pub use train::{ChirpDeparture, Train};
 
 /// Assumed size of a packet of cross traffic, in IP bytes.
 const FULL_PACKET_BYTES: u64 = 1_500;

@@ -61,7 +61,7 @@ const LONGEST_NOISE: u32 = 4;
 
 /// Measurements of a path that probe trains provide.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Estimate {
+pub struct PathEstimate {
     /// Capacity of the bottleneck link.
     pub capacity: Option<Rate>,
     /// Part of the capacity that cross traffic leaves free.
@@ -152,7 +152,7 @@ impl Sensor {
     }
 
     /// Returns the current estimate of the path.
-    pub fn estimate(&self) -> Estimate {
+    pub fn estimate(&self) -> PathEstimate {
         let capacity = self.dispersion.capacity();
         let by_gaps = capacity.and_then(|capacity| {
             let share = self.idle_share(&self.gaps, capacity)?;
@@ -161,7 +161,7 @@ impl Sensor {
         let by_chirps = self.mean_of_chirps();
         let corrected =
             capacity.zip(by_gaps).map(|(capacity, rate)| rate.scaled(self.correction(capacity)).min(capacity));
-        Estimate {
+        PathEstimate {
             capacity,
             available: corrected.or(by_chirps),
             by_chirps,

@@ -11,7 +11,7 @@ const GAPS: u32 = CHIRP_PACKETS - 2;
 
 /// A packet of a probe train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
+pub struct ChirpDeparture {
     /// Time from the start of the train to the departure of the packet.
     pub after: Duration,
     /// Length of the IP packet in bytes.
@@ -23,7 +23,7 @@ pub struct Departure {
 /// They are single packets at random times, and a chirp whose last two packets leave back to back.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Train {
-    departures: Vec<Departure>,
+    departures: Vec<ChirpDeparture>,
     singles: usize,
 }
 
@@ -42,21 +42,21 @@ impl Train {
         rng: &mut Rng,
     ) -> Train {
         let part = interval / singles.max(1);
-        let single = |i: u32| Departure { after: part * i + part.mul_f64(rng.unit()), bytes: single_bytes };
-        let mut departures: Vec<Departure> = (0..singles).map(single).collect();
+        let single = |i: u32| ChirpDeparture { after: part * i + part.mul_f64(rng.unit()), bytes: single_bytes };
+        let mut departures: Vec<ChirpDeparture> = (0..singles).map(single).collect();
         let gaps = gaps(chirp_bytes, rates);
         let long: Duration = gaps.iter().sum();
         let mut after = interval.saturating_sub(long).mul_f64(rng.unit());
-        departures.push(Departure { after, bytes: chirp_bytes });
+        departures.push(ChirpDeparture { after, bytes: chirp_bytes });
         for gap in gaps {
             after += gap;
-            departures.push(Departure { after, bytes: chirp_bytes });
+            departures.push(ChirpDeparture { after, bytes: chirp_bytes });
         }
         Train { departures, singles: singles as usize }
     }
 
     /// Returns the train's packets: first the single packets, then the chirp.
-    pub fn departures(&self) -> &[Departure] {
+    pub fn departures(&self) -> &[ChirpDeparture] {
         &self.departures
     }
 

@@ -4,13 +4,13 @@
 //! same times.
 
 use super::super::impaired::Classified;
-use super::super::spec::{Capacity, DirectionSpec};
-use super::Pipe;
+use super::super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::DirectionPipe;
 use std::sync::Arc;
 use weft_scenario::channel::Impaired;
 use weft_scenario::draw::{LinkClass, draw_link};
-use weft_sim::link::{Capacity as SimCapacity, LinkSpec, QueueSpec};
-use weft_sim::{Body, Ecn, FlowNo, LinkId, Node, NodeId, Packet, Ports, Simulator};
+use weft_sim::link::{LinkSpec, QueueSpec, TransmitterCapacity as SimCapacity};
+use weft_sim::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports, SimNode, Simulator};
 use weft_units::{Duration, FlowId, Instant, Rate, Rng};
 
 const BYTES: u32 = 1_400;
@@ -29,13 +29,13 @@ impl Classified for Numbered {
 }
 
 /// A node that sends at given times and records what it receives.
-struct End {
+struct RecordingNode {
     times: Vec<Instant>,
     sent: usize,
     got: Vec<(u64, Instant)>,
 }
 
-impl Node for End {
+impl SimNode for RecordingNode {
     fn receive(&mut self, now: Instant, _: LinkId, packet: Box<Packet>, _: &mut Ports<'_>) {
         if let Body::Udp { number, .. } = packet.body {
             self.got.push((number, now));
@@ -49,7 +49,7 @@ impl Node for End {
         let flow = FlowNo((number % 4) as u32);
         ports.send(
             LinkId(0),
-            Box::new(Packet { flow, source, destination, bytes: BYTES, label: 0, ecn: Ecn::NotEct, body }),
+            Box::new(Packet { flow, source, destination, bytes: BYTES, label: 0, ecn: PacketEcn::NotEct, body }),
         );
         self.sent += 1;
     }
@@ -61,7 +61,7 @@ impl Node for End {
 
 fn simulated(spec: LinkSpec, seed: u64, times: &[Instant], end: Instant) -> Vec<(u64, Instant)> {
     let mut simulator = Simulator::new(seed);
-    let node = |times: &[Instant]| End { times: times.to_vec(), sent: 0, got: Vec::new() };
+    let node = |times: &[Instant]| RecordingNode { times: times.to_vec(), sent: 0, got: Vec::new() };
     let [from, to] = [simulator.add_node(node(times)), simulator.add_node(node(&[]))];
     simulator.add_link(from, to, spec);
     simulator.run_until(end);
@@ -69,8 +69,8 @@ fn simulated(spec: LinkSpec, seed: u64, times: &[Instant], end: Instant) -> Vec<
 }
 
 /// Runs the emulator's direction, at most every 75 µs as the emulator's thread does.
-fn emulated(spec: DirectionSpec, rng: &Rng, times: &[Instant], end: Instant) -> Vec<(u64, Instant)> {
-    let mut pipe = Pipe::new(spec, rng, Instant::ZERO);
+fn emulated(spec: EmulatedDirection, rng: &Rng, times: &[Instant], end: Instant) -> Vec<(u64, Instant)> {
+    let mut pipe = DirectionPipe::new(spec, rng, Instant::ZERO);
     let (mut got, mut now, mut next) = (Vec::new(), Instant::ZERO, 0);
     while now < end {
         let due = [times.get(next).copied(), pipe.next_due()].into_iter().flatten().min().unwrap_or(end);
@@ -124,8 +124,9 @@ fn both_worlds_give_the_same_packets_the_same_fates() {
             impaired: impaired.clone(),
             ..LinkSpec::with_rate(rate)
         };
-        let capacity = Capacity::Rate(rate);
-        let lab = DirectionSpec { capacity, delay, jitter, loss, queue_bytes, impaired, ..DirectionSpec::default() };
+        let capacity = EmulatedCapacity::Rate(rate);
+        let lab =
+            EmulatedDirection { capacity, delay, jitter, loss, queue_bytes, impaired, ..EmulatedDirection::default() };
         let in_sim = simulated(sim, seed, &times, end);
         assert!(in_sim.len() > 100, "{class:?}: {}", in_sim.len());
         // The simulator's first link draws from this stream.

@@ -14,24 +14,24 @@ impl Classified for u32 {
     }
 }
 
-const MBIT_12: Capacity = Capacity::Rate(Rate::from_mbps(12)); // a packet of 1500 bytes each millisecond
+const MBIT_12: EmulatedCapacity = EmulatedCapacity::Rate(Rate::from_mbps(12)); // a packet of 1500 bytes each millisecond
 
 fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-fn spec(capacity: Capacity, delay_ms: u64) -> DirectionSpec {
-    DirectionSpec { capacity, delay: Duration::from_millis(delay_ms), ..DirectionSpec::default() }
+fn spec(capacity: EmulatedCapacity, delay_ms: u64) -> EmulatedDirection {
+    EmulatedDirection { capacity, delay: Duration::from_millis(delay_ms), ..EmulatedDirection::default() }
 }
 
-fn pipe(spec: DirectionSpec) -> Pipe<u32> {
-    Pipe::new(spec, &Rng::new(1), Instant::ZERO)
+fn pipe(spec: EmulatedDirection) -> DirectionPipe<u32> {
+    DirectionPipe::new(spec, &Rng::new(1), Instant::ZERO)
 }
 
 /// Delivers until `end`, each time as late as `next_due` allows.
 ///
 /// Returns each packet with its due time in µs.
-fn drain(pipe: &mut Pipe<u32>, end: Instant) -> Vec<(u32, u64)> {
+fn drain(pipe: &mut DirectionPipe<u32>, end: Instant) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     while let Some(due) = pipe.next_due().filter(|&due| due <= end) {
         pipe.deliver(due, |&packet, due| {
@@ -44,7 +44,7 @@ fn drain(pipe: &mut Pipe<u32>, end: Instant) -> Vec<(u32, u64)> {
 
 #[test]
 fn a_rate_spaces_packets_exactly_however_late_one_looks() {
-    let offer = |pipe: &mut Pipe<u32>| (0..3).for_each(|n| pipe.offer(ms(0), n, 1500));
+    let offer = |pipe: &mut DirectionPipe<u32>| (0..3).for_each(|n| pipe.offer(ms(0), n, 1500));
     let mut prompt = pipe(spec(MBIT_12, 5));
     offer(&mut prompt);
     let expected = [(0, 6_000), (1, 7_000), (2, 8_000)];
@@ -64,7 +64,7 @@ fn a_rate_spaces_packets_exactly_however_late_one_looks() {
 
 #[test]
 fn a_full_queue_drops_the_newcomer() {
-    let mut pipe = pipe(DirectionSpec { queue_bytes: 4500, ..spec(MBIT_12, 0) });
+    let mut pipe = pipe(EmulatedDirection { queue_bytes: 4500, ..spec(MBIT_12, 0) });
     (0..5).for_each(|n| pipe.offer(ms(0), n, 1500));
     assert_eq!(pipe.spent().collect::<Vec<_>>(), [3, 4]);
     pipe.offer(ms(1), 5, 1500);
@@ -84,7 +84,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
     pipe.offer(ms(0), 0, 1500);
     pipe.offer(ms(0), 1, 1500);
     // Half of the first packet leaves at 12 Mbit/s, the rest at 6 Mbit/s.
-    pipe.set(Instant::from_micros(500), spec(Capacity::Rate(Rate::from_mbps(6)), 0));
+    pipe.set(Instant::from_micros(500), spec(EmulatedCapacity::Rate(Rate::from_mbps(6)), 0));
     assert_eq!(drain(&mut pipe, ms(100)), [(0, 1_500), (1, 3_500)]);
     assert_eq!(pipe.stats(Instant::from_micros(2_500)).capacity_bytes, Some(2_250));
 }
@@ -92,7 +92,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
 #[test]
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "t").unwrap();
-    let mut pipe = pipe(spec(Capacity::Trace(trace), 1));
+    let mut pipe = pipe(spec(EmulatedCapacity::Trace(trace), 1));
     pipe.offer(ms(3), 0, 1500); // the opportunity at 2 ms has passed unused
     pipe.offer(ms(3), 1, 700); // this and the next packet share the second opportunity at 4 ms
     pipe.offer(ms(3), 2, 700);
@@ -105,7 +105,7 @@ fn a_trace_fills_opportunities_and_wastes_the_unused() {
 
 #[test]
 fn an_unlimited_link_only_delays() {
-    let mut pipe = pipe(DirectionSpec { queue_bytes: 0, ..spec(Capacity::Unlimited, 7) });
+    let mut pipe = pipe(EmulatedDirection { queue_bytes: 0, ..spec(EmulatedCapacity::Unlimited, 7) });
     (0..3).for_each(|n| pipe.offer(Instant::from_micros(u64::from(n)), n, 1500));
     assert_eq!(drain(&mut pipe, ms(20)), [(0, 7_000), (1, 7_001), (2, 7_002)]);
     assert_eq!(pipe.stats(ms(20)).capacity_bytes, None);
@@ -113,9 +113,9 @@ fn an_unlimited_link_only_delays() {
 
 #[test]
 fn loss_takes_its_share_and_repeats_with_the_seed() {
-    let lossy = DirectionSpec { loss: 0.1, queue_bytes: u64::MAX, ..spec(MBIT_12, 0) };
+    let lossy = EmulatedDirection { loss: 0.1, queue_bytes: u64::MAX, ..spec(MBIT_12, 0) };
     let run = |seed| {
-        let mut pipe = Pipe::new(lossy.clone(), &Rng::new(seed), Instant::ZERO);
+        let mut pipe = DirectionPipe::new(lossy.clone(), &Rng::new(seed), Instant::ZERO);
         (0..10_000).for_each(|n| pipe.offer(ms(0), n, 100));
         let got: Vec<u32> = drain(&mut pipe, ms(10_000)).into_iter().map(|(n, _)| n).collect();
         let stats = pipe.stats(ms(10_000));
@@ -133,7 +133,7 @@ fn loss_takes_its_share_and_repeats_with_the_seed() {
 fn jitter_keeps_the_order_unless_told_otherwise() {
     let jittery = |reorder| {
         let jitter = Duration::from_millis(10);
-        let mut pipe = pipe(DirectionSpec { jitter, reorder, ..spec(Capacity::Unlimited, 20) });
+        let mut pipe = pipe(EmulatedDirection { jitter, reorder, ..spec(EmulatedCapacity::Unlimited, 20) });
         (0..100).for_each(|n| pipe.offer(ms(u64::from(n)), n, 100));
         let got = drain(&mut pipe, ms(1_000));
         assert_eq!(got.len(), 100);

@@ -2,8 +2,8 @@
 
 use super::super::site::bare_world;
 use crate::LabError;
-use crate::net::Node;
-use crate::world::World;
+use crate::net::NetNamespace;
+use crate::world::LabPair;
 use std::net::Ipv4Addr;
 
 /// Name of the interface that leads to the next node.
@@ -12,17 +12,17 @@ pub(super) const NEXT: &str = "next";
 pub(super) const BACK: &str = "back";
 
 /// The nodes of the bench: the world's two nodes, and the nodes between them.
-pub(super) struct Chain {
-    pub world: World,
-    between: Vec<Node>,
+pub(super) struct RelayChain {
+    pub world: LabPair,
+    between: Vec<NetNamespace>,
 }
 
-impl Chain {
-    pub fn build(between: usize) -> Result<Chain, LabError> {
+impl RelayChain {
+    pub fn build(between: usize) -> Result<RelayChain, LabError> {
         let world = bare_world()?;
         let node = |number: usize| world.home.sibling(&format!("between{number}"));
         let between = (1..=between).map(node).collect::<Result<_, _>>()?;
-        let chain = Chain { world, between };
+        let chain = RelayChain { world, between };
         let nodes = chain.nodes();
         for (number, (node, next)) in nodes.iter().zip(nodes.iter().skip(1)).enumerate() {
             node.ip(&format!("link add {NEXT} type veth peer name {BACK} netns {}", next.netns_path()))?;
@@ -35,7 +35,7 @@ impl Chain {
     }
 
     /// Returns all nodes, in order.
-    pub fn nodes(&self) -> Vec<&Node> {
+    pub fn nodes(&self) -> Vec<&NetNamespace> {
         let ends = (&self.world.home, &self.world.hub);
         [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()
     }

@@ -10,16 +10,16 @@ mod weft;
 
 pub use report::relay_bench_table;
 
-use super::{Competitor, Machine, TunnelBenchOptions, Turn, measured, prepare, take_turns};
+use super::{BenchMachine, Competitor, TunnelBenchOptions, Turn, measured, prepare, take_turns};
 use crate::LabError;
 use crate::variants::wireguard_go_chain;
-use chain::Chain;
+use chain::RelayChain;
 use serde::Serialize;
-use weft_scenario::Kind;
+use weft_scenario::VariantKind;
 
 /// Numbers of nodes between the ends, one for each row of the result.
 const BETWEEN: [usize; 4] = [0, 1, 2, 3];
-const PROGRAMS: [(&str, Kind); 2] = [("weft", Kind::Weft), ("wireguard-go", Kind::WireguardGo)];
+const PROGRAMS: [(&str, VariantKind); 2] = [("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
 
 /// One program over a number of nodes.
 #[derive(Clone, Debug, Serialize)]
@@ -35,7 +35,7 @@ pub struct Over {
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayBench {
     /// The machine on which it was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// Length of a flow, in seconds.
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
@@ -46,35 +46,38 @@ pub struct RelayBench {
 
 /// Measures both programs over each number of nodes. See [`tunnel_bench`](super::tunnel_bench).
 ///
-/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `tell` with a
+/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `report_progress` with a
 /// description of each next step.
 ///
 /// # Errors
 /// Returns an error if [`tunnel_bench`](super::tunnel_bench) would.
-pub fn relay_bench(options: &TunnelBenchOptions, mut tell: impl FnMut(&str)) -> Result<RelayBench, LabError> {
+pub fn relay_bench(
+    options: &TunnelBenchOptions,
+    mut report_progress: impl FnMut(&str),
+) -> Result<RelayBench, LabError> {
     let machine = prepare()?;
-    let takes_part = |(name, _): &(&str, Kind)| options.only.as_deref().is_none_or(|only| only == *name);
-    let competitors: Vec<(&str, Kind, usize)> = PROGRAMS
+    let takes_part = |(name, _): &(&str, VariantKind)| options.only.as_deref().is_none_or(|only| only == *name);
+    let competitors: Vec<(&str, VariantKind, usize)> = PROGRAMS
         .into_iter()
         .filter(takes_part)
         .flat_map(|(name, kind)| BETWEEN.map(|between| (name, kind, between)))
         .collect();
     let names: Vec<&str> = competitors.iter().map(|(name, ..)| *name).collect();
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind, between)| turn(*kind, *between, options));
-    let tell = |number: u32, competitor: usize| {
+    let report_progress = |number: u32, competitor: usize| {
         let (name, _, between) = competitors[competitor];
-        tell(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
+        report_progress(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
     };
-    let series = take_turns(&names, options.turns, tell, turn)?;
+    let series = take_turns(&names, options.turns, report_progress, turn)?;
     let rows = competitors.iter().zip(series).map(|((_, _, between), series)| Over { between: *between, series });
     let (duration_s, warmup_s) = (options.duration.as_secs_f64(), options.warmup.as_secs_f64());
     Ok(RelayBench { machine, duration_s, warmup_s, rows: rows.collect() })
 }
 
-fn turn(kind: Kind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
-    let chain = Chain::build(between)?;
+fn turn(kind: VariantKind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+    let chain = RelayChain::build(between)?;
     let lane = match kind {
-        Kind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
+        VariantKind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
         _ => weft::open(&chain, &options.weft_binary)?,
     };
     measured(&chain.world, &lane, options, true)

@@ -48,7 +48,7 @@ fn between(turn: &Turn) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Competitor, Machine};
+    use super::super::super::{BenchMachine, Competitor};
     use super::*;
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
         let turns = vec![turn(3.0, &[1.0, 0.25, 0.75, 1.0]), turn(2.0, &[1.0, 0.5, 0.5, 1.0]), None];
         let rows =
             vec![over("weft", 2, turns, Some("lost\nits way".into())), over("wireguard-go", 0, Vec::new(), None)];
-        let machine = Machine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 0.1 };
+        let machine = BenchMachine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 0.1 };
         let text = relay_bench_table(&RelayBench { machine, duration_s: 10.0, warmup_s: 2.0, rows });
         for part in ["2.50", "2.00 … 3.00", "3.00", "0.50", "failed: lost / its way", "–"] {
             assert!(text.contains(part), "{part}: {text}");

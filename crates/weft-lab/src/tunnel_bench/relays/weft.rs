@@ -1,8 +1,8 @@
 //! weft from the first node of a chain to the last. The nodes between only relay.
 
-use super::chain::{BACK, Chain, NEXT};
+use super::chain::{BACK, NEXT, RelayChain};
 use crate::LabError;
-use crate::lane::Lane;
+use crate::lane::LabLane;
 use crate::variants::{Daemon, is_reachable, keygen, scratch_file, wait_until};
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::Path;
 const PORT: u16 = 51_900;
 
 /// Starts weft on every node and waits until the ends reach each other.
-pub(super) fn open(chain: &Chain, binary: &Path) -> Result<Lane, LabError> {
+pub(super) fn open(chain: &RelayChain, binary: &Path) -> Result<LabLane, LabError> {
     let world = &chain.world;
     let file = |number: usize, suffix: &str| scratch_file(world, format!("weft{number}.{suffix}"));
     let nodes = chain.nodes();
@@ -31,7 +31,7 @@ pub(super) fn open(chain: &Chain, binary: &Path) -> Result<Lane, LabError> {
     }
     let last = address(nodes.len() - 1);
     wait_until(&mut daemons, || is_reachable(&world.home, last))?;
-    Ok(Lane { daemons, ..Lane::plain("weft".into(), None, address(0), last) })
+    Ok(LabLane { daemons, ..LabLane::plain("weft".into(), None, address(0), last) })
 }
 
 /// Returns a node's address in the network.

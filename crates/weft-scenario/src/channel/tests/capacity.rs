@@ -26,9 +26,9 @@ fn a_full_link_transmits_what_its_capacity_says() {
         }
         let rate = Rate::from_bps(log_even(&mut rng, 1e6, 2e7) as u64);
         let capacity = if seed % 3 == 0 && impairments.swing.is_none() {
-            Capacity::Trace(Trace::synthetic_lte(seed, rate, Duration::from_secs(10)))
+            SerializerCapacity::Trace(Trace::synthetic_lte(seed, rate, Duration::from_secs(10)))
         } else {
-            Capacity::Rate(rate)
+            SerializerCapacity::Rate(rate)
         };
         let plain = Plain { capacity, delay: Duration::ZERO, ..drop_tail(rate) };
         let mut channel = channel(plain, impairments.clone(), seed);
@@ -37,7 +37,7 @@ fn a_full_link_transmits_what_its_capacity_says() {
             channel.offer(Instant::ZERO, number, about(1_500), &mut |_| ());
         }
         channel.advance(end, &mut |happened| {
-            if let Happened::Transmitted(transmission) = happened {
+            if let ChannelEvent::Transmitted(transmission) = happened {
                 sent += u64::from(transmission.bytes);
             }
         });
@@ -67,11 +67,11 @@ fn capacity_adds_up_over_any_division_of_time() {
 fn outages_take_their_share_of_time_and_swallow_or_hold() {
     for (spread, hold) in [(false, false), (true, false), (true, true)] {
         let (every, lasting) = (Duration::from_secs(4), Duration::from_millis(500));
-        let outage = Some(Outage { every, lasting, spread, hold });
+        let outage = Some(OutageSpec { every, lasting, spread, hold });
         let impairments = Impairments { outage, ..Impairments::default() };
         let apart = Duration::from_millis(10);
         let outcome = run(&mut channel(drop_tail(Rate::from_mbps(10)), impairments, 1), 1_500, steady(400_000, apart));
-        let share = outcome.gone_by(Cause::Outage) as f64 / 400_000.0;
+        let share = outcome.gone_by(LossCause::Outage) as f64 / 400_000.0;
         let expected = if hold { 0.0 } else { 0.125 };
         assert!((share - expected).abs() < 0.012, "{share} of {expected}");
         if hold {
@@ -92,7 +92,7 @@ fn a_swing_stays_between_its_bounds_and_moves() {
             }
         };
         let impairments = Impairments { swing: Some(swing), ..Impairments::default() };
-        let mut timeline = Timeline::new(&impairments, seed, Instant::ZERO);
+        let mut timeline = ImpairmentTimeline::new(&impairments, seed, Instant::ZERO);
         let step = swing.every / 8;
         let rates: Vec<Rate> = (0..4_000).filter_map(|n| timeline.at(Instant::ZERO + step * n).swing).collect();
         assert_eq!(rates.len(), 4_000);
@@ -105,14 +105,14 @@ fn a_swing_stays_between_its_bounds_and_moves() {
 
 #[test]
 fn a_handover_stalls_and_steps() {
-    let handover = Handover {
+    let handover = HandoverSpec {
         every: Duration::from_secs(15),
         stall: Duration::from_millis(100),
         step: Duration::from_millis(15),
         rate: [0.5, 1.5],
     };
     let impairments = Impairments { handover: Some(handover), ..Impairments::default() };
-    let mut timeline = Timeline::new(&impairments, 3, Instant::ZERO);
+    let mut timeline = ImpairmentTimeline::new(&impairments, 3, Instant::ZERO);
     let all: Vec<Conditions> = (0..600_000).map(|ms| timeline.at(Instant::from_millis(ms))).collect();
     let stalled = all.iter().filter(|conditions| conditions.stalled).count();
     assert!((3_900..=4_000).contains(&stalled), "{stalled} ms of 40 handovers");

@@ -60,7 +60,7 @@ fn grants_release_bursts_and_conserve_capacity() {
 
 #[test]
 fn late_packets_are_overtaken_by_just_so_much() {
-    let reorder = Some(Reorder { share: 0.01, by: Duration::from_millis(5) });
+    let reorder = Some(ReorderSpec { share: 0.01, by: Duration::from_millis(5) });
     let impairments = Impairments { reorder, ..Impairments::default() };
     let outcome = run(
         &mut channel(drop_tail(Rate::from_mbps(100)), impairments, 1),

@@ -1,7 +1,7 @@
 use super::*;
 
-fn fates(impairments: Impairments, seed: u64, count: usize, bytes: u64) -> Vec<Fate> {
-    let mut fates = Fates::new(&impairments, &Rng::new(seed));
+fn fates(impairments: Impairments, seed: u64, count: usize, bytes: u64) -> Vec<PacketFate> {
+    let mut fates = FateSequence::new(&impairments, &Rng::new(seed));
     (0..count).map(|_| fates.next(Instant::ZERO, bytes, 0.0)).collect()
 }
 
@@ -75,7 +75,7 @@ fn a_policer_waits_and_leaves_other_protocols_alone() {
 
 #[test]
 fn duplicates_and_late_packets_have_their_share() {
-    let reorder = Some(Reorder { share: 0.01, by: Duration::from_millis(5) });
+    let reorder = Some(ReorderSpec { share: 0.01, by: Duration::from_millis(5) });
     let all = fates(Impairments { reorder, duplicate: 0.005, ..Impairments::default() }, 4, 1_000_000, 1_500);
     let late = all.iter().filter(|fate| fate.late == Duration::from_millis(5)).count();
     let twice = all.iter().filter(|fate| fate.twice).count();
@@ -85,7 +85,7 @@ fn duplicates_and_late_packets_have_their_share() {
 #[test]
 fn a_burst_is_over_after_a_pause_and_the_share_stays() {
     let spec = BurstLoss { share: 0.06, length: 30.0 };
-    let mut fates = Fates::new(&Impairments { burst_loss: Some(spec), ..Impairments::default() }, &Rng::new(5));
+    let mut fates = FateSequence::new(&Impairments { burst_loss: Some(spec), ..Impairments::default() }, &Rng::new(5));
     let lost: Vec<bool> = (0..100_000).map(|n| fates.next(Instant::from_millis(n * 200), 1_500, 0.0).lost).collect();
     let share = lost.iter().filter(|lost| **lost).count() as f64 / 1e5;
     assert!((share - 0.06).abs() < 0.004, "{share}");

@@ -18,11 +18,11 @@ fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
 
 fn drop_tail(rate: Rate) -> Plain {
     Plain {
-        capacity: Capacity::Rate(rate),
+        capacity: SerializerCapacity::Rate(rate),
         delay: Duration::from_millis(20),
         jitter: Duration::ZERO,
         loss: 0.0,
-        queue: ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: u64::MAX },
+        queue: QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: u64::MAX },
     }
 }
 
@@ -40,14 +40,14 @@ fn about(bytes: u32) -> About {
 
 /// The fates of the packets that a test offered to a channel.
 #[derive(Default, Debug, PartialEq)]
-struct Outcome {
+struct ChannelFates {
     /// Number and arrival time of each packet that arrived.
     arrived: Vec<(u64, Instant)>,
-    gone: Vec<(u64, Cause)>,
+    gone: Vec<(u64, LossCause)>,
 }
 
-impl Outcome {
-    fn gone_by(&self, cause: Cause) -> usize {
+impl ChannelFates {
+    fn gone_by(&self, cause: LossCause) -> usize {
         self.gone.iter().filter(|(_, other)| *other == cause).count()
     }
 }
@@ -55,8 +55,8 @@ impl Outcome {
 /// Offers packets to a channel and waits until each one is gone or has arrived.
 ///
 /// The packets have `bytes` bytes, are numbered from 0 and are offered at these times.
-fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Instant>) -> Outcome {
-    let mut outcome = Outcome::default();
+fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Instant>) -> ChannelFates {
+    let mut outcome = ChannelFates::default();
     let mut end = Instant::ZERO;
     for (number, now) in (0..).zip(times) {
         let gone = &mut outcome.gone;
@@ -77,8 +77,8 @@ fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Insta
     outcome
 }
 
-fn note(gone: &mut Vec<(u64, Cause)>, happened: Happened<u64>) {
-    if let Happened::Gone(packet, cause) = happened {
+fn note(gone: &mut Vec<(u64, LossCause)>, happened: ChannelEvent<u64>) {
+    if let ChannelEvent::Gone(packet, cause) = happened {
         gone.push((packet, cause));
     }
 }
@@ -105,11 +105,11 @@ fn anything(rng: &mut Rng) -> Impairments {
         jitter: some(rng).then_some(jitter),
         burst_loss: some(rng).then(|| BurstLoss { share: log_even(rng, 1e-3, 0.1), length: log_even(rng, 1.0, 30.0) }),
         long_loss: some(rng).then_some(LongLoss { over: 1_200, share: 0.05 }),
-        reorder: some(rng).then_some(Reorder { share: 0.02, by: Duration::from_millis(5) }),
+        reorder: some(rng).then_some(ReorderSpec { share: 0.02, by: Duration::from_millis(5) }),
         duplicate: if some(rng) { 0.01 } else { 0.0 },
-        outage: some(rng).then(|| Outage { every, lasting: every / 10, spread: some(rng), hold: some(rng) }),
+        outage: some(rng).then(|| OutageSpec { every, lasting: every / 10, spread: some(rng), hold: some(rng) }),
         swing: some(rng).then_some(swing),
-        handover: some(rng).then(|| Handover {
+        handover: some(rng).then(|| HandoverSpec {
             every,
             stall: every / 50,
             step: Duration::from_millis(15),

@@ -37,8 +37,8 @@ fn every_packet_arrives_or_is_gone_however_late_one_looks() {
         let rate = Rate::from_mbps(10);
         let managed = [Aqm::CoDel, Aqm::Red, Aqm::FqCoDel][seed as usize % 3].queue(limit_bytes, rate);
         let queue = match seed % 4 {
-            0 => ChannelQueue::Managed { kind: managed.0, config: managed.1 },
-            _ => ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes },
+            0 => QueueSpec::Managed { kind: managed.0, config: managed.1, ecn: false },
+            _ => QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes },
         };
         let plain = Plain { queue, ..drop_tail(rate) };
         let times = bursty(seed, 3_000);
@@ -49,8 +49,8 @@ fn every_packet_arrives_or_is_gone_however_late_one_looks() {
 }
 
 /// Does the same as [`run`], but advances the channel at each of its events and every 100 µs.
-fn watched(mut channel: Channel<u64>, times: &[Instant]) -> Outcome {
-    let mut outcome = Outcome::default();
+fn watched(mut channel: Channel<u64>, times: &[Instant]) -> ChannelFates {
+    let mut outcome = ChannelFates::default();
     let mut now = Instant::ZERO;
     let mut next = 0;
     while next < times.len() || channel.earliest_arrival() < Instant::FAR_FUTURE {
@@ -73,13 +73,13 @@ fn watched(mut channel: Channel<u64>, times: &[Instant]) -> Outcome {
 #[test]
 fn a_channel_without_impairments_is_a_plain_link() {
     let plain = Plain {
-        queue: ChannelQueue::DropTail { limit_packets: usize::MAX, limit_bytes: 4_500 },
+        queue: QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: 4_500 },
         ..drop_tail(Rate::from_mbps(12))
     };
     let outcome = run(&mut channel(plain, Impairments::default(), 1), 1_500, steady(5, Duration::ZERO));
     let ms = Instant::from_millis;
     assert_eq!(outcome.arrived, [(0, ms(21)), (1, ms(22)), (2, ms(23))]);
-    assert_eq!(outcome.gone, [(3, Cause::Queue), (4, Cause::Queue)]);
+    assert_eq!(outcome.gone, [(3, LossCause::Queue), (4, LossCause::Queue)]);
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn codel_keeps_a_standing_queue_short() {
     let rate = Rate::from_mbps(12);
     let (kind, config) = Aqm::CoDel.queue(1_500_000, rate);
     assert_eq!(kind, QueueKind::Codel);
-    let queue = ChannelQueue::Managed { kind, config };
+    let queue = QueueSpec::Managed { kind, config, ecn: false };
     let apart = Duration::from_micros(950);
     let managed =
         run(&mut channel(Plain { queue, ..drop_tail(rate) }, Impairments::default(), 1), 1_500, steady(20_000, apart));
     let (last, due) = managed.arrived[managed.arrived.len() - 1];
     let waited = due - (Instant::ZERO + apart * last as u32);
-    assert!(waited < Duration::from_millis(80) && managed.gone_by(Cause::Queue) > 100, "{waited:?}");
+    assert!(waited < Duration::from_millis(80) && managed.gone_by(LossCause::Queue) > 100, "{waited:?}");
 }
 
 #[test]
@@ -107,6 +107,6 @@ fn a_new_rate_holds_from_the_next_byte_on_and_a_cut_swallows_all() {
     assert_eq!(due, [1_500, 3_500]);
     let mut gone = Vec::new();
     channel.clear(Instant::from_micros(4_000), &mut |happened| note(&mut gone, happened));
-    assert_eq!(gone, [(2, Cause::Outage)]);
+    assert_eq!(gone, [(2, LossCause::Outage)]);
     assert_eq!(channel.earliest_arrival(), Instant::FAR_FUTURE);
 }

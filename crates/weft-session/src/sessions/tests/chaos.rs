@@ -8,29 +8,29 @@ use weft_units::Rng;
 const STEP: Duration = Duration::from_millis(50);
 
 /// A datagram in flight to node 0 or 1.
-struct Flight {
+struct DatagramInFlight {
     arrives: Instant,
     to: usize,
     datagram: Vec<u8>,
 }
 
-struct Network {
+struct ChaosNetwork {
     now: Instant,
     rng: Rng,
     /// Probability that a datagram is lost. It is duplicated with half of this probability.
     loss: f64,
     nodes: [Sessions; 2],
     stamp: u64,
-    flights: Vec<Flight>,
+    flights: Vec<DatagramInFlight>,
     /// Ciphertexts of zero blocks. An equal pair proves that a nonce was used twice.
     blocks: BTreeSet<[u8; 32]>,
     opened: [u64; 2],
 }
 
-impl Network {
-    fn new(seed: u64, loss: f64) -> Network {
+impl ChaosNetwork {
+    fn new(seed: u64, loss: f64) -> ChaosNetwork {
         let (a, b) = identities();
-        Network {
+        ChaosNetwork {
             now: Instant::ZERO,
             rng: Rng::new(seed),
             loss,
@@ -46,7 +46,7 @@ impl Network {
         for chance in [1.0, self.loss / 2.0] {
             if self.rng.chance(chance) && !self.rng.chance(self.loss) {
                 let delay = Duration::from_millis(5 + self.rng.below(1500) * self.rng.below(2));
-                self.flights.push(Flight { arrives: self.now + delay, to, datagram: datagram.to_vec() });
+                self.flights.push(DatagramInFlight { arrives: self.now + delay, to, datagram: datagram.to_vec() });
             }
         }
     }
@@ -60,7 +60,7 @@ impl Network {
         }
     }
 
-    fn arrive(&mut self, flight: Flight) {
+    fn arrive(&mut self, flight: DatagramInFlight) {
         let (to, mut out) = (flight.to, [0; RESPONSE_LEN]);
         if open(&mut self.nodes[to], &flight.datagram).is_ok() {
             self.opened[to] += 1;
@@ -75,7 +75,7 @@ impl Network {
 
     fn follow_timers(&mut self, own: usize) {
         for action in self.nodes[own].handle_timeout(self.now) {
-            if action == (Action::Initiate { peer: PEER }) {
+            if action == (TimeoutAction::Initiate { peer: PEER }) {
                 self.stamp += 1;
                 let datagram = initiation(&mut self.nodes[own], self.now, self.stamp);
                 self.send(1 - own, &datagram);
@@ -112,7 +112,7 @@ proptest! {
 
     #[test]
     fn sessions_outlive_a_bad_network(seed: u64, loss in 0.0..0.6, both: bool) {
-        let mut network = Network::new(seed, loss);
+        let mut network = ChaosNetwork::new(seed, loss);
         network.nodes[0].force_initiate(Instant::ZERO, PEER).unwrap();
         if both {
             network.nodes[1].force_initiate(Instant::ZERO, PEER).unwrap();

@@ -38,7 +38,7 @@ fn an_attempt_forced_twice_at_once_is_one_initiation() {
     a.force_initiate(at(0), PEER).unwrap();
     let first = initiation(&mut a, at(0), 1);
     a.force_initiate(at(0), PEER).unwrap();
-    assert_eq!(a.handle_timeout(at(0)), [Action::Initiate { peer: PEER }]);
+    assert_eq!(a.handle_timeout(at(0)), [TimeoutAction::Initiate { peer: PEER }]);
     assert_eq!(initiation(&mut a, at(0), 1), first);
     a.force_initiate(at(1), PEER).unwrap();
     assert_ne!(initiation(&mut a, at(1), 2), first);
@@ -104,7 +104,7 @@ fn peers_with_different_preshared_keys_get_no_session() {
     let (left, right) = identities();
     let with = |own: &Identity, peer: &Identity, psk: u8| {
         let preshared_key = Some(PresharedKey::new([psk; 32]));
-        let config = PeerConfig { public_key: peer.public_key(), preshared_key };
+        let config = SessionPeerConfig { public_key: peer.public_key(), preshared_key };
         Sessions::new(own.clone(), &[config], Cipher::Aes256Gcm, [psk; 32], at(0)).unwrap()
     };
     let mut a = with(&left, &right, 1);
@@ -341,7 +341,7 @@ fn a_barred_peer_gets_silence_and_keeps_its_number() {
 #[test]
 fn a_peer_key_without_a_secret_is_reported() {
     let (left, _) = identities();
-    let peers = [PeerConfig::from(PublicKey([0; 32]))];
+    let peers = [SessionPeerConfig::from(PublicKey([0; 32]))];
     let mut a = Sessions::new(left, &peers, Cipher::Aes256Gcm, [1; 32], at(0)).unwrap();
     assert_eq!(a.initiate(at(0), PEER, 1, &mut [0; INITIATION_LEN]), Err(InitiateError::BadPeerKey));
     assert_eq!(a.initiate(at(0), PEER, 1, &mut [0; 10]), Err(InitiateError::NoRoom));
@@ -367,7 +367,7 @@ fn an_answer_under_another_preshared_key_tells_whose_it_is() {
     let (a, b) = identities();
     let with = |own: &Identity, peer: &Identity, key: u8, seed: u8| {
         let preshared_key = Some(crate::PresharedKey::new([key; 32]));
-        let peers = [PeerConfig { public_key: peer.public_key(), preshared_key }];
+        let peers = [SessionPeerConfig { public_key: peer.public_key(), preshared_key }];
         Sessions::new(own.clone(), &peers, Cipher::Aes256Gcm, [seed; 32], Instant::ZERO).unwrap()
     };
     let (mut from, mut to) = (with(&a, &b, 1, 5), with(&b, &a, 2, 6));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// An action of two nodes; `false` is the first node and `true` the second.
 #[derive(Clone, Debug)]
-enum Step {
+enum SessionStep {
     Seal {
         from: bool,
         vpn: u32,
@@ -30,19 +30,19 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SessionStep> {
     let seal = (any::<bool>(), 0u32..4, 0u8..4, any::<bool>());
     let tell = (any::<bool>(), 1u32..4, any::<bool>());
     prop_oneof![
-        10 => seal.prop_map(|(from, vpn, path, delivered)| Step::Seal { from, vpn, path, delivered }),
-        6 => tell.prop_map(|(from, vpn, delivered)| Step::Tell { from, vpn, delivered }),
-        3 => (any::<bool>(), any::<bool>()).prop_map(|(from, finished)| Step::Handshake { from, finished }),
-        1 => any::<bool>().prop_map(|node| Step::Restart { node }),
-        2 => (1u64..70).prop_map(|seconds| Step::Wait { seconds }),
+        10 => seal.prop_map(|(from, vpn, path, delivered)| SessionStep::Seal { from, vpn, path, delivered }),
+        6 => tell.prop_map(|(from, vpn, delivered)| SessionStep::Tell { from, vpn, delivered }),
+        3 => (any::<bool>(), any::<bool>()).prop_map(|(from, finished)| SessionStep::Handshake { from, finished }),
+        1 => any::<bool>().prop_map(|node| SessionStep::Restart { node }),
+        2 => (1u64..70).prop_map(|seconds| SessionStep::Wait { seconds }),
     ]
 }
 
-struct World {
+struct SessionPair {
     nodes: [Sessions; 2],
     identities: [Identity; 2],
     seconds: u64,
@@ -52,11 +52,11 @@ struct World {
     blocks: BTreeSet<[u8; 32]>,
 }
 
-impl World {
-    fn new() -> World {
+impl SessionPair {
+    fn new() -> SessionPair {
         let (a, b) = identities();
         let nodes = [node(&a, &b, 200), node(&b, &a, 201)];
-        World { nodes, identities: [a, b], seconds: 0, count: 0, blocks: BTreeSet::new() }
+        SessionPair { nodes, identities: [a, b], seconds: 0, count: 0, blocks: BTreeSet::new() }
     }
 
     fn ends(&mut self, from: bool) -> (&mut Sessions, &mut Sessions) {
@@ -77,9 +77,9 @@ impl World {
         }
     }
 
-    fn run(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn run(&mut self, step: SessionStep) -> Result<(), TestCaseError> {
         match step {
-            Step::Tell { from, vpn, delivered } => {
+            SessionStep::Tell { from, vpn, delivered } => {
                 let (sender, receiver) = self.ends(from);
                 if let Some(index) = sender.vpn_index(PEER, VpnId(vpn)) {
                     let (_, datagram) = seal(sender, PATH, &index.to_be_bytes()).unwrap();
@@ -89,7 +89,7 @@ impl World {
                     }
                 }
             }
-            Step::Seal { from, vpn, path, delivered } => {
+            SessionStep::Seal { from, vpn, path, delivered } => {
                 let (sender, receiver) = self.ends(from);
                 let is_closed = sender.vpn_standing(PEER, VpnId(vpn)) == VpnStanding::Closed;
                 let sealed = seal_in(sender, VpnId(vpn), PathId(path), &[0; 32]);
@@ -104,13 +104,13 @@ impl World {
                     prop_assert!(self.blocks.insert(block), "a key stream came twice: a nonce was used twice");
                 }
             }
-            Step::Handshake { from, finished } => self.handshake(from, finished),
-            Step::Restart { node: which } => {
+            SessionStep::Handshake { from, finished } => self.handshake(from, finished),
+            SessionStep::Restart { node: which } => {
                 self.count += 1;
                 let (own, other) = (usize::from(which), usize::from(!which));
                 self.nodes[own] = node(&self.identities[own], &self.identities[other], self.count);
             }
-            Step::Wait { seconds } => {
+            SessionStep::Wait { seconds } => {
                 self.seconds += seconds;
                 let now = at(self.seconds);
                 self.nodes.iter_mut().for_each(|node| drop(node.handle_timeout(now)));
@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn no_nonce_is_used_twice_and_one_handshake_always_mends(steps in prop::collection::vec(step(), 1..80), from: bool) {
-        let mut world = World::new();
+        let mut world = SessionPair::new();
         for step in steps {
             world.run(step)?;
         }

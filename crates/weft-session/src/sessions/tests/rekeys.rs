@@ -8,7 +8,7 @@ fn the_initiator_of_a_key_and_only_it_starts_the_next_handshake() {
     let (mut a, mut b) = connected();
     assert_eq!((a.next_timeout(), b.next_timeout()), (Some(REKEY), Some(END)));
     assert_eq!(a.handle_timeout(REKEY.before(Duration::from_nanos(1))), []);
-    assert_eq!(a.handle_timeout(REKEY), [Action::Initiate { peer: PEER }]);
+    assert_eq!(a.handle_timeout(REKEY), [TimeoutAction::Initiate { peer: PEER }]);
     assert_eq!(a.handle_timeout(REKEY), [], "asked once");
     assert_eq!(b.handle_timeout(REKEY), []);
 }
@@ -19,7 +19,7 @@ fn an_initiation_without_answer_is_asked_for_again_every_second() {
     a.force_initiate(at(0), PEER).unwrap();
     for stamp in 0..20 {
         let due = a.next_timeout().unwrap();
-        assert_eq!(a.handle_timeout(due), [Action::Initiate { peer: PEER }]);
+        assert_eq!(a.handle_timeout(due), [TimeoutAction::Initiate { peer: PEER }]);
         initiation(&mut a, due, stamp);
         let wait = a.next_timeout().unwrap().since(due);
         assert!((1000..1334).contains(&wait.as_millis()), "{wait:?}");
@@ -65,13 +65,13 @@ fn packet_numbers_go_on_across_a_rekey() {
 fn after_its_lifetime_a_key_neither_seals_nor_opens() {
     let (mut a, mut b) = connected();
     let (_, in_flight) = seal(&mut a, PATH, b"").unwrap();
-    assert_eq!(b.handle_timeout(END), [Action::Expired { peer: PEER }]);
+    assert_eq!(b.handle_timeout(END), [TimeoutAction::Expired { peer: PEER }]);
     assert_eq!(b.handle_timeout(END), []);
     assert_eq!(open(&mut b, &in_flight), Err(OpenError::UnknownSession));
     assert_eq!(seal(&mut b, PATH, b""), Err(SealError::NotEstablished));
     assert!(!b.is_established(PEER));
     let actions = a.handle_timeout(END);
-    assert_eq!(actions, [Action::Expired { peer: PEER }, Action::Initiate { peer: PEER }]);
+    assert_eq!(actions, [TimeoutAction::Expired { peer: PEER }, TimeoutAction::Initiate { peer: PEER }]);
     assert_eq!(a.established_since(PEER), None);
     assert!(!handshake(&mut a, &mut b, END, 2), "the same processes meet again");
     assert!(!pass(&mut a, &mut b).fresh);
@@ -98,7 +98,7 @@ fn many_packets_ask_for_a_rekey_too() {
     pass(&mut a, &mut b);
     let due = a.next_timeout().unwrap();
     assert!(due < at(1));
-    assert_eq!(a.handle_timeout(due), [Action::Initiate { peer: PEER }]);
+    assert_eq!(a.handle_timeout(due), [TimeoutAction::Initiate { peer: PEER }]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_yielding_side_tries_again_when_the_other_does_not_finish() {
     answer(&mut low, at(0), &from_high).unwrap();
     let due = low.next_timeout().unwrap();
     assert!(due >= at(2) && due < at(3));
-    assert_eq!(low.handle_timeout(due), [Action::Initiate { peer: PEER }]);
+    assert_eq!(low.handle_timeout(due), [TimeoutAction::Initiate { peer: PEER }]);
     handshake(&mut low, &mut high, due, 2);
     pass(&mut low, &mut high);
 }
@@ -190,7 +190,7 @@ fn a_restarted_responder_is_back_once_the_initiator_asks() {
     let (_, lost) = seal(&mut a, PATH, b"").unwrap();
     assert_eq!(open(&mut again, &lost), Err(OpenError::UnknownSession));
     a.force_initiate(at(5), PEER).unwrap();
-    assert_eq!(a.handle_timeout(at(5)), [Action::Initiate { peer: PEER }]);
+    assert_eq!(a.handle_timeout(at(5)), [TimeoutAction::Initiate { peer: PEER }]);
     assert!(handshake(&mut a, &mut again, at(5), 2), "its association changed");
     assert!(pass(&mut a, &mut again).fresh);
     pass(&mut again, &mut a);

@@ -79,7 +79,7 @@ fn it_may_be_the_first_under_its_key() {
 fn a_relay_can_neither_read_nor_forge() {
     let identities = [1, 2, 3].map(identity);
     let of = |own: usize, others: [usize; 2]| {
-        let peers = others.map(|other| PeerConfig::from(identities[other].public_key()));
+        let peers = others.map(|other| SessionPeerConfig::from(identities[other].public_key()));
         let (cipher, seed) = (Cipher::Aes256Gcm, [own as u8 + 60; 32]);
         Sessions::new(identities[own].clone(), &peers, cipher, seed, Instant::ZERO).unwrap()
     };
@@ -126,7 +126,7 @@ fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
 }
 
 /// Returns the result of opening `within` at the end after the relay has forwarded it.
-fn at_end(relay: &mut Sessions, end: &mut Sessions, within: &[u8]) -> Result<Opened, OpenError> {
+fn at_end(relay: &mut Sessions, end: &mut Sessions, within: &[u8]) -> Result<OpenedPacket, OpenError> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);
     relay.seal_relayed(PeerId(1), &way(), &mut datagram).unwrap();

@@ -1,7 +1,7 @@
 //! Refused stamps: both ends learn the reason, sessions recover, and recorded initiations stay refused.
 
 use super::*;
-use crate::stamps::{FARTHEST_AHEAD, Refusal, StampFault};
+use crate::stamps::{FARTHEST_AHEAD, StampFault, StampRefusal};
 use weft_units::Rng;
 
 const DAY: u64 = 86_400 * 1_000_000_000;
@@ -9,7 +9,7 @@ const DAY: u64 = 86_400 * 1_000_000_000;
 const NOW: u64 = 20_000 * DAY;
 
 /// Passes in an initiation that must be refused, and returns the refusal.
-fn refuse(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Refusal {
+fn refuse(to: &mut Sessions, now: Instant, datagram: &[u8]) -> StampRefusal {
     answer(to, now, datagram).unwrap_err();
     to.take_refusal().expect("it is authentic")
 }
@@ -128,7 +128,7 @@ fn both_ends_learn_that_two_nodes_use_one_key() {
 
 /// Stored state of a node: the stamp that it used last, and the highest one that it accepted.
 #[derive(Clone, Copy, Default)]
-struct Disk {
+struct StampDisk {
     used: u64,
     accepted: Option<u64>,
 }
@@ -136,23 +136,23 @@ struct Disk {
 /// A node with a possibly wrong clock and a disk that may lose or restore its content.
 ///
 /// It includes a model of the refusals that are required.
-struct Run {
+struct ClockedNode {
     sessions: Sessions,
     identity: Identity,
     peer: Identity,
-    disk: Disk,
-    backup: Disk,
+    disk: StampDisk,
+    backup: StampDisk,
     /// Error of the node's clock, in nanoseconds.
     off: i64,
     /// Numbers of the initiations that it accepted since it lost or restored its state.
     accepted: Vec<usize>,
 }
 
-impl Run {
-    fn new(identity: &Identity, peer: &Identity) -> Run {
-        let (disk, sessions) = (Disk::default(), node(identity, peer, 1));
+impl ClockedNode {
+    fn new(identity: &Identity, peer: &Identity) -> ClockedNode {
+        let (disk, sessions) = (StampDisk::default(), node(identity, peer, 1));
         let (identity, peer) = (identity.clone(), peer.clone());
-        Run { sessions, identity, peer, disk, backup: disk, off: 0, accepted: Vec::new() }
+        ClockedNode { sessions, identity, peer, disk, backup: disk, off: 0, accepted: Vec::new() }
     }
 
     fn clock(&self, now: Instant) -> u64 {
@@ -201,7 +201,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
         let (left, right) = identities();
-        let mut nodes = [Run::new(&left, &right), Run::new(&right, &left)];
+        let mut nodes = [ClockedNode::new(&left, &right), ClockedNode::new(&right, &left)];
         let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut now = at(1);
         for step in 0..120 {
@@ -216,7 +216,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
                     nodes[of].restart(now, step + 2);
                 }
                 4 => {
-                    (nodes[of].disk, nodes[of].accepted) = (Disk::default(), Vec::new());
+                    (nodes[of].disk, nodes[of].accepted) = (StampDisk::default(), Vec::new());
                     nodes[of].restart(now, step + 2);
                 }
                 _ => nodes[of].restart(now, step + 2),
@@ -244,7 +244,7 @@ fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
 }
 
 /// Node `of` initiates. Returns true if a session in use results.
-fn try_session(nodes: &mut [Run; 2], of: usize, now: Instant, recorded: &mut Vec<(usize, Vec<u8>)>) -> bool {
+fn try_session(nodes: &mut [ClockedNode; 2], of: usize, now: Instant, recorded: &mut Vec<(usize, Vec<u8>)>) -> bool {
     let datagram = nodes[of].initiate(now);
     recorded.push((1 - of, datagram.clone()));
     let (reply, _) = nodes[1 - of].take(now, recorded.len() - 1, &datagram);

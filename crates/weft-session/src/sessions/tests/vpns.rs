@@ -6,7 +6,7 @@ const RED: VpnId = VpnId(7);
 const BLUE: VpnId = VpnId(8);
 
 /// Sends one packet of a VPN and returns the opened result.
-fn pass_in(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) -> Opened {
+fn pass_in(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) -> OpenedPacket {
     let (number, datagram) = seal_in(from, vpn, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
     assert_eq!((opened.vpn, opened.packet_number, text.as_slice()), (vpn, number, b"hello".as_slice()));

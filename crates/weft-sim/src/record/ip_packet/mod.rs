@@ -12,7 +12,7 @@ pub use super_packet::SuperSegment;
 pub use tcp::{TcpDirection, TcpReader, window_shift};
 pub use udp::{read_udp, udp_headers};
 
-use crate::Ecn;
+use crate::PacketEcn;
 use std::net::SocketAddrV4;
 use std::ops::Deref;
 use weft_wire::WireError;
@@ -33,18 +33,18 @@ pub struct IpFields {
     /// 6864).
     pub id: u16,
     /// ECN field of the packet.
-    pub ecn: Ecn,
+    pub ecn: PacketEcn,
 }
 
 /// The first bytes of a packet, after which only zeros follow.
 #[derive(Clone, Copy, Debug)]
-pub struct Headers {
+pub struct PacketHeaders {
     bytes: [u8; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN],
     len: usize,
     total_len: usize,
 }
 
-impl Headers {
+impl PacketHeaders {
     /// Returns the size of the whole packet in bytes.
     pub fn total_len(&self) -> usize {
         self.total_len
@@ -64,7 +64,7 @@ impl Headers {
         from: SocketAddrV4,
         to: SocketAddrV4,
         l4_len: usize,
-    ) -> Result<Headers, WireError> {
+    ) -> Result<PacketHeaders, WireError> {
         let total_len = IPV4_HEADER_LEN + l4_len;
         let length = u16::try_from(total_len).map_err(|_| WireError::TooLong)?;
         let mut header = [0; IPV4_HEADER_LEN];
@@ -79,7 +79,7 @@ impl Headers {
         header[16..20].copy_from_slice(&to.ip().octets());
         let sum = checksum(&header);
         header[10..12].copy_from_slice(&sum.to_be_bytes());
-        let mut headers = Headers { bytes: [0; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN], len: 0, total_len };
+        let mut headers = PacketHeaders { bytes: [0; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN], len: 0, total_len };
         headers.push(&header);
         Ok(headers)
     }
@@ -111,7 +111,7 @@ impl Headers {
     }
 }
 
-impl Deref for Headers {
+impl Deref for PacketHeaders {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -119,19 +119,19 @@ impl Deref for Headers {
     }
 }
 
-fn ecn_bits(ecn: Ecn) -> u8 {
+fn ecn_bits(ecn: PacketEcn) -> u8 {
     match ecn {
-        Ecn::NotEct => 0b00,
-        Ecn::Ect => 0b10,
-        Ecn::Ce => 0b11,
+        PacketEcn::NotEct => 0b00,
+        PacketEcn::Ect => 0b10,
+        PacketEcn::Ce => 0b11,
     }
 }
 
-fn ecn_of(tos: u8) -> Ecn {
+fn ecn_of(tos: u8) -> PacketEcn {
     match tos & 0b11 {
-        0b00 => Ecn::NotEct,
-        0b11 => Ecn::Ce,
-        _ => Ecn::Ect,
+        0b00 => PacketEcn::NotEct,
+        0b11 => PacketEcn::Ce,
+        _ => PacketEcn::Ect,
     }
 }
 

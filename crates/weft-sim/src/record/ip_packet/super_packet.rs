@@ -4,8 +4,8 @@
 
 use super::tcp::{TcpDirection, TcpReader};
 use super::{IPV4_HEADER_LEN, IpFields};
-use crate::Ecn;
-use crate::tcp::{Flags, Segment};
+use crate::PacketEcn;
+use crate::tcp::{Flags, TcpSegment};
 use weft_wire::WireError;
 use weft_wire::ip::L4Checksum;
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
@@ -21,14 +21,14 @@ const CHECKSUM_OFFSET: u16 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuperSegment {
     /// All segments as one.
-    whole: Segment,
+    whole: TcpSegment,
     /// Payload of each segment but the last, in bytes.
     gso_size: u32,
 }
 
 impl SuperSegment {
     /// Creates a super-packet of one segment.
-    pub fn new(segment: Segment) -> SuperSegment {
+    pub fn new(segment: TcpSegment) -> SuperSegment {
         SuperSegment { whole: segment, gso_size: segment.len }
     }
 
@@ -36,7 +36,7 @@ impl SuperSegment {
     ///
     /// The segments may differ only in the sequence number, in CWR (on the first only) and in FIN (on the last only).
     /// Only the last segment may be short.
-    pub fn join(&mut self, next: &Segment) -> bool {
+    pub fn join(&mut self, next: &TcpSegment) -> bool {
         let whole = self.whole;
         let is_full = whole.len > 0 && whole.len.is_multiple_of(self.gso_size);
         let is_next = whole.seq + u64::from(whole.len) == next.seq && (1..=self.gso_size).contains(&next.len);
@@ -58,19 +58,19 @@ impl SuperSegment {
     }
 
     /// Returns all segments as one, as a host with receive offload receives them.
-    pub fn whole(&self) -> &Segment {
+    pub fn whole(&self) -> &TcpSegment {
         &self.whole
     }
 
     /// Returns the individual segments.
-    pub fn segments(&self) -> impl Iterator<Item = Segment> {
+    pub fn segments(&self) -> impl Iterator<Item = TcpSegment> {
         let (whole, gso_size, count) = (self.whole, self.gso_size, self.count());
         (0..count).map(move |k| {
             let skipped = k * gso_size;
             let len = if k + 1 == count { whole.len - skipped } else { gso_size };
             let first = if k == 0 { whole.flags } else { whole.flags.without(Flags::CWR) };
             let flags = if k + 1 == count { first } else { first.without(Flags::FIN) };
-            Segment { seq: whole.seq + u64::from(skipped), len, flags, ..whole }
+            TcpSegment { seq: whole.seq + u64::from(skipped), len, flags, ..whole }
         })
     }
 
@@ -101,7 +101,7 @@ impl SuperSegment {
     ///
     /// # Errors
     /// The same as those of [`VnetHeader::parse`] and [`TcpReader::read`].
-    pub fn read(reader: &mut TcpReader, bytes: &[u8]) -> Result<(SuperSegment, Ecn), WireError> {
+    pub fn read(reader: &mut TcpReader, bytes: &[u8]) -> Result<(SuperSegment, PacketEcn), WireError> {
         let (vnet, packet) = VnetHeader::parse(bytes)?;
         let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
         let (whole, ecn) = reader.parse(packet, checksum)?;
@@ -136,19 +136,19 @@ mod tests {
     }
 
     /// Returns a burst of `count` segments, the last of which has `last_len` bytes.
-    fn burst(count: u64, last_len: u32) -> Vec<Segment> {
-        let one = |k| Segment {
+    fn burst(count: u64, last_len: u32) -> Vec<TcpSegment> {
+        let one = |k| TcpSegment {
             seq: 100 + k * u64::from(MSS),
             ack: 40,
             len: if k + 1 == count { last_len } else { MSS },
             window: 65_536,
             flags: Flags::ACK,
-            ..Segment::default()
+            ..TcpSegment::default()
         };
         (0..count).map(one).collect()
     }
 
-    fn joined(segments: &[Segment]) -> SuperSegment {
+    fn joined(segments: &[TcpSegment]) -> SuperSegment {
         let mut all = SuperSegment::new(segments[0]);
         assert!(segments[1..].iter().all(|next| all.join(next)));
         all
@@ -168,9 +168,9 @@ mod tests {
                 segments[last].flags = segments[last].flags.with(Flags::FIN);
             }
             let mut bytes = Vec::new();
-            joined(&segments).write(&direction(), IpFields { id: 9, ecn: Ecn::Ect }, &mut bytes).unwrap();
+            joined(&segments).write(&direction(), IpFields { id: 9, ecn: PacketEcn::Ect }, &mut bytes).unwrap();
             let (read, ecn) = SuperSegment::read(&mut reader, &bytes).unwrap();
-            assert_eq!(ecn, Ecn::Ect);
+            assert_eq!(ecn, PacketEcn::Ect);
             assert!(read.segments().eq(segments.iter().copied()));
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         for (k, segment) in segments.iter().enumerate() {
             let mut header = [0; 128];
             let len = cut.segment_header(&packet, k, SegmentRole::Alone, &mut header).unwrap();
-            let id = IpFields { id: k as u16, ecn: Ecn::NotEct };
+            let id = IpFields { id: k as u16, ecn: PacketEcn::NotEct };
             let alone = direction().build(segment, id, L4Checksum::Partial).unwrap();
             assert_eq!(header[..len], alone[..]);
         }
@@ -198,24 +198,24 @@ mod tests {
     fn what_does_not_belong_together_is_not_joined() {
         let [first, next] = burst(2, MSS)[..] else { panic!("two were asked for") };
         let refused = [
-            Segment { seq: next.seq + 1, ..next },
-            Segment { ack: next.ack + 1, ..next },
-            Segment { window: next.window - 4, ..next },
-            Segment { len: MSS + 1, ..next },
-            Segment { len: 0, ..next },
-            Segment { flags: next.flags.with(Flags::ECE), ..next },
-            Segment { flags: next.flags.with(Flags::CWR), ..next },
-            Segment { flags: next.flags.with(Flags::RETRANSMIT), ..next },
-            Segment { sack_count: 1, ..next },
+            TcpSegment { seq: next.seq + 1, ..next },
+            TcpSegment { ack: next.ack + 1, ..next },
+            TcpSegment { window: next.window - 4, ..next },
+            TcpSegment { len: MSS + 1, ..next },
+            TcpSegment { len: 0, ..next },
+            TcpSegment { flags: next.flags.with(Flags::ECE), ..next },
+            TcpSegment { flags: next.flags.with(Flags::CWR), ..next },
+            TcpSegment { flags: next.flags.with(Flags::RETRANSMIT), ..next },
+            TcpSegment { sack_count: 1, ..next },
         ];
         for other in refused {
             assert!(!SuperSegment::new(first).join(&other), "{other:?}");
         }
-        let ended = Segment { flags: first.flags.with(Flags::FIN), ..first };
+        let ended = TcpSegment { flags: first.flags.with(Flags::FIN), ..first };
         assert!(!SuperSegment::new(ended).join(&next));
-        let short = Segment { len: 10, seq: next.seq, ..next };
+        let short = TcpSegment { len: 10, seq: next.seq, ..next };
         let mut both = joined(&[first, short]);
-        assert!(!both.join(&Segment { seq: short.seq + 10, ..next }));
+        assert!(!both.join(&TcpSegment { seq: short.seq + 10, ..next }));
         assert!(SuperSegment::new(first).join(&next));
     }
 }

@@ -1,8 +1,8 @@
 //! Converts TCP segments to packets and back.
 
-use super::{Headers, IPV4_HEADER_LEN, IpFields, ecn_of, has_right_checksum, parse_ipv4};
-use crate::Ecn;
-use crate::tcp::{Flags, SackBlock, Segment};
+use super::{IPV4_HEADER_LEN, IpFields, PacketHeaders, ecn_of, has_right_checksum, parse_ipv4};
+use crate::PacketEcn;
+use crate::tcp::{Flags, SackBlock, TcpSegment};
 use std::net::SocketAddrV4;
 use weft_wire::WireError;
 use weft_wire::ip::{L4Checksum, TcpFlags, TcpOption, TcpView, protocol};
@@ -56,20 +56,20 @@ impl TcpDirection {
     ///
     /// # Errors
     /// Fails with [`WireError::TooLong`] for a packet above 65535 bytes.
-    pub fn headers(&self, segment: &Segment, fields: IpFields) -> Result<Headers, WireError> {
+    pub fn headers(&self, segment: &TcpSegment, fields: IpFields) -> Result<PacketHeaders, WireError> {
         self.build(segment, fields, L4Checksum::Complete)
     }
 
     pub(super) fn build(
         &self,
-        segment: &Segment,
+        segment: &TcpSegment,
         fields: IpFields,
         checksum: L4Checksum,
-    ) -> Result<Headers, WireError> {
+    ) -> Result<PacketHeaders, WireError> {
         let options = self.options(segment);
         let header_len = TcpView::MIN_HEADER_LEN + options.len;
         let (from, to) = (self.source, self.destination);
-        let mut headers = Headers::new(fields, protocol::TCP, from, to, header_len + segment.len as usize)?;
+        let mut headers = PacketHeaders::new(fields, protocol::TCP, from, to, header_len + segment.len as usize)?;
         headers.push(&from.port().to_be_bytes());
         headers.push(&to.port().to_be_bytes());
         headers.push(&self.wire_seq(segment).to_be_bytes());
@@ -86,23 +86,23 @@ impl TcpDirection {
         Ok(headers)
     }
 
-    fn wire_seq(&self, segment: &Segment) -> u32 {
+    fn wire_seq(&self, segment: &TcpSegment) -> u32 {
         let after_syn = u32::from(!segment.flags.has(Flags::SYN));
         self.initial.wrapping_add(after_syn).wrapping_add(segment.seq as u32)
     }
 
-    fn wire_ack(&self, segment: &Segment) -> u32 {
+    fn wire_ack(&self, segment: &TcpSegment) -> u32 {
         let ack = self.peer_initial.wrapping_add(1).wrapping_add(segment.ack as u32);
         if segment.flags.has(Flags::ACK) { ack } else { 0 }
     }
 
     /// Returns the window field, which is not scaled in a SYN (RFC 7323 §2.2).
-    fn wire_window(&self, segment: &Segment) -> u16 {
+    fn wire_window(&self, segment: &TcpSegment) -> u16 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window_shift.min(MAX_WINDOW_SHIFT) };
         u16::try_from(segment.window >> shift).unwrap_or(u16::MAX)
     }
 
-    fn options(&self, segment: &Segment) -> Options {
+    fn options(&self, segment: &TcpSegment) -> Options {
         let mut options = Options { bytes: [NOP; MAX_OPTIONS_LEN], len: 0 };
         if segment.flags.has(Flags::SYN) {
             let [high, low] = self.mss.to_be_bytes();
@@ -164,11 +164,11 @@ impl TcpReader {
     /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is
     /// not TCP over IPv4. It fails with [`WireError::Malformed`] for wrong checksums and for sequence numbers before
     /// the start of the connection.
-    pub fn read(&mut self, packet: &[u8]) -> Result<(Segment, Ecn), WireError> {
+    pub fn read(&mut self, packet: &[u8]) -> Result<(TcpSegment, PacketEcn), WireError> {
         self.parse(packet, L4Checksum::Complete)
     }
 
-    pub(super) fn parse(&mut self, packet: &[u8], checksum: L4Checksum) -> Result<(Segment, Ecn), WireError> {
+    pub(super) fn parse(&mut self, packet: &[u8], checksum: L4Checksum) -> Result<(TcpSegment, PacketEcn), WireError> {
         let ip = parse_ipv4(packet, protocol::TCP)?;
         let tcp = ip.tcp().ok_or(WireError::Malformed)?;
         let is_right = match checksum {
@@ -184,7 +184,7 @@ impl TcpReader {
         Ok((self.segment(&tcp)?, ecn_of(ip.tos)))
     }
 
-    fn segment(&mut self, tcp: &TcpView<'_>) -> Result<Segment, WireError> {
+    fn segment(&mut self, tcp: &TcpView<'_>) -> Result<TcpSegment, WireError> {
         let flags = model_flags(tcp.flags);
         let is_syn = flags.has(Flags::SYN);
         let first = self.direction.initial.wrapping_add(u32::from(!is_syn));
@@ -200,7 +200,7 @@ impl TcpReader {
         let shift = if is_syn { 0 } else { self.direction.window_shift.min(MAX_WINDOW_SHIFT) };
         let len = tcp.payload().len() as u32;
         let mut segment =
-            Segment { seq, ack, len, window: u32::from(tcp.window) << shift, flags, ..Segment::default() };
+            TcpSegment { seq, ack, len, window: u32::from(tcp.window) << shift, flags, ..TcpSegment::default() };
         read_sacks(tcp, &mut segment);
         Ok(segment)
     }
@@ -216,7 +216,7 @@ fn nearest(last: u64, low: u32) -> Option<u64> {
 }
 
 /// Reads as many SACK blocks as the model can store.
-fn read_sacks(tcp: &TcpView<'_>, segment: &mut Segment) {
+fn read_sacks(tcp: &TcpView<'_>, segment: &mut TcpSegment) {
     let blocks = tcp.options().find_map(|option| match option {
         TcpOption::Sack(blocks) => Some(blocks),
         _ => None,
@@ -261,14 +261,14 @@ mod tests {
     }
 
     /// Returns a segment that a host could send in an established connection.
-    fn segment(rng: &mut Rng, direction: &TcpDirection, progress: u64) -> Segment {
-        let mut segment = Segment {
+    fn segment(rng: &mut Rng, direction: &TcpDirection, progress: u64) -> TcpSegment {
+        let mut segment = TcpSegment {
             seq: progress + rng.below(1 << 30),
             ack: progress + rng.below(1 << 30),
             len: rng.below(3) as u32 * rng.below(1449) as u32 / 2,
             window: (rng.below(1 << 16) as u32) << direction.window_shift,
             flags: Flags::ACK,
-            ..Segment::default()
+            ..TcpSegment::default()
         };
         for flag in [Flags::FIN, Flags::ECE, Flags::CWR] {
             segment.flags = if rng.chance(0.2) { segment.flags.with(flag) } else { segment.flags };
@@ -296,7 +296,7 @@ mod tests {
             let mut reader = TcpReader::new(direction);
             for step in 0..100_u64 {
                 let sent = segment(&mut rng, &direction, step << 29);
-                let ecn = [Ecn::NotEct, Ecn::Ect, Ecn::Ce][rng.below(3) as usize];
+                let ecn = [PacketEcn::NotEct, PacketEcn::Ect, PacketEcn::Ce][rng.below(3) as usize];
                 let headers = direction.headers(&sent, IpFields { id: step as u16, ecn }).unwrap();
                 let mut packet = Vec::new();
                 headers.write_whole(&mut packet);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_syn_has_the_options_hosts_send() {
         let direction = TcpDirection { options_len: 0, window_shift: 7, ..direction(&mut Rng::new(2)) };
-        let syn = Segment { window: 8 << 20, flags: Flags::SYN, ..Segment::default() };
+        let syn = TcpSegment { window: 8 << 20, flags: Flags::SYN, ..TcpSegment::default() };
         let mut packet = Vec::new();
         direction.headers(&syn, IpFields::default()).unwrap().write_whole(&mut packet);
         let view = weft_wire::ip::IpView::parse(&packet).unwrap().tcp().unwrap();
@@ -320,7 +320,7 @@ mod tests {
         let other = |kind, data: &'static [u8]| TcpOption::Other { kind, data };
         assert_eq!(options, [TcpOption::Mss(1460), other(4, &[]), other(3, &[7])]);
         let (read, _) = TcpReader::new(direction).read(&packet).unwrap();
-        assert_eq!(read, Segment { window: 65_535, ..syn });
+        assert_eq!(read, TcpSegment { window: 65_535, ..syn });
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let direction = TcpDirection { initial: 1000, ..direction(&mut Rng::new(3)) };
         let early = TcpDirection { initial: 900, ..direction };
         let mut packet = Vec::new();
-        let segment = Segment { flags: Flags::ACK, ..Segment::default() };
+        let segment = TcpSegment { flags: Flags::ACK, ..TcpSegment::default() };
         early.headers(&segment, IpFields::default()).unwrap().write_whole(&mut packet);
         assert_eq!(TcpReader::new(direction).read(&packet), Err(WireError::Malformed));
     }

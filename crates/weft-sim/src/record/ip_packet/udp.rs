@@ -1,7 +1,7 @@
 //! Converts the datagrams of sources without congestion control to packets and back.
 
-use super::{Headers, IPV4_HEADER_LEN, IpFields, ecn_of, has_right_checksum, parse_ipv4};
-use crate::{Body, Ecn};
+use super::{IPV4_HEADER_LEN, IpFields, PacketHeaders, ecn_of, has_right_checksum, parse_ipv4};
+use crate::{Body, PacketEcn};
 use std::net::SocketAddrV4;
 use weft_units::Instant;
 use weft_wire::WireError;
@@ -27,10 +27,10 @@ pub fn udp_headers(
     ip_bytes: u32,
     number: u64,
     sent_at: Instant,
-) -> Result<Headers, WireError> {
+) -> Result<PacketHeaders, WireError> {
     let udp_len = (ip_bytes as usize).checked_sub(IPV4_HEADER_LEN).ok_or(WireError::NoRoom)?;
     let payload_len = udp_len.checked_sub(UDP_HEADER_LEN).ok_or(WireError::NoRoom)?;
-    let mut headers = Headers::new(fields, protocol::UDP, from, to, udp_len)?;
+    let mut headers = PacketHeaders::new(fields, protocol::UDP, from, to, udp_len)?;
     headers.push(&from.port().to_be_bytes());
     headers.push(&to.port().to_be_bytes());
     headers.push(&(udp_len as u16).to_be_bytes());
@@ -50,7 +50,7 @@ pub fn udp_headers(
 /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is not
 /// such a datagram. It fails with [`WireError::Malformed`] for a wrong checksum, and with [`WireError::Truncated`] if the
 /// mark is missing.
-pub fn read_udp(packet: &[u8]) -> Result<(Body, Ecn), WireError> {
+pub fn read_udp(packet: &[u8]) -> Result<(Body, PacketEcn), WireError> {
     let ip = parse_ipv4(packet, protocol::UDP)?;
     if !has_right_checksum(&ip) {
         return Err(WireError::Malformed);
@@ -78,7 +78,7 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..2_000 {
             let (number, sent_at) = (rng.next_u64(), Instant::from_nanos(rng.next_u64()));
-            let ecn = [Ecn::NotEct, Ecn::Ect, Ecn::Ce][rng.below(3) as usize];
+            let ecn = [PacketEcn::NotEct, PacketEcn::Ect, PacketEcn::Ce][rng.below(3) as usize];
             let fields = IpFields { id: rng.next_u64() as u16, ecn };
             let bytes = 44 + rng.below(65_535 - 44 + 1) as u32;
             let mut packet = Vec::new();

@@ -33,7 +33,7 @@ const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum BbrState {
     Startup,
     Drain,
     ProbeBw,
@@ -69,7 +69,7 @@ impl RoundMax {
 ///
 /// A round ends when a segment sent in it is delivered (the draft, §4.1.1.3).
 #[derive(Clone, Copy, Debug, Default)]
-struct Round {
+struct RoundCounter {
     count: u64,
     /// Bytes that had been delivered when the round began.
     begun_at: u64,
@@ -96,7 +96,7 @@ struct ProbeRtt {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Recovery {
+enum BbrRecovery {
     None,
     /// Recovery begins with the next acknowledgment.
     Entering,
@@ -111,11 +111,11 @@ pub(super) struct Bbr {
     mss: u64,
     initial_window: u64,
     rng: Rng,
-    state: State,
+    state: BbrState,
     bandwidth: RoundMax,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
-    round: Round,
+    round: RoundCounter,
     full_pipe: FullPipe,
     delivered: u64,
     /// Delivered bytes up to which samples are ignored because ProbeRTT had limited the sender.
@@ -124,7 +124,7 @@ pub(super) struct Bbr {
     cycle_start: Instant,
     probe_rtt: ProbeRtt,
     restarted_from_idle: bool,
-    recovery: Recovery,
+    recovery: BbrRecovery,
     cwnd: u64,
     /// Congestion window before recovery or ProbeRTT.
     prior_cwnd: u64,
@@ -140,11 +140,11 @@ impl Bbr {
             mss,
             initial_window,
             rng: Rng::new(seed),
-            state: State::Startup,
+            state: BbrState::Startup,
             bandwidth: RoundMax::default(),
             min_rtt: None,
             min_rtt_at: Instant::ZERO,
-            round: Round::default(),
+            round: RoundCounter::default(),
             full_pipe: FullPipe::default(),
             delivered: 0,
             limited_until_delivered: 0,
@@ -152,7 +152,7 @@ impl Bbr {
             cycle_start: Instant::ZERO,
             probe_rtt: ProbeRtt::default(),
             restarted_from_idle: false,
-            recovery: Recovery::None,
+            recovery: BbrRecovery::None,
             cwnd: initial_window,
             prior_cwnd: 0,
             pacing_rate: Rate::from_bytes_over(initial_window, Duration::from_millis(1)).scaled(HIGH_GAIN),
@@ -162,18 +162,18 @@ impl Bbr {
 
     fn pacing_gain(&self) -> f64 {
         match self.state {
-            State::Startup => HIGH_GAIN,
-            State::Drain => 1.0 / HIGH_GAIN,
-            State::ProbeBw => GAIN_CYCLE[self.cycle_index],
-            State::ProbeRtt => 1.0,
+            BbrState::Startup => HIGH_GAIN,
+            BbrState::Drain => 1.0 / HIGH_GAIN,
+            BbrState::ProbeBw => GAIN_CYCLE[self.cycle_index],
+            BbrState::ProbeRtt => 1.0,
         }
     }
 
     fn cwnd_gain(&self) -> f64 {
         match self.state {
-            State::Startup | State::Drain => HIGH_GAIN,
-            State::ProbeBw => 2.0,
-            State::ProbeRtt => 1.0,
+            BbrState::Startup | BbrState::Drain => HIGH_GAIN,
+            BbrState::ProbeBw => 2.0,
+            BbrState::ProbeRtt => 1.0,
         }
     }
 
@@ -207,8 +207,8 @@ impl Bbr {
             self.round.begun_at = sample.delivered;
             self.round.count += 1;
             self.bandwidth.begin_round(self.round.count);
-            if self.recovery == Recovery::Conserving {
-                self.recovery = Recovery::Growing;
+            if self.recovery == BbrRecovery::Conserving {
+                self.recovery = BbrRecovery::Growing;
             }
         }
         if sample.rate >= self.bandwidth.get() || !self.limited(sample) {
@@ -235,17 +235,17 @@ impl Bbr {
     }
 
     fn check_drain(&mut self, ack: &AckEvent) {
-        if self.state == State::Startup && self.full_pipe.filled {
-            self.state = State::Drain;
+        if self.state == BbrState::Startup && self.full_pipe.filled {
+            self.state = BbrState::Drain;
         }
-        if self.state == State::Drain && ack.flight_bytes <= self.inflight(1.0) {
+        if self.state == BbrState::Drain && ack.flight_bytes <= self.inflight(1.0) {
             self.enter_probe_bw(ack.now);
         }
     }
 
     /// Begins the gain cycle in a random phase other than the draining one (the draft, §4.3.4.2).
     fn enter_probe_bw(&mut self, now: Instant) {
-        self.state = State::ProbeBw;
+        self.state = BbrState::ProbeBw;
         self.cycle_index = GAIN_CYCLE.len() - 1 - self.rng.below(7) as usize;
         self.advance_cycle(now);
     }
@@ -256,7 +256,7 @@ impl Bbr {
     }
 
     fn check_cycle(&mut self, ack: &AckEvent) {
-        if self.state == State::ProbeBw && self.phase_is_over(ack) {
+        if self.state == BbrState::ProbeBw && self.phase_is_over(ack) {
             self.advance_cycle(ack.now);
         }
     }
@@ -287,12 +287,12 @@ impl Bbr {
     }
 
     fn check_probe_rtt(&mut self, ack: &AckEvent, expired: bool) {
-        if self.state != State::ProbeRtt && expired && !self.restarted_from_idle {
+        if self.state != BbrState::ProbeRtt && expired && !self.restarted_from_idle {
             self.prior_cwnd = self.saved_cwnd();
-            self.state = State::ProbeRtt;
+            self.state = BbrState::ProbeRtt;
             self.probe_rtt = ProbeRtt::default();
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             self.go_on_with_probe_rtt(ack);
         }
         self.restarted_from_idle = false;
@@ -314,7 +314,7 @@ impl Bbr {
             if self.full_pipe.filled {
                 self.enter_probe_bw(ack.now);
             } else {
-                self.state = State::Startup;
+                self.state = BbrState::Startup;
             }
         }
     }
@@ -332,7 +332,7 @@ impl Bbr {
 
     fn set_cwnd(&mut self, ack: &AckEvent) {
         self.modulate_for_recovery(ack);
-        if self.recovery != Recovery::Conserving {
+        if self.recovery != BbrRecovery::Conserving {
             let target = self.inflight(self.cwnd_gain());
             let grown = self.cwnd + ack.acked_bytes;
             if self.full_pipe.filled {
@@ -342,30 +342,30 @@ impl Bbr {
             }
             self.cwnd = self.cwnd.max(self.min_pipe());
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             self.cwnd = self.cwnd.min(self.min_pipe());
         }
     }
 
     /// Adjusts the window during recovery (the draft, §4.2.3.4).
     fn modulate_for_recovery(&mut self, ack: &AckEvent) {
-        if self.recovery == Recovery::None {
+        if self.recovery == BbrRecovery::None {
             return;
         }
         self.cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss);
-        if self.recovery == Recovery::Entering {
-            self.recovery = Recovery::Conserving;
+        if self.recovery == BbrRecovery::Entering {
+            self.recovery = BbrRecovery::Conserving;
             self.round.begun_at = self.delivered;
             self.cwnd = ack.flight_bytes + ack.acked_bytes.max(self.mss);
         }
-        if self.recovery == Recovery::Conserving {
+        if self.recovery == BbrRecovery::Conserving {
             self.cwnd = self.cwnd.max(ack.flight_bytes + ack.acked_bytes);
         }
     }
 
     /// Returns the last window that neither recovery nor ProbeRTT had reduced.
     fn saved_cwnd(&self) -> u64 {
-        if self.recovery == Recovery::None && self.state != State::ProbeRtt {
+        if self.recovery == BbrRecovery::None && self.state != BbrState::ProbeRtt {
             self.cwnd
         } else {
             self.prior_cwnd.max(self.cwnd)
@@ -394,24 +394,24 @@ impl Law for Bbr {
 
     fn on_congestion(&mut self, _now: Instant, _flight_bytes: u64) {
         self.prior_cwnd = self.saved_cwnd();
-        self.recovery = Recovery::Entering;
+        self.recovery = BbrRecovery::Entering;
     }
 
     fn on_ecn(&mut self, _now: Instant, _flight_bytes: u64) {}
 
     fn on_timeout(&mut self, _now: Instant, _flight_bytes: u64) {
         self.prior_cwnd = self.saved_cwnd();
-        self.recovery = Recovery::Growing;
+        self.recovery = BbrRecovery::Growing;
         self.cwnd = self.mss;
     }
 
     fn on_recovery_exit(&mut self, _now: Instant) {
-        self.recovery = Recovery::None;
+        self.recovery = BbrRecovery::None;
         self.restore_cwnd();
     }
 
     fn on_spurious(&mut self) {
-        self.recovery = Recovery::None;
+        self.recovery = BbrRecovery::None;
         self.restore_cwnd();
         self.full_pipe = FullPipe { filled: self.full_pipe.filled, ..FullPipe::default() };
     }
@@ -419,7 +419,7 @@ impl Law for Bbr {
     /// Resumes at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
     fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {
         self.restarted_from_idle = true;
-        if self.state == State::ProbeBw {
+        if self.state == BbrState::ProbeBw {
             self.set_pacing_rate(1.0, None);
         }
     }

@@ -5,7 +5,7 @@ use crate::tcp::congestion::testing::{MSS, acked, now};
 use std::collections::VecDeque;
 
 /// A segment in flight, with the sender's state when it was sent.
-struct Sent {
+struct SegmentInFlight {
     acked_at: Instant,
     sent_at: Instant,
     delivered: u64,
@@ -14,24 +14,24 @@ struct Sent {
 }
 
 /// One BBR sender with endless data on its own path.
-struct Path {
+struct BbrPath {
     bbr: Bbr,
     rate: Rate,
     rtt: Duration,
     now: Instant,
     next_send: Instant,
     bottleneck_free: Instant,
-    flight: VecDeque<Sent>,
+    flight: VecDeque<SegmentInFlight>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
     /// Time, state, gain and RTT after each acknowledgment.
-    log: Vec<(Instant, State, f64, Duration)>,
+    log: Vec<(Instant, BbrState, f64, Duration)>,
 }
 
-impl Path {
-    fn new(rate: Rate, rtt: Duration, seed: u64) -> Path {
-        Path {
+impl BbrPath {
+    fn new(rate: Rate, rtt: Duration, seed: u64) -> BbrPath {
+        BbrPath {
             bbr: Bbr::new(seed, MSS as u32, 10 * MSS),
             rate,
             rtt,
@@ -62,7 +62,7 @@ impl Path {
             self.delivered_at = self.now;
         }
         self.bottleneck_free = self.bottleneck_free.max(self.now) + self.rate.time_for(MSS);
-        self.flight.push_back(Sent {
+        self.flight.push_back(SegmentInFlight {
             acked_at: self.bottleneck_free + self.rtt,
             sent_at: self.now,
             delivered: self.delivered,
@@ -96,7 +96,7 @@ impl Path {
     }
 
     /// Returns the sequence of states and gains without repetitions.
-    fn steps(&self) -> Vec<(State, f64)> {
+    fn steps(&self) -> Vec<(BbrState, f64)> {
         let mut steps: Vec<_> = self.log.iter().map(|(_, state, gain, _)| (*state, *gain)).collect();
         steps.dedup();
         steps
@@ -112,7 +112,7 @@ const PROPAGATION: Duration = Duration::from_millis(50);
 
 #[test]
 fn it_finds_rate_and_delay_and_keeps_the_queue_short() {
-    let mut path = Path::new(RATE, PROPAGATION, 1);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 1);
     path.run_until(seconds(5));
     let before = path.delivered;
     path.run_until(seconds(9));
@@ -130,12 +130,12 @@ fn it_finds_rate_and_delay_and_keeps_the_queue_short() {
 
 #[test]
 fn startup_drains_what_it_queued_and_then_cycles() {
-    let mut path = Path::new(RATE, PROPAGATION, 2);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 2);
     path.run_until(seconds(4));
     let steps = path.steps();
-    assert_eq!(steps[0], (State::Startup, HIGH_GAIN));
-    assert_eq!(steps[1], (State::Drain, 1.0 / HIGH_GAIN));
-    assert!(steps[2..].iter().all(|(state, _)| *state == State::ProbeBw));
+    assert_eq!(steps[0], (BbrState::Startup, HIGH_GAIN));
+    assert_eq!(steps[1], (BbrState::Drain, 1.0 / HIGH_GAIN));
+    assert!(steps[2..].iter().all(|(state, _)| *state == BbrState::ProbeBw));
     // Phases with equal gain are one step: 5/4, then 3/4, then 1.
     let gains: Vec<f64> = steps[2..].iter().map(|(_, gain)| *gain).collect();
     let up = gains.iter().position(|g| *g == 1.25).unwrap();
@@ -148,9 +148,9 @@ fn startup_drains_what_it_queued_and_then_cycles() {
 
 #[test]
 fn startup_fills_the_pipe_in_a_logarithm_of_rounds() {
-    let mut path = Path::new(Rate::from_mbps(200), PROPAGATION, 3);
+    let mut path = BbrPath::new(Rate::from_mbps(200), PROPAGATION, 3);
     path.run_until(seconds(2));
-    let left = path.log.iter().find(|(_, state, ..)| *state != State::Startup).unwrap().0;
+    let left = path.log.iter().find(|(_, state, ..)| *state != BbrState::Startup).unwrap().0;
     // From 10 segments to 1250 takes 7 doublings. In 3 more rounds BBR finds that the rate no longer grows, with a
     // queue of up to 2.9 round trips.
     assert!(left < Instant::from_millis(50 * (7 + 3 * 3 + 3)), "{left:?}");
@@ -169,29 +169,31 @@ fn the_gain_cycle_never_begins_by_draining_and_depends_on_the_seed() {
 
 #[test]
 fn every_ten_seconds_it_drains_the_pipe_for_200_ms() {
-    let mut path = Path::new(RATE, PROPAGATION, 4);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 4);
     // The queue keeps every RTT above the bare propagation delay, so no measurement renews this estimate.
     path.run_until(seconds(9));
     path.bbr.min_rtt = Some(PROPAGATION);
     path.run_until(seconds(25));
     let mut probes: Vec<Instant> = Vec::new();
     for pair in path.log.windows(2) {
-        if pair[0].1 != State::ProbeRtt && pair[1].1 == State::ProbeRtt {
+        if pair[0].1 != BbrState::ProbeRtt && pair[1].1 == BbrState::ProbeRtt {
             probes.push(pair[1].0);
         }
     }
     assert!(!probes.is_empty() && probes.len() <= 2, "{probes:?}");
-    let probing =
-        path.log.iter().filter(|(at, state, ..)| *state == State::ProbeRtt && *at < probes[0] + Duration::from_secs(5));
+    let probing = path
+        .log
+        .iter()
+        .filter(|(at, state, ..)| *state == BbrState::ProbeRtt && *at < probes[0] + Duration::from_secs(5));
     let (first, last) = (probes[0], probing.map(|(at, ..)| *at).max().unwrap());
     let lasted = last - first;
     assert!(lasted >= PROBE_RTT_DURATION && lasted < Duration::from_millis(450), "{lasted:?}");
-    assert_eq!(path.bbr.state, State::ProbeBw);
+    assert_eq!(path.bbr.state, BbrState::ProbeBw);
 }
 
 #[test]
 fn a_slower_path_is_noticed_within_ten_rounds_of_the_queue_it_makes() {
-    let mut path = Path::new(RATE, PROPAGATION, 5);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 5);
     path.run_until(seconds(3));
     path.rate = Rate::from_mbps(5);
     path.run_until(seconds(9));
@@ -201,7 +203,7 @@ fn a_slower_path_is_noticed_within_ten_rounds_of_the_queue_it_makes() {
 
 #[test]
 fn recovery_conserves_packets_for_a_round_and_then_restores_the_window() {
-    let mut path = Path::new(RATE, PROPAGATION, 6);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 6);
     path.run_until(seconds(3));
     let bbr = &mut path.bbr;
     let before = bbr.cwnd_bytes();
@@ -218,7 +220,7 @@ fn recovery_conserves_packets_for_a_round_and_then_restores_the_window() {
 
 #[test]
 fn a_timeout_begins_from_one_segment_and_a_spurious_one_is_undone() {
-    let mut path = Path::new(RATE, PROPAGATION, 7);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 7);
     path.run_until(seconds(3));
     let before = path.bbr.cwnd_bytes();
     path.bbr.on_timeout(path.now, before);
@@ -229,7 +231,7 @@ fn a_timeout_begins_from_one_segment_and_a_spurious_one_is_undone() {
 
 #[test]
 fn a_mark_changes_nothing_and_a_restart_paces_at_the_measured_rate() {
-    let mut path = Path::new(RATE, PROPAGATION, 8);
+    let mut path = BbrPath::new(RATE, PROPAGATION, 8);
     path.run_until(seconds(3));
     let before = path.bbr.cwnd_bytes();
     path.bbr.on_ecn(path.now, before);

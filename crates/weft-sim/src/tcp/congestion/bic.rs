@@ -2,7 +2,7 @@
 //!
 //! The algorithm is that of Xu, Harfoush and Rhee (INFOCOM 2004).
 
-use super::window::Window;
+use super::window::CongestionWindow;
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
@@ -43,7 +43,7 @@ const RATIO_ONE: u64 = 16;
 /// It counts whole segments, as Linux does, because rounding matters while windows are small.
 #[derive(Clone, Debug)]
 pub(super) struct Bic {
-    window: Window,
+    window: CongestionWindow,
     /// Window of the last loss in segments.
     ///
     /// `None` before the first loss and after a timeout.
@@ -53,12 +53,12 @@ pub(super) struct Bic {
     /// As in Linux it falls from its first value, two, to 31/16 if every segment is acknowledged, and stays there. The
     /// window then opens almost twice as fast as the search prescribes.
     delayed_ack_ratio: u64,
-    before: (Window, Option<u64>),
+    before: (CongestionWindow, Option<u64>),
 }
 
 impl Bic {
     pub fn new(mss: u32, initial_window_bytes: u64) -> Bic {
-        let window = Window::new(mss, initial_window_bytes);
+        let window = CongestionWindow::new(mss, initial_window_bytes);
         Bic { window, last_max: None, delayed_ack_ratio: 2 * RATIO_ONE, before: (window, None) }
     }
 
@@ -153,7 +153,7 @@ impl Law for Bic {
         self.window.cwnd_bytes()
     }
 
-    fn window_mut(&mut self) -> Option<&mut Window> {
+    fn window_mut(&mut self) -> Option<&mut CongestionWindow> {
         Some(&mut self.window)
     }
 

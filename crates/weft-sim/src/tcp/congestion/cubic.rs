@@ -3,7 +3,7 @@
 //! It also implements Linux's variant, which grows by whole segments. Slow start ends through the module `hystart`.
 
 use super::hystart::{Advice, HyStart};
-use super::window::Window;
+use super::window::CongestionWindow;
 use super::{AckEvent, CubicGrowth, HyStartKind, Law};
 use std::time::Duration;
 use weft_units::Instant;
@@ -29,14 +29,14 @@ const PACE_KEPT: Duration = Duration::from_millis(31);
 /// CUBIC's window and its memory of the last loss.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
-    window: Window,
+    window: CongestionWindow,
     hystart: HyStart,
     /// True if the initial slow start is over or has been found to be over.
     hystart_done: bool,
     fast_convergence: bool,
     growth: CubicGrowth,
     memory: Memory,
-    before: (Window, Memory),
+    before: (CongestionWindow, Memory),
     /// Time since which the application limits the sender.
     limited_since: Option<Instant>,
 }
@@ -52,12 +52,12 @@ struct Memory {
     max: Option<f64>,
     /// Window when ssthresh was last set (cwnd_prior).
     prior: f64,
-    epoch: Option<Epoch>,
+    epoch: Option<CubicEpoch>,
 }
 
 /// A period of congestion avoidance between two losses.
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct CubicEpoch {
     start: Instant,
     /// Time in seconds until the window is at `plateau` again (K).
     k: f64,
@@ -91,11 +91,11 @@ impl Steps {
     }
 }
 
-impl Epoch {
-    fn new(now: Instant, cwnd: f64, max: Option<f64>) -> Epoch {
+impl CubicEpoch {
+    fn new(now: Instant, cwnd: f64, max: Option<f64>) -> CubicEpoch {
         let plateau = max.unwrap_or(cwnd).max(cwnd);
         let steps = Steps { per_segment: f64::INFINITY, acked: 0.0, worked_out: (0.0, now) };
-        Epoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd, steps }
+        CubicEpoch { start: now, k: libm::cbrt((plateau - cwnd) / C), plateau, reno: cwnd, steps }
     }
 
     /// Returns W_cubic at `since` after the start of the epoch (RFC 9438 equation 1).
@@ -113,7 +113,7 @@ impl Cubic {
         mss: u32,
         initial_window_bytes: u64,
     ) -> Cubic {
-        let window = Window::new(mss, initial_window_bytes);
+        let window = CongestionWindow::new(mss, initial_window_bytes);
         let memory = Memory { max: None, prior: window.segments(), epoch: None };
         Cubic {
             window,
@@ -146,7 +146,7 @@ impl Cubic {
     fn avoid_congestion(&mut self, now: Instant, acked_bytes: f64, srtt: Duration) {
         let cwnd = self.window.segments();
         let memory = &mut self.memory;
-        let epoch = memory.epoch.get_or_insert_with(|| Epoch::new(now, cwnd, memory.max));
+        let epoch = memory.epoch.get_or_insert_with(|| CubicEpoch::new(now, cwnd, memory.max));
         let share = (acked_bytes / self.window.cwnd).min(1.0);
         let alpha = if epoch.reno < memory.prior { ALPHA } else { 1.0 };
         epoch.reno += alpha * share;
@@ -164,7 +164,7 @@ impl Cubic {
     fn step_by_segments(&mut self, now: Instant, acked_bytes: f64, min_rtt: Duration) {
         let segments = self.window.segments().floor();
         let memory = &mut self.memory;
-        let epoch = memory.epoch.get_or_insert_with(|| Epoch::new(now, segments, memory.max));
+        let epoch = memory.epoch.get_or_insert_with(|| CubicEpoch::new(now, segments, memory.max));
         let acked = acked_bytes / self.window.mss;
         epoch.reno += ALPHA * acked / segments;
         let (before, at) = epoch.steps.worked_out;
@@ -249,7 +249,7 @@ impl Law for Cubic {
         self.window.cwnd_bytes()
     }
 
-    fn window_mut(&mut self) -> Option<&mut Window> {
+    fn window_mut(&mut self) -> Option<&mut CongestionWindow> {
         Some(&mut self.window)
     }
 

@@ -4,7 +4,7 @@
 
 use super::{AckEvent, Law};
 use std::time::Duration;
-use weft_core::explicit_rate::tcp_er::TcpEr;
+use weft_core::explicit_rate::tcp_er::TcpErSender;
 use weft_units::{Instant, Rate};
 
 /// Size of the IP and TCP headers of a segment with timestamps, which the rate includes, in bytes.
@@ -15,7 +15,7 @@ const HEADERS_BYTES: u32 = 52;
 /// The TCP-ER law, converted between packets and bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
-    law: TcpEr,
+    law: TcpErSender,
     mss: u64,
     /// Rate that renews itself with every acknowledgment, or zero for none.
     fixed: Rate,
@@ -26,7 +26,7 @@ pub(super) struct ExplicitRate {
 
 impl ExplicitRate {
     pub fn new(fixed: Rate, mss: u32) -> ExplicitRate {
-        let mut law = TcpEr::new(mss + HEADERS_BYTES);
+        let mut law = TcpErSender::new(mss + HEADERS_BYTES);
         law.on_grant(0, fixed.bps() / 8);
         ExplicitRate { law, mss: mss.max(1).into(), fixed, acked_bytes: 0, lost_bytes: 0 }
     }

@@ -1,6 +1,6 @@
 //! Controls congestion: determines how many bytes may be in flight and how fast they may be sent.
 //!
-//! The sender reports acknowledgments, losses and marks. [`Congestion`] returns a window and, for some laws, a pacing
+//! The sender reports acknowledgments, losses and marks. [`SenderCongestion`] returns a window and, for some laws, a pacing
 //! rate. Loss recovery belongs to the sender: which segment is lost, when it is retransmitted, and NewReno's window
 //! inflation.
 
@@ -21,7 +21,7 @@ use explicit_rate::ExplicitRate;
 use reno::Reno;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
-use window::Window;
+use window::CongestionWindow;
 
 /// The congestion control law of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ pub enum CongestionKind {
     ExplicitRate {
         /// Explicit rate in IP bytes.
         ///
-        /// With zero only the grants of [`Congestion::on_grant`] count.
+        /// With zero only the grants of [`SenderCongestion::on_grant`] count.
         rate: Rate,
     },
 }
@@ -145,7 +145,7 @@ pub struct AckEvent {
 /// For an acknowledgment that reveals a loss, the sender calls [`on_congestion`](Self::on_congestion) first. It then
 /// calls [`on_ack`](Self::on_ack) with `in_recovery`.
 #[derive(Clone, Debug)]
-pub struct Congestion(Laws);
+pub struct SenderCongestion(Laws);
 
 #[derive(Clone, Debug)]
 enum Laws {
@@ -156,7 +156,7 @@ enum Laws {
     ExplicitRate(ExplicitRate),
 }
 
-/// The interface of a congestion control law; [`Congestion`] documents each method.
+/// The interface of a congestion control law; [`SenderCongestion`] documents each method.
 trait Law {
     fn on_ack(&mut self, ack: &AckEvent);
     fn on_congestion(&mut self, now: Instant, flight_bytes: u64);
@@ -177,7 +177,7 @@ trait Law {
     }
     fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
     /// Returns the window of a law that is based on one.
-    fn window_mut(&mut self) -> Option<&mut Window> {
+    fn window_mut(&mut self) -> Option<&mut CongestionWindow> {
         None
     }
 }
@@ -194,12 +194,12 @@ macro_rules! law {
     };
 }
 
-impl Congestion {
+impl SenderCongestion {
     /// Creates a congestion control for segments of `mss` payload bytes.
     ///
     /// `initial_window_bytes` is the initial window.
-    pub fn new(kind: CongestionKind, mss: u32, initial_window_bytes: u64) -> Congestion {
-        Congestion(match kind {
+    pub fn new(kind: CongestionKind, mss: u32, initial_window_bytes: u64) -> SenderCongestion {
+        SenderCongestion(match kind {
             CongestionKind::Reno { abc_limit_segments } => {
                 Laws::Reno(Reno::new(abc_limit_segments, mss, initial_window_bytes))
             }

@@ -2,7 +2,7 @@
 //!
 //! It uses appropriate byte counting (RFC 3465).
 
-use super::window::Window;
+use super::window::CongestionWindow;
 use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
@@ -10,7 +10,7 @@ use weft_units::Instant;
 /// Reno's window and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
-    window: Window,
+    window: CongestionWindow,
     /// Maximum number of bytes that one acknowledgment counts for, or `None` to count acknowledgments.
     abc_limit_bytes: Option<f64>,
     /// Bytes acknowledged since the window last opened (bytes_acked of RFC 3465 §2.1).
@@ -19,12 +19,12 @@ pub(super) struct Reno {
     ///
     /// An acknowledgment then counts as at most one segment (RFC 3465 §2.3).
     after_timeout: bool,
-    before: Window,
+    before: CongestionWindow,
 }
 
 impl Reno {
     pub fn new(abc_limit_segments: u32, mss: u32, initial_window_bytes: u64) -> Reno {
-        let window = Window::new(mss, initial_window_bytes);
+        let window = CongestionWindow::new(mss, initial_window_bytes);
         let abc_limit_bytes = (abc_limit_segments > 0).then_some(f64::from(abc_limit_segments) * window.mss);
         Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
@@ -90,7 +90,7 @@ impl Law for Reno {
         self.window.cwnd_bytes()
     }
 
-    fn window_mut(&mut self) -> Option<&mut Window> {
+    fn window_mut(&mut self) -> Option<&mut CongestionWindow> {
         Some(&mut self.window)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A congestion window and its slow-start threshold, in bytes (RFC 5681 §3.1).
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Window {
+pub(super) struct CongestionWindow {
     pub mss: f64,
     pub cwnd: f64,
     pub ssthresh: f64,
@@ -18,11 +18,11 @@ pub(super) struct Window {
 /// It then grows by at most half of this value in a round trip. Standard: max_ssthresh of RFC 3742.
 const LIMITED_BEYOND: f64 = 100.0;
 
-impl Window {
-    pub fn new(mss: u32, initial_bytes: u64) -> Window {
+impl CongestionWindow {
+    pub fn new(mss: u32, initial_bytes: u64) -> CongestionWindow {
         let mss = f64::from(mss.max(1));
         let initial = (initial_bytes as f64).max(mss);
-        Window { mss, cwnd: initial, ssthresh: f64::INFINITY, initial, limited: false }
+        CongestionWindow { mss, cwnd: initial, ssthresh: f64::INFINITY, initial, limited: false }
     }
 
     pub fn in_slow_start(&self) -> bool {
@@ -73,7 +73,7 @@ impl Window {
     /// Undoes a reduction and returns true if the window returned to that of `before`.
     ///
     /// It never lowers a window or threshold that has grown beyond `before`.
-    pub fn undo(&mut self, before: &Window) -> bool {
+    pub fn undo(&mut self, before: &CongestionWindow) -> bool {
         self.ssthresh = self.ssthresh.max(before.ssthresh);
         let undone = before.cwnd > self.cwnd;
         self.cwnd = self.cwnd.max(before.cwnd);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn idling_halves_the_window_each_timeout_and_remembers_three_quarters() {
-        let mut w = Window::new(1000, 10_000);
+        let mut w = CongestionWindow::new(1000, 10_000);
         w.cwnd = 64_000.0;
         w.ssthresh = 20_000.0;
         w.restart(Duration::from_millis(199), Duration::from_millis(200));
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn a_limited_slow_start_opens_by_fifty_segments_a_round() {
-        let mut w = Window::new(1000, 10_000);
+        let mut w = CongestionWindow::new(1000, 10_000);
         w.begin_at(100_000.0);
-        let round = |w: &mut Window| {
+        let round = |w: &mut CongestionWindow| {
             let before = w.cwnd;
             (0..before as u64 / 1000).for_each(|_| _ = w.slow_start(1000.0));
             ((w.cwnd - before) / 1000.0).round()
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn slow_start_stops_at_the_threshold() {
-        let mut w = Window::new(1000, 4000);
+        let mut w = CongestionWindow::new(1000, 4000);
         w.ssthresh = 5500.0;
         assert_eq!(w.slow_start(2000.0), 500.0);
         assert_eq!(w.cwnd_bytes(), 5500);

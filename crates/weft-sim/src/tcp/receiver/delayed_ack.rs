@@ -1,12 +1,12 @@
 //! Decides when a TCP receiver sends an acknowledgment.
 
-use super::super::{Flags, Segment};
+use super::super::{Flags, TcpSegment};
 use std::time::Duration;
 use weft_units::Instant;
 
 /// The rule for delaying acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DelayedAck {
+pub enum AckRule {
     /// Acknowledges every segment at once.
     None,
     /// Acknowledges every second full-sized segment, or after `delay` (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
@@ -44,7 +44,7 @@ const QUICK_DELAY: Duration = Duration::from_millis(40);
 
 /// The effect of a segment on the received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arrival {
+pub(super) enum SegmentEffect {
     /// The segment was the next one, and no data was waiting behind it.
     InOrder,
     /// The segment was the next one, and later data was waiting.
@@ -58,7 +58,7 @@ pub(super) enum Arrival {
 /// Decides when the receiver acknowledges.
 #[derive(Clone, Debug)]
 pub(super) struct AckTiming {
-    rule: DelayedAck,
+    rule: AckRule,
     mss: u32,
     due: bool,
     quick_left: u32,
@@ -69,13 +69,13 @@ pub(super) struct AckTiming {
 }
 
 impl AckTiming {
-    pub fn new(rule: DelayedAck, mss: u32) -> AckTiming {
-        let quick_left = if rule == DelayedAck::Quick { QUICK_SEGMENTS } else { 0 };
+    pub fn new(rule: AckRule, mss: u32) -> AckTiming {
+        let quick_left = if rule == AckRule::Quick { QUICK_SEGMENTS } else { 0 };
         AckTiming { rule, mss, due: false, quick_left, segments: 0, bytes: 0, deadline: Instant::FAR_FUTURE }
     }
 
     /// Processes the arrival of `segment`.
-    pub fn arrived(&mut self, now: Instant, segment: &Segment, arrival: Arrival) {
+    pub fn arrived(&mut self, now: Instant, segment: &TcpSegment, arrival: SegmentEffect) {
         self.segments += 1;
         self.bytes += u64::from(segment.len);
         let at_once = segment.flags.has(Flags::FIN) || self.is_at_once(segment, arrival);
@@ -86,34 +86,34 @@ impl AckTiming {
         }
     }
 
-    fn is_at_once(&mut self, segment: &Segment, arrival: Arrival) -> bool {
+    fn is_at_once(&mut self, segment: &TcpSegment, arrival: SegmentEffect) -> bool {
         match self.rule {
-            DelayedAck::None => true,
-            DelayedAck::Standard { .. } => arrival != Arrival::InOrder,
-            DelayedAck::Modified { oracle: false, .. } => arrival == Arrival::FillsGap,
-            DelayedAck::Modified { oracle: true, .. } => {
-                segment.flags.has(Flags::RETRANSMIT) && arrival != Arrival::InOrder
+            AckRule::None => true,
+            AckRule::Standard { .. } => arrival != SegmentEffect::InOrder,
+            AckRule::Modified { oracle: false, .. } => arrival == SegmentEffect::FillsGap,
+            AckRule::Modified { oracle: true, .. } => {
+                segment.flags.has(Flags::RETRANSMIT) && arrival != SegmentEffect::InOrder
             }
-            DelayedAck::Quick => {
+            AckRule::Quick => {
                 let quick = self.quick_left > 0;
                 self.quick_left = self.quick_left.saturating_sub(1);
-                quick || arrival != Arrival::InOrder
+                quick || arrival != SegmentEffect::InOrder
             }
         }
     }
 
     fn is_second(&self) -> bool {
         match self.rule {
-            DelayedAck::Modified { .. } => self.segments >= 2,
+            AckRule::Modified { .. } => self.segments >= 2,
             _ => self.bytes >= 2 * u64::from(self.mss),
         }
     }
 
     fn delay(&self) -> Duration {
         match self.rule {
-            DelayedAck::None => Duration::ZERO,
-            DelayedAck::Standard { delay } | DelayedAck::Modified { delay, .. } => delay,
-            DelayedAck::Quick => QUICK_DELAY,
+            AckRule::None => Duration::ZERO,
+            AckRule::Standard { delay } | AckRule::Modified { delay, .. } => delay,
+            AckRule::Quick => QUICK_DELAY,
         }
     }
 

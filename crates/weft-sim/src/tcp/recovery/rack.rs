@@ -1,6 +1,6 @@
 //! Detects losses by time: RACK (RFC 8985 §6).
 
-use crate::tcp::scoreboard::{Scoreboard, Sent};
+use crate::tcp::scoreboard::{Scoreboard, SentSegment};
 use weft_units::Instant;
 
 /// Number of recoveries without a DSACK after which the reordering window shrinks again.
@@ -54,7 +54,7 @@ impl Rack {
     /// Records that `sent` was delivered (step 2).
     ///
     /// `min_rtt` is the least RTT before that delivery.
-    pub fn delivered(&mut self, now: Instant, sent: &Sent, min_rtt: u64) {
+    pub fn delivered(&mut self, now: Instant, sent: &SentSegment, min_rtt: u64) {
         let rtt = now.as_nanos().saturating_sub(sent.at.as_nanos());
         if sent.is_ambiguous() && rtt < min_rtt {
             return;
@@ -102,7 +102,7 @@ impl Rack {
     }
 
     /// Returns the time at which `sent` is lost if a segment sent later was delivered.
-    fn deadline(&self, sent: &Sent, window: u64) -> Instant {
+    fn deadline(&self, sent: &SentSegment, window: u64) -> Instant {
         Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
     }
 

@@ -9,7 +9,7 @@ const WITHOUT_RTT: Duration = Duration::from_secs(1);
 
 /// A probe that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Probe {
+struct SentTailProbe {
     /// Value of SND.NXT after the probe.
     end: u64,
     is_retransmission: bool,
@@ -26,7 +26,7 @@ pub(in crate::tcp) enum ProbeNews {
 /// The state of tail loss probes, of which at most one is outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct TailProbe {
-    probe: Option<Probe>,
+    probe: Option<SentTailProbe>,
 }
 
 impl TailProbe {
@@ -37,7 +37,7 @@ impl TailProbe {
 
     /// Records that a probe is sent; `end` is SND.NXT after it.
     pub fn sent(&mut self, end: u64, is_retransmission: bool) {
-        self.probe = Some(Probe { end, is_retransmission });
+        self.probe = Some(SentTailProbe { end, is_retransmission });
     }
 
     /// Forgets the probe when recovery begins.

@@ -1,17 +1,17 @@
 //! Processes acknowledgments at the sender.
 
 use super::losses::Repetition;
-use super::{Opening, Phase, Sender};
+use super::{HandshakePhase, RecoveryPhase, TcpSender};
 use crate::tcp::congestion::AckEvent;
 use crate::tcp::recovery::LossDetection;
-use crate::tcp::scoreboard::Sent;
-use crate::tcp::{Flags, Segment};
+use crate::tcp::scoreboard::SentSegment;
+use crate::tcp::{Flags, TcpSegment};
 use std::time::Duration;
 use weft_units::Instant;
 
 /// The changes that one acknowledgment caused.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
+pub(super) struct AckEffect {
     /// Number of bytes by which the cumulative acknowledgment advanced.
     pub advanced: u64,
     /// Number of newly delivered bytes, acknowledged cumulatively or selectively.
@@ -27,15 +27,15 @@ pub(super) struct News {
     pub reordering: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Processes an acknowledgment.
     ///
     /// The caller must poll [`transmit`](Self::transmit) afterwards.
-    pub fn receive(&mut self, now: Instant, ack: &Segment) {
+    pub fn receive(&mut self, now: Instant, ack: &TcpSegment) {
         if ack.flags.has(Flags::SYN) {
             self.establish(now, ack);
         }
-        if !ack.flags.has(Flags::ACK) || self.opening != Opening::Established || ack.ack > self.nxt {
+        if !ack.flags.has(Flags::ACK) || self.opening != HandshakePhase::Established || ack.ack > self.nxt {
             return;
         }
         self.note_duplicate_report(now, ack);
@@ -47,33 +47,33 @@ impl Sender {
         self.right_edge = ack.ack.saturating_add(u64::from(ack.window));
 
         let room_before = self.window.saturating_sub(self.scoreboard.pipe_bytes());
-        let was_recovering = self.phase == Phase::FastRecovery;
+        let was_recovering = self.phase == RecoveryPhase::FastRecovery;
         let outstanding = !self.scoreboard.is_empty();
-        let mut news = News::default();
-        self.take_cumulative(now, ack.ack, &mut news);
+        let mut effect = AckEffect::default();
+        self.take_cumulative(now, ack.ack, &mut effect);
         if ack.sack_count > 0 {
-            self.take_sacks(now, ack, &mut news);
+            self.take_sacks(now, ack, &mut effect);
         }
-        let rtt = self.measure(now, &news);
-        if news.advanced > 0 {
+        let rtt = self.measure(now, &effect);
+        if effect.advanced > 0 {
             self.restart_or_stop_rto(now);
             self.limited_bytes = 0;
             self.quick_acknowledged();
         }
         let bare = ack.len == 0 && ack.sack_count == 0 && !ack.flags.has(Flags::SYN) && !ack.flags.has(Flags::FIN);
-        let plain = bare && outstanding && !window_moved && news.advanced == 0;
-        self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut news);
+        let plain = bare && outstanding && !window_moved && effect.advanced == 0;
+        self.look_for_losses(now, Repetition { plain, dsack: ack.flags.has(Flags::DSACK) }, &mut effect);
         self.react_to_echo(now, ack);
-        if news.delivered > 0 || news.lost > 0 {
-            let in_recovery = was_recovering || self.phase == Phase::FastRecovery;
-            self.tell_congestion(now, &news, rtt, room_before >= self.mss, in_recovery);
+        if effect.delivered > 0 || effect.lost > 0 {
+            let in_recovery = was_recovering || self.phase == RecoveryPhase::FastRecovery;
+            self.tell_congestion(now, &effect, rtt, room_before >= self.mss, in_recovery);
         }
-        self.update_window(news.delivered);
+        self.update_window(effect.delivered);
     }
 
-    fn establish(&mut self, now: Instant, syn_ack: &Segment) {
-        let Opening::SynSent { times, at } = self.opening else { return };
-        self.opening = Opening::Established;
+    fn establish(&mut self, now: Instant, syn_ack: &TcpSegment) {
+        let HandshakePhase::SynSent { times, at } = self.opening else { return };
+        self.opening = HandshakePhase::Established;
         self.timers.rto = Instant::FAR_FUTURE;
         self.ecn = self.config.ecn && syn_ack.flags.has(Flags::ECE);
         if times == 1 && at != Instant::FAR_FUTURE {
@@ -84,15 +84,15 @@ impl Sender {
         self.last_sent_at = now;
     }
 
-    fn take_cumulative(&mut self, now: Instant, ack: u64, news: &mut News) {
+    fn take_cumulative(&mut self, now: Instant, ack: u64, effect: &mut AckEffect) {
         if ack == self.una {
             return;
         }
-        news.advanced = ack - self.una;
+        effect.advanced = ack - self.una;
         let high_sacked = self.high_sacked;
         while let Some(sent) = self.scoreboard.pop_acked(ack) {
             if !sent.is_sacked() {
-                self.note_delivered(now, 0, &sent, high_sacked, news);
+                self.note_delivered(now, 0, &sent, high_sacked, effect);
             }
             if let Some(rate) = &mut self.delivery_rate {
                 rate.pop();
@@ -102,7 +102,7 @@ impl Sender {
         self.high_sacked = high_sacked.max(ack);
     }
 
-    fn take_sacks(&mut self, now: Instant, ack: &Segment, news: &mut News) {
+    fn take_sacks(&mut self, now: Instant, ack: &TcpSegment, effect: &mut AckEffect) {
         let high_sacked = self.high_sacked;
         let skip = usize::from(ack.flags.has(Flags::DSACK));
         for block in ack.sacks().iter().skip(skip) {
@@ -114,8 +114,8 @@ impl Sender {
             let mut index = self.scoreboard.position(start);
             while self.scoreboard.get(index).is_some_and(|sent| sent.end() <= end) {
                 if let Some(sent) = self.scoreboard.mark_sacked(index) {
-                    news.newly_sacked = true;
-                    self.note_delivered(now, index, &sent, high_sacked, news);
+                    effect.newly_sacked = true;
+                    self.note_delivered(now, index, &sent, high_sacked, effect);
                     self.high_sacked = self.high_sacked.max(sent.end());
                 }
                 index += 1;
@@ -124,8 +124,15 @@ impl Sender {
     }
 
     /// Records that the segment `sent` is known to have arrived.
-    fn note_delivered(&mut self, now: Instant, index: usize, sent: &Sent, high_sacked: u64, news: &mut News) {
-        news.delivered += u64::from(sent.len);
+    fn note_delivered(
+        &mut self,
+        now: Instant,
+        index: usize,
+        sent: &SentSegment,
+        high_sacked: u64,
+        effect: &mut AckEffect,
+    ) {
+        effect.delivered += u64::from(sent.len);
         if let LossDetection::RackTlp(rack, _) = &mut self.detection {
             rack.delivered(now, sent, self.rtt.shortest_nanos());
         }
@@ -133,13 +140,13 @@ impl Sender {
             rate.delivered(index, now, u64::from(sent.len));
         }
         if sent.is_ambiguous() {
-            news.ambiguous = true;
+            effect.ambiguous = true;
             return;
         }
-        news.first_sent_at.get_or_insert(sent.at);
-        news.last_sent_at = Some(sent.at);
+        effect.first_sent_at.get_or_insert(sent.at);
+        effect.last_sent_at = Some(sent.at);
         if sent.seq < high_sacked {
-            news.reordering = news.reordering.max(high_sacked - sent.seq);
+            effect.reordering = effect.reordering.max(high_sacked - sent.seq);
         }
     }
 
@@ -147,11 +154,11 @@ impl Sender {
     ///
     /// The first segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives the sample for the
     /// congestion control.
-    fn measure(&mut self, now: Instant, news: &News) -> Option<Duration> {
-        if news.ambiguous {
+    fn measure(&mut self, now: Instant, effect: &AckEffect) -> Option<Duration> {
+        if effect.ambiguous {
             return None;
         }
-        let (first, last) = (news.first_sent_at?, news.last_sent_at?);
+        let (first, last) = (effect.first_sent_at?, effect.last_sent_at?);
         self.rtt.sample(now.as_nanos().saturating_sub(first.as_nanos()));
         Some(now - last)
     }
@@ -162,7 +169,7 @@ impl Sender {
     pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
-        } else if !(matches!(self.detection, LossDetection::NewReno(_)) && self.phase == Phase::FastRecovery) {
+        } else if !(matches!(self.detection, LossDetection::NewReno(_)) && self.phase == RecoveryPhase::FastRecovery) {
             self.restart_rto(now);
         }
     }
@@ -170,28 +177,35 @@ impl Sender {
     /// Responds to an echoed congestion mark as to a loss (RFC 3168 §6.1.2).
     ///
     /// It does so at most once in a window of data. Nothing is retransmitted.
-    fn react_to_echo(&mut self, now: Instant, ack: &Segment) {
+    fn react_to_echo(&mut self, now: Instant, ack: &TcpSegment) {
         let echo = ack.flags.has(Flags::ECE) && !ack.flags.has(Flags::SYN);
         if !self.ecn || !echo || self.ecn_until.is_some_and(|until| self.una < until) {
             return;
         }
         self.ecn_until = Some(self.nxt);
         self.send_cwr = true;
-        if self.phase == Phase::Open {
+        if self.phase == RecoveryPhase::Open {
             self.counters.ecn_reductions += 1;
             self.congestion.on_ecn(now, self.flight_size());
         }
     }
 
-    fn tell_congestion(&mut self, now: Instant, news: &News, rtt: Option<Duration>, had_room: bool, in_recovery: bool) {
+    fn tell_congestion(
+        &mut self,
+        now: Instant,
+        effect: &AckEffect,
+        rtt: Option<Duration>,
+        had_room: bool,
+        in_recovery: bool,
+    ) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
         // A window grows only on cumulative acknowledgments (RFC 5681 §3.1), but a rate counts all data that arrives.
-        let acked_bytes = if self.delivery_rate.is_some() { news.delivered } else { news.advanced };
+        let acked_bytes = if self.delivery_rate.is_some() { effect.delivered } else { effect.advanced };
         self.congestion.on_ack(&AckEvent {
             now,
             acked_bytes,
-            lost_bytes: news.lost,
+            lost_bytes: effect.lost,
             flight_bytes: self.scoreboard.pipe_bytes(),
             srtt: self.rtt.smoothed(),
             rtt,

@@ -1,9 +1,9 @@
 //! Detects losses at the sender, and begins and ends recovery.
 
-use super::acknowledge::News;
-use super::{Phase, Sender};
+use super::acknowledge::AckEffect;
+use super::{RecoveryPhase, TcpSender};
 use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, TailProbe};
-use crate::tcp::{Flags, Segment};
+use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
 /// The ways in which an acknowledgment repeats known information.
@@ -15,17 +15,17 @@ pub(super) struct Repetition {
     pub dsack: bool,
 }
 
-impl Sender {
-    pub(super) fn look_for_losses(&mut self, now: Instant, repetition: Repetition, news: &mut News) {
-        if self.config.adaptive_reordering && news.reordering > 0 {
-            self.learn_reordering(news.reordering);
+impl TcpSender {
+    pub(super) fn look_for_losses(&mut self, now: Instant, repetition: Repetition, effect: &mut AckEffect) {
+        if self.config.adaptive_reordering && effect.reordering > 0 {
+            self.learn_reordering(effect.reordering);
         }
         match self.detection {
-            LossDetection::NewReno(_) if news.advanced > 0 => self.new_reno_advanced(now, news.advanced),
+            LossDetection::NewReno(_) if effect.advanced > 0 => self.new_reno_advanced(now, effect.advanced),
             LossDetection::NewReno(_) if repetition.plain => self.new_reno_duplicate(now),
             LossDetection::NewReno(_) => {}
-            LossDetection::Sack(_) => self.sack_acknowledged(now, news),
-            LossDetection::RackTlp(..) => self.rack_acknowledged(now, repetition, news),
+            LossDetection::Sack(_) => self.sack_acknowledged(now, effect),
+            LossDetection::RackTlp(..) => self.rack_acknowledged(now, repetition, effect),
         }
     }
 
@@ -33,9 +33,9 @@ impl Sender {
         let (mss, dup_thresh) = (self.mss, self.dup_thresh);
         let may_enter = self.recovery_point.is_none_or(|point| self.una > point);
         let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
-        if self.phase == Phase::FastRecovery {
+        if self.phase == RecoveryPhase::FastRecovery {
             new_reno.inflate(mss);
-        } else if self.phase == Phase::Open && new_reno.duplicate(dup_thresh) && may_enter {
+        } else if self.phase == RecoveryPhase::Open && new_reno.duplicate(dup_thresh) && may_enter {
             new_reno.enter(dup_thresh, mss);
             self.enter_fast_recovery(now, 0);
             self.scoreboard.mark_lost(0);
@@ -47,20 +47,20 @@ impl Sender {
         let (mss, partial) = (self.mss, self.is_before_recovery_point());
         let LossDetection::NewReno(new_reno) = &mut self.detection else { return };
         match self.phase {
-            Phase::FastRecovery if partial => {
+            RecoveryPhase::FastRecovery if partial => {
                 if new_reno.partial(advanced, mss) {
                     self.restart_rto(now);
                 }
                 self.scoreboard.mark_lost(0);
                 self.retransmit_first = true;
             }
-            Phase::FastRecovery => {
+            RecoveryPhase::FastRecovery => {
                 new_reno.reset();
                 self.opening_window = (self.nxt - self.una).max(mss) + mss;
                 self.leave_recovery(now);
                 self.restart_or_stop_rto(now);
             }
-            Phase::Loss | Phase::Open => {
+            RecoveryPhase::Loss | RecoveryPhase::Open => {
                 new_reno.reset();
                 self.open_further(advanced);
                 self.leave_recovery_past_its_point(now);
@@ -80,34 +80,34 @@ impl Sender {
     }
 
     /// Processes an acknowledgment by RFC 6675 §5.
-    fn sack_acknowledged(&mut self, now: Instant, news: &mut News) {
-        if news.advanced > 0 {
+    fn sack_acknowledged(&mut self, now: Instant, effect: &mut AckEffect) {
+        if effect.advanced > 0 {
             self.leave_recovery_past_its_point(now);
         }
         let LossDetection::Sack(sack) = &mut self.detection else { return };
-        if news.advanced > 0 {
+        if effect.advanced > 0 {
             sack.advanced();
         }
         if self.scoreboard.sacked_segments() == 0 {
             return;
         }
-        news.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
-        let enough = news.newly_sacked && news.advanced == 0 && sack.duplicate(self.dup_thresh);
+        effect.lost = sack.detect(&mut self.scoreboard, self.high_sacked, self.dup_thresh, self.mss);
+        let enough = effect.newly_sacked && effect.advanced == 0 && sack.duplicate(self.dup_thresh);
         let Some(&first) = self.scoreboard.get(0) else { return };
-        if self.phase == Phase::Open && (enough || first.is_lost()) {
+        if self.phase == RecoveryPhase::Open && (enough || first.is_lost()) {
             sack.enter(first.end());
-            self.enter_fast_recovery(now, news.delivered);
+            self.enter_fast_recovery(now, effect.delivered);
             self.scoreboard.mark_lost(0);
             self.restart_rto(now);
         }
     }
 
     /// Processes an acknowledgment by RFC 8985 §6.2 steps 2 to 5 and §7.4.
-    fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, news: &mut News) {
+    fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, effect: &mut AckEffect) {
         let (una, nxt) = (self.una, self.nxt);
-        let ended = news.advanced > 0 && self.leave_recovery_past_its_point(now);
+        let ended = effect.advanced > 0 && self.leave_recovery_past_its_point(now);
         let LossDetection::RackTlp(rack, probe) = &mut self.detection else { return };
-        if news.reordering > 0 {
+        if effect.reordering > 0 {
             rack.saw_reordering();
         }
         rack.note_dsack(repetition.dsack, una, nxt);
@@ -115,13 +115,13 @@ impl Sender {
             rack.recovery_ended();
         }
         if probe.acknowledged(una, repetition.dsack, repetition.plain) == ProbeNews::RepairedLoss
-            && self.phase == Phase::Open
+            && self.phase == RecoveryPhase::Open
         {
             self.congestion.on_congestion(now, self.flight_size());
             self.congestion.on_recovery_exit(now);
         }
-        news.lost = self.rack_detect(now, news.delivered);
-        if news.advanced > 0 {
+        effect.lost = self.rack_detect(now, effect.delivered);
+        if effect.advanced > 0 {
             self.schedule_probe(now);
         }
     }
@@ -132,7 +132,7 @@ impl Sender {
         let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
         let (lost, again) = rack.detect(&mut self.scoreboard, now, bounds);
         self.timers.reorder = again.unwrap_or(Instant::FAR_FUTURE);
-        if lost > 0 && self.phase == Phase::Open {
+        if lost > 0 && self.phase == RecoveryPhase::Open {
             self.enter_fast_recovery(now, newly_delivered);
             self.restart_rto(now);
         }
@@ -141,7 +141,7 @@ impl Sender {
 
     pub(super) fn rack_bounds(&self) -> Bounds {
         Bounds {
-            recovering: self.phase != Phase::Open,
+            recovering: self.phase != RecoveryPhase::Open,
             many_sacked: self.scoreboard.sacked_segments() >= self.dup_thresh,
             min_rtt: self.rtt.shortest_nanos(),
             smoothed_rtt: self.rtt.smoothed_nanos(),
@@ -151,7 +151,7 @@ impl Sender {
     /// Schedules a probe in case no acknowledgment arrives (RFC 8985 §7.2).
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let LossDetection::RackTlp(_, probe) = &self.detection else { return };
-        let quiet = self.phase == Phase::Open && self.scoreboard.sacked_segments() == 0;
+        let quiet = self.phase == RecoveryPhase::Open && self.scoreboard.sacked_segments() == 0;
         self.timers.probe = Instant::FAR_FUTURE;
         if quiet && !self.scoreboard.is_empty() && !probe.is_outstanding() {
             let one = self.scoreboard.len() == 1;
@@ -177,7 +177,7 @@ impl Sender {
         self.undo.begin(self.una);
         self.congestion.on_congestion(now, self.flight_size());
         self.quick_lost();
-        self.phase = Phase::FastRecovery;
+        self.phase = RecoveryPhase::FastRecovery;
         self.recovery_point = Some(self.nxt);
         self.opening_window = u64::MAX;
         self.retransmit_first = true;
@@ -197,7 +197,7 @@ impl Sender {
 
     /// Ends recovery if all data outstanding at its start is acknowledged, and returns true if it did.
     fn leave_recovery_past_its_point(&mut self, now: Instant) -> bool {
-        let leaves = self.phase != Phase::Open && !self.is_before_recovery_point();
+        let leaves = self.phase != RecoveryPhase::Open && !self.is_before_recovery_point();
         if leaves {
             self.leave_recovery(now);
         }
@@ -205,12 +205,12 @@ impl Sender {
     }
 
     fn leave_recovery(&mut self, now: Instant) {
-        self.phase = Phase::Open;
+        self.phase = RecoveryPhase::Open;
         self.congestion.on_recovery_exit(now);
     }
 
     /// Processes the report of a duplicate (RFC 2883), which can show that nothing was lost.
-    pub(super) fn note_duplicate_report(&mut self, now: Instant, ack: &Segment) {
+    pub(super) fn note_duplicate_report(&mut self, now: Instant, ack: &TcpSegment) {
         if !ack.flags.has(Flags::DSACK) || !self.config.undo {
             return;
         }
@@ -223,7 +223,7 @@ impl Sender {
         self.congestion.on_spurious();
         self.scoreboard.forget_losses();
         self.retransmit_first = false;
-        if self.phase != Phase::Open {
+        if self.phase != RecoveryPhase::Open {
             self.leave_recovery(now);
         }
         self.update_window(0);

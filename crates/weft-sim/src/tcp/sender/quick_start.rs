@@ -1,6 +1,6 @@
 //! Uses the initial rate that Quick-Start granted to a sender (RFC 4782 §4.5, §4.6).
 
-use super::Sender;
+use super::TcpSender;
 use weft_core::explicit_rate::quick_start::window;
 use weft_units::{Instant, Rate};
 
@@ -17,7 +17,7 @@ pub(super) struct QuickStarted {
     to: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Sends at the granted rate for one round trip.
     ///
     /// `header_bytes` is the size of a segment's headers. The grant has no effect if the congestion control has no
@@ -66,13 +66,13 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Flags, Recovery, Segment, SenderConfig};
+    use crate::tcp::{Flags, LossRecovery, SenderConfig, TcpSegment};
     use weft_units::Duration;
 
     const MSS: u32 = 1_000;
     const ROUND_TRIP: Duration = Duration::from_millis(100);
     const HEADERS: u32 = 40;
-    const ACK: Segment = Segment {
+    const ACK: TcpSegment = TcpSegment {
         seq: 0,
         ack: 0,
         len: 0,
@@ -85,25 +85,25 @@ mod tests {
     /// Returns a sender with a granted rate of 8.32 Mbit/s, and the time of the grant.
     ///
     /// The rate is 100 segments in a round trip. The SYN-ACK has arrived.
-    fn granted() -> (Sender, Instant) {
+    fn granted() -> (TcpSender, Instant) {
         let config = SenderConfig {
             mss: MSS,
             handshake: true,
-            recovery: Recovery::Sack,
+            recovery: LossRecovery::Sack,
             max_window_segments: 10_000,
             ..SenderConfig::default()
         };
-        let mut sender = Sender::new(config, Instant::ZERO);
+        let mut sender = TcpSender::new(config, Instant::ZERO);
         sender.write(u64::MAX);
         assert!(sender.transmit(Instant::ZERO).is_some_and(|syn| syn.flags.has(Flags::SYN)));
         let now = Instant::ZERO + ROUND_TRIP;
-        sender.receive(now, &Segment { flags: Flags::SYN.with(Flags::ACK), ..ACK });
+        sender.receive(now, &TcpSegment { flags: Flags::SYN.with(Flags::ACK), ..ACK });
         sender.quick_start(Rate::from_bps(8_320_000), HEADERS);
         (sender, now)
     }
 
     /// Sends for one round trip and returns the number of segments and the time of the last one.
-    fn send_round(sender: &mut Sender, begun: Instant) -> (u32, Instant) {
+    fn send_round(sender: &mut TcpSender, begun: Instant) -> (u32, Instant) {
         let (mut now, mut sent) = (begun, 0);
         loop {
             while sender.transmit(now).is_some() {
@@ -123,7 +123,7 @@ mod tests {
         let (sent, last) = send_round(&mut sender, begun);
         assert_eq!((sent, last - begun), (100, Duration::from_millis(99)), "one each millisecond");
         let now = begun + ROUND_TRIP;
-        sender.receive(now, &Segment { ack: 1_000, ..ACK });
+        sender.receive(now, &TcpSegment { ack: 1_000, ..ACK });
         assert_eq!(sender.quick_pace(), None, "acknowledgments clock it from now on");
         assert_eq!(sender.cwnd_bytes(), 101_000);
     }
@@ -132,7 +132,7 @@ mod tests {
     fn what_was_not_used_is_given_back() {
         let (mut sender, begun) = granted();
         (0..3).for_each(|n| assert!(sender.transmit(begun + Duration::from_millis(n)).is_some()));
-        sender.receive(begun + ROUND_TRIP, &Segment { ack: 1_000, ..ACK });
+        sender.receive(begun + ROUND_TRIP, &TcpSegment { ack: 1_000, ..ACK });
         assert!(sender.cwnd_bytes() <= 10_000, "{}", sender.cwnd_bytes());
     }
 
@@ -141,8 +141,8 @@ mod tests {
         let (mut sender, begun) = granted();
         send_round(&mut sender, begun);
         let now = begun + ROUND_TRIP;
-        sender.receive(now, &Segment { ack: 10_000, ..ACK });
-        let mut ack = Segment { ack: 10_000, sack_count: 1, ..ACK };
+        sender.receive(now, &TcpSegment { ack: 10_000, ..ACK });
+        let mut ack = TcpSegment { ack: 10_000, sack_count: 1, ..ACK };
         ack.sacks[0] = crate::tcp::SackBlock { offset: 1_000, len: 30_000 };
         (0..3).for_each(|_| sender.receive(now, &ack));
         assert_eq!((sender.counters().fast_retransmits, sender.ssthresh_bytes()), (1, 20_000));

@@ -1,10 +1,10 @@
 //! Starts further connections between the same two ends.
 
-use super::{Sender, SenderCounters};
+use super::{SenderCounters, TcpSender};
 use crate::tcp::SenderConfig;
 use weft_units::Instant;
 
-impl Sender {
+impl TcpSender {
     /// Returns the settings of the sender.
     pub fn config(&self) -> &SenderConfig {
         &self.config
@@ -14,8 +14,8 @@ impl Sender {
     ///
     /// Its sequence numbers continue where those of this sender end. Segments that are still in flight are therefore
     /// old for the new connection.
-    pub fn successor(&self, now: Instant) -> Sender {
-        let mut next = Sender::new(self.config, now);
+    pub fn successor(&self, now: Instant) -> TcpSender {
+        let mut next = TcpSender::new(self.config, now);
         let room = next.right_edge;
         (next.una, next.nxt, next.written, next.high_sacked) = (self.nxt, self.nxt, self.nxt, self.nxt);
         next.right_edge = self.nxt.saturating_add(room);

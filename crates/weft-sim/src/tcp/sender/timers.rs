@@ -1,7 +1,7 @@
 //! Runs the timers of a sender and handles their expiry.
 
-use super::{Opening, Phase, Sender};
-use crate::tcp::congestion::Congestion;
+use super::{HandshakePhase, RecoveryPhase, TcpSender};
+use crate::tcp::congestion::SenderCongestion;
 use crate::tcp::recovery::LossDetection;
 use std::time::Duration;
 use weft_units::Instant;
@@ -28,7 +28,7 @@ impl Default for Timers {
     }
 }
 
-impl Sender {
+impl TcpSender {
     /// Returns the time at which the sender must be woken.
     pub fn deadline(&self) -> Option<Instant> {
         let Timers { rto, probe, reorder, pace, .. } = self.timers;
@@ -54,7 +54,7 @@ impl Sender {
         }
         if self.timers.rto <= now {
             match self.opening {
-                Opening::Established => self.retransmission_timeout(now),
+                HandshakePhase::Established => self.retransmission_timeout(now),
                 _ => self.handshake_timeout(),
             }
         }
@@ -74,8 +74,8 @@ impl Sender {
         self.counters.timeouts += 1;
         self.rtt.back_off();
         self.timers.rto = Instant::FAR_FUTURE;
-        if let Opening::SynSent { times, .. } = self.opening {
-            self.opening = Opening::SynSent { times, at: Instant::FAR_FUTURE };
+        if let HandshakePhase::SynSent { times, .. } = self.opening {
+            self.opening = HandshakePhase::SynSent { times, at: Instant::FAR_FUTURE };
         }
     }
 
@@ -84,7 +84,7 @@ impl Sender {
     /// It sets an initial window of one segment (RFC 5681 §3.1) and a timeout of three seconds (RFC 6298 §5.7).
     pub(super) fn lost_handshake(&mut self) {
         self.rtt.lost_handshake();
-        self.congestion = Congestion::new(self.config.congestion, self.config.mss, self.mss);
+        self.congestion = SenderCongestion::new(self.config.congestion, self.config.mss, self.mss);
         self.update_window(0);
     }
 
@@ -96,7 +96,7 @@ impl Sender {
         if self.scoreboard.is_empty() {
             return;
         }
-        let repeated = self.phase == Phase::Loss && self.timed_out_at == self.una;
+        let repeated = self.phase == RecoveryPhase::Loss && self.timed_out_at == self.una;
         self.timed_out_at = self.una;
         self.counters.timeouts += 1;
         if !repeated {
@@ -104,7 +104,7 @@ impl Sender {
             self.congestion.on_timeout(now, self.flight_size());
             self.quick_lost();
         }
-        self.phase = Phase::Loss;
+        self.phase = RecoveryPhase::Loss;
         self.recovery_point = Some(self.nxt);
         self.opening_window = u64::MAX;
         self.limited_bytes = 0;

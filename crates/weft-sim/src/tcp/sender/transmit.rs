@@ -1,23 +1,23 @@
 //! Chooses the next segment to send.
 
-use super::{Opening, Phase, Sender};
+use super::{HandshakePhase, RecoveryPhase, TcpSender};
 use crate::tcp::recovery::LossDetection;
-use crate::tcp::{Flags, Segment};
+use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
 /// The segment that is chosen: a retransmission by index, or new data.
-enum Choice {
+enum SegmentChoice {
     Again(usize),
     New { len: u32, fin: bool },
 }
 
-impl Sender {
+impl TcpSender {
     /// Returns the next segment to send.
     ///
     /// The caller polls until it returns `None`, after each call of [`receive`](Self::receive), [`wake`](Self::wake),
     /// [`write`](Self::write) and [`close`](Self::close).
-    pub fn transmit(&mut self, now: Instant) -> Option<Segment> {
-        if self.opening != Opening::Established {
+    pub fn transmit(&mut self, now: Instant) -> Option<TcpSegment> {
+        if self.opening != HandshakePhase::Established {
             return self.transmit_syn(now);
         }
         self.timers.pace = Instant::FAR_FUTURE;
@@ -27,8 +27,8 @@ impl Sender {
         }
         self.retransmit_first = false;
         let segment = match choice {
-            Choice::Again(index) => self.send_again(now, index),
-            Choice::New { len, fin } => self.send_new(now, len, fin),
+            SegmentChoice::Again(index) => self.send_again(now, index),
+            SegmentChoice::New { len, fin } => self.send_new(now, len, fin),
         };
         if let Some(reduction) = &mut self.reduction {
             reduction.sent(u64::from(segment.len));
@@ -39,39 +39,44 @@ impl Sender {
         Some(segment)
     }
 
-    fn transmit_syn(&mut self, now: Instant) -> Option<Segment> {
+    fn transmit_syn(&mut self, now: Instant) -> Option<TcpSegment> {
         let times = match self.opening {
-            Opening::SynSent { times, at: Instant::FAR_FUTURE } => times,
-            Opening::Closed if self.written > 0 || self.closed => 0,
+            HandshakePhase::SynSent { times, at: Instant::FAR_FUTURE } => times,
+            HandshakePhase::Closed if self.written > 0 || self.closed => 0,
             _ => return None,
         };
-        self.opening = Opening::SynSent { times: times + 1, at: now };
+        self.opening = HandshakePhase::SynSent { times: times + 1, at: now };
         self.restart_rto(now);
         let retransmit = if times > 0 { Flags::RETRANSMIT } else { Flags::default() };
         let ecn = if self.config.ecn { Flags::ECE.with(Flags::CWR) } else { Flags::default() };
-        Some(Segment { flags: Flags::SYN.with(retransmit).with(ecn), window: self.peer_window, ..Segment::default() })
+        Some(TcpSegment {
+            flags: Flags::SYN.with(retransmit).with(ecn),
+            window: self.peer_window,
+            ..TcpSegment::default()
+        })
     }
 
-    fn choose(&mut self, now: Instant) -> Option<Choice> {
+    fn choose(&mut self, now: Instant) -> Option<SegmentChoice> {
         let pipe = self.scoreboard.pipe_bytes();
         if self.probe_due {
             return self.choose_probe(now, pipe);
         }
         if let Some(index) = self.scoreboard.next_waiting() {
             let len = self.scoreboard.get(index)?.len;
-            return (self.retransmit_first || self.has_room(pipe, len)).then_some(Choice::Again(index));
+            return (self.retransmit_first || self.fits(pipe, len)).then_some(SegmentChoice::Again(index));
         }
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
 
     /// Returns the probe: new data if there is any, otherwise the last segment (RFC 8985 §7.3).
-    fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
-        let choice = self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(Choice::Again));
+    fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<SegmentChoice> {
+        let choice =
+            self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(SegmentChoice::Again));
         self.probe_due = choice.is_some();
         choice
     }
 
-    fn note_probe(&mut self, probe: &Segment) {
+    fn note_probe(&mut self, probe: &TcpSegment) {
         self.counters.probes += 1;
         self.timers.probe = Instant::FAR_FUTURE;
         if let LossDetection::RackTlp(_, tail) = &mut self.detection {
@@ -79,11 +84,11 @@ impl Sender {
         }
     }
 
-    fn has_room(&self, pipe: u64, len: u32) -> bool {
+    fn fits(&self, pipe: u64, len: u32) -> bool {
         self.probe_due || pipe + u64::from(len) <= self.window
     }
 
-    fn choose_new(&mut self, now: Instant, pipe: u64) -> Option<Choice> {
+    fn choose_new(&mut self, now: Instant, pipe: u64) -> Option<SegmentChoice> {
         let unsent = self.written.saturating_sub(self.nxt);
         if unsent == 0 && (!self.closed || self.fin_sent) {
             self.note_app_limited(pipe);
@@ -95,7 +100,7 @@ impl Sender {
         let len = unsent.min(self.mss) as u32;
         let fin = self.closed && u64::from(len) == unsent;
         let fits = self.nxt + u64::from(len) <= self.right_edge;
-        (fits && self.has_room(pipe, len)).then_some(Choice::New { len, fin })
+        (fits && self.fits(pipe, len)).then_some(SegmentChoice::New { len, fin })
     }
 
     fn note_app_limited(&mut self, pipe: u64) {
@@ -107,31 +112,31 @@ impl Sender {
     }
 
     /// Returns the segment that rules 3 and 4 of NextSeg select (RFC 6675).
-    fn choose_speculative(&mut self, pipe: u64) -> Option<Choice> {
+    fn choose_speculative(&mut self, pipe: u64) -> Option<SegmentChoice> {
         let LossDetection::Sack(sack) = &mut self.detection else { return None };
-        if self.phase != Phase::FastRecovery || pipe + self.mss > self.window {
+        if self.phase != RecoveryPhase::FastRecovery || pipe + self.mss > self.window {
             return None;
         }
         let point = self.recovery_point.unwrap_or(self.nxt);
-        sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(Choice::Again)
+        sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(SegmentChoice::Again)
     }
 
     /// Returns true if the pacing rate allows a segment now.
-    fn may_depart(&mut self, now: Instant, choice: &Choice) -> bool {
+    fn may_depart(&mut self, now: Instant, choice: &SegmentChoice) -> bool {
         let Some(rate) = self.quick_pace().or_else(|| self.congestion.pacing_rate()) else { return true };
         if now < self.timers.next_departure {
             self.timers.pace = self.timers.next_departure;
             return false;
         }
         let len = match choice {
-            Choice::Again(index) => self.scoreboard.get(*index).map_or(0, |sent| sent.len),
-            Choice::New { len, .. } => *len,
+            SegmentChoice::Again(index) => self.scoreboard.get(*index).map_or(0, |sent| sent.len),
+            SegmentChoice::New { len, .. } => *len,
         };
         self.timers.next_departure = now + rate.time_for(u64::from(len));
         true
     }
 
-    fn send_new(&mut self, now: Instant, len: u32, fin: bool) -> Segment {
+    fn send_new(&mut self, now: Instant, len: u32, fin: bool) -> TcpSegment {
         let idle = self.scoreboard.pipe_bytes() == 0;
         if let Some(rate) = &mut self.delivery_rate {
             rate.sent(now, idle);
@@ -141,7 +146,7 @@ impl Sender {
         self.scoreboard.push(now, seq, space, fin);
         self.nxt += u64::from(space);
         self.fin_sent |= fin;
-        if self.phase == Phase::Open && self.is_in_disorder() {
+        if self.phase == RecoveryPhase::Open && self.is_in_disorder() {
             self.limited_bytes += u64::from(space);
         }
         self.start_rto(now);
@@ -155,7 +160,7 @@ impl Sender {
         if std::mem::take(&mut self.send_cwr) {
             flags = flags.with(Flags::CWR);
         }
-        Segment { seq, len, flags, window: self.peer_window, ..Segment::default() }
+        TcpSegment { seq, len, flags, window: self.peer_window, ..TcpSegment::default() }
     }
 
     /// Returns true if the present acknowledgments report data beyond a gap.
@@ -166,13 +171,13 @@ impl Sender {
         }
     }
 
-    fn send_again(&mut self, now: Instant, index: usize) -> Segment {
+    fn send_again(&mut self, now: Instant, index: usize) -> TcpSegment {
         let idle = self.scoreboard.pipe_bytes() == 0;
         self.scoreboard.mark_repeated(index, now);
         if let Some(rate) = &mut self.delivery_rate {
             rate.sent_again(index, now, idle);
         }
-        let Some(&sent) = self.scoreboard.get(index) else { return Segment::default() };
+        let Some(&sent) = self.scoreboard.get(index) else { return TcpSegment::default() };
         if let LossDetection::Sack(sack) = &mut self.detection
             && sent.end() <= self.high_sacked
         {
@@ -187,6 +192,6 @@ impl Sender {
         self.counters.retransmits += 1;
         let fin = if sent.is_fin() { Flags::FIN } else { Flags::default() };
         let flags = Flags::ACK.with(Flags::RETRANSMIT).with(fin);
-        Segment { seq: sent.seq, len: sent.payload(), flags, window: self.peer_window, ..Segment::default() }
+        TcpSegment { seq: sent.seq, len: sent.payload(), flags, window: self.peer_window, ..TcpSegment::default() }
     }
 }

@@ -7,7 +7,7 @@ use crate::play::{flow, for_each, play, variant};
 use crate::topic::Context;
 use serde_json::json;
 use std::time::Duration;
-use weft_scenario::{Action, EventSummary, Kind, RunResult, Scenario, Variant};
+use weft_scenario::{Action, EventSummary, RunResult, Scenario, Variant, VariantKind};
 use weft_world::swarm::search;
 
 /// A condition on a scenario.
@@ -79,7 +79,7 @@ fn judge(case: &Case, full: bool) -> Vec<Check> {
 /// Returns a scenario with weft's variant only. A short run has one repetition.
 fn scenario(case: &Case, full: bool) -> Result<Scenario, String> {
     let mut scenario = Scenario::parse(case.text, case.name).map_err(|why| why.to_string())?;
-    scenario.variants = vec![Variant::plain(Kind::Weft)];
+    scenario.variants = vec![Variant::plain(VariantKind::Weft)];
     if !full {
         scenario.repeats = 1;
         shorten(&mut scenario);
@@ -149,7 +149,7 @@ fn swarm_check(context: &Context, seeds: std::ops::Range<u64>) -> Check {
     let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));
     std::panic::set_hook(hook);
     let failures: Vec<_> = found.failures.iter().take(20).collect();
-    let row = |failure: &&weft_world::swarm::Failure| {
+    let row = |failure: &&weft_world::swarm::FailedSeed| {
         let violation = failure.outcome.violation.as_ref().map(ToString::to_string);
         json!({ "seed": failure.seed, "violation": violation })
     };

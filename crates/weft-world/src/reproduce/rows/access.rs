@@ -4,10 +4,10 @@ use super::super::Estimate;
 use super::super::case::{ACCESS, HETEROGENEOUS, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
+use super::super::row::{Measured, Row, RowFinding, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
 use super::weights::bound;
-use weft_scenario::{CongestionControl, Network, Recovery};
+use weft_scenario::{CongestionControl, NetworkScenario, TcpRecovery};
 use weft_units::Rate;
 
 pub(super) const ROWS: [Row; 4] = [
@@ -62,7 +62,7 @@ const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
 /// Third weight in the sweep of Figure 6, where w₁ = 7.
 const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
-fn with_loss(loss: f64) -> Result<Network, String> {
+fn with_loss(loss: f64) -> Result<NetworkScenario, String> {
     let mut network = ACCESS.read()?;
     for link in network.links_mut("link*") {
         link.directions_mut().into_iter().for_each(|direction| direction.spec.loss = loss);
@@ -78,13 +78,13 @@ fn explicit(mut case: Case, capacities_mbps: [f64; 3], weights: [u32; 3]) -> Cas
     for flow in &mut case.network.flows {
         flow.tcp.congestion = CongestionControl::ExplicitRate;
         flow.tcp.explicit_rate = rate;
-        flow.tcp.recovery = Recovery::Rack;
+        flow.tcp.recovery = TcpRecovery::Rack;
     }
     case.name += &format!(", explicit rate {rate}");
     case
 }
 
-fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
+fn surface(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = ACCESS.read()?;
     let grid: Vec<[u32; 2]> = W2.iter().flat_map(|w2| W3.map(|w3| [*w2, w3])).collect();
     let [bic, er] = weight_surfaces(lab, &network, RATES_MBPS, (50, &W2, &W3))?;
@@ -111,7 +111,7 @@ fn surface(lab: &mut Laboratory) -> Result<Finding, String> {
         [&W2, &W3],
         [&bic, &er],
     );
-    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
+    Ok(RowFinding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }
 
 fn surfaces_of(
@@ -131,7 +131,7 @@ fn surfaces_of(
 /// The first weight is `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
-    network: &Network,
+    network: &NetworkScenario,
     capacities_mbps: [f64; 3],
     (w1, w2, w3): (u32, &[u32], &[u32]),
 ) -> Result<[Vec<Estimate>; 2], String> {
@@ -143,7 +143,7 @@ fn weight_surfaces(
     Ok([mbps(&bic)?, mbps(&er)?])
 }
 
-fn both_losses(lab: &mut Laboratory) -> Result<Finding, String> {
+fn both_losses(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let mut measured = Measured::default();
     for loss in [0.005, 0.0005] {
         let case = lossy(loss, [50, 75, 100])?;
@@ -157,7 +157,7 @@ fn both_losses(lab: &mut Laboratory) -> Result<Finding, String> {
             );
         }
     }
-    Ok(Finding { measured, pass: true, ..Finding::default() })
+    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
 }
 
 fn lossy(loss: f64, weights: [u32; 3]) -> Result<Case, String> {
@@ -166,7 +166,7 @@ fn lossy(loss: f64, weights: [u32; 3]) -> Result<Case, String> {
     Ok(case)
 }
 
-fn swept_weights(lab: &mut Laboratory) -> Result<Finding, String> {
+fn swept_weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     const WEIGHTS: [[u32; 3]; 5] =
         [[450, 675, 900], [450, 600, 900], [450, 750, 900], [450, 675, 750], [450, 825, 750]];
     const CAPACITIES: [f64; 3] = [47.0, 70.5, 94.0];
@@ -200,10 +200,10 @@ fn swept_weights(lab: &mut Laboratory) -> Result<Finding, String> {
         [&SWEPT_W2, &SWEPT_W3],
         [&found[0], &found[1]],
     );
-    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
+    Ok(RowFinding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }
 
-fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
+fn slow_links(lab: &mut Laboratory) -> Result<RowFinding, String> {
     const ALONE: [(&str, f64); 3] = [("link0", 6.7), ("link1", 5.6), ("link2", 4.7)];
     const WEIGHTS: [[u32; 3]; 5] = [[7, 6, 5], [67, 56, 47], [1, 1, 1], [5, 6, 7], [4, 2, 1]];
     let network = HETEROGENEOUS.read()?;
@@ -237,5 +237,5 @@ fn slow_links(lab: &mut Laboratory) -> Result<Finding, String> {
         [&SLOW_W2, &SLOW_W3],
         [&found[0], &found[1]],
     );
-    Ok(Finding { surfaces: Some(surfaces), ..checks.finding(measured) })
+    Ok(RowFinding { surfaces: Some(surfaces), ..checks.finding(measured) })
 }

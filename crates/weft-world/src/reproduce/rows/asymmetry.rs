@@ -5,7 +5,7 @@
 use super::super::Estimate;
 use super::super::case::{ASYMMETRIC as SCENARIO, case};
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Row};
+use super::super::row::{Measured, Row, RowFinding};
 use super::super::sweep::goodput_mbps;
 
 pub(super) const ASYMMETRIC: Row = Row {
@@ -17,7 +17,7 @@ pub(super) const ASYMMETRIC: Row = Row {
     examine,
 };
 
-fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = SCENARIO.read()?;
     let variants = ["no-delay", "standard-ack", "modified-ack"];
     let cases =
@@ -34,7 +34,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         "",
         Estimate::exact((1.0 - each[2] / each[0]) * 100.0),
     );
-    Ok(Finding { measured, pass: each[2] < each[1] && each[1] < each[0], ..Finding::default() })
+    Ok(RowFinding { measured, pass: each[2] < each[1] && each[1] < each[0], ..RowFinding::default() })
 }
 
 /// Returns the number of acknowledgments for each transmitted segment, retransmissions included.

@@ -5,9 +5,9 @@ mod readings;
 use super::super::Estimate;
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use super::super::sweep::{goodput_mbps, ratio};
-use readings::{BESIDE, JUDGED, LOADS, Reading};
+use readings::{BESIDE, JUDGED, LOADS, PaperReading};
 
 const SETUP: &str = "Figure 7 as the scenario assumes it, since the paper's figure has no text; Pareto peaks of 30, 60 and 70 Mbit/s. \
      The paper sets delays in proportion to the distance and gives no factor: judged with great circles at 0.66 of the speed of \
@@ -43,14 +43,14 @@ const TOLERANCE: f64 = 25.0;
 
 /// The gains of one reading of the paper, by variant and load, and the runs behind them.
 struct Gains {
-    reading: &'static Reading,
+    reading: &'static PaperReading,
     single: Vec<Outcomes>,
     /// Runs of the variants in [`GAINS`], one list of loads for each variant.
     variants: Vec<Vec<Outcomes>>,
 }
 
 impl Gains {
-    fn measure(lab: &mut Laboratory, reading: &'static Reading) -> Result<Gains, String> {
+    fn measure(lab: &mut Laboratory, reading: &'static PaperReading) -> Result<Gains, String> {
         let outcomes = reading.under_loads(lab, ["single", GAINS[0].0, GAINS[1].0, GAINS[2].0])?;
         let of = |number: usize| outcomes.iter().map(|of_load| of_load[number].clone()).collect::<Vec<_>>();
         Ok(Gains { reading, single: of(0), variants: (1..=GAINS.len()).map(of).collect() })
@@ -132,10 +132,10 @@ impl Gains {
 }
 
 /// Returns a chart of one variant under all readings and in the paper.
-fn chart(variant: usize, readings: &[Gains]) -> Chart {
+fn chart(variant: usize, readings: &[Gains]) -> RowChart {
     let (name, paper) = GAINS[variant];
     let ours = readings.iter().map(|gains| curve(gains.reading.name, &gains.of(variant)));
-    Chart {
+    RowChart {
         title: format!("{name}: gain over the single path, %"),
         x_label: "peak of each Pareto source, Mbit/s".into(),
         categories: Vec::new(),
@@ -148,12 +148,12 @@ fn gain(outcomes: &Outcomes, single: &Outcomes) -> Estimate {
     Estimate { mean: (ratio.mean - 1.0) * 100.0, half_width: ratio.half_width * 100.0 }
 }
 
-fn curve(name: &str, values: &[Estimate]) -> Curve {
+fn curve(name: &str, values: &[Estimate]) -> RowCurve {
     let points = LOADS.iter().zip(values).map(|((_, peak), value)| (*peak as f64, *value));
-    Curve { name: name.into(), points: points.collect() }
+    RowCurve { name: name.into(), points: points.collect() }
 }
 
-fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
+fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let readings = [&JUDGED, &BESIDE[0], &BESIDE[1]].map(|reading| Gains::measure(lab, reading));
     let readings = readings.into_iter().collect::<Result<Vec<_>, _>>()?;
     let [judged, third, equal] = readings.as_slice() else { return Err("there are three readings".into()) };
@@ -174,7 +174,7 @@ fn gains(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 8: a backbone under three loads",
         charts: (0..GAINS.len()).map(|variant| chart(variant, &readings)).collect(),
     };
-    Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
+    Ok(RowFinding { measured, pass, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
 /// Returns the explanation of the gains, with numbers.
@@ -202,7 +202,7 @@ fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     ) + ".")
 }
 
-fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
+fn usual_receivers(lab: &mut Laboratory) -> Result<RowFinding, String> {
     const RECEIVERS: [(&str, &str); 2] = [("ecmp", "not delayed"), ("ecmp-standard-ack", "standard")];
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let outcomes = JUDGED.under_loads(lab, ["single", RECEIVERS[0].0, RECEIVERS[1].0])?;

@@ -5,9 +5,9 @@ use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{index_curve, mean_index, of_link, rate_mbps, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use crate::network::NetworkRun;
-use weft_scenario::{Network, NetworkVpn};
+use weft_scenario::{NetworkScenario, NetworkVpn};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 5] = [
@@ -68,7 +68,7 @@ fn three_bottlenecks(third_mbps: u64, weights: &[f64; 4], variant: &str) -> Resu
     whole_case(&network, &format!("B₃ = {third_mbps} Mbit/s"), variant)
 }
 
-fn max_min(lab: &mut Laboratory) -> Result<Finding, String> {
+fn max_min(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let variants = ["without", "windows", "windows-by-increase"];
     let grid = THIRD_LINKS.iter().flat_map(|(mbps, weights, _)| variants.map(|v| three_bottlenecks(*mbps, weights, v)));
     let outcomes = lab.measure(&grid.collect::<Result<Vec<_>, _>>()?)?;
@@ -92,17 +92,17 @@ fn max_min(lab: &mut Laboratory) -> Result<Finding, String> {
                     });
                 }
             }
-            curves.push(Curve { name: (*variant).into(), points: index_curve(runs, weights, END_S) });
+            curves.push(RowCurve { name: (*variant).into(), points: index_curve(runs, weights, END_S) });
         }
         let title = format!("F of each second, B₃ = {mbps} Mbit/s");
-        charts.push(Chart { title, x_label: "time, s".into(), categories: Vec::new(), curves });
+        charts.push(RowChart { title, x_label: "time, s".into(), categories: Vec::new(), curves });
     }
     let title = "Paper 003, Figure 8: max-min fairness over three bottlenecks";
     let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, charts };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-fn sixteen_round_trips(lab: &mut Laboratory) -> Result<Finding, String> {
+fn sixteen_round_trips(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mbps, weights, _) = THIRD_LINKS[0];
     let outcomes = lab.measure(&[three_bottlenecks(mbps, &weights, "windows")?])?;
     let runs = &outcomes[0];
@@ -116,7 +116,7 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<Finding, String> {
     measured.add("settled (F ≥ 0.95), s", "", settled);
     measured.add("longest round trip of a loop, s", "", round_trip);
     measured.add("in round trips", "", Estimate::exact(settled.mean / round_trip.mean.max(1e-9)));
-    Ok(Finding { measured, pass: true, ..Finding::default() })
+    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
 }
 
 const MOST: usize = 6;
@@ -125,11 +125,11 @@ const CAPACITY_MBPS: f64 = 100.0;
 /// Returns a case with this number of bottlenecks.
 ///
 /// The later links are fast and carry no cross loop.
-fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
 
-fn linear_of(m: usize, label: &str, variant: &str, change: impl Fn(&mut Network)) -> Result<Case, String> {
+fn linear_of(m: usize, label: &str, variant: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     let mut network = LINEAR.read()?;
     for number in m + 1..=MOST {
         network.remove_nodes(&format!("c{number}-*"));
@@ -155,16 +155,16 @@ fn long_rate(runs: &Outcomes) -> Estimate {
     Estimate::of(runs.iter().map(of))
 }
 
-fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
+fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let outcomes = all_lengths(lab)?;
-    let early = |network: &mut Network| {
+    let early = |network: &mut NetworkScenario| {
         let third = |vpn: &mut NetworkVpn| (vpn.ingress.high, vpn.ingress.low) = (2.0 / 3.0, 0.5);
         network.vpns_mut("long").for_each(third);
     };
     let sees_early = lab.measure(&[linear(4, ", the long loop's H and L a third", early)?])?;
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
-    let mut curves: Vec<Curve> = ["proportional", "here", "minimum potential delay"]
-        .map(|name| Curve { name: name.into(), points: Vec::new() })
+    let mut curves: Vec<RowCurve> = ["proportional", "here", "minimum potential delay"]
+        .map(|name| RowCurve { name: name.into(), points: Vec::new() })
         .into();
     for (m, runs) in (1..).map(f64::from).zip(&outcomes) {
         let (least, most) = (CAPACITY_MBPS / (1.0 + 4.0 * m), CAPACITY_MBPS / (1.0 + 4.0 * m.sqrt()));
@@ -180,7 +180,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
         checks.below(&format!("M = {m}: the long loop, Mbit/s"), rate.mean, nearer);
     }
     beside(lab, &mut measured)?;
-    let chart = Chart {
+    let chart = RowChart {
         title: "the long loop's rate, Mbit/s".into(),
         x_label: "bottlenecks".into(),
         categories: Vec::new(),
@@ -189,7 +189,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<Finding, String> {
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
     let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };
-    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "Proportional fairness follows where a loop sees a queue whatever its own rate. With H in packets the long loop, which has a \
          smaller part of each queue, sees it later than those that cross; with H and L a third for it alone it falls below its \
@@ -217,7 +217,7 @@ fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     Ok(())
 }
 
-fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {
+fn short_queues(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let outcomes = all_lengths(lab)?;
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (m, runs) in (1usize..).zip(&outcomes) {
@@ -241,8 +241,8 @@ fn short_queues(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-fn own_tau(lab: &mut Laboratory) -> Result<Finding, String> {
-    let short = |network: &mut Network| {
+fn own_tau(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let short = |network: &mut NetworkScenario| {
         for vpn in network.vpns_mut("cross*") {
             (vpn.ingress.tau, vpn.ingress.increase) = (Some(Duration::from_millis(14)), Some(14.0 / 54.0));
         }

@@ -5,9 +5,9 @@ use super::super::case::{FLOOD, LINEAR, QUEUES, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{of_link, of_queue, rate_mbps};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use crate::network::NetworkRun;
-use weft_scenario::{Discipline, Network, QueueSize, Traffic};
+use weft_scenario::{Discipline, NetworkScenario, QueueSize, Traffic};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 5] = [
@@ -54,7 +54,7 @@ pub(super) const ROWS: [Row; 5] = [
 ];
 
 /// Returns the longest queue of a link, in packets of 1000 bytes.
-fn longest(runs: &Outcomes, network: &Network, link: &str, mbps: f64) -> Estimate {
+fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) -> Estimate {
     let place = network.links.iter().position(|known| known.name == link).unwrap_or_default();
     let of = of_queue(runs, place, |queue| queue.longest_ms);
     let packets = mbps * 1e3 / 8_000.0;
@@ -77,7 +77,7 @@ impl Greedy {
         format!("{} loops, α = {}, H = {}, T = {} ms", self.loops, self.increase, self.high, self.interval_ms)
     }
 
-    fn case(&self) -> Result<(Network, Case), String> {
+    fn case(&self) -> Result<(NetworkScenario, Case), String> {
         let mut network = QUEUES.read()?;
         for gone in self.loops..10 {
             for kind in ["s", "in", "out", "d"] {
@@ -97,7 +97,7 @@ impl Greedy {
     }
 }
 
-fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
+fn one_bottleneck(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let settings = [(1.0, 2.0, 40), (1.0, 2.0, 10), (1.0, 0.5, 10), (0.25, 2.0, 10), (0.25, 0.5, 10)];
     let of = |loops| settings.map(|(increase, high, interval_ms)| Greedy { loops, increase, high, interval_ms });
     let grid: Vec<Greedy> = [2, 5, 10].into_iter().flat_map(of).collect();
@@ -128,7 +128,7 @@ fn one_bottleneck(lab: &mut Laboratory) -> Result<Finding, String> {
 }
 
 /// Returns the network of row E1 with this number of bottlenecks, each with this rate.
-fn linear(bottlenecks: usize, mbps: u64) -> Result<Network, String> {
+fn linear(bottlenecks: usize, mbps: u64) -> Result<NetworkScenario, String> {
     let mut network = LINEAR.read()?;
     for number in 1..=6 {
         let kept = number <= bottlenecks;
@@ -145,7 +145,7 @@ fn linear(bottlenecks: usize, mbps: u64) -> Result<Network, String> {
     Ok(network)
 }
 
-fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
+fn starvation(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let betas = [0.7, 0.8, 0.9, 0.95, 0.99];
     let mut cases = Vec::new();
     for (beta, sees_early) in betas.iter().flat_map(|beta| [(*beta, false), (*beta, true)]) {
@@ -177,8 +177,8 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let mean = |n: usize| points.get(n).map_or(0.0, |(_, share)| share.mean);
     checks.below("the long loop at β = 0.99", mean(4), mean(2));
-    let curves = vec![Curve { name: "here".into(), points }];
-    let chart = Chart {
+    let curves = vec![RowCurve { name: "here".into(), points }];
+    let chart = RowChart {
         title: "the long loop over its proportional share".into(),
         x_label: "β".into(),
         categories: Vec::new(),
@@ -186,7 +186,7 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let title = "Paper 004, §6.2: β and starvation";
     let picture = Picture { row: "E9", file: "paper-004-beta.svg", title, charts: vec![chart] };
-    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "The paper warns that the long loop *could* be in congestion for ever when its bottlenecks fill in turn. Here it is not, whatever β: a \
          loop's epoch ends when less than L is its own, and of a queue that drains slowly the long loop has the smaller part. A larger β \
@@ -196,7 +196,7 @@ fn starvation(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-fn false_alarms(lab: &mut Laboratory) -> Result<Finding, String> {
+fn false_alarms(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let mut network = QUEUES.read()?;
     let rate = Rate::from_bps(900_000);
     let mut seen = Vec::new();
@@ -222,7 +222,7 @@ fn false_alarms(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-fn several_bottlenecks(lab: &mut Laboratory) -> Result<Finding, String> {
+fn several_bottlenecks(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let mut network = linear(6, 20)?;
     (network.duration, network.warmup) = (Duration::from_secs(30), Duration::from_millis(1));
     let outcomes = lab.measure(&[whole_case(&network, "six bottlenecks of 20 Mbit/s", "loops")?])?;
@@ -236,7 +236,7 @@ fn several_bottlenecks(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-fn use_it_or_lose_it(lab: &mut Laboratory) -> Result<Finding, String> {
+fn use_it_or_lose_it(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let mut network = FLOOD.read()?;
     let bursts = network.flows_mut("flood").next().cloned();
     let bursts = bursts.ok_or("`paper-004-figure-8` has no flow `flood`")?;

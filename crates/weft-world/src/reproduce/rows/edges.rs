@@ -5,8 +5,8 @@ use super::super::case::{QUEUES, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, of_link, of_queue, variation};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
-use weft_scenario::{Discipline, LoopLaw, Network, NetworkFlow, QueueSize, RandomEarly, Traffic};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
+use weft_scenario::{ControlLaw, Discipline, NetworkFlow, NetworkScenario, QueueSize, RandomEarly, Traffic};
 
 pub(super) const ROWS: [Row; 3] = [
     Row {
@@ -38,7 +38,7 @@ pub(super) const ROWS: [Row; 3] = [
 const MOST_LOOPS: usize = 10;
 
 /// Returns the network with this number of connections, spread evenly over this number of edges.
-fn network(edges: usize, connections: usize) -> Result<Network, String> {
+fn network(edges: usize, connections: usize) -> Result<NetworkScenario, String> {
     let mut network = QUEUES.read()?;
     for gone in edges..MOST_LOOPS {
         for kind in ["s", "in", "out", "d"] {
@@ -61,7 +61,7 @@ fn fred() -> Discipline {
     Discipline::Fred(RandomEarly { min, max, max_p: 0.1, weight: 0.002, gentle: false, ecn: false })
 }
 
-fn moved(lab: &mut Laboratory) -> Result<Finding, String> {
+fn moved(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = network(2, 4)?;
     let bottleneck = network.links.iter().position(|link| link.name == "bottleneck").unwrap_or_default();
     let cases =
@@ -113,7 +113,7 @@ fn setup(connections: usize, setup: usize) -> Result<Case, String> {
         network.links_mut("bottleneck").for_each(|link| link.set_queue(QueueSize::Packets(50), fred()));
     }
     for vpn in network.vpns_mut("*") {
-        vpn.ingress.law = if loops { LoopLaw::Accumulation } else { LoopLaw::None };
+        vpn.ingress.law = if loops { ControlLaw::Accumulation } else { ControlLaw::None };
         if outside {
             vpn.ingress.discipline = fred();
         }
@@ -121,13 +121,13 @@ fn setup(connections: usize, setup: usize) -> Result<Case, String> {
     whole_case(&network, &format!("{connections} connections, {name}"), "loops")
 }
 
-fn spread(lab: &mut Laboratory) -> Result<Finding, String> {
+fn spread(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let numbers = [50, 500];
     let grid = numbers.iter().flat_map(|n| (0..SETUPS.len()).map(|which| setup(*n, which)));
     let outcomes = lab.measure(&grid.collect::<Result<Vec<_>, _>>()?)?;
     let of = |runs: &Outcomes| Estimate::of(runs.iter().map(|run| variation(&goodputs(run, "ftp"))));
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
-    let mut curves: Vec<Curve> = SETUPS.map(|setup| Curve { name: setup.0.into(), points: Vec::new() }).into();
+    let mut curves: Vec<RowCurve> = SETUPS.map(|setup| RowCurve { name: setup.0.into(), points: Vec::new() }).into();
     for (connections, of_number) in numbers.iter().zip(outcomes.chunks(SETUPS.len())) {
         let all: Vec<Estimate> = of_number.iter().map(of).collect();
         for ((setup, runs), (value, curve)) in SETUPS.iter().zip(of_number).zip(all.iter().zip(&mut curves)) {
@@ -146,7 +146,7 @@ fn spread(lab: &mut Laboratory) -> Result<Finding, String> {
         }
     }
     let (fred, fifo) = curves.into_iter().partition(|curve| curve.name.contains("FRED"));
-    let panel = |queues: &str, curves| Chart {
+    let panel = |queues: &str, curves| RowChart {
         title: format!("coefficient of variation of goodput, {queues}"),
         x_label: "TCP connections".into(),
         categories: Vec::new(),
@@ -155,10 +155,10 @@ fn spread(lab: &mut Laboratory) -> Result<Finding, String> {
     let charts = vec![panel("FIFO", fifo), panel("FRED", fred)];
     let title = "Paper 004, Figures 7c and 7d: queues at the edges, FIFO and FRED";
     let picture = Picture { row: "E4", file: "paper-004-figure-7.svg", title, charts };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-fn marking(lab: &mut Laboratory) -> Result<Finding, String> {
+fn marking(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let target = std::time::Duration::from_millis(20);
     let interval = std::time::Duration::from_millis(100);
     let early = |min, max_p| {

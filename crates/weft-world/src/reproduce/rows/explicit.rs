@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{FIGURE_6, case};
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use super::super::sweep::{goodput_mbps, ratio};
 
 pub(super) const A8: Row = Row {
@@ -26,7 +26,7 @@ const VARIANTS: [(&str, Option<f64>); 6] = [
     ("three-lsps", Some(3.8)),
 ];
 
-fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = FIGURE_6.read()?;
     let names = ["single"].into_iter().chain(VARIANTS.map(|(name, _)| name));
     let cases = names.map(|name| case(&network, "as in the file", name)).collect::<Result<Vec<_>, _>>()?;
@@ -50,11 +50,11 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
             });
         }
     }
-    let chart = Chart {
+    let chart = RowChart {
         title: "goodput over that of the single path".into(),
         x_label: String::new(),
         categories: VARIANTS.map(|(name, _)| name.to_owned()).to_vec(),
-        curves: vec![Curve { name: "here".into(), points: ours }, Curve { name: "paper".into(), points: papers }],
+        curves: vec![RowCurve { name: "here".into(), points: ours }, RowCurve { name: "paper".into(), points: papers }],
     };
     let picture = Picture {
         row: "A8",
@@ -62,5 +62,5 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 6: explicit paths against equal-cost multipath",
         charts: vec![chart],
     };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }

@@ -3,8 +3,8 @@
 use super::super::Estimate;
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Finding, Measured, Row};
-use crate::diamond::{Failover, SilentCut, fail_over};
+use super::super::row::{Measured, Row, RowFinding};
+use crate::diamond::{CutMeasurement, SilentCut, fail_over};
 
 pub(super) const B8: Row = Row {
     id: "B8",
@@ -23,16 +23,16 @@ const CUTS: [(SilentCut, &str); 3] = [
     (SilentCut::Relay, "the relay"),
 ];
 
-fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     lab.turn_to(B8.id);
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (cut, name) in CUTS {
-        let outcomes: Vec<Option<Failover>> = (1..=SEEDS).map(|seed| fail_over(cut, seed)).collect();
-        let found: Vec<Failover> = outcomes.iter().flatten().copied().collect();
+        let outcomes: Vec<Option<CutMeasurement>> = (1..=SEEDS).map(|seed| fail_over(cut, seed)).collect();
+        let found: Vec<CutMeasurement> = outcomes.iter().flatten().copied().collect();
         checks.check(found.len() == outcomes.len(), || {
             format!("{name}: {} of {} cuts found no other way", outcomes.len() - found.len(), outcomes.len())
         });
-        let ms = |of: fn(&Failover) -> weft_units::Duration| -> Vec<f64> {
+        let ms = |of: fn(&CutMeasurement) -> weft_units::Duration| -> Vec<f64> {
             found.iter().map(|failover| of(failover).as_secs_f64() * 1e3).collect()
         };
         let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);

@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{FLEET, case};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Row};
+use super::super::row::{Measured, Row, RowFinding};
 use crate::network::NetworkRun;
 use weft_scenario::DisturbanceResult;
 
@@ -26,7 +26,7 @@ const LEAST_BPS: f64 = 1e3;
 const WHY: &str = "Ten times needs that the static route carries next to nothing. It does where it is cut. Where it has a loss or less of its rate, all that weft can \
      have is what the links carry, 7.5 Mbit/s in all for the three ships, and plain TCP has more than a tenth of that.";
 
-fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
+fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = FLEET.read()?;
     let length = Some([network.duration, network.warmup]);
     let of = |variant| Ok::<_, String>(Case { length, ..case(&network, "as in the file", variant)? });
@@ -50,7 +50,7 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
     checks.check(!measured.0.is_empty(), || "the run was over before the first impairment".to_owned());
     let finding = checks.finding(measured);
     let remarks = [finding.remarks, vec![WHY.to_owned()]].concat();
-    Ok(Finding { remarks, ..finding })
+    Ok(RowFinding { remarks, ..finding })
 }
 
 fn title(disturbance: &DisturbanceResult) -> &str {

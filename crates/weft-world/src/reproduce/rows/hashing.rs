@@ -3,8 +3,8 @@
 use super::super::Estimate;
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Picture, Row};
-use super::super::sweep::{DIFFERENCES, PATHS, Sweep};
+use super::super::row::{Measured, Picture, Row, RowFinding};
+use super::super::sweep::{DIFFERENCES, FigureSweep, PATHS};
 
 pub(super) const A7: Row = Row {
     id: "A7",
@@ -15,8 +15,8 @@ pub(super) const A7: Row = Row {
     examine,
 };
 
-fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
-    let (flows, sources) = (Sweep::run(lab, "flow-hash")?, Sweep::run(lab, "flow-hash-source")?);
+fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let (flows, sources) = (FigureSweep::run(lab, "flow-hash")?, FigureSweep::run(lab, "flow-hash-source")?);
     let mut checks = Checks::default();
     checks.at_least("R² at 0 %", flows.straightness(0), 0.99);
     for paths in 2..=PATHS {
@@ -40,14 +40,14 @@ fn examine(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 5: forwarding by flow",
         charts: vec![flows.chart("hash of addresses and ports"), sources.chart("hash of the source address")],
     };
-    Ok(Finding { measured, pass, remarks, picture: Some(picture), ..Finding::default() })
+    Ok(RowFinding { measured, pass, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
 /// Returns the explanation of the ratios.
 ///
 /// It gives the bound by the advertised window, and the ratios where delays differ by at most a factor of
 /// two.
-fn why(flows: &Sweep) -> String {
+fn why(flows: &FigureSweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);
     let cells = (2..=PATHS).flat_map(|paths| DIFFERENCES[1..].iter().map(move |difference| (paths, *difference)));
@@ -77,7 +77,7 @@ fn most_by_window(paths: u32, difference_percent: u32) -> f64 {
     (0..paths).map(|path| room.min(100.0 / count * WINDOW_MBIT / rtt_s(path))).sum()
 }
 
-fn balance(measured: &mut Measured, row: &str, sweep: &Sweep) {
+fn balance(measured: &mut Measured, row: &str, sweep: &FigureSweep) {
     for paths in 2..=PATHS {
         measured.add(row, format!("N = {paths}"), busiest_over_mean(sweep.outcomes(paths, 0)));
     }

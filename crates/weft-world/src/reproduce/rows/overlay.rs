@@ -4,9 +4,9 @@ use super::super::Estimate;
 use super::super::case::{OVERLAY, case};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Finding, Measured, Row, Surface, Surfaces};
+use super::super::row::{Measured, Row, RowFinding, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
-use weft_scenario::{CongestionControl, Recovery};
+use weft_scenario::{CongestionControl, TcpRecovery};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 3] = [
@@ -71,7 +71,7 @@ fn cell(window: u32, delay_ms: u64, loss: f64, is_explicit: bool) -> Result<Case
         if is_explicit {
             flow.tcp.congestion = CongestionControl::ExplicitRate;
             flow.tcp.explicit_rate = EXPLICIT_RATE;
-            flow.tcp.recovery = Recovery::Rack;
+            flow.tcp.recovery = TcpRecovery::Rack;
         }
     }
     let kind = if is_explicit { "explicit" } else { "legacy" };
@@ -106,7 +106,7 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["one-way delay, ms", "loss each way, %"], surfaces }
 }
 
-fn small_window(lab: &mut Laboratory) -> Result<Finding, String> {
+fn small_window(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let found = surfaces(lab, SMALL, &mut measured)?;
     let [legacy, er] = &found;
@@ -132,10 +132,10 @@ fn small_window(lab: &mut Laboratory) -> Result<Finding, String> {
     let remarks = vec![WINDOW_BOUND.to_owned()];
     let surfaces = surfaces_of("B3", "paper-001-figure-6.svg", "Paper 001, Figure 6: a window of 64 KB", &found);
     let finding = checks.finding(measured);
-    Ok(Finding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
+    Ok(RowFinding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
 }
 
-fn large_window(lab: &mut Laboratory) -> Result<Finding, String> {
+fn large_window(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let found = surfaces(lab, LARGE, &mut measured)?;
     for ((delay_ms, loss), er) in grid().zip(&found[1]).filter(|((_, loss), _)| *loss >= 0.05) {
@@ -147,10 +147,10 @@ fn large_window(lab: &mut Laboratory) -> Result<Finding, String> {
     let remarks = vec![WINDOW_BOUND.to_owned()];
     let surfaces = surfaces_of("B4", "paper-001-figure-7.svg", "Paper 001, Figure 7: a window of 1 MB", &found);
     let finding = checks.finding(measured);
-    Ok(Finding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
+    Ok(RowFinding { surfaces: Some(surfaces), remarks: [finding.remarks, remarks].concat(), ..finding })
 }
 
-fn ten_times(lab: &mut Laboratory) -> Result<Finding, String> {
+fn ten_times(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let [legacy, er] = surfaces(lab, LARGE, &mut Measured::default())?;
     for (((delay_ms, loss), er), legacy) in grid().zip(&er).zip(&legacy) {

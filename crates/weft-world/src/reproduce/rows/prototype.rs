@@ -7,7 +7,7 @@ use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, index_between, index_curve, of_link, of_queue, rate_mbps, rates};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use weft_core::fair::index;
 use weft_scenario::{Discipline, NetworkFlow, QueueSize, Traffic};
 use weft_units::Duration;
@@ -39,7 +39,7 @@ pub(super) const ROWS: [Row; 3] = [
     },
 ];
 
-fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
+fn staggered(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = PROTOTYPE.read()?;
     let variants = ["without", "windows", "windows-alone", "accumulation"];
     let cases =
@@ -60,13 +60,13 @@ fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
             checks.check(spread.mean <= 1.15, || format!("most over least is {:.2}, above 1.15", spread.mean));
             checks.at_least("F inside VPNs 2 and 4", inside.mean, 0.97);
         }
-        let curve = |vpn: usize| Curve {
+        let curve = |vpn: usize| RowCurve {
             name: format!("VPN {}", vpn + 1),
             points: (0..30)
                 .map(|n| (f64::from(2 * n), rate_mbps(runs, 4, vpn, f64::from(2 * n), f64::from(2 * n + 2))))
                 .collect(),
         };
-        charts.push(Chart {
+        charts.push(RowChart {
             title: format!("{variant}: Mbit/s, every 2 s"),
             x_label: "time, s".into(),
             categories: Vec::new(),
@@ -75,7 +75,7 @@ fn staggered(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let title = "Paper 003, Figure 11: four VPNs start one after another";
     let picture = Picture { row: "D6", file: "paper-003-figure-11.svg", title, charts };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Returns the largest rate divided by the least.
@@ -116,7 +116,7 @@ fn eight(variant: &str, core: Core) -> Result<Case, String> {
     whole_case(&network, label, variant)
 }
 
-fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
+fn eight_weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let link = FAIR_VPNS.read()?.links.iter().position(|link| link.name == "core").unwrap_or_default();
     let variants = ["without", "aimd-window", "accumulation"];
     let cores = [Core::Stepped, Core::Deep, Core::Marking];
@@ -129,7 +129,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
         let after = index_between(stepped, &WEIGHTS, STEP_S + 2.0, STEP_S + 4.0);
         measured.add(*variant, "F at 10–12 s", before);
         measured.add(*variant, "F at 2–4 s after the step", after);
-        curves.push(Curve { name: (*variant).into(), points: index_curve(stepped, &WEIGHTS, 40.0) });
+        curves.push(RowCurve { name: (*variant).into(), points: index_curve(stepped, &WEIGHTS, 40.0) });
         if *variant != "without" {
             checks.at_least(&format!("{variant}: F at 10 s"), before.mean, 0.98);
             checks.at_least(&format!("{variant}: F after the step"), after.mean, 0.98);
@@ -153,7 +153,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
             }
         }
     }
-    let chart = Chart {
+    let chart = RowChart {
         title: "weighted fairness index F of each second".into(),
         x_label: "time, s".into(),
         categories: Vec::new(),
@@ -161,7 +161,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let title = "Eight VPNs of weights 1 to 8; 50 → 20 Mbit/s at 25 s";
     let picture = Picture { row: "D-weights", file: "fair-vpns.svg", title, charts: vec![chart] };
-    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "The window law finds the capacity by loss, so it fills a drop-tail queue whatever its length; what it can do is share it by \
          weight. Where the core marks it keeps the queue short as well: it answers marks as it does losses. The accumulation law sees a \
@@ -187,7 +187,7 @@ fn with_call(variant: &str, queue: Discipline, what: &str) -> Result<Case, Strin
     whole_case(&network, &format!("a call, {what}"), variant)
 }
 
-fn call(lab: &mut Laboratory) -> Result<Finding, String> {
+fn call(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (target, interval, ecn) = (Duration::from_millis(5), Duration::from_millis(100), false);
     let fair = Discipline::FqCoDel { target, interval, quantum_bytes: 1_514, ecn };
     let grid = [
@@ -214,5 +214,5 @@ fn call(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&name, "p99, ms", of(|flow| flow.one_way_ms_p99));
         measured.add(&name, "lost, %", lost);
     }
-    Ok(Finding { measured, pass: true, ..Finding::default() })
+    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
 }

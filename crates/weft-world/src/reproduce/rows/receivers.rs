@@ -2,8 +2,8 @@
 
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Finding, Picture, Row};
-use super::super::sweep::Sweep;
+use super::super::row::{Picture, Row, RowFinding};
+use super::super::sweep::FigureSweep;
 
 const SETUP: &str = "Figure 2, packet by packet in turn, T = 3; each receiver over its own single path; acknowledgements wait 200 ms at most";
 
@@ -26,8 +26,8 @@ pub(super) const ROWS: [Row; 2] = [
     },
 ];
 
-fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
-    let (none, standard) = (Sweep::run(lab, "spray")?, Sweep::run(lab, "spray-standard-ack")?);
+fn usual_receivers(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let (none, standard) = (FigureSweep::run(lab, "spray")?, FigureSweep::run(lab, "spray-standard-ack")?);
     let mut checks = Checks::default();
     checks.below("N = 5, 100 %, not delayed", none.ratio(5, 100).mean, 1.0);
     for paths in [4, 5] {
@@ -41,11 +41,11 @@ fn usual_receivers(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 4 (a), (b): the usual receivers",
         charts: vec![none.chart("(a) not delayed"), standard.chart("(b) standard delayed acknowledgements")],
     };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-fn modified_receiver(lab: &mut Laboratory) -> Result<Finding, String> {
-    let sweep = Sweep::run(lab, "spray-modified-ack")?;
+fn modified_receiver(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let sweep = FigureSweep::run(lab, "spray-modified-ack")?;
     let ratio = |paths| sweep.ratio(paths, 25).mean;
     let mut checks = Checks::default();
     checks.at_least("N = 2, 25 %", ratio(2), 2.0);
@@ -61,11 +61,11 @@ fn modified_receiver(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 4 (c): the modified receiver",
         charts: vec![sweep.chart("(c) modified delayed acknowledgements")],
     };
-    Ok(Finding {
+    Ok(RowFinding {
         measured: sweep.ratios(""),
         pass: checks.pass(),
         remarks: checks.into_remarks(),
         picture: Some(picture),
-        ..Finding::default()
+        ..RowFinding::default()
     })
 }

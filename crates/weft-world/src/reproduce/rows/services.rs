@@ -5,7 +5,7 @@ use super::super::case::{FLOOD, LEASED_LINE, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, of_link, of_queue, rate_mbps};
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use weft_scenario::{Traffic, VpnService};
 use weft_units::Rate;
 
@@ -48,7 +48,7 @@ fn tcp_share(runs: &Outcomes) -> Estimate {
     Estimate::of(runs.iter().map(|run| goodputs(run, "tcp").iter().sum::<f64>() * 1_000.0 / 960.0 / 10e6))
 }
 
-fn flood(lab: &mut Laboratory) -> Result<Finding, String> {
+fn flood(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = FLOOD.read()?;
     let variants = ["without", "loops", "windows"];
     let cases = variants.iter().map(|name| whole_case(&network, "as in the file", name));
@@ -67,7 +67,7 @@ fn flood(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(checks.finding(measured))
 }
 
-fn assured(lab: &mut Laboratory) -> Result<Finding, String> {
+fn assured(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let increases = [1.0, 0.5, 0.25];
     let mut cases = Vec::new();
     for increase in increases {
@@ -97,7 +97,7 @@ const AFTER_S: f64 = 0.3;
 /// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
 
-fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
+fn leased_line(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let mut cases = Vec::new();
     for b in FRACTIONS {
         let (mut network, rate) = (LEASED_LINE.read()?, Rate::from_bps((b * 100e6) as u64));
@@ -135,8 +135,9 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
         checks.check((most - more) / 0.1 > (more - half) / 0.2, || "the peak is not convex beyond b = 0.5".into());
     }
     let law = FRACTIONS.map(|b| (b, Estimate::exact(b / (1.0 - b)))).into();
-    let curves = vec![Curve { name: "here".into(), points: peaks }, Curve { name: "b/(1 − b)".into(), points: law }];
-    let chart = Chart {
+    let curves =
+        vec![RowCurve { name: "here".into(), points: peaks }, RowCurve { name: "b/(1 − b)".into(), points: law }];
+    let chart = RowChart {
         title: "peak of the queue, Cτ".into(),
         x_label: "leased fraction b".into(),
         categories: Vec::new(),
@@ -144,7 +145,7 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let title = "Paper 004, Figure 10: a quasi-leased line appears";
     let picture = Picture { row: "E7", file: "paper-004-figure-10.svg", title, charts: vec![chart] };
-    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "Above b = 0.5 best effort needs longer: what arrives of it shrinks step by step, since it still has its share of an overloaded \
          link (fluid: λ ← β λ/(λ + b)), and every step waits for a round trip that now has the queue in it."
@@ -153,7 +154,7 @@ fn leased_line(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-fn weights(lab: &mut Laboratory) -> Result<Finding, String> {
+fn weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let ratios = [2.0, 4.0];
     let mut cases = Vec::new();
     for ratio in ratios {

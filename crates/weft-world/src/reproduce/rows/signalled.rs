@@ -1,14 +1,16 @@
 //! Rows B1, B2, B6 and B11: rates that routers grant in band, and the cost of layers.
 
 use super::super::Estimate;
-use super::super::case::{EXCHANGE, OVER_LEGACY, OVERLAY, QUICK_START, ScenarioFile, THREE_ROUTERS, case, whole_case};
+use super::super::case::{
+    CompiledScenario, EXCHANGE, OVER_LEGACY, OVERLAY, QUICK_START, THREE_ROUTERS, case, whole_case,
+};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Row};
+use super::super::row::{Measured, Row, RowFinding};
 use super::super::sweep::goodput_mbps;
 use crate::network::NetworkRun;
 use weft_core::fair::solve::max_min;
-use weft_scenario::{Capacity, CongestionControl, Network, Recovery, Traffic};
+use weft_scenario::{Capacity, CongestionControl, NetworkScenario, TcpRecovery, Traffic};
 use weft_units::{Duration, Rate};
 
 pub(super) const ROWS: [Row; 4] = [
@@ -52,7 +54,12 @@ const QUICK_BPS: u64 = 20_480_000;
 /// Fraction of the granted rate that is TCP payload. The granted rate counts IP bytes.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
-fn variant(file: ScenarioFile, name: &str, label: &str, change: impl FnOnce(&mut Network)) -> Result<Case, String> {
+fn variant(
+    file: CompiledScenario,
+    name: &str,
+    label: &str,
+    change: impl FnOnce(&mut NetworkScenario),
+) -> Result<Case, String> {
     let mut network = file.read()?;
     change(&mut network);
     whole_case(&network, label, name)
@@ -76,11 +83,11 @@ fn is_exactly(found: Estimate, value: f64) -> bool {
     low == value && high == value
 }
 
-fn exchange(lab: &mut Laboratory) -> Result<Finding, String> {
-    let lossy = |network: &mut Network| {
+fn exchange(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let lossy = |network: &mut NetworkScenario| {
         network.links_mut("*").flat_map(|link| link.directions_mut()).for_each(|way| way.spec.loss = 0.02);
     };
-    let stopped = |network: &mut Network| {
+    let stopped = |network: &mut NetworkScenario| {
         network.duration = Duration::from_secs(45);
         network.flows_mut("ping").for_each(|flow| flow.stop = Duration::from_secs(45));
         network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
@@ -146,7 +153,7 @@ fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<
     case(&network, &label, name)
 }
 
-fn jump(lab: &mut Laboratory) -> Result<Finding, String> {
+fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let second = Some([ROUND_TRIP * 5 / 2, ROUND_TRIP * 3 / 2]);
     let minute = Some([Duration::from_secs(60), Duration::ZERO]);
@@ -171,7 +178,7 @@ fn jump(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let finding = checks.finding(measured);
     let bound = "1 MB takes a round trip for the handshake, one for the last acknowledgement, and 0.26 s at 32 Mbit/s: CUBIC's eight round trips cannot be three times that, so that it is asked of 100 Mbit/s.";
-    Ok(Finding { remarks: [finding.remarks, vec![bound.to_owned()]].concat(), ..finding })
+    Ok(RowFinding { remarks: [finding.remarks, vec![bound.to_owned()]].concat(), ..finding })
 }
 
 /// Ethernet bytes around a packet: preamble, header, checksum and gap.
@@ -182,7 +189,7 @@ const LAYER_BYTES: u32 = 60;
 const RAW_MBPS: f64 = 100.0;
 const MTU_BYTES: u32 = 1_500;
 
-fn layers(lab: &mut Laboratory) -> Result<Finding, String> {
+fn layers(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let cases = (0..=3u32).map(with_layers).collect::<Result<Vec<_>, _>>()?;
     let mut before = None;
@@ -211,13 +218,13 @@ fn with_layers(layers: u32) -> Result<Case, String> {
     }
     for flow in &mut network.flows {
         flow.tcp.mss_bytes -= layers * LAYER_BYTES;
-        (flow.tcp.congestion, flow.tcp.recovery) = (CongestionControl::ExplicitRate, Recovery::Rack);
+        (flow.tcp.congestion, flow.tcp.recovery) = (CongestionControl::ExplicitRate, TcpRecovery::Rack);
         flow.tcp.explicit_rate = rate;
     }
     case(&network, &format!("{layers} layers"), "plain")
 }
 
-fn overlay(lab: &mut Laboratory) -> Result<Finding, String> {
+fn overlay(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     let fair = max_min(&[30.0, 40.0], &[&[0, 1], &[0], &[1]], &[1.0; 3]);
     let names = ["all", "sensed", "erica-all", "erica-sensed"];

@@ -4,8 +4,8 @@ use super::super::Estimate;
 use super::super::case::figure_2;
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Picture, Row};
-use super::super::sweep::{DIFFERENCES, PATHS, Sweep, goodput_mbps, ratio};
+use super::super::row::{Measured, Picture, Row, RowFinding};
+use super::super::sweep::{DIFFERENCES, FigureSweep, PATHS, goodput_mbps, ratio};
 use weft_scenario::{Discipline, QueueSize};
 
 const SETUP: &str =
@@ -38,8 +38,8 @@ pub(super) const ROWS: [Row; 3] = [
     },
 ];
 
-fn default_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
-    let sweep = Sweep::run(lab, "spray")?;
+fn default_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let sweep = FigureSweep::run(lab, "spray")?;
     let ratio = |paths, difference| sweep.ratio(paths, difference).mean;
     let mut checks = Checks::default();
     for paths in 3..=PATHS {
@@ -58,18 +58,18 @@ fn default_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 3: fast retransmit after 3 duplicates",
         charts: vec![sweep.chart("T = 3")],
     };
-    Ok(Finding {
+    Ok(RowFinding {
         measured: sweep.ratios(""),
         pass: checks.pass(),
         remarks: checks.into_remarks(),
         picture: Some(picture),
-        ..Finding::default()
+        ..RowFinding::default()
     })
 }
 
-fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
-    let sweep = Sweep::run(lab, "spray-dup-thresh")?;
-    let with_three = Sweep::run(lab, "spray")?.ratio(5, 25).mean;
+fn paper_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let sweep = FigureSweep::run(lab, "spray-dup-thresh")?;
+    let with_three = FigureSweep::run(lab, "spray")?.ratio(5, 25).mean;
     let ratio = |paths, difference| sweep.ratio(paths, difference).mean;
     let mut checks = Checks::default();
     checks.at_least("R² at 0 %", sweep.straightness(0), 0.99);
@@ -86,7 +86,7 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 000, Figure 3: fast retransmit after T(N) duplicates",
         charts: vec![sweep.chart("T(N)")],
     };
-    Ok(Finding { picture: Some(picture), ..checks.finding(measured) })
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Figure 2 with five paths and T = 9, with assumptions that differ from its scenario's.
@@ -104,7 +104,7 @@ const ASSUMPTIONS: [Assumption; 4] = [
     Assumption { what: "both", queue_packets: 50, quarter: 6 },
 ];
 
-fn quarter_beats_none(lab: &mut Laboratory) -> Result<Finding, String> {
+fn quarter_beats_none(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks, mut better) = (Measured::default(), Checks::default(), Vec::new());
     for (number, assumption) in ASSUMPTIONS.iter().enumerate() {
         let outcomes = lab.measure(&[assumption.case(0)?, assumption.case(assumption.quarter)?])?;
@@ -129,7 +129,7 @@ fn quarter_beats_none(lab: &mut Laboratory) -> Result<Finding, String> {
         let ahead = if better.is_empty() { "none of these".into() } else { better.join(", ") };
         remarks.push(format!("Assumptions under which 25 % is ahead: {ahead}."));
     }
-    Ok(Finding { measured, pass, remarks, ..Finding::default() })
+    Ok(RowFinding { measured, pass, remarks, ..RowFinding::default() })
 }
 
 fn why_not(gain: Estimate, outcomes: &[Outcomes]) -> String {

@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::figure_2;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Finding, Measured, Row};
+use super::super::row::{Measured, Row, RowFinding};
 use super::super::sweep::PATHS;
 use crate::network::build;
 use weft_scenario::Traces;
@@ -20,13 +20,13 @@ pub(super) const A1: Row = Row {
     examine,
 };
 
-fn examine(_: &mut Laboratory) -> Result<Finding, String> {
+fn examine(_: &mut Laboratory) -> Result<RowFinding, String> {
     let thresholds = (1..=PATHS).map(threshold).collect::<Result<Vec<u32>, String>>()?;
     let mut measured = Measured::default();
     for (paths, threshold) in (1..).zip(&thresholds) {
         measured.add("T(N)", format!("N = {paths}"), Estimate::exact(f64::from(*threshold)));
     }
-    Ok(Finding { measured, pass: thresholds == EXPECTED, ..Finding::default() })
+    Ok(RowFinding { measured, pass: thresholds == EXPECTED, ..RowFinding::default() })
 }
 
 fn threshold(paths: u32) -> Result<u32, String> {

@@ -4,10 +4,10 @@ use super::super::Estimate;
 use super::super::case::{CLEAN, STEP, read_pair};
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use crate::pair::EngineSettings;
 use weft_engine::{Policy, Schedule};
-use weft_scenario::{Kind, RunSeries, Scenario, Series, Variant};
+use weft_scenario::{RunSeries, Scenario, Series, Variant, VariantKind};
 
 pub(super) const ROWS: [Row; 2] = [
     Row {
@@ -41,7 +41,7 @@ const SOON_S: f64 = 5.0;
 const WITHOUT_REPEATS: &str = "Without the tunnel's repeats, 6 to 24 s: 166.1 to 169.2 Mbit/s with each of the five seeds. (As long as senders were told no rate before a \
                         queue had shown one, two of them stayed at 50.)";
 
-fn step(lab: &mut Laboratory) -> Result<Finding, String> {
+fn step(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let policy = Policy { schedule: Schedule::WeightedRoundRobin, ..Policy::default() };
     let played = lab.play(&read_pair(STEP)?, &EngineSettings { policy, ..EngineSettings::default() })?;
     let optimum_mbps = RATES_AFTER_MBPS * PAYLOAD * (1.0 - LOSS);
@@ -62,11 +62,11 @@ fn step(lab: &mut Laboratory) -> Result<Finding, String> {
         checks.check(*back < SOON_S, || format!("with seed {seed} goodput is back after {back:.1} s"));
         checks.at_least(&format!("with seed {seed} goodput from 5 s after on"), *afterwards, least_mbps);
     }
-    let curves = goodput.iter().zip(1..).map(|(run, seed)| Curve {
+    let curves = goodput.iter().zip(1..).map(|(run, seed)| RowCurve {
         name: format!("seed {seed}"),
         points: run.iter().map(|(at, mbps)| (*at, Estimate::exact(*mbps))).collect(),
     });
-    let chart = Chart {
+    let chart = RowChart {
         title: "goodput of each second, Mbit/s; one link falls from 100 to 50 Mbit/s at 12 s".into(),
         x_label: "seconds".into(),
         categories: Vec::new(),
@@ -80,7 +80,7 @@ fn step(lab: &mut Laboratory) -> Result<Finding, String> {
     };
     let finding = checks.finding(measured);
     let remarks = [finding.remarks, vec![WITHOUT_REPEATS.to_owned()]].concat();
-    Ok(Finding { picture: Some(picture), remarks, ..finding })
+    Ok(RowFinding { picture: Some(picture), remarks, ..finding })
 }
 
 /// Returns the goodput of each second after the warm-up in Mbit/s, with the end of the second.
@@ -103,8 +103,8 @@ fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
     back.map_or(f64::INFINITY, |(at, _)| at - STEP_S)
 }
 
-fn overhead(lab: &mut Laboratory) -> Result<Finding, String> {
-    let kinds = [Kind::EachLink, Kind::WeftEachLink, Kind::Weft];
+fn overhead(lab: &mut Laboratory) -> Result<RowFinding, String> {
+    let kinds = [VariantKind::EachLink, VariantKind::WeftEachLink, VariantKind::Weft];
     let scenario = Scenario { variants: kinds.map(Variant::plain).into(), ..read_pair(CLEAN)? };
     let played = lab.play(&scenario, &EngineSettings::default())?;
     let mbps =
@@ -124,5 +124,5 @@ fn overhead(lab: &mut Laboratory) -> Result<Finding, String> {
         sum.iter_mut().zip(&plain).for_each(|(sum, plain)| *sum += plain);
     }
     add("all three; without: their sum", &sum, &mbps("weft"));
-    Ok(Finding { measured, pass: true, ..Finding::default() })
+    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
 }

@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{TABLE_1, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Finding, Measured, Row};
+use super::super::row::{Measured, Row, RowFinding};
 use super::super::sweep::goodput_mbps;
 
 pub(super) const ROWS: [Row; 2] = [
@@ -46,7 +46,7 @@ pub(super) fn bound(capacities: [f64; 3], weights: [u32; 3]) -> f64 {
     capacities.iter().zip(weights).map(|(c, w)| c * sum / f64::from(w)).fold(f64::INFINITY, f64::min)
 }
 
-fn table(lab: &mut Laboratory) -> Result<Finding, String> {
+fn table(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = TABLE_1.read()?;
     let mut cases = vec![case(&network, "alone", "link0")?];
     for order in ["block", "smooth"] {
@@ -72,7 +72,7 @@ fn table(lab: &mut Laboratory) -> Result<Finding, String> {
     }
     let (pass, mut remarks) = (checks.pass(), checks.into_remarks());
     remarks.push(QUEUES.into());
-    Ok(Finding { measured, pass, remarks, ..Finding::default() })
+    Ok(RowFinding { measured, pass, remarks, ..RowFinding::default() })
 }
 
 /// The reason for the length of the queues.
@@ -84,14 +84,14 @@ fn timeouts(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| outcome.sum(|sender| sender.timeouts) as f64))
 }
 
-fn one_third(lab: &mut Laboratory) -> Result<Finding, String> {
+fn one_third(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = TABLE_1.read()?;
     let cases = [weighted(&network, [2, 2, 4], "block")?, weighted(&network, [2, 2, 2], "block")?];
     let outcomes = lab.measure(&cases)?;
     let share = super::super::sweep::ratio(&outcomes[0], &outcomes[1]);
     let mut measured = Measured::default();
     measured.add("T(2, 2, 4) / T(2, 2, 2)", "", share);
-    Ok(Finding { measured, pass: (share.mean - 2.0 / 3.0).abs() <= 0.03, ..Finding::default() })
+    Ok(RowFinding { measured, pass: (share.mean - 2.0 / 3.0).abs() <= 0.03, ..RowFinding::default() })
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use super::super::case::{FIVE_VPNS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{by_second, index_curve, mean_index, of_link, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Chart, Curve, Finding, Measured, Picture, Row};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
 use weft_core::fair::index;
-use weft_scenario::{Network, Steering, Traffic};
+use weft_scenario::{NetworkScenario, Steering, Traffic};
 
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
 /// Length of a run in the paper, in seconds.
@@ -52,7 +52,7 @@ pub(super) const ROWS: [Row; 4] = [
     },
 ];
 
-fn five(a: f64, b: f64, every: u8) -> Result<Network, String> {
+fn five(a: f64, b: f64, every: u8) -> Result<NetworkScenario, String> {
     let mut network = FIVE_VPNS.read()?;
     for vpn in network.vpns_mut("*") {
         (vpn.ingress.increase, vpn.ingress.decrease, vpn.ingress.marker_every) = (Some(a), b, every);
@@ -64,7 +64,7 @@ fn windows(a: f64, b: f64, every: u8) -> Result<Case, String> {
     whole_case(&five(a, b, every)?, &format!("a = {a}, b = {b}, Δ = {every}"), "windows")
 }
 
-fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
+fn weighted(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let grid: Vec<(f64, f64)> = BS_OF_FIRST.iter().flat_map(|b| [0.01, 0.1, 1.0].map(|a| (a, *b))).collect();
     let mut cases = vec![whole_case(&FIVE_VPNS.read()?, "as in the file", "without")?];
     for (a, b) in &grid {
@@ -80,7 +80,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(&name, "F, last 30 s", fairness);
         measured.add(&name, "settled (F ≥ 0.9), s", settling(runs, &WEIGHTS, 0.9, END_S));
         measured.add(&name, "utilisation", used);
-        curves.push(Curve { name: name.clone(), points: index_curve(runs, &WEIGHTS, END_S) });
+        curves.push(RowCurve { name: name.clone(), points: index_curve(runs, &WEIGHTS, END_S) });
         if number > 0 {
             checks.at_least(&format!("F with {name}"), fairness.mean, 0.9);
             checks.below("F without loops", without.map_or(1.0, |f| f.mean), fairness.mean);
@@ -91,7 +91,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         checks.at_least("settling with a = 1", settled(one), settled(small));
     }
     // One panel for each b₁. The run without loops is in both.
-    let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| Chart {
+    let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| RowChart {
         title: format!("fairness index F of each second, b₁ = {b}"),
         x_label: "time, s".into(),
         categories: Vec::new(),
@@ -104,7 +104,7 @@ fn weighted(lab: &mut Laboratory) -> Result<Finding, String> {
         title: "Paper 003, Figures 3 and 4: fairness between VPNs",
         charts: panels.collect(),
     };
-    let mut finding = Finding { picture: Some(picture), ..checks.finding(measured) };
+    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
     finding.remarks.push(
         "Five runs do not tell the two apart where b₁ = 0.25: one of them, slow to settle, makes the mean of a = 0.1, and the intervals \
          overlap. Where b₁ = 0.1 the order is the paper's."
@@ -192,9 +192,9 @@ fn table(none: Estimate, cells: &[Cell]) -> Measured {
 
 fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]) -> Picture {
     let of = |b: f64| cells.iter().filter(move |cell| cell.1 == b).map(|(a, _, value)| (a.log10(), *value)).collect();
-    let mut curves: Vec<Curve> = BS.map(|b| Curve { name: format!("b = {b}"), points: of(b) }).into();
-    curves.push(Curve { name: "without".into(), points: AS.map(|a| (a.log10(), none)).into() });
-    let chart = Chart {
+    let mut curves: Vec<RowCurve> = BS.map(|b| RowCurve { name: format!("b = {b}"), points: of(b) }).into();
+    curves.push(RowCurve { name: "without".into(), points: AS.map(|a| (a.log10(), none)).into() });
+    let chart = RowChart {
         title: "fairness index F inside VPNs".into(),
         x_label: "log₁₀ a".into(),
         categories: Vec::new(),
@@ -203,11 +203,11 @@ fn picture(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell]
     Picture { row, file, title: "Paper 003: fairness inside VPNs", charts: vec![chart] }
 }
 
-fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> Finding {
-    Finding { picture: Some(picture(row, file, none, cells)), ..checks.finding(table(none, cells)) }
+fn inside_finding(row: &'static str, file: &'static str, none: Estimate, cells: &[Cell], checks: Checks) -> RowFinding {
+    RowFinding { picture: Some(picture(row, file, none, cells)), ..checks.finding(table(none, cells)) }
 }
 
-fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
+fn two_inside(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (none, cells) = cells(lab, 2)?;
     let of = |a: f64, b: f64| cells.iter().find(|c| (c.0, c.1) == (a, b)).map_or(0.0, |cell| cell.2.mean);
     let (small, large) = (of(0.1, 0.1), of(5.0, 0.75));
@@ -224,7 +224,7 @@ fn two_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(finding)
 }
 
-fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
+fn ten_inside(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (none, cells) = cells(lab, 10)?;
     let mut checks = Checks::default();
     for (a, b, value) in &cells {
@@ -235,7 +235,7 @@ fn ten_inside(lab: &mut Laboratory) -> Result<Finding, String> {
     Ok(inside_finding("D3", "paper-003-figure-6.svg", none, &cells, checks))
 }
 
-fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
+fn intervals(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let every = [1, 2, 4, 8, 16, 32, 64];
     let cases = every.iter().map(|every| windows(0.1, 0.1, *every)).collect::<Result<Vec<_>, _>>()?;
     let outcomes = lab.measure(&cases)?;
@@ -247,11 +247,13 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
         measured.add(format!("Δ = {every}"), "lost at the bottleneck", of_link(runs, "bottleneck", |link| link.lost));
         points.push((f64::from(*every).log2(), fairness));
     }
-    let curves = vec![Curve { name: "F".into(), points }];
-    let chart =
-        Chart {
-            title: "fairness index F, last 30 s".into(), x_label: "log₂ Δ".into(), categories: Vec::new(), curves
-        };
+    let curves = vec![RowCurve { name: "F".into(), points }];
+    let chart = RowChart {
+        title: "fairness index F, last 30 s".into(),
+        x_label: "log₂ Δ".into(),
+        categories: Vec::new(),
+        curves,
+    };
     let picture = Picture {
         row: "D-delta",
         file: "paper-003-delta.svg",
@@ -263,5 +265,5 @@ fn intervals(lab: &mut Laboratory) -> Result<Finding, String> {
          window that hears once or twice in a round trip sends in bursts of that size, and the buffer has 50 packets."
             .to_owned(),
     ];
-    Ok(Finding { measured, pass: true, remarks, picture: Some(picture), ..Finding::default() })
+    Ok(RowFinding { measured, pass: true, remarks, picture: Some(picture), ..RowFinding::default() })
 }

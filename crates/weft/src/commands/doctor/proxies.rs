@@ -2,7 +2,7 @@
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::Config;
-use weft_tcp_er::proxy::{congestion, nft, room, workers};
+use weft_tcp_er::proxy::{congestion, nft, plan_capacity, workers};
 
 /// Performs all checks; returns none where no proxy is configured.
 pub fn proxies(machine: &Machine, config: &Config) -> Vec<Check> {
@@ -34,7 +34,7 @@ fn early_data(machine: &Machine) -> Check {
 }
 
 fn descriptors(capacity: usize) -> Check {
-    let (verdict, found) = match workers(capacity).and_then(|workers| room(capacity, workers)) {
+    let (verdict, found) = match workers(capacity).and_then(|workers| plan_capacity(capacity, workers)) {
         Ok(room) if room.connections >= capacity => (Verdict::Good, format!("enough for {capacity} connections")),
         Ok(room) => (Verdict::Warning, format!("enough for {} of {capacity} connections", room.connections)),
         Err(why) => (Verdict::Bad, why.to_string()),

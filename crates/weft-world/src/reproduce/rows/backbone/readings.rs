@@ -5,36 +5,36 @@
 
 use crate::reproduce::case::{FIGURE_7, case};
 use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
-use weft_scenario::{Network, NetworkLink};
+use weft_scenario::{NetworkLink, NetworkScenario};
 use weft_units::{Duration, Rate};
 
 /// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
 pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
 
 /// One reading of the paper.
-pub(super) struct Reading {
+pub(super) struct PaperReading {
     /// The name of the reading.
     pub name: &'static str,
-    change: fn(&mut Network),
+    change: fn(&mut NetworkScenario),
 }
 
 /// The reading by which the rows are accepted.
-pub(super) const JUDGED: Reading = Reading { name: "by distance", change: |_| {} };
+pub(super) const JUDGED: PaperReading = PaperReading { name: "by distance", change: |_| {} };
 /// Other readings, which are only recorded.
-pub(super) const BESIDE: [Reading; 2] = [
-    Reading {
+pub(super) const BESIDE: [PaperReading; 2] = [
+    PaperReading {
         name: "a third of it",
         change: |network| core_links(network).for_each(|link| link.scale_delay(1.0 / 3.0)),
     },
-    Reading { name: "equal routes", change: even_out },
+    PaperReading { name: "equal routes", change: even_out },
 ];
 
-fn core_links(network: &mut Network) -> impl Iterator<Item = &mut NetworkLink> {
+fn core_links(network: &mut NetworkScenario) -> impl Iterator<Item = &mut NetworkLink> {
     network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
 }
 
 /// Gives every route the delay of the fastest route.
-fn even_out(network: &mut Network) {
+fn even_out(network: &mut NetworkScenario) {
     let routes: Vec<Vec<usize>> = network.paths.iter().map(|path| path.nodes.clone()).collect();
     let delays: Vec<Duration> = routes.iter().map(|route| delay(network, route)).collect();
     let fastest = delays.iter().min().copied().unwrap_or_default();
@@ -48,11 +48,11 @@ fn is_on(link: &NetworkLink, route: &[usize]) -> bool {
     route.windows(2).any(|hop| hop.iter().all(|node| link.ends.contains(node)))
 }
 
-fn delay(network: &Network, route: &[usize]) -> Duration {
+fn delay(network: &NetworkScenario, route: &[usize]) -> Duration {
     network.links.iter().filter(|link| is_on(link, route)).map(|link| link.up.spec.delay).sum()
 }
 
-impl Reading {
+impl PaperReading {
     /// Returns the case of one variant under one load.
     pub fn case(&self, (load, peak): (&str, u64), variant: &str) -> Result<Case, String> {
         let mut network = FIGURE_7.read()?;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_readings_differ_by_their_delays() {
-        let delays = |reading: &Reading| reading.route_delays_ms().unwrap();
+        let delays = |reading: &PaperReading| reading.route_delays_ms().unwrap();
         let differences = [&JUDGED, &BESIDE[0], &BESIDE[1]].map(|reading| {
             let delays = delays(reading);
             (delays[1] - delays[0], delays[0])

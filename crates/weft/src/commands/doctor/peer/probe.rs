@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use weft_io::echo::Echo;
+use weft_io::echo::EchoSocket;
 use weft_io::udp::{Bounce, IcmpError, Outgoing, UdpConfig, UdpLink};
 
 /// Maximum time to wait for an answer.
@@ -63,7 +63,7 @@ fn probe(link: String, remote: SocketAddr) -> Route {
 }
 
 fn ping(link: &str, to: IpAddr, size: usize) -> Probe {
-    match Echo::open(link, to).and_then(|mut echo| echo.ask(size, PATIENCE)) {
+    match EchoSocket::open(link, to).and_then(|mut echo| echo.ask(size, PATIENCE)) {
         Ok(Some(time)) => Probe::Answered(time),
         Ok(None) => Probe::Silent,
         Err(why) => Probe::Failed(why),

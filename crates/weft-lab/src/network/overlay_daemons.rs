@@ -10,7 +10,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use toml::Value;
-use weft_scenario::{Network, OverlaySchedule, OverlayUse, Underlay};
+use weft_scenario::{NetworkScenario, OverlaySchedule, OverlayUse, Underlay};
 
 const PORT: u16 = 51_900;
 /// First two bytes of the addresses within the tunnels, 10.99.0.0/16.
@@ -22,8 +22,8 @@ pub(super) fn inner_address(node: usize) -> Ipv4Addr {
 }
 
 /// The inputs of all configurations.
-struct Plan<'a> {
-    network: &'a Network,
+struct WeftPlan<'a> {
+    network: &'a NetworkScenario,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
@@ -33,7 +33,7 @@ struct Plan<'a> {
 
 /// Starts the daemons, and waits until the two ends of each flow reach each other.
 pub(super) fn start(
-    network: &Network,
+    network: &NetworkScenario,
     used: &OverlayUse,
     ground: &Ground,
     binary: &Path,
@@ -43,7 +43,7 @@ pub(super) fn start(
         false => Ok(String::new()),
     };
     let keys = network.nodes.iter().enumerate().map(key).collect::<Result<Vec<String>, LabError>>()?;
-    let plan = Plan { network, used, underlay: Underlay::new(network), ground, keys };
+    let plan = WeftPlan { network, used, underlay: Underlay::new(network), ground, keys };
     let mut daemons = Vec::new();
     for (number, node) in ground.nodes.iter().enumerate().filter(|(number, _)| network.overlay.has(*number)) {
         let file = ground.file(&format!("{node}.toml"));
@@ -62,7 +62,7 @@ pub(super) fn start(
     Ok(daemons)
 }
 
-impl Plan<'_> {
+impl WeftPlan<'_> {
     fn name(&self, node: usize) -> &str {
         self.network.nodes.get(node).map_or("", String::as_str)
     }

@@ -1,18 +1,18 @@
 //! Optional records of a run: packet captures of links, and a trace of one flow's TCP sender.
 //!
-//! [`Eyes`] says what to record. `pair` and `network` share the functions that start and write these records.
+//! [`Observers`] says what to record. `pair` and `network` share the functions that start and write these records.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use weft_sim::host::{Agent, Host, Told};
+use weft_sim::host::{FlowAgent, SenderRecord, SimHost};
 use weft_sim::record::{Capture, TcpTrace};
-use weft_sim::{FlowNo, LinkId, Node, Simulator};
+use weft_sim::{FlowNo, LinkId, SimNode, Simulator};
 use weft_units::Duration;
 
 /// Selects the records of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Eyes {
+pub struct Observers {
     /// Interval between two samples of a network's time series.
     pub interval: Duration,
     /// Names of the links to capture from, in both directions.
@@ -21,10 +21,10 @@ pub struct Eyes {
     pub traced: Option<String>,
 }
 
-impl Default for Eyes {
+impl Default for Observers {
     /// Returns a sample interval of 100 ms, no capture and no trace.
-    fn default() -> Eyes {
-        Eyes { interval: Duration::from_millis(100), captured: Vec::new(), traced: None }
+    fn default() -> Observers {
+        Observers { interval: Duration::from_millis(100), captured: Vec::new(), traced: None }
     }
 }
 
@@ -46,18 +46,18 @@ pub(crate) fn file(directory: &Path, stem: &str, ending: &str) -> Result<BufWrit
     File::create(&path).map(BufWriter::new).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Starts a capture of both directions of the links that `eyes` names.
+/// Starts a capture of both directions of the links that `observers` names.
 ///
 /// `names` and `links` are the scenario's links, in the order of the scenario.
-pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
+pub(crate) fn start_capture<N: SimNode, W: Write + Send + 'static>(
     out: W,
-    eyes: &Eyes,
+    observers: &Observers,
     names: &[&str],
     links: &[[LinkId; 2]],
     simulator: &mut Simulator<N>,
 ) -> Result<Capture<W>, String> {
     let mut watched: Vec<(LinkId, String)> = Vec::new();
-    for name in &eyes.captured {
+    for name in &observers.captured {
         let pair = links[position(names.iter().copied(), name, "link", "capture from")?];
         watched.extend(pair.into_iter().zip(["up", "down"]).map(|(link, way)| (link, format!("{name}.{way}"))));
     }
@@ -68,9 +68,9 @@ pub(crate) fn start_capture<N: Node, W: Write + Send + 'static>(
 /// Makes a flow's TCP sender record its states.
 ///
 /// Returns false if `host` has no TCP sender of that flow.
-pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
+pub(crate) fn keep_story(host: &mut SimHost, flow: FlowNo) -> bool {
     match host.agent_mut(flow) {
-        Some(Agent::TcpSource(source)) => {
+        Some(FlowAgent::TcpSource(source)) => {
             source.keep_story();
             true
         }
@@ -79,13 +79,13 @@ pub(crate) fn keep_story(host: &mut Host, flow: FlowNo) -> bool {
 }
 
 /// Writes the recorded states of a flow's TCP sender as CSV.
-pub(crate) fn write_story<W: Write>(out: W, host: &Host, flow: FlowNo) -> io::Result<()> {
+pub(crate) fn write_story<W: Write>(out: W, host: &SimHost, flow: FlowNo) -> io::Result<()> {
     let mut trace = TcpTrace::new(out)?;
-    if let Some(Agent::TcpSource(source)) = host.agent(flow) {
+    if let Some(FlowAgent::TcpSource(source)) = host.agent(flow) {
         for (at, told) in source.story() {
             match told {
-                Told::State(state) => trace.observe(*at, *state)?,
-                Told::Retransmission(seq) => trace.retransmission(*at, *seq)?,
+                SenderRecord::State(state) => trace.observe(*at, *state)?,
+                SenderRecord::Retransmission(seq) => trace.retransmission(*at, *seq)?,
             }
         }
     }

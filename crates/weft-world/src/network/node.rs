@@ -1,53 +1,53 @@
 //! A node of a network: a host and a router. On an overlay node an engine stands between the two.
 
 use crate::site::EngineSite;
-use weft_sim::edge::Edge;
-use weft_sim::host::Host;
-use weft_sim::{Body, LinkId, Node, Packet, Ports, Router, Station};
+use weft_sim::edge::TunnelEdge;
+use weft_sim::host::SimHost;
+use weft_sim::{Body, LinkId, Packet, Ports, Router, SimNode, Station};
 use weft_units::Instant;
 
 /// One node of a network.
 #[expect(clippy::large_enum_variant, reason = "most nodes are stations, and every packet passes one")]
-pub enum Seat {
+pub enum NetworkNode {
     /// A node without weft.
     Station(Station),
     /// A node with an engine, through which the host sends all its packets.
-    Gate(Box<Gate>),
+    Gate(Box<EngineGateway>),
 }
 
 /// A host behind an engine, and a router that forwards the packets of others.
-pub struct Gate {
+pub struct EngineGateway {
     station: Station,
     site: EngineSite,
 }
 
-impl Seat {
+impl NetworkNode {
     /// Returns a node with an engine and the hosts behind it. The station's own host sends nothing.
-    pub fn gate(station: Station, site: EngineSite) -> Seat {
-        Seat::Gate(Box::new(Gate { station, site }))
+    pub fn gate(station: Station, site: EngineSite) -> NetworkNode {
+        NetworkNode::Gate(Box::new(EngineGateway { station, site }))
     }
 
     /// Returns the node's host.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SimHost {
         match self {
-            Seat::Station(station) => station.host(),
-            Seat::Gate(gate) => gate.site.host(),
+            NetworkNode::Station(station) => station.host(),
+            NetworkNode::Gate(gate) => gate.site.host(),
         }
     }
 
     /// Returns the node's host for changes.
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut SimHost {
         match self {
-            Seat::Station(station) => station.host_mut(),
-            Seat::Gate(gate) => gate.site.host_mut(),
+            NetworkNode::Station(station) => station.host_mut(),
+            NetworkNode::Gate(gate) => gate.site.host_mut(),
         }
     }
 
     /// Returns the node's engine, if it has one.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
-            Seat::Station(_) => None,
-            Seat::Gate(gate) => Some(&gate.site),
+            NetworkNode::Station(_) => None,
+            NetworkNode::Gate(gate) => Some(&gate.site),
         }
     }
 
@@ -62,36 +62,36 @@ impl Seat {
     }
 
     /// Makes the node an edge.
-    pub fn set_edge(&mut self, edge: Edge) {
+    pub fn set_edge(&mut self, edge: TunnelEdge) {
         self.station_mut().set_edge(edge);
     }
 
     /// Returns the node's edge, if it is one.
-    pub fn edge(&self) -> Option<&Edge> {
+    pub fn edge(&self) -> Option<&TunnelEdge> {
         self.station().edge()
     }
 
     /// Returns the node's edge for changes, if it is one.
-    pub fn edge_mut(&mut self) -> Option<&mut Edge> {
+    pub fn edge_mut(&mut self) -> Option<&mut TunnelEdge> {
         self.station_mut().edge_mut()
     }
 
     fn station(&self) -> &Station {
         match self {
-            Seat::Station(station) => station,
-            Seat::Gate(gate) => &gate.station,
+            NetworkNode::Station(station) => station,
+            NetworkNode::Gate(gate) => &gate.station,
         }
     }
 
     fn station_mut(&mut self) -> &mut Station {
         match self {
-            Seat::Station(station) => station,
-            Seat::Gate(gate) => &mut gate.station,
+            NetworkNode::Station(station) => station,
+            NetworkNode::Gate(gate) => &mut gate.station,
         }
     }
 }
 
-impl Node for Seat {
+impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         self.station_mut().pass_on(packet, ports)
@@ -100,16 +100,18 @@ impl Node for Seat {
     #[inline]
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>) {
         match self {
-            Seat::Station(station) => station.receive(now, from, packet, ports),
-            Seat::Gate(gate) if matches!(packet.body, Body::Raw(_)) => gate.site.receive(now, from, &packet, ports),
-            Seat::Gate(gate) => gate.station.receive(now, from, packet, ports),
+            NetworkNode::Station(station) => station.receive(now, from, packet, ports),
+            NetworkNode::Gate(gate) if matches!(packet.body, Body::Raw(_)) => {
+                gate.site.receive(now, from, &packet, ports)
+            }
+            NetworkNode::Gate(gate) => gate.station.receive(now, from, packet, ports),
         }
     }
 
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>) {
         match self {
-            Seat::Station(station) => station.wake(now, ports),
-            Seat::Gate(gate) => {
+            NetworkNode::Station(station) => station.wake(now, ports),
+            NetworkNode::Gate(gate) => {
                 gate.station.wake(now, ports);
                 gate.site.wake(now, ports);
             }
@@ -118,8 +120,8 @@ impl Node for Seat {
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Seat::Station(station) => station.deadline(),
-            Seat::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
+            NetworkNode::Station(station) => station.deadline(),
+            NetworkNode::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
         }
     }
 }

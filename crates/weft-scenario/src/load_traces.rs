@@ -3,7 +3,7 @@
 //! The lab and the simulator play the same traces.
 
 use crate::trace::Trace;
-use crate::{Capacity, DirectionSpec, Network, Scenario, ScenarioError};
+use crate::{Capacity, DirectionSpec, NetworkScenario, Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Scenario {
     }
 }
 
-impl Network {
+impl NetworkScenario {
     /// Reads every trace that the network names, like [`Scenario::load_traces`].
     ///
     /// # Errors
@@ -91,7 +91,7 @@ mod tests {
     fn a_network_plays_the_same_traces_as_two_nodes() {
         let nodes =
             "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\ntrace = \"one\"\n";
-        let network = Network::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{nodes}"), "t").unwrap();
+        let network = NetworkScenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{nodes}"), "t").unwrap();
         let links = "[[link]]\nname = \"a\"\ntrace = \"one\"\n";
         let scenario = Scenario::parse(&format!("name = \"t\"\nduration = \"10 s\"\n{links}"), "t").unwrap();
         assert_eq!(network.load_traces(None).unwrap(), scenario.load_traces(None).unwrap());

@@ -1,5 +1,5 @@
 use crate::sense::reordering::Reordering;
-use crate::sense::sample::{Report, Sample};
+use crate::sense::sample::{PathSample, Sample};
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant};
@@ -22,18 +22,18 @@ pub enum Fate {
 
 /// One sent packet. The entry is deleted some time after its outcome is known.
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct SentPacketRecord<T> {
     sent_at: Instant,
     bytes: u32,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
     /// Last packet number, up to this one, that left no backlog behind.
     idle_number: Option<u64>,
-    state: State<T>,
+    state: SentState<T>,
 }
 
 #[derive(Clone, Debug)]
-enum State<T> {
+enum SentState<T> {
     Outstanding(T),
     Lost,
     /// This packet and all later ones below that number were delivered.
@@ -42,8 +42,8 @@ enum State<T> {
 
 /// Report that last moved the largest number. The next window starts at it.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
-    report: Report,
+struct ReorderMark {
+    report: PathSample,
     sent_at: Instant,
 }
 
@@ -59,18 +59,18 @@ struct Settled {
 ///
 /// Packet numbers of a path are contiguous, so the record is a ring. A packet is lost when enough later packets have
 /// arrived (RFC 9002 §6.1). That number adapts to the reordering seen on the path (RFC 8985 §6.2).
-/// [`SentBook::detect_lost`] finds the remaining losses by time, at [`SentBook::next_loss_timeout`]. `T` is the item
+/// [`SentPackets::detect_lost`] finds the remaining losses by time, at [`SentPackets::next_loss_timeout`]. `T` is the item
 /// that the caller gets back with the outcome.
 #[derive(Clone, Debug)]
-pub struct SentBook<T> {
-    ring: VecDeque<Entry<T>>,
+pub struct SentPackets<T> {
+    ring: VecDeque<SentPacketRecord<T>>,
     /// Packet number of the ring's first entry.
     first: u64,
     sent_bytes: u64,
     idle_number: Option<u64>,
     in_flight_bytes: u64,
     in_flight_packets: u64,
-    mark: Option<Mark>,
+    mark: Option<ReorderMark>,
     /// Number from which the search for losses starts. No lower number is outstanding.
     settled_below: u64,
     /// Packet number below which losses do not count.
@@ -83,16 +83,16 @@ pub struct SentBook<T> {
     spurious: u64,
 }
 
-impl<T> Default for SentBook<T> {
-    fn default() -> SentBook<T> {
-        SentBook::new()
+impl<T> Default for SentPackets<T> {
+    fn default() -> SentPackets<T> {
+        SentPackets::new()
     }
 }
 
-impl<T> SentBook<T> {
+impl<T> SentPackets<T> {
     /// Returns a record without packets.
-    pub fn new() -> SentBook<T> {
-        SentBook {
+    pub fn new() -> SentPackets<T> {
+        SentPackets {
             ring: VecDeque::new(),
             first: 0,
             sent_bytes: 0,
@@ -124,12 +124,12 @@ impl<T> SentBook<T> {
         self.sent_bytes += u64::from(bytes);
         self.in_flight_bytes += u64::from(bytes);
         self.in_flight_packets += 1;
-        self.ring.push_back(Entry {
+        self.ring.push_back(SentPacketRecord {
             sent_at: now,
             bytes,
             sent_bytes: self.sent_bytes,
             idle_number: self.idle_number,
-            state: State::Outstanding(item),
+            state: SentState::Outstanding(item),
         });
         if !backlogged {
             self.idle_number = Some(number);
@@ -144,7 +144,7 @@ impl<T> SentBook<T> {
     pub fn on_report(
         &mut self,
         now: Instant,
-        report: &Report,
+        report: &PathSample,
         ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
         fate: &mut impl FnMut(T, Fate, Instant),
     ) -> Option<Sample> {
@@ -180,14 +180,14 @@ impl<T> SentBook<T> {
             let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
             next = number + 1;
-            match core::mem::replace(&mut entry.state, State::Delivered(to + 1)) {
-                State::Delivered(end) => {
-                    entry.state = State::Delivered(end.max(to + 1));
+            match core::mem::replace(&mut entry.state, SentState::Delivered(to + 1)) {
+                SentState::Delivered(end) => {
+                    entry.state = SentState::Delivered(end.max(to + 1));
                     next = end;
                     continue;
                 }
-                State::Lost => self.spurious += 1,
-                State::Outstanding(item) => {
+                SentState::Lost => self.spurious += 1,
+                SentState::Outstanding(item) => {
                     self.in_flight_bytes -= u64::from(entry.bytes);
                     self.in_flight_packets -= 1;
                     self.unsampled.delivered_packets += 1;
@@ -202,14 +202,14 @@ impl<T> SentBook<T> {
     }
 
     /// Moves the mark to the report's largest number and measures the window since the previous mark.
-    fn advance(&mut self, now: Instant, report: &Report) -> Option<Sample> {
+    fn advance(&mut self, now: Instant, report: &PathSample) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
-        let &Entry { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
+        let &SentPacketRecord { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
         let previous = self.mark;
         if previous.is_some_and(|m| m.report.largest >= report.largest) {
             return None;
         }
-        self.mark = Some(Mark { report: *report, sent_at });
+        self.mark = Some(ReorderMark { report: *report, sent_at });
         let elapsed = now - sent_at;
         let rtt = self.round_trip(elapsed, report.held);
         self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
@@ -270,11 +270,11 @@ impl<T> SentBook<T> {
         let patience = self.patience();
         for number in self.settled_below.max(self.first)..mark.report.largest {
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
-            if matches!(entry.state, State::Outstanding(_)) {
+            if matches!(entry.state, SentState::Outstanding(_)) {
                 let overtaken_by = mark.report.largest - number;
                 let overtaken_for = mark.sent_at - entry.sent_at;
                 if self.reordering.is_lost(overtaken_by, overtaken_for, self.srtt) || now >= entry.sent_at + patience {
-                    if let State::Outstanding(item) = core::mem::replace(&mut entry.state, State::Lost) {
+                    if let SentState::Outstanding(item) = core::mem::replace(&mut entry.state, SentState::Lost) {
                         self.in_flight_bytes -= u64::from(entry.bytes);
                         self.in_flight_packets -= 1;
                         if number >= self.excused_below {
@@ -306,8 +306,8 @@ impl<T> SentBook<T> {
         let late = self.srtt.max(LATE_MEMORY) + self.patience();
         while let Some(entry) = self.ring.front() {
             match entry.state {
-                State::Outstanding(_) => break,
-                State::Lost if now - entry.sent_at < late => break,
+                SentState::Outstanding(_) => break,
+                SentState::Lost if now - entry.sent_at < late => break,
                 _ => {}
             }
             self.ring.pop_front();
@@ -318,13 +318,13 @@ impl<T> SentBook<T> {
     /// Calls `visit` for each packet whose outcome is open, oldest first.
     pub fn for_each_outstanding(&self, mut visit: impl FnMut(&T)) {
         for entry in &self.ring {
-            if let State::Outstanding(item) = &entry.state {
+            if let SentState::Outstanding(item) = &entry.state {
                 visit(item);
             }
         }
     }
 
-    /// Returns the time at which [`SentBook::detect_lost`] may find a loss without a further report.
+    /// Returns the time at which [`SentPackets::detect_lost`] may find a loss without a further report.
     pub fn next_loss_timeout(&self) -> Option<Instant> {
         let largest = self.mark?.report.largest;
         let oldest = self.oldest_outstanding().filter(|&(number, _)| number < largest)?;
@@ -338,7 +338,7 @@ impl<T> SentBook<T> {
             .iter()
             .enumerate()
             .skip(skip)
-            .find(|(_, e)| matches!(e.state, State::Outstanding(_)))
+            .find(|(_, e)| matches!(e.state, SentState::Outstanding(_)))
             .map(|(i, e)| (self.first + i as u64, e.sent_at))
     }
 
@@ -353,7 +353,7 @@ impl<T> SentBook<T> {
     /// Declares everything outstanding lost, because the path failed.
     pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Instant)) {
         for entry in self.ring.drain(..) {
-            if let State::Outstanding(item) = entry.state {
+            if let SentState::Outstanding(item) = entry.state {
                 fate(item, Fate::Lost, entry.sent_at);
             }
             self.first += 1;
@@ -365,7 +365,7 @@ impl<T> SentBook<T> {
         self.mark = None;
     }
 
-    fn entry(&self, number: u64) -> Option<&Entry<T>> {
+    fn entry(&self, number: u64) -> Option<&SentPacketRecord<T>> {
         let index = number.checked_sub(self.first)?;
         self.ring.get(usize::try_from(index).ok()?)
     }
@@ -404,17 +404,17 @@ mod tests {
     }
 
     /// Returns a record of packets 0..n of 1000 bytes, sent 1 ms apart.
-    fn book_of(n: u64) -> SentBook<u64> {
-        let mut book = SentBook::new();
+    fn sent_packets_of(n: u64) -> SentPackets<u64> {
+        let mut sent = SentPackets::new();
         for i in 0..n {
-            assert!(book.on_sent(i, ms(i), 1000, true, i));
+            assert!(sent.on_sent(i, ms(i), 1000, true, i));
         }
-        book
+        sent
     }
 
     /// Returns a report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
-    fn report(largest: u64, packets: u64) -> Report {
-        Report {
+    fn report(largest: u64, packets: u64) -> PathSample {
+        PathSample {
             largest,
             received_at_us: (largest as u32 + 10) * 1000,
             held: Duration::from_millis(2),
@@ -424,17 +424,22 @@ mod tests {
         }
     }
 
-    fn hear(book: &mut SentBook<u64>, now: u64, r: Report, ranges: &[RangeInclusive<u64>]) -> (Option<Sample>, Fates) {
+    fn hear(
+        sent: &mut SentPackets<u64>,
+        now: u64,
+        r: PathSample,
+        ranges: &[RangeInclusive<u64>],
+    ) -> (Option<Sample>, Fates) {
         let mut fates = vec![];
-        let sample = book.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
+        let sample = sent.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
         (sample, fates)
     }
 
     #[test]
     fn two_reports_make_a_delivery_rate() {
-        let mut book = book_of(30);
-        hear(&mut book, 31, report(9, 10), &[0..=9]);
-        let (sample, fates) = hear(&mut book, 41, report(19, 20), &[0..=19]);
+        let mut sent = sent_packets_of(30);
+        hear(&mut sent, 31, report(9, 10), &[0..=9]);
+        let (sample, fates) = hear(&mut sent, 41, report(19, 20), &[0..=19]);
         let sample = sample.unwrap();
         assert_eq!(sample.delivery_rate().unwrap().bps(), 8_000_000);
         assert_eq!(sample.rtt, Duration::from_millis(20));
@@ -447,130 +452,130 @@ mod tests {
 
     #[test]
     fn a_clock_stepped_while_a_report_was_held_shows_no_shorter_round_trip() {
-        let mut book = book_of(20);
-        assert_eq!(hear(&mut book, 29, report(9, 10), &[0..=9]).0.unwrap().rtt, Duration::from_millis(18));
-        let stepped = Report { held: Duration::from_millis(16), ..report(19, 20) };
-        assert_eq!(hear(&mut book, 40, stepped, &[0..=19]).0.unwrap().rtt, Duration::from_millis(18));
+        let mut sent = sent_packets_of(20);
+        assert_eq!(hear(&mut sent, 29, report(9, 10), &[0..=9]).0.unwrap().rtt, Duration::from_millis(18));
+        let stepped = PathSample { held: Duration::from_millis(16), ..report(19, 20) };
+        assert_eq!(hear(&mut sent, 40, stepped, &[0..=19]).0.unwrap().rtt, Duration::from_millis(18));
     }
 
     #[test]
     fn a_report_held_for_longer_than_it_took_shows_no_round_trip_of_zero() {
-        let mut book = book_of(10);
-        let stepped = Report { held: Duration::from_secs(1), ..report(9, 10) };
-        assert_eq!(hear(&mut book, 31, stepped, &[0..=9]).0.unwrap().rtt, Duration::from_millis(22));
+        let mut sent = sent_packets_of(10);
+        let stepped = PathSample { held: Duration::from_secs(1), ..report(9, 10) };
+        assert_eq!(hear(&mut sent, 31, stepped, &[0..=9]).0.unwrap().rtt, Duration::from_millis(22));
     }
 
     #[test]
     fn one_packet_sent_without_a_backlog_spoils_its_window_only() {
-        let mut book = SentBook::new();
+        let mut sent = SentPackets::new();
         for i in 0..30 {
-            book.on_sent(i, ms(i), 1000, i != 12, i);
+            sent.on_sent(i, ms(i), 1000, i != 12, i);
         }
-        hear(&mut book, 31, report(9, 10), &[0..=9]);
-        assert!(!hear(&mut book, 41, report(19, 20), &[0..=19]).0.unwrap().backlogged);
-        assert!(hear(&mut book, 51, report(29, 30), &[0..=29]).0.unwrap().backlogged);
+        hear(&mut sent, 31, report(9, 10), &[0..=9]);
+        assert!(!hear(&mut sent, 41, report(19, 20), &[0..=19]).0.unwrap().backlogged);
+        assert!(hear(&mut sent, 51, report(29, 30), &[0..=29]).0.unwrap().backlogged);
     }
 
     #[test]
     fn the_gap_after_the_last_packet_of_a_burst_is_no_window_of_the_paths() {
-        let mut book = SentBook::new();
+        let mut sent = SentPackets::new();
         for i in 0..20 {
             let pause = if i < 10 { 0 } else { 300 };
-            book.on_sent(i, ms(i + pause), 1000, i % 10 != 9, i);
+            sent.on_sent(i, ms(i + pause), 1000, i % 10 != 9, i);
         }
-        hear(&mut book, 15, report(4, 5), &[0..=4]);
-        assert!(hear(&mut book, 20, report(9, 10), &[0..=9]).0.unwrap().backlogged);
-        assert!(!hear(&mut book, 320, report(14, 15), &[0..=14]).0.unwrap().backlogged);
+        hear(&mut sent, 15, report(4, 5), &[0..=4]);
+        assert!(hear(&mut sent, 20, report(9, 10), &[0..=9]).0.unwrap().backlogged);
+        assert!(!hear(&mut sent, 320, report(14, 15), &[0..=14]).0.unwrap().backlogged);
     }
 
     #[test]
     fn three_packets_beyond_a_hole_make_a_loss() {
-        let mut book = book_of(20);
-        let (_, fates) = hear(&mut book, 31, report(6, 6), &[5..=6, 0..=3]);
+        let mut sent = sent_packets_of(20);
+        let (_, fates) = hear(&mut sent, 31, report(6, 6), &[5..=6, 0..=3]);
         assert!(!fates.contains(&(4, Fate::Lost)));
-        let (sample, fates) = hear(&mut book, 32, report(7, 7), &[5..=7, 0..=3]);
+        let (sample, fates) = hear(&mut sent, 32, report(7, 7), &[5..=7, 0..=3]);
         assert_eq!(fates, [(7, Fate::Delivered), (4, Fate::Lost)]);
         assert_eq!(sample.unwrap().lost_bytes, 1000);
-        assert_eq!(book.in_flight_packets(), 12);
+        assert_eq!(sent.in_flight_packets(), 12);
     }
 
     #[test]
     fn a_late_arrival_widens_the_reordering_window() {
-        let mut book = book_of(60);
-        hear(&mut book, 40, report(12, 12), &[5..=12, 0..=3]);
-        hear(&mut book, 41, report(13, 14), &[0..=13]);
-        assert_eq!(book.spurious_losses(), 1);
-        let (_, fates) = hear(&mut book, 50, report(25, 24), &[21..=25, 0..=19]);
+        let mut sent = sent_packets_of(60);
+        hear(&mut sent, 40, report(12, 12), &[5..=12, 0..=3]);
+        hear(&mut sent, 41, report(13, 14), &[0..=13]);
+        assert_eq!(sent.spurious_losses(), 1);
+        let (_, fates) = hear(&mut sent, 50, report(25, 24), &[21..=25, 0..=19]);
         assert!(!fates.contains(&(20, Fate::Lost)), "five packets are no longer enough");
-        let (_, fates) = hear(&mut book, 60, report(35, 34), &[21..=35, 0..=19]);
+        let (_, fates) = hear(&mut sent, 60, report(35, 34), &[21..=35, 0..=19]);
         assert!(fates.contains(&(20, Fate::Lost)));
     }
 
     #[test]
     fn a_hole_near_the_end_is_lost_by_time() {
-        let mut book = book_of(5);
-        hear(&mut book, 26, report(4, 4), &[4..=4, 0..=2]);
-        let due = book.next_loss_timeout().unwrap();
+        let mut sent = sent_packets_of(5);
+        hear(&mut sent, 26, report(4, 4), &[4..=4, 0..=2]);
+        let due = sent.next_loss_timeout().unwrap();
         let mut fates = vec![];
-        book.detect_lost(due.before(Duration::from_micros(1)), &mut |i, f, _| fates.push((i, f)));
+        sent.detect_lost(due.before(Duration::from_micros(1)), &mut |i, f, _| fates.push((i, f)));
         assert!(fates.is_empty());
-        book.detect_lost(due, &mut |i, f, _| fates.push((i, f)));
+        sent.detect_lost(due, &mut |i, f, _| fates.push((i, f)));
         assert_eq!(fates, [(3, Fate::Lost)]);
-        assert_eq!(book.next_loss_timeout(), None);
+        assert_eq!(sent.next_loss_timeout(), None);
     }
 
     #[test]
     fn nonsense_from_the_peer_changes_nothing() {
-        let mut book = book_of(5);
-        assert!(hear(&mut book, 30, report(5, 5), &[0..=5]).0.is_none());
-        assert_eq!(book.in_flight_packets(), 5);
+        let mut sent = sent_packets_of(5);
+        assert!(hear(&mut sent, 30, report(5, 5), &[0..=5]).0.is_none());
+        assert_eq!(sent.in_flight_packets(), 5);
         #[allow(clippy::reversed_empty_ranges)]
-        let (sample, fates) = hear(&mut book, 30, report(2, 3), &[7..=u64::MAX, 9..=3, 2..=2]);
+        let (sample, fates) = hear(&mut sent, 30, report(2, 3), &[7..=u64::MAX, 9..=3, 2..=2]);
         assert!(sample.is_some());
         assert_eq!(fates, [(2, Fate::Delivered)]);
-        assert!(hear(&mut book, 31, report(1, 2), &[]).0.is_none(), "an old report gives no sample");
+        assert!(hear(&mut sent, 31, report(1, 2), &[]).0.is_none(), "an old report gives no sample");
     }
 
     #[test]
     fn a_gap_in_the_numbers_is_refused() {
-        let mut book = book_of(3);
-        assert!(!book.on_sent(4, ms(4), 1000, true, 4));
-        assert_eq!(book.next_number(), 3);
+        let mut sent = sent_packets_of(3);
+        assert!(!sent.on_sent(4, ms(4), 1000, true, 4));
+        assert_eq!(sent.next_number(), 3);
     }
 
     #[test]
     fn silence_is_counted_from_the_first_unreported_packet() {
-        let mut book = book_of(10);
-        assert_eq!(book.oldest_unreported_sent_at(), Some(ms(0)));
-        hear(&mut book, 30, report(6, 6), &[5..=6, 0..=3]);
-        assert_eq!(book.oldest_unreported_sent_at(), Some(ms(7)));
-        hear(&mut book, 31, report(9, 10), &[0..=9]);
-        assert_eq!(book.oldest_unreported_sent_at(), None);
+        let mut sent = sent_packets_of(10);
+        assert_eq!(sent.oldest_unreported_sent_at(), Some(ms(0)));
+        hear(&mut sent, 30, report(6, 6), &[5..=6, 0..=3]);
+        assert_eq!(sent.oldest_unreported_sent_at(), Some(ms(7)));
+        hear(&mut sent, 31, report(9, 10), &[0..=9]);
+        assert_eq!(sent.oldest_unreported_sent_at(), None);
     }
 
     #[test]
     fn a_dead_path_gives_everything_back_and_can_live_again() {
-        let mut book = book_of(10);
-        hear(&mut book, 30, report(6, 7), &[0..=6]);
+        let mut sent = sent_packets_of(10);
+        hear(&mut sent, 30, report(6, 7), &[0..=6]);
         let mut given_up = vec![];
-        book.drain(|i, f, _| given_up.push((i, f)));
+        sent.drain(|i, f, _| given_up.push((i, f)));
         assert_eq!(given_up, [(7, Fate::Lost), (8, Fate::Lost), (9, Fate::Lost)]);
-        assert_eq!(book.in_flight_bytes(), 0);
-        assert!(book.on_sent(10, ms(50), 1000, true, 10));
-        let (sample, fates) = hear(&mut book, 80, report(10, 11), &[0..=10]);
+        assert_eq!(sent.in_flight_bytes(), 0);
+        assert!(sent.on_sent(10, ms(50), 1000, true, 10));
+        let (sample, fates) = hear(&mut sent, 80, report(10, 11), &[0..=10]);
         assert_eq!(fates, [(10, Fate::Delivered)]);
         assert!(sample.is_some());
     }
 
     #[test]
     fn the_book_forgets_what_is_settled() {
-        let mut book = SentBook::new();
+        let mut sent = SentPackets::new();
         for i in 0..10_000u64 {
-            book.on_sent(i, ms(i), 1000, true, i);
+            sent.on_sent(i, ms(i), 1000, true, i);
             if i >= 20 {
-                hear(&mut book, i, report(i - 20, i - 19), &[0..=i - 20]);
+                hear(&mut sent, i, report(i - 20, i - 19), &[0..=i - 20]);
             }
         }
-        assert!(book.ring.len() <= 21);
+        assert!(sent.ring.len() <= 21);
     }
 }

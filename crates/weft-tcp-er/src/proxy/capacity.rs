@@ -28,7 +28,7 @@ const DEVIATIONS: usize = 6;
 
 /// Capacity of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Room {
+pub struct ProxyCapacity {
     /// Maximum number of connections of all workers together.
     pub connections: usize,
     /// Maximum number of connections of one worker.
@@ -37,7 +37,7 @@ pub struct Room {
     pub pipes: usize,
 }
 
-impl Room {
+impl ProxyCapacity {
     /// True if no more connections should be accepted. `own` counts one worker's connections, `all` those of all
     /// workers.
     pub fn is_full(&self, own: usize, all: usize) -> bool {
@@ -53,12 +53,12 @@ impl Room {
 /// Returns the capacity that `descriptors` per worker allow, at most `wanted` connections.
 ///
 /// A connection uses two descriptors, and so does a pipe.
-pub fn room_in(descriptors: usize, wanted: usize, workers: usize) -> Room {
+pub fn capacity_within(descriptors: usize, wanted: usize, workers: usize) -> ProxyCapacity {
     let pipes = (PIPES / workers).min(descriptors / 32);
     let most = descriptors.saturating_sub(OTHERS + LISTENING * workers + 2 * pipes) / 2;
     let each = most - most / SPARE;
     let fitting = workers * if workers > 1 { mean_within(each) } else { each };
-    Room { connections: wanted.min(fitting), each, pipes }
+    ProxyCapacity { connections: wanted.min(fitting), each, pipes }
 }
 
 /// Returns the mean m of a random count that practically never exceeds `most`.
@@ -71,7 +71,7 @@ fn mean_within(most: usize) -> usize {
 
 /// Returns the number of workers for `wanted` connections.
 fn workers_in(descriptors: usize, wanted: usize, cores: usize) -> usize {
-    let fits = |workers: &usize| room_in(descriptors, wanted, *workers).connections >= wanted;
+    let fits = |workers: &usize| capacity_within(descriptors, wanted, *workers).connections >= wanted;
     (WANTED_WORKERS.min(cores)..MOST_WORKERS).find(fits).unwrap_or(MOST_WORKERS)
 }
 
@@ -99,8 +99,8 @@ pub fn workers(wanted: usize) -> io::Result<usize> {
 ///
 /// # Errors
 /// Fails if the kernel does not return the descriptor limit.
-pub fn room(wanted: usize, workers: usize) -> io::Result<Room> {
-    Ok(room_in(raise(wanted)?, wanted, workers))
+pub fn plan_capacity(wanted: usize, workers: usize) -> io::Result<ProxyCapacity> {
+    Ok(capacity_within(raise(wanted)?, wanted, workers))
 }
 
 #[cfg(test)]
@@ -112,15 +112,16 @@ mod tests {
         for descriptors in [0, 100, 256, 1_024, 20_000, 1 << 20] {
             for wanted in [0, 1, 100, 16_384, 1 << 20] {
                 for workers in 1..=MOST_WORKERS {
-                    let room = room_in(descriptors, wanted, workers);
-                    assert!(room.connections <= wanted && room.connections <= workers * room.each);
-                    let most = (0..descriptors).rev().find(|own| !room.is_crammed(*own, 0)).map_or(0, |own| own + 1);
-                    assert!(most == 0 || OTHERS + LISTENING * workers + 2 * (most + room.pipes) <= descriptors);
+                    let capacity = capacity_within(descriptors, wanted, workers);
+                    assert!(capacity.connections <= wanted && capacity.connections <= workers * capacity.each);
+                    let most =
+                        (0..descriptors).rev().find(|own| !capacity.is_crammed(*own, 0)).map_or(0, |own| own + 1);
+                    assert!(most == 0 || OTHERS + LISTENING * workers + 2 * (most + capacity.pipes) <= descriptors);
                 }
             }
         }
         for wanted in [1, 500, 10_000, 16_384] {
-            assert_eq!(room_in(descriptors_for(wanted), wanted, 1).connections, wanted);
+            assert_eq!(capacity_within(descriptors_for(wanted), wanted, 1).connections, wanted);
         }
     }
 

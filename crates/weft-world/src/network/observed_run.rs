@@ -4,41 +4,41 @@ use super::build::{Built, build};
 use super::events::Timeline;
 use super::loops::{loops, snapshot};
 use super::run::{NetworkRun, agent, delivered, run_watched};
-use crate::eyes::{Eyes, file, keep_story, position, start_capture, write_story};
+use crate::observers::{Observers, file, keep_story, position, start_capture, write_story};
 use std::io::{self, Write};
 use std::path::Path;
-use weft_scenario::{Network, NetworkVariant, Series, Traces};
+use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces};
 use weft_sim::LinkId;
-use weft_sim::host::Agent;
-use weft_sim::record::{FlowSnapshot, LinkSnapshot, LoopSnapshot, Sampler};
+use weft_sim::host::FlowAgent;
+use weft_sim::record::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
 /// Runs a variant and writes `STEM.csv` into `directory`.
 ///
 /// Returns the series, thinned to what a picture can show. The function also writes `STEM.pcapng` and
-/// `STEM.tcp.csv` if `eyes` asks for them.
+/// `STEM.tcp.csv` if `observers` asks for them.
 ///
 /// # Errors
 /// Returns an error if the network cannot be built or if a file cannot be written. Also fails if a link or
 /// flow to record does not exist.
-pub fn run_with_eyes(
-    network: &Network,
+pub fn run_observed(
+    network: &NetworkScenario,
     variant: &NetworkVariant,
     seed: u64,
     traces: &Traces,
-    eyes: &Eyes,
+    observers: &Observers,
     directory: &Path,
     stem: &str,
 ) -> Result<(NetworkRun, Vec<Series>), String> {
     let mut built = build(network, variant, seed, traces)?;
     let file = |ending: &str| file(directory, stem, ending);
     let names: Vec<&str> = network.links.iter().map(|link| link.name.as_str()).collect();
-    let capture = match eyes.captured.is_empty() {
+    let capture = match observers.captured.is_empty() {
         true => None,
-        false => Some(start_capture(file("pcapng")?, eyes, &names, &built.links, &mut built.simulator)?),
+        false => Some(start_capture(file("pcapng")?, observers, &names, &built.links, &mut built.simulator)?),
     };
-    let traced = eyes.traced.as_ref().map(|name| start_story(network, name, &mut built)).transpose()?;
-    let mut watcher = Watcher::new(file("csv")?, network, eyes).map_err(|error| error.to_string())?;
+    let traced = observers.traced.as_ref().map(|name| start_story(network, name, &mut built)).transpose()?;
+    let mut watcher = Watcher::new(file("csv")?, network, observers).map_err(|error| error.to_string())?;
     let run = run_watched(network, &mut built, |timeline, built, end| watcher.run_until(network, timeline, built, end));
     if let Some(capture) = capture {
         capture.finish().map_err(|error| error.to_string())?;
@@ -52,7 +52,7 @@ pub fn run_with_eyes(
     Ok((run, series))
 }
 
-fn start_story(network: &Network, name: &str, built: &mut Built) -> Result<usize, String> {
+fn start_story(network: &NetworkScenario, name: &str, built: &mut Built) -> Result<usize, String> {
     let flow = position(network.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     let (from, number) = (built.flows[flow].from, built.flows[flow].number);
     match built.simulator.with_node(from, |station, _, _| keep_story(station.host_mut(), number)) {
@@ -70,7 +70,7 @@ struct Watcher<W> {
 }
 
 impl<W: Write> Watcher<W> {
-    fn new(out: W, network: &Network, eyes: &Eyes) -> io::Result<Watcher<W>> {
+    fn new(out: W, network: &NetworkScenario, observers: &Observers) -> io::Result<Watcher<W>> {
         let both = |name: &String| [format!("{name}.up"), format!("{name}.down")];
         let links: Vec<String> = network.links.iter().flat_map(|link| both(&link.name)).collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -78,10 +78,10 @@ impl<W: Write> Watcher<W> {
         let loops = loops(network);
         let loops: Vec<&str> = loops.iter().map(|this| this.name.as_str()).collect();
         let sampler = Sampler::new(out, &links, &flows, &loops)?;
-        Ok(Watcher { sampler, interval: eyes.interval, last: Instant::ZERO, failed: Ok(()) })
+        Ok(Watcher { sampler, interval: observers.interval, last: Instant::ZERO, failed: Ok(()) })
     }
 
-    fn run_until(&mut self, network: &Network, timeline: &mut Timeline, built: &mut Built, end: Instant) {
+    fn run_until(&mut self, network: &NetworkScenario, timeline: &mut Timeline, built: &mut Built, end: Instant) {
         while self.last < end {
             let next = (self.last + self.interval).min(end);
             timeline.run_until(network, built, next);
@@ -91,18 +91,18 @@ impl<W: Write> Watcher<W> {
         }
     }
 
-    fn sample(&mut self, network: &Network, built: &mut Built, now: Instant) -> io::Result<()> {
+    fn sample(&mut self, network: &NetworkScenario, built: &mut Built, now: Instant) -> io::Result<()> {
         let ids: Vec<LinkId> = built.links.iter().flatten().copied().collect();
         let links: Vec<LinkSnapshot> =
             ids.into_iter().map(|link| LinkSnapshot::of(built.simulator.link_mut(link), self.last, now)).collect();
-        let of_flow = |(flow, spec)| FlowSnapshot {
+        let of_flow = |(flow, spec)| FlowSample {
             delivered_bytes: delivered(built, flow, spec),
             tcp: match agent(&built.simulator, flow.from, flow.number) {
-                Some(Agent::TcpSource(source)) => Some(source.state()),
+                Some(FlowAgent::TcpSource(source)) => Some(source.state()),
                 _ => None,
             },
         };
-        let flows: Vec<FlowSnapshot> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
+        let flows: Vec<FlowSample> = built.flows.iter().zip(&network.flows).map(of_flow).collect();
         let loops: Vec<LoopSnapshot> = built.loops.iter().map(|this| snapshot(&built.simulator, this)).collect();
         self.sampler.sample(now, &links, &flows, &loops)
     }

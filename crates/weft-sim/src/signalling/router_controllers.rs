@@ -1,18 +1,15 @@
 //! Holds the controllers of a router and applies them to packets on the way to a link.
 
-use super::{Controller, PROBE_BYTES, Probe, Said, Sensor, Signalled, is_genuine};
-use crate::{Body, Ecn, FlowNo, LinkId, NodeId, Packet, Ports};
+use super::{LinkController, NearSensor, PROBE_BYTES, RateSignal, SensorMessage, Signalled, is_genuine};
+use crate::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports};
 use weft_units::Instant;
 use weft_wire::quick_start::{Function, QuickRate};
-
-/// Flow number of probes, which belong to no flow.
-const NO_FLOW: FlowNo = FlowNo(u32::MAX);
 
 /// The controllers of a router's links.
 ///
 /// A router without controllers does not take part in signalling and only decrements TTLs.
 #[derive(Debug)]
-pub struct Controllers {
+pub struct RouterControllers {
     node: NodeId,
     by_link: Vec<Controlled>,
     /// First probe of each incomplete pair: sender, number of the pair and time of arrival.
@@ -22,26 +19,26 @@ pub struct Controllers {
 #[derive(Debug)]
 struct Controlled {
     link: LinkId,
-    controller: Controller,
+    controller: LinkController,
     /// Sensor of the legacy path behind the link, if there is one.
-    sensor: Option<Sensor>,
+    sensor: Option<NearSensor>,
 }
 
-impl Controllers {
+impl RouterControllers {
     /// Creates an empty set of controllers for this node.
-    pub fn new(node: NodeId) -> Controllers {
-        Controllers { node, by_link: Vec::new(), pairs: Vec::new() }
+    pub fn new(node: NodeId) -> RouterControllers {
+        RouterControllers { node, by_link: Vec::new(), pairs: Vec::new() }
     }
 
     /// Adds the controller of a link.
     ///
     /// With a sensor, the controller grants the rate that the legacy path behind the link has left.
-    pub fn add(&mut self, link: LinkId, controller: Controller, sensor: Option<Sensor>) {
+    pub fn add(&mut self, link: LinkId, controller: LinkController, sensor: Option<NearSensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }
 
     /// Returns the controller of a link.
-    pub fn of(&self, link: LinkId) -> Option<&Controller> {
+    pub fn of(&self, link: LinkId) -> Option<&LinkController> {
         self.by_link.iter().find(|controlled| controlled.link == link).map(|controlled| &controlled.controller)
     }
 
@@ -66,14 +63,14 @@ impl Controllers {
         controller.look(now, ports.links, link, sensor.as_ref());
         controller.count(packet.flow, packet.bytes);
         if let Body::Signalled(signalled) = &mut packet.body {
-            let Signalled { said, ttl, is_encapsulated, .. } = &mut **signalled;
+            let Signalled { rate_signal, ttl, is_encapsulated, .. } = &mut **signalled;
             *ttl = ttl.wrapping_sub(1);
             *is_encapsulated = sensor.is_some();
-            match said {
-                Said::Explicit { signal, .. } if is_genuine => {
-                    controller.answer(now, flow, signal, self.node.0 as u16 + 1);
+            match rate_signal {
+                RateSignal::Explicit { signal, .. } if is_genuine => {
+                    controller.answer(now, flow, signal, router_number(self.node));
                 }
-                Said::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
+                RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
                     controller.approve(option);
                 }
                 _ => {}
@@ -83,7 +80,7 @@ impl Controllers {
 
     /// Returns the time at which the next probe is sent.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(Sensor::deadline).min()
+        self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(NearSensor::deadline).min()
     }
 
     /// Sends the probes that are due.
@@ -98,21 +95,21 @@ impl Controllers {
     }
 
     /// Processes a probe for this node and returns the answer, if any.
-    pub(crate) fn hear(&mut self, now: Instant, from: NodeId, probe: Probe) -> Option<Box<Packet>> {
+    pub(crate) fn receive(&mut self, now: Instant, from: NodeId, probe: SensorMessage) -> Option<Box<Packet>> {
         match probe {
-            Probe::First(pair) => {
+            SensorMessage::First(pair) => {
                 self.pairs.retain(|(sender, ..)| *sender != from);
                 self.pairs.push((from, pair, now));
                 None
             }
-            Probe::Second(pair, left) => {
+            SensorMessage::Second(pair, left) => {
                 let (.., came) = self.pairs.iter().find(|(sender, first, _)| (*sender, *first) == (from, pair))?;
-                Some(packet(self.node, from, Probe::Gap { gap: now - *came, left, came: now }))
+                Some(packet(self.node, from, SensorMessage::Gap { gap: now - *came, left, came: now }))
             }
-            Probe::Gap { gap, left, came } => {
+            SensorMessage::Gap { gap, left, came } => {
                 for Controlled { controller, sensor, .. } in &mut self.by_link {
                     if let Some(sensor) = sensor.as_mut().filter(|sensor| sensor.to() == from) {
-                        sensor.hear(gap, left, came, controller.own());
+                        sensor.receive(gap, left, came, controller.own());
                     }
                 }
                 None
@@ -121,10 +118,45 @@ impl Controllers {
     }
 }
 
-fn packet(source: NodeId, destination: NodeId, probe: Probe) -> Box<Packet> {
-    let bytes = if matches!(probe, Probe::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
-    Box::new(Packet { flow: NO_FLOW, source, destination, bytes, label: 0, ecn: Ecn::NotEct, body: Body::Probe(probe) })
+/// Returns the number of a router in a signal, which is never zero.
+///
+/// The field has 16 bits, so routers whose numbers differ by 65,535 share a number.
+fn router_number(node: NodeId) -> u16 {
+    (node.0 % u32::from(u16::MAX)) as u16 + 1
+}
+
+fn packet(source: NodeId, destination: NodeId, probe: SensorMessage) -> Box<Packet> {
+    let bytes = if matches!(probe, SensorMessage::Gap { .. }) { ANSWER_BYTES } else { PROBE_BYTES };
+    Box::new(Packet {
+        flow: FlowNo::NONE,
+        source,
+        destination,
+        bytes,
+        label: 0,
+        ecn: PacketEcn::NotEct,
+        body: Body::Probe(probe),
+    })
 }
 
 /// Size of an answer to a pair of probes, in IP bytes.
 const ANSWER_BYTES: u32 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    #[test]
+    fn every_router_has_a_number_above_zero_and_neighbours_differ() {
+        let mut rng = Rng::new(5);
+        let drawn = (0..10_000).map(|_| rng.next_u64() as u32);
+        for node in [0, 65_534, 65_535, 65_536, u32::MAX - 1].into_iter().chain(drawn) {
+            let number = router_number(NodeId(node));
+            assert!(number > 0, "node {node}");
+            assert_ne!(number, router_number(NodeId(node.wrapping_add(1))), "node {node}");
+            if node < 65_535 {
+                assert_eq!(u32::from(number), node + 1);
+            }
+        }
+    }
+}
