@@ -41,7 +41,7 @@ pub fn check(rules: &str) -> io::Result<()> {
 
 fn command() -> io::Result<Command> {
     let program =
-        program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no nft; install nftables"))?;
+        program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nft is missing: install nftables"))?;
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
@@ -100,7 +100,7 @@ impl Session {
         loop {
             line.clear();
             if self.said.read_line(&mut line)? == 0 {
-                return Err(io::Error::other("nft has ended"));
+                return Err(io::Error::other("nft ended"));
             }
             if line.starts_with("Error") {
                 return Err(io::Error::other(format!("nft: {}", line.trim_end())));

@@ -152,7 +152,7 @@ fn what_makes_no_sense_is_not_signed() {
     assert_eq!(sign(&[]).0, Some(0));
     for (args, why) in [
         (vec!["--prefix", "10.9.0.5/24"], "write 10.9.0.0/24"),
-        (vec!["--prefix", "10.9.0.5"], "a prefix length is expected"),
+        (vec!["--prefix", "10.9.0.5"], "expected a prefix length"),
         (["--prefix", "10.9.0.5/32"].repeat(17), "16 prefixes at most"),
         (vec!["--days", "0"], "0 is not in"),
         (vec!["--out", "@home.key"], "exists"),

@@ -72,6 +72,6 @@ fn a_drill_cuts_a_link_safely_and_says_what_became_of_traffic() {
     let refused = part(&text, "refused");
     assert!(refused.contains("--force") && refused.contains("exit 1"), "{all}");
     assert!(refused.contains("no link `eth9`") || refused.contains("eth9"), "{all}");
-    assert!(refused.contains("a drill lasts between 1 ms and 300 s"), "{all}");
+    assert!(refused.contains("a drill must last between 1 ms and 300 s"), "{all}");
     println!("{text}");
 }

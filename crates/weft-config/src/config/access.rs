@@ -163,7 +163,7 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
 
 /// Parses the address of a name server that clients can reach through the edge.
 fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
-    let address: IpAddr = text.parse().map_err(|_| "this is no IP address")?;
+    let address: IpAddr = text.parse().map_err(|_| "not an IP address")?;
     match address {
         IpAddr::V6(_) => Err("clients have IPv4 inside, so an IPv4 address is expected"),
         IpAddr::V4(address) if is_host(address) => Ok(address),
