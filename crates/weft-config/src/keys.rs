@@ -81,18 +81,22 @@ impl fmt::Display for KeyError {
         match self {
             KeyError::Io(path, why) if why.kind() == io::ErrorKind::NotFound => {
                 let path = path.display();
-                write!(f, "there is no key file {path}; make one with: weft keygen --out {path}")
+                write!(f, "there is no key file {path}: make one with: weft keygen --out {path}")
             }
             KeyError::Io(path, why) => write!(f, "key file {}: {why}", path.display()),
             KeyError::Exposed(path, mode) => {
                 let path = path.display();
-                write!(f, "key file {path} can be read by others (mode {mode:04o}); close it with: chmod 600 {path}")
+                write!(
+                    f,
+                    "key file {path} can be read by other users (mode {mode:04o}): protect it with: chmod 600 \
+                    {path}"
+                )
             }
             KeyError::Malformed(path) => {
-                write!(f, "key file {} holds no key (44 characters of base64 are expected)", path.display())
+                write!(f, "key file {} contains no key: expected 44 characters of base64", path.display())
             }
             KeyError::OfAnotherKind(path, found, wanted) => {
-                write!(f, "key file {} holds {found}; {wanted} is needed here", path.display())
+                write!(f, "key file {} contains {found}: use {wanted} here", path.display())
             }
         }
     }
@@ -228,7 +232,7 @@ impl fmt::Display for CertificateFileError {
         match self {
             CertificateFileError::Io(path, why) => write!(f, "certificate file {}: {why}", path.display()),
             CertificateFileError::Malformed(path) => {
-                write!(f, "file {} does not hold what `weft ca` writes", path.display())
+                write!(f, "file {} contains nothing that `weft ca` writes", path.display())
             }
         }
     }

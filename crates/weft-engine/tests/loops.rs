@@ -181,7 +181,7 @@ fn leased_lines_that_do_not_fit_are_refused_at_the_start_and_at_a_reload() {
     assert!(matches!(&refused, ConfigError::Vpn(name, VpnError::Lease(_)) if name == "vpn2"), "{refused}");
     assert_eq!(world.nodes[0].vpns().len(), 2, "nothing has changed");
     let nothing = world.nodes[0].reconfigure(now, peers(&Policy::default()), vpns(1), Vec::new(), None).unwrap_err();
-    assert!(nothing.to_string().contains("where nothing may be leased"), "{nothing}");
+    assert!(nothing.to_string().contains("but nothing may be leased there"), "{nothing}");
     assert_eq!(world.nodes[0].reconfigure(now, peers(&policy), vpns(4), Vec::new(), None), Ok(()));
 }
 

@@ -270,11 +270,11 @@ fn what_contradicts_the_rest_of_the_configuration_is_told() {
         (access(51820, "10.9.0.0/16"), "this node's own address"),
         (access(51820, "10.9.128.1/24"), "write 10.9.128.0/24"),
         (both(51820, "10.9.129.0/24"), "port 51820 is [access] `listen` already"),
-        (both(1194, "10.9.128.0/25"), "addresses of [access] `pool`"),
+        (both(1194, "10.9.128.0/25"), "overlaps with [access] `pool`"),
         ("[access]\nlisten = 51820\n".to_owned(), "pool"),
         (
             access(51820, "10.9.128.0/24") + "dns = [\"fd00::1\"]\n",
-            "bad.toml:11:8: error: `dns` cannot be `fd00::1`: clients have IPv4",
+            "bad.toml:11:8: error: `dns` cannot be `fd00::1`: expected an IPv4",
         ),
         (access(51820, "10.9.128.0/24") + "dns = [\"127.0.0.53\"]\n", "clients cannot reach this address"),
         (access(51820, "10.9.128.0/24") + "dns = [\"192.0.2.53\"]\n", "add 192.0.2.53/32 to `routes`"),

@@ -153,7 +153,7 @@ fn what_makes_no_sense_is_not_signed() {
     for (args, why) in [
         (vec!["--prefix", "10.9.0.5/24"], "write 10.9.0.0/24"),
         (vec!["--prefix", "10.9.0.5"], "expected a prefix length"),
-        (["--prefix", "10.9.0.5/32"].repeat(17), "16 prefixes at most"),
+        (["--prefix", "10.9.0.5/32"].repeat(17), "at most 16 prefixes"),
         (vec!["--days", "0"], "0 is not in"),
         (vec!["--out", "@home.key"], "exists"),
     ] {
@@ -215,7 +215,7 @@ fn a_certificate_that_does_not_hold_is_told_with_its_place_and_the_fix() {
         (with("none.cert"), 1, "error", format!("have one signed: weft ca sign --public-key {a}")),
         (with("a.key"), 1, "error", "does not hold what `weft ca` writes".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
-        (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "may not relay".to_owned()),
+        (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),
     ] {
         let (found, text_found) = said(&text);
         assert!(found == Some(code) && text_found.contains(&message), "{message}: {found:?} {text_found}");

@@ -202,15 +202,19 @@ fn what_makes_no_sense_is_told_with_its_place_and_the_fix() {
         "{good}[[peer]]\nname = \"b\"\npublic-key = \"{b}\"\nendpoints = [\"192.0.2.9:51900\"]\nprefixes = [\"10.9.0.2/32\"]\n"
     );
     for (text, code, message) in [
-        (good.replace(&b, &own), 1, "this is this node's own key"),
-        (good.replace(&format!("{b}@"), ""), 1, "a node's public key, @, and its address and port are expected"),
+        (good.replace(&b, &own), 1, "this public key is this node's own"),
+        (good.replace(&format!("{b}@"), ""), 1, "expected a node's public key, @, and its address and port"),
         (good.replace(&b, "key"), 1, "a public key is 44 characters of base64"),
-        (good.replace("@192.0.2.2:51900", "@b.example:51900"), 1, "names are not looked up"),
+        (good.replace("@192.0.2.2:51900", "@b.example:51900"), 1, "names are not resolved"),
         (good.replace("certificate = \"a.cert\"", "overlay = true"), 1, "`overlay` needs a `certificate`"),
-        (good.replace("contacts", "overlay = false\ncontacts"), 0, "nobody is met at `contacts`"),
-        (good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"), 0, "nobody knows who owns these"),
-        (peer, 0, "which is not called at 192.0.2.2:51900"),
-        (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "knows nobody to begin with"),
+        (good.replace("contacts", "overlay = false\ncontacts"), 0, "this node calls no `contacts`"),
+        (
+            good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"),
+            0,
+            "other nodes cannot learn the owner of these prefixes",
+        ),
+        (peer, 0, "whose `endpoints` do not contain 192.0.2.2:51900"),
+        (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "has no contact to call"),
     ] {
         let (found, said) = said(&text);
         assert!(found == Some(code) && said.contains(message), "{message}: {found:?} {said}");

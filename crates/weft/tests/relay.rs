@@ -106,7 +106,7 @@ fn a_route_that_leads_nowhere_is_told_with_its_place() {
         ("via = [\"bb\"]", "relay `bb` is not known"),
         ("via = [\"b > b\"]", "comes by `b` twice"),
         ("via = [\"b > d\"]", "comes by `d` twice"),
-        ("via = [\"b >\"]", "a relay's name is missing"),
+        ("via = [\"b >\"]", "the name of a relay is missing"),
         ("via = [\"b > c > b > c > b > c > b\"]", "at most 6"),
         ("via = [\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"]", "is not a peer of this node"),
     ] {

@@ -65,7 +65,7 @@ fn the_key_must_exist_and_be_private() {
     chmod(&dir.path("signal.key"), 0o600);
     dir.write("signal.key", "short\n");
     let (status, message) = check(&dir, "[signal]\nkey = \"signal.key\"");
-    assert!(status == 1 && message.contains("holds no key"), "{message}");
+    assert!(status == 1 && message.contains("contains no key"), "{message}");
     let (status, message) = check(&dir, "[signal]");
     assert!(status == 0 && message.contains("warning: without `key`"), "{message}");
 }
@@ -100,5 +100,5 @@ fn rules_that_overlap_are_told() {
         let (status, message) = check(&dir(), &two(apart));
         assert_eq!((status, message.as_str()), (0, ""), "{apart}");
     }
-    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two rules are called `a`"]);
+    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two rules have the name `a`"]);
 }

@@ -33,7 +33,7 @@ fn what_is_missing_or_unknown_is_told_with_its_place() {
         &["signal.toml:1:1: error: [signal] needs `interface`", "needs `rate`"],
     );
     let good = "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\n";
-    says(&format!("{good}rate = \"0 bit/s\"\n"), 1, &["signal.toml:4:8: error", "nothing could be granted"]);
+    says(&format!("{good}rate = \"0 bit/s\"\n"), 1, &["signal.toml:4:8: error", "the rate must be greater than zero"]);
     says(&format!("{good}rat = \"1 Mbit/s\"\n"), 1, &["signal.toml:4:1: error", "did you mean `rate`?"]);
     says(&format!("{good}rate = \"1 Mbit/s\"\n[node]\n"), 1, &["signal.toml:5:2: error", "unknown key `node`"]);
     says("[signal]\ninterface = \"eth\\\"0\"\nrate = \"1 Mbit/s\"\n", 1, &["signal.toml:2:13: error"]);

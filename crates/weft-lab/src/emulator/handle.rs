@@ -161,7 +161,7 @@ impl EmulatorHandle {
     /// Links are numbered from 0 in the order at the start.
     ///
     /// # Errors
-    /// Returns an error if there is no such link or if the emulator has ended.
+    /// Returns an error if there is no such link or if the emulator ended.
     pub fn set(&self, link: usize, direction: Direction, spec: DirectionSpec) -> io::Result<()> {
         self.known(link)?;
         self.send(Command::Set { link, direction, spec })
@@ -172,7 +172,7 @@ impl EmulatorHandle {
     /// [`Direction::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
     ///
     /// # Errors
-    /// Returns an error if there is no such link or if the emulator has ended.
+    /// Returns an error if there is no such link or if the emulator ended.
     pub fn cut(&self, link: usize, directions: &[Direction], cut: bool) -> io::Result<()> {
         self.known(link)?;
         directions.iter().try_for_each(|&direction| self.send(Command::Cut { link, direction, cut }))
@@ -181,7 +181,7 @@ impl EmulatorHandle {
     /// Begins a run: restarts traces and the timed changes of impaired links.
     ///
     /// # Errors
-    /// Returns an error if the emulator has ended.
+    /// Returns an error if the emulator ended.
     pub fn restart(&self) -> io::Result<()> {
         self.send(Command::Restart)
     }
@@ -189,7 +189,7 @@ impl EmulatorHandle {
     /// Restarts all statistics, so that they exclude a warm-up.
     ///
     /// # Errors
-    /// Returns an error if the emulator has ended or if an interface has vanished.
+    /// Returns an error if the emulator ended or if an interface has vanished.
     pub fn mark(&self) -> io::Result<()> {
         self.links.iter().try_for_each(LinkCounters::mark)?;
         self.ask(Command::Mark)
@@ -198,7 +198,7 @@ impl EmulatorHandle {
     /// Returns the statistics since the start or the last mark.
     ///
     /// # Errors
-    /// Returns an error if the emulator has ended or if an interface has vanished.
+    /// Returns an error if the emulator ended or if an interface has vanished.
     pub fn snapshot(&self) -> io::Result<Snapshot> {
         let Measured { elapsed, cpu, lateness, real_time, links } = self.ask(Command::Snapshot)?;
         let links = links.into_iter().zip(self.links.iter()).map(|([forward, backward], counters)| {
@@ -225,5 +225,5 @@ impl EmulatorHandle {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the emulator has ended")
+    io::Error::other("the emulator ended")
 }

@@ -94,7 +94,7 @@ impl Stage<'_> {
     fn cut(&self, link: usize, probes: &Arrivals) -> Result<Cut, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
-        let moved = wait_until("no probe found another way", POLL, || {
+        let moved = wait_until("no probe arrived over another path", POLL, || {
             Ok(probes.last_sent().is_some_and(|sent| sent > began + SURELY_AFTER))
         });
         moved?;
@@ -118,7 +118,7 @@ impl Stage<'_> {
 }
 
 fn wait_whole(network: &dyn Network) -> Result<(), LabError> {
-    wait_until("the network did not become whole", ASK_EVERY, || network.is_whole())
+    wait_until("the network did not converge", ASK_EVERY, || network.is_whole())
 }
 
 fn pause(time: Duration) -> Result<(), LabError> {

@@ -209,7 +209,7 @@ fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
     let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
     match prefix::trimmed(prefix) {
         trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
-        trimmed => Err(wrong(text, format!("it has bits behind its length; write {}", prefix::text(trimmed)))),
+        trimmed => Err(wrong(text, format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))),
     }
 }
 
