@@ -88,8 +88,7 @@ impl fmt::Display for KeyError {
                 let path = path.display();
                 write!(
                     f,
-                    "key file {path} can be read by other users (mode {mode:04o}): protect it with: chmod 600 \
-                    {path}"
+                    "key file {path} can be read by other users (mode {mode:04o}): protect it with: chmod 600 {path}"
                 )
             }
             KeyError::Malformed(path) => {

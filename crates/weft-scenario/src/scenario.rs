@@ -171,11 +171,9 @@ impl Checker<'_> {
 
     fn links(&self, read: Vec<LinkFile>) -> Checked<Vec<Link>> {
         if read.is_empty() {
-            return Err(self.source.error(
-                0,
-                "the scenario has no link: add a [[link]] with `name`, `rate` and \
-                `delay`",
-            ));
+            return Err(self
+                .source
+                .error(0, "the scenario has no link: add a [[link]] with `name`, `rate` and `delay`"));
         }
         let mut links: Vec<Link> = Vec::new();
         for link in read {
@@ -214,11 +212,9 @@ impl Checker<'_> {
         let Some(rebind) = read else { return Ok(None) };
         let every = rebind.get_ref().every.0;
         if every < Duration::from_millis(100) {
-            return Err(self.at(
-                rebind,
-                "`rebind` must be at least 100 ms: with a shorter time no session is \
-                established",
-            ));
+            return Err(
+                self.at(rebind, "`rebind` must be at least 100 ms: with a shorter time no session is established")
+            );
         }
         Ok(Some(every))
     }
@@ -281,14 +277,10 @@ impl Checker<'_> {
             (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => {
                 Err(self.at(pacing, format!("`{}` has no `pacing`: only iperf3 and transfer have it", app.word())))
             }
-            (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => Err(self.at(
-                buffer,
-                format!(
-                    "`{}` has no `receive-buffer`: only iperf3 and transfer have \
-                    it",
-                    app.word()
-                ),
-            )),
+            (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => {
+                Err(self
+                    .at(buffer, format!("`{}` has no `receive-buffer`: only iperf3 and transfer have it", app.word())))
+            }
             _ => Ok(()),
         }
     }
@@ -304,10 +296,7 @@ impl Checker<'_> {
                     let (least, most) = (CBR_PACKET_RANGE.start(), CBR_PACKET_RANGE.end());
                     return Err(self.at(
                         size,
-                        format!(
-                            "a packet must have {least} B to {most} B, so that every tunnel carries \
-                            it"
-                        ),
+                        format!("a packet must have {least} B to {most} B, so that every tunnel carries it"),
                     ));
                 }
             },

@@ -251,13 +251,8 @@ pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u
     match *file.get_ref() {
         weight @ 1..=WEIGHT_MAX => Ok(weight as u32),
         weight @ ..1 => Err(source.at(file, format!("the weight is {weight}: it must be above 0"))),
-        weight => Err(source.at(
-            file,
-            format!(
-                "the weight is {weight}: it must be at most {WEIGHT_MAX}, and only the \
-            ratio counts"
-            ),
-        )),
+        weight => Err(source
+            .at(file, format!("the weight is {weight}: it must be at most {WEIGHT_MAX}, and only the ratio counts"))),
     }
 }
 

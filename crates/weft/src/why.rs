@@ -78,11 +78,11 @@ fn finding(cause: Cause, found: String) -> Finding {
 /// Returns a finding from authentic reactions of the peer.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
-        let found = format!("answers from {source} cannot be read with this node's keys");
+        let found = format!("this node's keys cannot decrypt answers from {source}");
         return Some(finding(Cause::PresharedKey, found));
     }
     let (times, source) = facts.unfollowed?;
-    let found = format!("{times} handshakes from {source} were answered, and no packet followed");
+    let found = format!("{times} handshakes from {source} were answered, but no packet followed");
     Some(finding(Cause::AnswerLost, found))
 }
 
@@ -112,10 +112,10 @@ fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
         }
         Shown::OtherKey => {
             let key = &own.public_key;
-            (Cause::OtherKey, format!("a handshake from {source} was made for another key than this node's, {key}"))
+            (Cause::OtherKey, format!("a handshake from {source} is for another key than this node's, {key}"))
         }
         Shown::Unreadable => {
-            (Cause::Unreadable, format!("a handshake from {source} is made for this node's key and does not decrypt"))
+            (Cause::Unreadable, format!("a handshake from {source} is for this node's key but does not decrypt"))
         }
     }
 }
@@ -129,7 +129,7 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     if groups.is_empty() {
         return Some(match &facts.out_of_reach[..] {
             [] if facts.endpoints.is_empty() => waits(own),
-            [] => finding(Cause::Silent, "no handshake has left yet".to_owned()),
+            [] => finding(Cause::Silent, "no handshake was sent yet".to_owned()),
             beyond => finding(Cause::NoRoute, format!("no link in use leads to {}", tried::list(beyond.iter(), "and"))),
         });
     }
@@ -144,14 +144,14 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
         return finding(Cause::NoLink, "no link is in use".to_owned());
     }
     let (endpoints, names) = (tried::list(facts.endpoints.iter(), "or"), tried::list(own.without_route.iter(), "or"));
-    finding(Cause::NoRoute, format!("no route leads to {endpoints} by {names}"))
+    finding(Cause::NoRoute, format!("no route leads to {endpoints} over {names}"))
 }
 
 /// Returns the finding that this node can only wait for the peer's call.
 fn waits(own: &Own) -> Finding {
     let is_private = !own.addresses.is_empty() && own.addresses.iter().all(|address| is_private(*address));
     let cause = if is_private { Cause::NoCallBehindNat } else { Cause::NoCall };
-    finding(cause, "the peer has no endpoint here, so it must call, and no handshake of it came".to_owned())
+    finding(cause, "the peer has no endpoint here, so it must initiate, but none of its handshakes arrived".to_owned())
 }
 
 /// Returns true if the Internet does not route the address: RFC 1918, 6598, 3927, 4193, 4291 §2.5.6.

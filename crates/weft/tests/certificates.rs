@@ -181,7 +181,7 @@ fn what_is_anothers_is_not_signed_until_it_is_revoked() {
         ("home", "10.9.5.0/24", "the name home is home's until"),
         ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, is home's until"),
         ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, is home's until"),
-        ("other", "10.9.0.0/16", "take it back with: weft ca revoke"),
+        ("other", "10.9.0.0/16", "revoke it with: weft ca revoke"),
     ] {
         let (code, text) = sign(name, &other, prefix);
         assert!(code == Some(1) && text.contains(why), "{name} {prefix}: {code:?} {text}");
@@ -213,7 +213,7 @@ fn a_certificate_that_does_not_hold_is_told_with_its_place_and_the_fix() {
         (with("b.cert"), 1, "error", format!("is for {b}, not for this node's key {a}")),
         (with("others.cert"), 1, "error", "is not signed by the root key".to_owned()),
         (with("none.cert"), 1, "error", format!("have one signed: weft ca sign --public-key {a}")),
-        (with("a.key"), 1, "error", "does not hold what `weft ca` writes".to_owned()),
+        (with("a.key"), 1, "error", "contains nothing that `weft ca` writes".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
         (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),
     ] {

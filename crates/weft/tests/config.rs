@@ -419,10 +419,10 @@ fn vpns_must_differ_in_number_name_and_device() {
     refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs have the name `blue`"]);
     refused(
         &second("id = 8\nname = \"red\"\ndevice = \"weft7\""),
-        &["weft.toml:13:10: error: device `weft7` is that of `blue` and of `red`"],
+        &["weft.toml:13:10: error: `blue` and `red` have the same device `weft7`"],
     );
     refused(&second("id = 0\nname = \"red\""), &["weft.toml:11:6: error: `id` must be a whole number from 1"]);
-    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["device `weft0` is that of `[tun]` and of `red`"]);
+    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["`[tun]` and `red` have the same device `weft0`"]);
 }
 
 #[test]

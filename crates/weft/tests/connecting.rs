@@ -91,7 +91,7 @@ fn a_wrong_key_of_the_hub() {
         "silent",
         &["192.0.2.18:51900 by link1", "nothing came back", "`public-key` of the peer here is wrong"],
     );
-    said.name("hub", "other-key", &["a handshake from 192.0.2.", "was made for another key than this node's", &hub]);
+    said.name("hub", "other-key", &["a handshake from 192.0.2.", "is for another key than this node's", &hub]);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn a_preshared_key_that_differs() {
     said.name(
         "home",
         "preshared-key",
-        &["cannot be read with this node's keys", "preshared keys of the two nodes differ"],
+        &["this node's keys cannot decrypt answers from", "preshared keys of the two nodes differ"],
     );
     said.name(
         "hub",
         "answer-lost",
-        &["were answered, and no packet followed", "preshared keys of the two nodes differ"],
+        &["were answered, but no packet followed", "preshared keys of the two nodes differ"],
     );
 }
 
@@ -155,7 +155,7 @@ fn a_port_that_is_blocked() {
         "silent",
         &["192.0.2.34:51900 by link2", "nothing came back", "a firewall drops UDP to this port"],
     );
-    said.name("hub", "no-call", &["no handshake of it came", "open this node's UDP port"]);
+    said.name("hub", "no-call", &["none of its handshakes arrived", "open this node's UDP port"]);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_path_that_carries_only_small_packets() {
     let narrow = "for n in home hub; do ip netns exec $n nft 'add table inet f; add chain inet f o { type filter hook output priority 0; }; add rule inet f o udp length > 800 drop'; done; up hub; up home; both 14";
     let Some(said) = case(|_| (), narrow) else { return };
     for node in ["home", "hub"] {
-        said.name(node, "small-mtu", &["the longest packets that pass", "B", "drops longer packets without saying so"]);
+        said.name(node, "small-mtu", &["the longest packets that pass", "B", "drops longer packets without an error"]);
     }
 }
 
@@ -285,8 +285,8 @@ fn links_without_a_route() {
         };
         let addresses = "for i in 1 2; do ip -n home -6 addr add 2001:db8:$i::1/64 dev link$i nodad; done; up hub; up home; both 13";
         let Some(said) = case(change, addresses) else { return };
-        said.name("home", "no-route", &[endpoint, "this machine has no route to it by the link"]);
-        said.name("hub", "no-call", &["no handshake of it came"]);
+        said.name("home", "no-route", &[endpoint, "this machine has no route to it over the link"]);
+        said.name("hub", "no-call", &["none of its handshakes arrived"]);
     }
 }
 
@@ -321,7 +321,7 @@ fn a_hub_behind_two_nats_and_a_node_behind_two_nats() {
     };
     let said = run("all_up");
     said.name("home", "not-running", &["ICMP port unreachable came back", "a NAT there does not forward the port"]);
-    said.name("hub", "no-call-behind-nat", &["private addresses only", "so does each further NAT"]);
+    said.name("hub", "no-call-behind-nat", &["private addresses only", "each NAT in front of it drops calls"]);
     // Now the node behind the NATs calls. The session comes up, and `weft doctor` reports both NATs.
     edit(&dir, "home.toml", "endpoints = [\"198.51.100.2:51900\"]", "");
     edit(&dir, "home.toml", "[node]", "[node]\nlisten = 51900");

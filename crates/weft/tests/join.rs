@@ -167,7 +167,7 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
     network(&dir);
     let text = format!(
         r#"{NETWORK}
-        up a; for _ in $(seq 100); do run a status 2>/dev/null | grep -q "not met" && break; sleep 0.1; done
+        up a; for _ in $(seq 100); do run a status 2>/dev/null | grep -q "not reached" && break; sleep 0.1; done
         echo "== status"; run a status; echo "exit $?"; echo "== json"; run a status --json
         up b; echo "== met"; comes a 10.9.0.2
         kill $a $b; wait"#
@@ -177,11 +177,11 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
     let text = stdout(&out);
     let all = format!("{text}\n{}\n{log}", stderr(&out));
     let status = part(&text, "status");
-    assert!(status.contains("contact 192.0.2.2:51900 not met: no answer"), "{all}");
+    assert!(status.contains("contact 192.0.2.2:51900 not reached: no answer"), "{all}");
     assert!(status.contains("exit 3"), "degraded: {all}");
     let json: serde_json::Value = serde_json::from_str(part(&text, "json")).unwrap();
     assert!(json["overlay"]["contacts"][0]["why_not"].as_str().unwrap().starts_with("no answer"), "{all}");
-    assert!(log.contains("not met: no answer"), "{all}");
+    assert!(log.contains("not reached: no answer"), "{all}");
     let took_ms: u64 = part(&text, "met").parse().unwrap_or(u64::MAX);
     assert!(took_ms < 15_000, "{all}");
 }

@@ -21,7 +21,7 @@ fn a_good_one_is_well() {
     let text = "[signal]\ninterface = \"eth0\"\nrate = \"100 Mbit/s\"\nrate-down = \"1 Gbit/s\"\nkey = \"signal.key\"\n\
                 plain-routers = true\ncontroller = \"erica\"\n[[signal.rule]]\nname = \"bulk\"\nports = \"873\"\n\
                 [tcp-er]\n[[tcp-er.grant]]\nto = \"10.0.0.0/8\"\nrate = \"1 Mbit/s\"\n";
-    says(text, 0, &["signal.toml: well (1 rule)\n"]);
+    says(text, 0, &["signal.toml: valid (1 rule)\n"]);
 }
 
 #[test]

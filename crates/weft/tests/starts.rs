@@ -223,6 +223,6 @@ fn prefixes_of_a_family_that_the_tunnel_lacks_are_warned_of() {
         let said = stdout(&weft(&["check", file.to_str().unwrap()]));
         assert_eq!(said.contains("hub must forward"), everything, "{said}");
         let doctor = stdout(&weft(&["doctor", "-c", file.to_str().unwrap()]));
-        assert_eq!(doctor.contains("whether hub forwards cannot be seen from here"), everything, "{doctor}");
+        assert_eq!(doctor.contains("this node cannot see whether hub forwards"), everything, "{doctor}");
     }
 }

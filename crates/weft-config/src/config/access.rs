@@ -81,11 +81,9 @@ impl Pool {
         let given = prefix::parse(text)?;
         let trimmed = prefix::trimmed(given);
         match (trimmed.address, trimmed.length) {
-            _ if trimmed != given => Err(format!(
-                "bits are set after the prefix length; write \
-                {}",
-                prefix::text(trimmed)
-            )),
+            _ if trimmed != given => {
+                Err(format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))
+            }
             (IpAddr::V4(network), length @ 16..=30) => Ok(Pool { network, length }),
             _ => Err("expected an IPv4 prefix with a length from 16 to 30".to_owned()),
         }

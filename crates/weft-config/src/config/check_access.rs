@@ -75,11 +75,8 @@ fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
         }
     }
     if let Some(own) = config.tun.addresses.iter().find(|own| is_within(prefix::trimmed(**own))) {
-        let message = format!(
-            "the pool contains the network of this node's own address ({} in \
-            [tun])",
-            prefix::text(*own)
-        );
+        let message =
+            format!("the pool contains the network of this node's own address ({} in [tun])", prefix::text(*own));
         report.error(at.span.clone(), message, Some("give clients addresses that no other host has".to_owned()));
     }
 }
@@ -92,10 +89,8 @@ fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Rep
     let pool = at.value;
     let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });
     if !claimed.any(|claimed| claimed.length <= pool.prefix().length && claimed.contains(pool.prefix().address)) {
-        let message = format!(
-            "the pool {pool} is not in this node's certificate: other nodes drop packets from \
-            clients"
-        );
+        let message =
+            format!("the pool {pool} is not in this node's certificate: other nodes drop packets from clients");
         let help = format!("have the certificate signed again with --prefix {pool} added");
         report.warning(at.span.clone(), message, Some(help));
     }

@@ -82,10 +82,8 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     let (name, most, (who, whose, setting)) = (&rule.name.value, carried.rate(), carried.words());
     let reservable = most.scaled(signal.reservable.value);
     if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
-        let message = format!(
-            "rule `{name}` guarantees {value}, but only {reservable} of {whose} {most} may be \
-            reserved"
-        );
+        let message =
+            format!("rule `{name}` guarantees {value}, but only {reservable} of {whose} {most} may be reserved");
         report.error(span.clone(), message, Some(format!("guarantee less, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
@@ -111,8 +109,7 @@ fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
         report.error(name.span.clone(), message, Some("put it first, or remove it".to_owned()));
     } else if let Some(other) = earlier.iter().find(|other| meet(other, rule)) {
         let message = format!(
-            "rules `{}` and `{}` overlap: the first applies to flows that match \
-                both",
+            "rules `{}` and `{}` overlap: the first applies to flows that match both",
             other.name.value, name.value
         );
         report.warning(name.span.clone(), message, None);

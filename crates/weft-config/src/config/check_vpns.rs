@@ -163,8 +163,7 @@ fn routes(config: &Config, report: &Report) {
             if let Some(other) = owners.insert(key(vpn.table, at.value), name).filter(|other| *other != name) {
                 let written = prefix::text(at.value);
                 let message = format!(
-                    "`{written}` is in VPN `{name}` and in `{other}`, but one table can have only \
-                    one route to it"
+                    "`{written}` is in VPN `{name}` and in `{other}`, but one table can have only one route to it"
                 );
                 let help = "give the VPN a routing table of its own, for example table = 1007, or set routes = false";
                 report.error(at.span.clone(), message, Some(help.to_owned()));

@@ -18,11 +18,8 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<Metrics
     let listen = section
         .parsed("listen", "\"127.0.0.1:9469\" or \"unix:/run/weft/metrics.sock\"", |text| address(text, directory));
     if !section.has("listen") {
-        section.missing(
-            "listen",
-            "for example listen = \"127.0.0.1:9469\"; without [metrics] the node serves no \
-            metrics",
-        );
+        section
+            .missing("listen", "for example listen = \"127.0.0.1:9469\"; without [metrics] the node serves no metrics");
     }
     section.finish();
     listen

@@ -123,8 +123,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     }
     if config.node.relay && !claims.may_relay {
         let message = format!(
-            "the certificate {file} does not let this node relay: other nodes reject datagrams that it \
-                forwards"
+            "the certificate {file} does not let this node relay: other nodes reject datagrams that it forwards"
         );
         let help = "have it signed with --relay, or remove `relay` from [node]";
         report.warning(at.span.clone(), message, Some(help.to_owned()));
@@ -145,11 +144,8 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
             let help = "put another node's public key here".to_owned();
             report.error(at.span.clone(), "this public key is this node's own".to_owned(), Some(help));
         } else if let Some(peer) = is_peer.filter(|peer| !peer.endpoints.contains(&endpoint)) {
-            let message = format!(
-                "the contact is peer `{}`, whose `endpoints` do not contain \
-                {endpoint}",
-                peer.name.value
-            );
+            let message =
+                format!("the contact is peer `{}`, whose `endpoints` do not contain {endpoint}", peer.name.value);
             report.warning(at.span.clone(), message, Some("add the address to the peer's `endpoints`".to_owned()));
         } else if !network.has_overlay() {
             let help =

@@ -168,14 +168,9 @@ fn peer(
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
         None => base.clone(),
     };
-    for (key, help) in [
-        ("name", "a name for tables and logs"),
-        (
-            "public-key",
-            "the key that `weft pubkey` prints \
-        there",
-        ),
-    ] {
+    for (key, help) in
+        [("name", "a name for tables and logs"), ("public-key", "the key that `weft pubkey` prints there")]
+    {
         if !section.has(key) {
             section.missing(key, help);
         }

@@ -87,8 +87,7 @@ fn weights(section: &mut Section<'_, '_>, links: &mut Vec<At<String>>) -> Option
         section.complain(
             value.span(),
             "all weights are 0: no link could carry traffic",
-            "give one link a weight \
-            above 0",
+            "give one link a weight above 0",
         );
     }
     let weights = table.iter().map(|(name, weight)| (name.value.clone(), *weight as u32)).collect();

@@ -86,11 +86,8 @@ pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
         Errno::EINVAL => {
-            let why = format!(
-                "`{}` in its path is not a directory: choose another path, or move it \
-                away",
-                name.display()
-            );
+            let why =
+                format!("`{}` in its path is not a directory: choose another path, or move it away", name.display());
             io::Error::new(io::ErrorKind::NotADirectory, why)
         }
         Errno::EPERM => untrusted(name),

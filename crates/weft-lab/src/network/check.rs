@@ -5,12 +5,8 @@ use weft_scenario::{CongestionControl, Discipline, Network, NetworkVariant, Rout
 
 /// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &Network, variants: &[&NetworkVariant]) -> Result<(), LabError> {
-    let refuse = |what: String| {
-        Err(LabError::Scenario(format!(
-            "{what}: the lab does not support it: use `weft-lab \
-        sim`"
-        )))
-    };
+    let refuse =
+        |what: String| Err(LabError::Scenario(format!("{what}: the lab does not support it: use `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!("`{}` is {kind} of a network", vpn.name));

@@ -103,13 +103,7 @@ fn program() -> Result<PathBuf, LabError> {
         .map(PathBuf::from)
         .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
     let cache = home
-        .ok_or_else(|| {
-            LabError::Missing(
-                "wireguard-go: HOME is not set, so it cannot be \
-            built"
-                    .into(),
-            )
-        })?
+        .ok_or_else(|| LabError::Missing("wireguard-go: HOME is not set, so it cannot be built".into()))?
         .join("weft-lab");
     let built = cache.join("wireguard");
     if built.is_file() {

@@ -42,11 +42,9 @@ impl FromStr for Shard {
         let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         match numbers {
             Some((index, count)) if index < count => Ok(Shard { index, count }),
-            Some((_, count @ 1..)) => Err(format!(
-                "parts are counted from 0: the last of {count} is \
-                {}/{count}",
-                count - 1
-            )),
+            Some((_, count @ 1..)) => {
+                Err(format!("parts are counted from 0: the last of {count} is {}/{count}", count - 1))
+            }
             _ => Err("expected INDEX/COUNT, such as 0/8".into()),
         }
     }

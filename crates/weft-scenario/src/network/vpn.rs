@@ -167,13 +167,9 @@ fn hosts(
             let name = &nodes[host];
             if let Some(other) = earlier.iter().find(|vpn| vpn.hosts.contains(&host)) {
                 let other = &other.name;
-                return Err(source.at(
-                    pattern,
-                    format!(
-                        "`{name}` is already in VPN `{other}`: a host can be in one VPN \
-                    only"
-                    ),
-                ));
+                return Err(
+                    source.at(pattern, format!("`{name}` is already in VPN `{other}`: a host can be in one VPN only"))
+                );
             }
             let Some(edge) = edge_of(host, edges, links) else { return Err(not_behind(source, pattern, host, around)) };
             if !hosts.contains(&host) {
@@ -206,8 +202,7 @@ fn not_behind(
     source.at(
         pattern,
         format!(
-            "`{}` is not behind an edge: its links lead {list}, but the links of a host must lead to one \
-            edge",
+            "`{}` is not behind an edge: its links lead {list}, but the links of a host must lead to one edge",
             nodes[host]
         ),
     )

@@ -50,7 +50,8 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
 
 fn init(directory: &Path) -> Result<Outcome, Failure> {
     Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let seed =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let root = RootKey::from_seed(seed);
     keys::store_key(Kind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
@@ -88,7 +89,7 @@ fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(),
         let refuse = |what: String| {
             let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
             let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
-            Err(Failure::new(format!("{what} is {name}'s until {until}; take it back with: {fix}")))
+            Err(Failure::new(format!("{what} belongs to {name} until {until}: revoke it with: {fix}")))
         };
         if other.name == claims.name {
             return refuse(format!("the name {}", claims.name));
@@ -198,7 +199,7 @@ fn root(directory: &Path) -> Result<RootKey, Failure> {
     if !file.exists() {
         let directory = directory.display();
         return Err(Failure::new(format!(
-            "there is no root key in {directory}; make one with: weft ca init --out {directory}"
+            "there is no root key in {directory}: make one with: weft ca init --out {directory}"
         )));
     }
     keys::load_root(&file).map_err(|why| Failure::new(why.to_string()))

@@ -27,13 +27,13 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let loaded = config::load(file).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
     let count = loaded.config.peers.len();
-    println!("{}: well ({count} peer{})", file.display(), if count == 1 { "" } else { "s" });
+    println!("{}: valid ({count} peer{})", file.display(), if count == 1 { "" } else { "s" });
     for pool in loaded.config.access.iter().flat_map(|access| access.pools()) {
-        println!("clients: the other nodes need {} among this node's prefixes", pool.value);
+        println!("clients: add {} to this node's prefixes on the other nodes", pool.value);
     }
     for (peer, _) in loaded.config.default_routes() {
         println!(
-            "default route: {peer} must forward and translate addresses; weft doctor there says whether it forwards"
+            "default route: {peer} must forward and translate addresses; weft doctor there reports whether it forwards"
         );
     }
     Ok(Outcome::Well)

@@ -10,7 +10,8 @@ use weft_session::Identity;
 
 /// Creates a private key and prints its public key.
 pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let seed =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
@@ -40,7 +41,8 @@ fn give_out(kind: Kind, base64: &str) {
 
 /// Creates a secret that two nodes share.
 pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let secret = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let secret =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     // A preshared key has the encoding of a private key: 32 bytes in base64.
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {

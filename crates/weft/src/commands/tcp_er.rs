@@ -19,7 +19,7 @@ pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     if choice.available != Available::ExplicitRate {
         return Err(Failure::new(choice.because));
     }
-    println!("{NAME} is there, until this ends");
+    println!("{NAME} is loaded until this program ends");
     daemon::wait_for_signal(&signals).map_err(failed)?;
     Ok(Outcome::Well)
 }

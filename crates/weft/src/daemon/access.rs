@@ -78,7 +78,7 @@ impl Keeper {
         let identity = match clients::edge_key(&state) {
             Ok(identity) => identity,
             Err(why) => {
-                log.error(format_args!("[access]: no client is let in: {why}; then restart the node"));
+                log.error(format_args!("[access]: no client is accepted: {why}; then restart the node"));
                 return Ok(None);
             }
         };
@@ -86,7 +86,7 @@ impl Keeper {
         match read_within(&state, &access.pool.value) {
             Ok(clients) => gate.set(&clients),
             Err(why) => {
-                log.error(format_args!("[access]: no WireGuard client is let in: {why}; then restart the node"))
+                log.error(format_args!("[access]: no WireGuard client is accepted: {why}; then restart the node"))
             }
         }
         let socket = bind(access.listen.value)?;
@@ -125,7 +125,7 @@ impl Keeper {
         match (&self.openvpn, &request) {
             (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
             (None, Request::OpenvpnClients) => {
-                let why = "the running node has no [access.openvpn]; restart it".to_owned();
+                let why = "the running node has no [access.openvpn]: restart it".to_owned();
                 return Some(Response::Refused { why });
             }
             (Some(openvpn), Request::AccessChanged) => openvpn.has_changed(),
@@ -133,7 +133,7 @@ impl Keeper {
         }
         match self.words.try_send((request, reply.clone())).is_ok() && self.waker.wake().is_ok() {
             true => None,
-            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+            false => Some(Response::Refused { why: "the node is busy: try again".to_owned() }),
         }
     }
 }
@@ -173,7 +173,7 @@ pub fn settings(config: &Config) -> Option<Settings<'_>> {
 
 fn bind(port: u16) -> Result<UdpLink, Failure> {
     UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
-        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!("; {owner} has it"));
+        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!(": {owner} uses it"));
         Failure::new(format!("[access] listen = {port}: {why}{owner}"))
     })
 }
@@ -289,7 +289,7 @@ impl Porter {
                 self.gate.set(&clients);
                 let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).take(NAMED).collect();
                 let more = if clients.len() > NAMED { ", …" } else { "" };
-                self.log.info(format_args!("clients: {} may come in: {}{more}", clients.len(), names.join(", ")));
+                self.log.info(format_args!("clients: {} accepted: {}{more}", clients.len(), names.join(", ")));
                 Response::Done
             }
             Err(why) => Response::Refused { why },

@@ -45,7 +45,7 @@ pub fn say(config: &Config, log: Log) {
     };
     for family in Family::of(config).filter(is_off) {
         log.info(format_args!(
-            "{} forwarding is off: peers reach this machine and nothing behind it; to change that: {}",
+            "{} forwarding is off: peers reach only this machine: to change that: {}",
             family.name,
             family.command()
         ));

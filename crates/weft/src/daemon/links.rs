@@ -360,14 +360,14 @@ impl Links {
             io::ErrorKind::AddrInUse => {
                 let by = owner::of_udp_port(self.port).map(|by| format!(" by {by}")).unwrap_or_default();
                 let port = self.port;
-                format!("UDP port {port} is in use on {name}{by}; choose another `listen` in [node], or stop its owner")
+                format!("UDP port {port} is in use on {name}{by}: choose another `listen` in [node], or stop its owner")
             }
             io::ErrorKind::PermissionDenied => {
                 format!(
-                    "not allowed to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
+                    "not permitted to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
                 )
             }
-            _ => format!("no socket on {name}: {why}"),
+            _ => format!("cannot open a socket on {name}: {why}"),
         }
     }
 }

@@ -149,7 +149,7 @@ fn proxied(rule: &Rule, pattern: &FlowPattern) -> String {
         None if !ports.is_empty() => format!("TCP connections to port {}", ports.join(", ")),
         _ => "TCP connections".to_owned(),
     };
-    let side = if rule.side.has_ingress() { "taken in here" } else { "taken in at the far edge" };
+    let side = if rule.side.has_ingress() { "accepted here" } else { "accepted at the far edge" };
     format!("{which} {side}")
 }
 
@@ -189,7 +189,7 @@ fn prefix(of: OwnedPrefix) -> status::Prefix {
 pub fn drill(engine: &Engine, now: Instant) -> Response {
     match engine.drill_report(now) {
         Some(report) => Response::Drill(Box::new(drill_status(&report))),
-        None => Response::Refused { why: "there was no drill since the node started".to_owned() },
+        None => Response::Refused { why: "no drill ran since the node started".to_owned() },
     }
 }
 

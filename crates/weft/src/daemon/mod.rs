@@ -79,10 +79,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Prevents core files, access by other processes of this user, and swapping of this process's memory.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
-        log.error(format_args!("memory stays readable for others of this user: {why}"));
+        log.error(format_args!("other processes of this user can read the memory: {why}"));
     }
     if let Err(why) = lock_memory() {
-        log.debug(format_args!("memory may go to swap: {why}"));
+        log.debug(format_args!("memory may be swapped: {why}"));
     }
 }
 

@@ -238,7 +238,7 @@ impl Node {
         if self.engine.wants_entropy() {
             match entropy::seed() {
                 Ok(entropy) => self.engine.reseed(entropy),
-                Err(why) => self.log.error(format_args!("the kernel gave no random numbers: {why}")),
+                Err(why) => self.log.error(format_args!("cannot get random numbers from the kernel: {why}")),
             }
         }
     }
@@ -247,7 +247,7 @@ impl Node {
     pub fn renew_sessions(&mut self, cause: &'static str) {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
-            self.log.error(format_args!("the kernel gave no random numbers: {why}"));
+            self.log.error(format_args!("cannot get random numbers from the kernel: {why}"));
             // The old keys must end in any case. The clocks of two copies differ, and the state into which the clock is
             // mixed stays secret.
             let mut entropy = [0; 32];
@@ -293,7 +293,7 @@ impl Node {
 
     /// Ends all sessions and makes the node stop.
     pub fn close(&mut self, cause: &str) {
-        self.log.info(format_args!("going down: {cause}"));
+        self.log.info(format_args!("stopping: {cause}"));
         // The engine never refuses this command.
         let _ = self.engine.handle_command(self.clock.now(), Command::Close);
         self.keep_accepted();
@@ -305,12 +305,12 @@ impl Node {
         service::reloading();
         let result = self.try_reload();
         match &result {
-            Ok(()) => self.log.info(format_args!("{}: read again", self.file.display())),
+            Ok(()) => self.log.info(format_args!("{}: reloaded", self.file.display())),
             // The message about a wrong file has several lines.
             Err(why) => {
                 let mut lines = why.lines();
                 let first = lines.next().unwrap_or_default();
-                self.log.error(format_args!("not read again, nothing changed: {first}"));
+                self.log.error(format_args!("not reloaded, nothing changed: {first}"));
                 lines.for_each(|line| self.log.error(line));
             }
         }
@@ -363,7 +363,7 @@ impl Node {
         let certified = trust::prefixes(&self.engine);
         let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
         for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
-            self.log.error(format_args!("{prefix} of {name} is not routed to it: {why}"));
+            self.log.error(format_args!("prefix {prefix} of {name} is not routed: {why}"));
         }
         if let Err(why) = result {
             self.log.error(format_args!("route: {why}"));
@@ -509,7 +509,8 @@ fn engine(
         stamp_base: clock::unix_ns().saturating_sub(now.as_nanos()),
         inner_mtu: device::fixed(&config.tun),
     };
-    let fresh = || entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")));
+    let fresh =
+        || entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")));
     let seed = fresh()?;
     let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
     // A copy of the first seed may have stayed on the stack.

@@ -68,13 +68,13 @@ impl Keeper {
         let log = threads.log();
         let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
         if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
-            return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
+            return Err(failed(format!("cannot run {PROGRAM}: {why}: install the Debian package openvpn")));
         }
         let (words, told) = sync_channel(WORDS);
         let supervisor = match Supervisor::prepare(state, settings, offer, told, threads) {
             Ok(supervisor) => supervisor,
             Err(why) => {
-                log.error(format_args!("[access.openvpn]: no client is let in: {why}; then restart the node"));
+                log.error(format_args!("[access.openvpn]: no client is accepted: {why}; then restart the node"));
                 return Ok(None);
             }
         };
@@ -94,7 +94,7 @@ impl Keeper {
     pub fn ask(&self, reply: &SyncSender<Response>) -> Option<Response> {
         match self.words.as_ref().is_some_and(|words| words.try_send(Word::Who(reply.clone())).is_ok()) {
             true => None,
-            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+            false => Some(Response::Refused { why: "the node is busy: try again".to_owned() }),
         }
     }
 }
@@ -187,7 +187,7 @@ impl Supervisor {
     }
 
     fn serve(&self, child: &mut Child) -> io::Result<Option<String>> {
-        let Some(stream) = self.called(child)? else { return Ok(Some("it did not call".to_owned())) };
+        let Some(stream) = self.called(child)? else { return Ok(Some("it did not connect".to_owned())) };
         let mut orders = Orders::new(stream)?;
         self.log.info(format_args!("OpenVPN: running, pid {}", child.id()));
         loop {
@@ -254,7 +254,7 @@ impl Supervisor {
             match self.told.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Word::Changed) => {}
                 Ok(Word::Who(reply)) => {
-                    let _ = reply.try_send(Response::Refused { why: "OpenVPN's server is not running".to_owned() });
+                    let _ = reply.try_send(Response::Refused { why: "the OpenVPN server is not running".to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,

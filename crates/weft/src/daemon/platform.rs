@@ -65,7 +65,7 @@ pub fn key_of(text: &str) -> NodeId {
 /// # Errors
 /// Returns a message for a reader.
 pub fn body(text: &str) -> Result<Vec<u8>, String> {
-    Base64::decode_vec(text).map_err(|_| "the body is no base64".to_owned())
+    Base64::decode_vec(text).map_err(|_| "the body is not base64".to_owned())
 }
 
 /// Checks that programs may use this application number.
@@ -73,7 +73,7 @@ pub fn body(text: &str) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Returns a message for a reader.
 pub fn check(application: u16) -> Result<(), String> {
-    if application == 0 { Err("application 0 is weft's own".to_owned()) } else { Ok(()) }
+    if application == 0 { Err("application 0 is reserved for weft".to_owned()) } else { Ok(()) }
 }
 
 impl Platform {
@@ -86,7 +86,7 @@ impl Platform {
     pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
         check(application)?;
         if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
-            return Err(format!("{MAX_APPLICATIONS} programs receive calls already"));
+            return Err(format!("{MAX_APPLICATIONS} programs already receive calls"));
         }
         let new = || Application { asked_at: now, queue: VecDeque::new(), waiting: None };
         let of = self.applications.entry(application).or_insert_with(new);
@@ -130,7 +130,8 @@ impl Platform {
             }
             Event::Unanswered { number } => {
                 if let Some(caller) = self.callers.remove(&number) {
-                    let why = "no answer: no program with this number runs at the key's root, or nothing arrives there";
+                    let why = "no answer: no program with this number runs at the key's root, or the root is \
+                        unreachable";
                     send(&caller, Response::Refused { why: why.to_owned() });
                 }
             }

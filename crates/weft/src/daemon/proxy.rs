@@ -138,8 +138,10 @@ impl Supervisor {
                 pause = PAUSE.0;
             }
             let how = result.unwrap_or_else(|why| why.to_string());
-            let text =
-                format!("{how}; its connections are reset, new ones go plain, again in {} ms", pause.as_millis());
+            let text = format!(
+                "{how}: its connections are reset, new connections are not proxied, next start in {} ms",
+                pause.as_millis()
+            );
             self.threads.log().error(format_args!("proxy: {text}"));
             let mut state = self.shared.state();
             state.shown = Shown { state: how, restarts: state.shown.restarts + 1, ..Shown::default() };
@@ -245,7 +247,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
             true
         }
         Err(why) => {
-            log.info(format_args!("proxy: no early data, for net.ipv4.tcp_fastopen cannot be set: {why}"));
+            log.info(format_args!("proxy: no early data: cannot set net.ipv4.tcp_fastopen: {why}"));
             false
         }
     }
@@ -274,7 +276,9 @@ impl Reader {
 
     /// Logs a refused connection; the proxy reports at most one per ten seconds.
     fn log_refused(&self, Refused { from, to, why }: &Refused) {
-        self.log.info(format_args!("proxy: connection from {from} to {to} refused: {why}; weft status counts all"));
+        self.log.info(format_args!(
+            "proxy: connection from {from} to {to} refused: {why}; weft status counts all refusals"
+        ));
     }
 
     fn show(&self, status: &Status) {
@@ -285,11 +289,16 @@ impl Reader {
         if congestion != status.congestion {
             let name =
                 if status.congestion.is_empty() { "the system's congestion control" } else { &status.congestion };
-            self.log.info(format_args!("proxy: legs between proxies have {name}, {} connections fit", status.capacity));
+            self.log.info(format_args!(
+                "proxy: connections between proxies use {name}, at most {} connections",
+                status.capacity
+            ));
         }
         if was_open && !status.is_open {
-            self.log
-                .info(format_args!("proxy: full with {} connections, new ones go plain", status.counts.connections));
+            self.log.info(format_args!(
+                "proxy: full with {} connections: new connections are not proxied",
+                status.counts.connections
+            ));
         }
     }
 }

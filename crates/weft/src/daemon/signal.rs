@@ -33,7 +33,7 @@ pub fn granted(grant: &Grant, now: Instant) -> String {
 
 /// Returns the log line for the end of a grant.
 pub fn withdrawn(flow: &FlowKey) -> String {
-    format!("{}: granted no more", Flow(flow))
+    format!("{}: grant withdrawn", Flow(flow))
 }
 
 /// Returns the state of signalling; `None` if it is off.

@@ -87,7 +87,7 @@ impl Keeper {
             troubles.push(why);
         }
         if !troubles.is_empty() {
-            log.error(format_args!("{}: the node goes on without", files.describe(&troubles.join("; "))));
+            log.error(format_args!("{}: the node continues without it", files.describe(&troubles.join("; "))));
         }
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
         let (changes, queue) = sync_channel(256);

@@ -68,7 +68,7 @@ impl Keeper {
         };
         if !choice.because.is_empty() {
             let instead = choice.available.name().unwrap_or("the kernel's own congestion control");
-            log.info(format_args!("explicit rates by {instead}: {}", choice.because));
+            log.info(format_args!("explicit rates use {instead}: {}", choice.because));
         }
         let (words, told) = sync_channel(WORDS);
         let choice = Arc::new(Mutex::new(choice));

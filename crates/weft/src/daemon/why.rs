@@ -44,7 +44,7 @@ pub fn own(identity: &Identity, links: &Links) -> Own {
 /// Returns the log line about a rejected handshake of a stranger.
 pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     let seen = why::stranger(stranger, own);
-    format!("handshake turned away: {}", seen.finding)
+    format!("handshake rejected: {}", seen.finding)
 }
 
 impl Watch {
@@ -82,7 +82,7 @@ impl Watch {
         }
         self.said.retain(|peer, _| unwell.contains(peer));
         if lines > MOST_LINES {
-            log.error(format_args!("{} more peers are not well; see: weft status", lines - MOST_LINES));
+            log.error(format_args!("{} more peers have problems; see: weft status", lines - MOST_LINES));
         }
     }
 

@@ -74,7 +74,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let SignalTotals { asked, granted, refused, given_up, forged, quick_start_answered, .. } =
         agent.host.status(agent.clock.now()).totals;
     log.info(format_args!(
-        "ended: asked {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
+        "ended: requested {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
          Quick-Start answered {quick_start_answered}"
     ));
     drop(agent);
@@ -101,7 +101,8 @@ impl Agent {
     fn start(config: &Host, threads: &Threads) -> io::Result<Agent> {
         let log = threads.log();
         let interface = config.interface.as_str();
-        let index = if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no {interface}")))?;
+        let index =
+            if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no interface {interface}")))?;
         let (clock, mut meter) = (Clock::start(), Meter::open(index)?);
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
@@ -196,7 +197,7 @@ impl Agent {
                 netlink::Event::Address(address) => _ = self.addresses.insert(address.address),
                 netlink::Event::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
                 netlink::Event::LinkRemoved { index } if index == self.index => {
-                    return Err(io::Error::other("the interface is gone"));
+                    return Err(io::Error::other("the interface was removed"));
                 }
                 _ => {}
             }

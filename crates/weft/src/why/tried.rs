@@ -45,7 +45,7 @@ fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Grou
         Some(Unreachable::TooBig) => format!("ICMP too big came back{by}"),
         Some(Unreachable::Other) => format!("another ICMP error came back{by}"),
         Some(Unreachable::Filtered) => "the kernel did not send: not permitted".to_owned(),
-        Some(Unreachable::NoRoute) => "the kernel did not send: no route by the link".to_owned(),
+        Some(Unreachable::NoRoute) => "the kernel did not send: no route over the link".to_owned(),
         Some(Unreachable::LinkDown) => "the kernel did not send: the link is down".to_owned(),
     };
     Group { cause: Cause::of(why), text: format!("{calls}{}: {came_back}", list(names, "and")) }

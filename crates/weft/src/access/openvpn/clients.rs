@@ -69,8 +69,9 @@ pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
     let names = directory.names().map_err(|why| format!("{}: {why}", directory.path().display()))?;
     let mut clients = Vec::new();
     for name in names.iter().filter(|name| !name.contains('.')) {
-        let no_client =
-            || format!("{}: it does not hold what weft access add writes", directory.path().join(name).display());
+        let no_client = || {
+            format!("{}: the file contains nothing that weft access add writes", directory.path().join(name).display())
+        };
         clients.push(Client::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }
     clients.sort_by_key(|client| client.address);
@@ -84,7 +85,7 @@ pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
 pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String> {
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
     let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
-    let seed = entropy::seed().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+    let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
     let common_name = seed.iter().take(SERIAL_BYTES).map(|byte| format!("{byte:02x}")).collect();
     Ok(Client { name: name.to_owned(), common_name, address })
 }

@@ -52,7 +52,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
 fn tell(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
-            eprintln!("weft: the node is not running; it holds from its start on");
+            eprintln!("weft: the node is not running; the change takes effect when it starts");
             Ok(Outcome::Well)
         }
         Err(failure) => Err(Failure::new(format!("the table is changed, but {}", failure.text()))),
@@ -132,13 +132,13 @@ fn turned_away(refused: Refusals) -> String {
     let lines = [
         (
             for_another_edge,
-            "handshakes turned away: their configuration is for another edge, or for an earlier key of this one",
+            "handshakes rejected: their configuration is for another edge, or for an earlier key of this edge",
         ),
-        (from_no_client, "handshakes turned away: no client of this edge, or not any more"),
-        (strays, "packets dropped: their source was not their client's address"),
+        (from_no_client, "handshakes rejected: the sender is not a client of this edge, or no longer one"),
+        (strays, "packets dropped: the source was not the client's address"),
     ];
     let said = lines.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n"));
-    let last = last_from.map(|from| format!("the last handshake of these came from {from}\n"));
+    let last = last_from.map(|from| format!("the last of these handshakes came from {from}\n"));
     said.chain(last).collect()
 }
 
@@ -150,6 +150,6 @@ fn settings<'a>(config: &'a Config, file: &Path) -> Result<&'a Access, Failure> 
     config.access.as_ref().ok_or_else(|| {
         let file = file.display();
         let example = "[access] with listen = 51820 and pool = \"10.9.128.0/24\"";
-        Failure::new(format!("{file}: this node is no edge for clients; it would be with {example}, for example"))
+        Failure::new(format!("{file}: this node accepts no clients: add for example {example}"))
     })
 }

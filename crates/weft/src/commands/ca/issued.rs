@@ -88,7 +88,7 @@ fn table(all: &[Issued], now: u64) -> String {
             public_key.to_string(),
         ]);
     }
-    if table.is_empty() { "nothing was signed yet\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no certificate was signed yet\n".to_owned() } else { table.to_string() }
 }
 
 /// Signs the last certificate of this name again, with a later expiry.

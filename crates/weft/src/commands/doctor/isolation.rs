@@ -8,8 +8,8 @@ use serde::Serialize;
 
 /// Text that is printed where no code point is configured.
 pub const WHY_SET_ONE: &str = "\
-A bottleneck can keep the tunnel's packets in a queue of their own if it knows them by a code point: set one, for example
-dscp = \"af21\" in [policy], and weft doctor shows how routers are told.
+A bottleneck can keep the tunnel's packets in a queue of their own if they carry a code point: set one, for example
+dscp = \"af21\" in [policy], and weft doctor shows the commands for routers.
 ";
 
 /// Router commands in each vendor's syntax; the reader replaces the words in capitals.
@@ -75,8 +75,9 @@ set class-of-service interfaces OUT-INTERFACE scheduler-map weft-out
     pub fn text(&self) -> String {
         format!(
             "\
-A queue of its own for the tunnel (dscp {}), to be set where packets wait, which is where the network is narrowest. Fill in DEV, the
-line's rate LINE and how it is divided, TUNNEL and REST. The tunnel's own control packets (cs6, a hundredth) may stay elsewhere.
+A queue of its own for the tunnel (dscp {}). Set it at the bottleneck, where packets wait. Fill in DEV, the line's rate
+LINE and its two shares, TUNNEL and REST. The tunnel's control packets (cs6, 1 % of the traffic) may stay in another
+queue.
 
 Linux
 {}

@@ -55,13 +55,13 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
 }
 
 fn text(diagnosis: &Diagnosis, has_config: bool) -> String {
-    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "WHAT HELPS"]);
+    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "ADVICE"]);
     for Check { name, verdict, found, help } in &diagnosis.checks {
         table.row([name.clone(), verdict.word().to_owned(), found.clone(), help.clone()]);
     }
     let mut text = format!("{table}\n");
     if !has_config {
-        text += "No configuration: name one with -c FILE, and links and code points are looked at too.\n\n";
+        text += "No configuration: give one with -c FILE to check links and code points too.\n\n";
     }
     match &diagnosis.isolation[..] {
         [] => text += isolation::WHY_SET_ONE,

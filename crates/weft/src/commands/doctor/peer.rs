@@ -86,7 +86,7 @@ fn session(peer: &Peer) -> Vec<Check> {
     let mut checks: Vec<_> = peer.findings.iter().map(finding).collect();
     match (peer.established_s, peer.without_session_s) {
         (Some(s), _) => {
-            let found = format!("stands since {}", span(Duration::from_secs(s)));
+            let found = format!("established {} ago", span(Duration::from_secs(s)));
             checks.insert(0, Check::new("session", Verdict::Good, found, ""));
         }
         (None, since) if checks.is_empty() => {
@@ -113,16 +113,14 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
     let (found, help) = match (&route.bounce, &route.ping) {
         (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
         (None, Probe::Answered(_)) => (
-            format!("UDP: nothing came back; {host}"),
-            "UDP to this port is blocked, or weft there does not answer this node's key: look at `weft status` there",
+            format!("UDP: no answer; {host}"),
+            "UDP to this port is blocked, or weft there does not accept this node's key: run `weft status` there",
         ),
         (None, Probe::Silent) => (
-            format!("UDP: nothing came back; {host}"),
-            "the host is off, its address is wrong, or a firewall drops all: try another host in its network",
+            format!("UDP: no answer; {host}"),
+            "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
-        (None, Probe::Failed(_)) => {
-            (format!("UDP: nothing came back; {host}"), "add a route by the link, or run as root")
-        }
+        (None, Probe::Failed(_)) => (format!("UDP: no answer; {host}"), "add a route over the link, or run as root"),
     };
     Check::new(name, Verdict::Bad, found, help)
 }
@@ -130,12 +128,12 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
 /// Checks the longest packet that passes; `None` if the host answered no ping.
 fn mtu(route: &Route) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
-    let name = format!("MTU to {} by {}", route.remote.ip(), route.link);
+    let name = format!("MTU to {} over {}", route.remote.ip(), route.link);
     Some(if passes >= asked {
         Check::new(name, Verdict::Good, format!("packets of {asked} B pass"), "")
     } else {
-        let found = format!("packets of {passes} B pass, of {asked} B not");
-        let help = "raise the MTU on the way; weft finds the limit by itself and sends full packets in parts";
+        let found = format!("packets of {passes} B pass, packets of {asked} B do not");
+        let help = "raise the MTU of the path; weft finds the limit itself and sends full packets in parts";
         Check::new(name, if passes < 1280 { Verdict::Warning } else { Verdict::Good }, found, help)
     })
 }
@@ -144,7 +142,7 @@ fn clock(peer: &Peer) -> Check {
     let of_clock = |finding: &&Finding| finding.cause == "clock-ahead" || finding.cause == "stamp-behind";
     match peer.findings.iter().find(of_clock) {
         Some(finding) => Check::new("clock", Verdict::Warning, finding.found.clone(), finding.advice.clone()),
-        None => Check::new("clock", Verdict::Good, "no handshake was refused for its stamp lately", ""),
+        None => Check::new("clock", Verdict::Good, "no handshake was refused recently because of its stamp", ""),
     }
 }
 
@@ -155,12 +153,12 @@ fn nat(status: &Status, routes: &[Route]) -> Check {
     let is_public = |address: &IpAddr| !is_private(*address);
     let leads_out = routes.is_empty() || routes.iter().any(|route| is_public(&route.remote.ip()));
     if own.iter().any(is_public) || !leads_out {
-        return Check::new("NAT", Verdict::Good, "none is needed by the addresses here", "");
+        return Check::new("NAT", Verdict::Good, "the addresses here need no NAT", "");
     }
     let hops = routes.iter().map(|route| &route.hops).max_by_key(|hops| hops.len());
     let private: Vec<_> =
         hops.into_iter().flatten().take_while(|hop| is_private(**hop)).map(ToString::to_string).collect();
-    let help = "a node behind NAT must call, or each NAT must forward its UDP port";
+    let help = "let a node behind NAT initiate, or forward its UDP port in each NAT";
     match private.len() {
         0 | 1 => Check::new("NAT", Verdict::Warning, "this node has private addresses only: at least one NAT", help),
         _ => {
@@ -174,7 +172,7 @@ fn nat(status: &Status, routes: &[Route]) -> Check {
 fn strangers(status: &Status) -> Vec<Check> {
     let of = |seen: &crate::status::StrangerSeen| {
         let Finding { found, likely, advice, .. } = &seen.finding;
-        Check::new("turned away", Verdict::Warning, format!("{found}: likely cause: {likely}"), advice.clone())
+        Check::new("rejected handshake", Verdict::Warning, format!("{found}: likely cause: {likely}"), advice.clone())
     };
     status.strangers.iter().map(of).collect()
 }

@@ -43,14 +43,14 @@ impl Node {
                 self.routes_news.want();
             }
             Event::Left { name, cause } => {
-                self.log.info(format_args!("peer {name}: no peer any more: {cause}"));
+                self.log.info(format_args!("peer {name} removed: {cause}"));
                 self.routes_news.want();
             }
             Event::Refused { name, public_key, why } => {
-                self.log.error(format_args!("refused {name} ({public_key}): {why}"));
+                self.log.error(format_args!("peer {name} ({public_key}) refused: {why}"));
                 self.refused.add_certified(self.clock.now(), &name, &why);
             }
-            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not reached: {why}")),
             Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
             Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
             Event::Call(call) => self.platform.on_event(call),
@@ -76,7 +76,7 @@ impl Node {
                     keeper.withdrawn(&flow);
                 }
             }
-            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
+            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is restored")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
@@ -86,7 +86,7 @@ impl Node {
         let Some(omitted) = self.allowances.take(self.clock.now(), peer) else { return false };
         let name = self.peer_name(peer);
         if omitted > 0 {
-            self.log.info(format_args!("peer {name}: {omitted} lines about it omitted: it changes too often"));
+            self.log.info(format_args!("peer {name}: {omitted} log lines omitted: the peer changes too often"));
         }
         self.log.info(format_args!("peer {name}: {what}"));
         true

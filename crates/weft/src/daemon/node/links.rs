@@ -19,7 +19,7 @@ impl Node {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);
         if leave == (Leave::Never { is_new: true }) {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
-            self.log.debug(format_args!("nothing is sent to {to} by {link}: no route"));
+            self.log.debug(format_args!("link {link} sends nothing to {to}: no route"));
             // The engine may have learnt this address after the last check of the links.
             self.link_news.want();
         }
