@@ -64,7 +64,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
     let small =
-        paths.iter().filter(is_small).map(|path| format!("{} by {}: {} B", path.remote, path.link_name, path.mtu));
+        paths.iter().filter(is_small).map(|path| format!("{} over {}: {} B", path.remote, path.link_name, path.mtu));
     let names = tried::list(small, "and");
     let found = (!names.is_empty()).then(|| format!("the longest packets that pass: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()

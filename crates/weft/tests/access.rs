@@ -265,11 +265,11 @@ fn what_contradicts_the_rest_of_the_configuration_is_told() {
     let (code, text) = said(&both(1194, "10.9.129.0/24"));
     assert!(code == Some(0) && text.contains("10.9.128.0/24") && text.contains("10.9.129.0/24"), "{text}");
     for (access, message) in [
-        (access(51900, "10.9.128.0/24"), "port 51900 is [node] `listen` already"),
+        (access(51900, "10.9.128.0/24"), "port 51900 is already [node] `listen`"),
         (access(51820, "192.168.0.0/16"), "`192.168.5.0/24`, which is behind `site`"),
         (access(51820, "10.9.0.0/16"), "this node's own address"),
         (access(51820, "10.9.128.1/24"), "write 10.9.128.0/24"),
-        (both(51820, "10.9.129.0/24"), "port 51820 is [access] `listen` already"),
+        (both(51820, "10.9.129.0/24"), "port 51820 is already [access] `listen`"),
         (both(1194, "10.9.128.0/25"), "overlaps with [access] `pool`"),
         ("[access]\nlisten = 51820\n".to_owned(), "pool"),
         (

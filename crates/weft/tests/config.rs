@@ -196,7 +196,7 @@ fn grants_of_explicit_rates() {
     let grant = |lines: &str| with_peer(&format!("[[tcp-er.grant]]\n{lines}"));
     refused(&grant("to = \"10.9.0.0/24\""), &["weft.toml:6:1: error", "needs `rate`"]);
     refused(&grant("to = \"10.9.0.0/33\"\nrate = \"1 Mbit/s\""), &["weft.toml:7:6: error", "`to`"]);
-    refused(&grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""), &["weft.toml:8:8: error", "nothing could be sent"]);
+    refused(&grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""), &["weft.toml:8:8: error", "a grant of 0 would stop all traffic"]);
     refused(&grant("to = \"10.9.0.0/24\"\nrat = \"1 Mbit/s\""), &["did you mean `rate`?"]);
     let twice =
         "to = \"10.9.0.0/24\"\nrate = \"1 Mbit/s\"\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"2 Mbit/s\"";
@@ -335,7 +335,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &two("8 Mbit/s"),
         &[
-            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, where 8.0 Mbit/s may be leased",
+            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, but only 8.0 Mbit/s may be leased",
             "lease less, or use `assured`",
         ],
     );
@@ -568,23 +568,23 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("deny = [\"10.6.0.0/16\"]\nport = [1]"), &[&place(2, 1, "unknown key `port`"), "ports"]);
     refused(
         &rules("deny = [\"127.0.0.0/8\", \"fe80::1/128\"]"),
-        &["[[proxies.rule]] 1 never decides: a proxy never connects"],
+        &["[[proxies.rule]] 1 never applies: a proxy never connects"],
     );
     refused(
         &rules("from = [\"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]"),
-        &["[[proxies.rule]] 1 never decides: `from` and the servers have no address family in common"],
+        &["[[proxies.rule]] 1 never applies: `from` and the servers have no address family in common"],
     );
     let shadowed = "deny = [\"10.0.0.0/8\"]\n[[proxies.rule]]\nallow = [\"10.6.0.0/16\"]\nports = [80]";
     refused(
         &rules(shadowed),
         &[
-            &place(2, 1, "[[proxies.rule]] 2 never decides: [[proxies.rule]] 1 matches all of it first"),
+            &place(2, 1, "[[proxies.rule]] 2 never applies: [[proxies.rule]] 1 matches all of it first"),
             "move the narrower one up",
         ],
     );
     let halves = "deny = [\"10.6.0.0/17\"]\n[[proxies.rule]]\ndeny = [\"10.6.128.0/17\"]\n\
                   [[proxies.rule]]\nallow = [\"10.6.0.0/16\"]";
-    refused(&rules(halves), &["[[proxies.rule]] 3 never decides: [[proxies.rule]] 1 and 2 match all of it first"]);
+    refused(&rules(halves), &["[[proxies.rule]] 3 never applies: [[proxies.rule]] 1 and 2 match all of it first"]);
     let (status, message) = check(&with_proxies("[[proxies.rule]]\ndeny = [\"10.6.0.0/16\"]\n"));
     assert!(status == 0 && message.contains("have no effect without a [[proxy]]"), "{message}");
 }

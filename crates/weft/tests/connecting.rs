@@ -89,7 +89,7 @@ fn a_wrong_key_of_the_hub() {
     said.name(
         "home",
         "silent",
-        &["192.0.2.18:51900 by link1", "nothing came back", "`public-key` of the peer here is wrong"],
+        &["192.0.2.18:51900 over link1", "no answer", "`public-key` of the peer here is wrong"],
     );
     said.name("hub", "other-key", &["a handshake from 192.0.2.", "is for another key than this node's", &hub]);
 }
@@ -102,7 +102,7 @@ fn a_wrong_key_of_home_which_is_a_peer_unknown_at_the_hub() {
         edit(dir, "hub.toml", &home, &dir.key("other.key"));
     };
     let Some(said) = case(change, "all_up") else { return };
-    said.name("home", "silent", &["nothing came back", "the peer does not know this node's key"]);
+    said.name("home", "silent", &["no answer", "the peer does not know this node's key"]);
     said.name("hub", "unknown-key", &["a node with the key", &home, "calls from 192.0.2.", "no peer here has it"]);
 }
 
@@ -142,7 +142,7 @@ fn a_hub_that_is_not_running() {
     said.name(
         "home",
         "not-running",
-        &["192.0.2.18:51900 by link1", "ICMP port unreachable came back", "weft is not running there"],
+        &["192.0.2.18:51900 over link1", "ICMP port unreachable received", "weft is not running there"],
     );
 }
 
@@ -150,11 +150,7 @@ fn a_hub_that_is_not_running() {
 fn a_port_that_is_blocked() {
     let blocked = "ip netns exec hub nft 'add table inet f; add chain inet f i { type filter hook input priority 0; }; add rule inet f i udp dport 51900 drop'; all_up";
     let Some(said) = case(|_| (), blocked) else { return };
-    said.name(
-        "home",
-        "silent",
-        &["192.0.2.34:51900 by link2", "nothing came back", "a firewall drops UDP to this port"],
-    );
+    said.name("home", "silent", &["192.0.2.34:51900 over link2", "no answer", "a firewall drops UDP to this port"]);
     said.name("hub", "no-call", &["none of its handshakes arrived", "open this node's UDP port"]);
 }
 
@@ -165,7 +161,7 @@ fn firewalls_that_say_so() {
     said.name(
         "home",
         "rejected",
-        &["ICMP administratively prohibited came back", "a firewall rejects UDP to this port"],
+        &["ICMP administratively prohibited received", "a firewall rejects UDP to this port"],
     );
     let own = "ip netns exec home nft 'add table inet f; add chain inet f o { type filter hook output priority 0; }; add rule inet f o udp dport 51900 reject'; all_up";
     let Some(said) = case(|_| (), own) else { return };
@@ -320,7 +316,7 @@ fn a_hub_behind_two_nats_and_a_node_behind_two_nats() {
         Said { show: format!("{text}\n{}", stderr(&out)), text }
     };
     let said = run("all_up");
-    said.name("home", "not-running", &["ICMP port unreachable came back", "a NAT there does not forward the port"]);
+    said.name("home", "not-running", &["ICMP port unreachable received", "a NAT there does not forward the port"]);
     said.name("hub", "no-call-behind-nat", &["private addresses only", "each NAT in front of it drops calls"]);
     // Now the node behind the NATs calls. The session comes up, and `weft doctor` reports both NATs.
     edit(&dir, "home.toml", "endpoints = [\"198.51.100.2:51900\"]", "");

@@ -63,7 +63,7 @@ fn a_drill_cuts_a_link_safely_and_says_what_became_of_traffic() {
     assert!(part(&text, "stranger").contains("exit 1"), "{all}");
     let drill = part(&text, "drill");
     assert!(drill.contains("link0 was cut for 1 s") && drill.contains("exit 0"), "{all}");
-    assert!(drill.contains("seen after") && drill.contains("cut"), "{all}");
+    assert!(drill.contains("detected after") && drill.contains("cut"), "{all}");
     let received = part(&text, "ping").split(',').find_map(|part| part.trim().strip_suffix(" received"));
     let received: u32 = received.and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(received >= 380, "traffic went on by the other link: {all}");

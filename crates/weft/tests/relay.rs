@@ -104,8 +104,8 @@ fn a_route_that_leads_nowhere_is_told_with_its_place() {
     assert_eq!(said("via = [\"b > c\"]").0, Some(0));
     for (via, message) in [
         ("via = [\"bb\"]", "relay `bb` is not known"),
-        ("via = [\"b > b\"]", "comes by `b` twice"),
-        ("via = [\"b > d\"]", "comes by `d` twice"),
+        ("via = [\"b > b\"]", "contains `b` twice"),
+        ("via = [\"b > d\"]", "contains `d` twice"),
         ("via = [\"b >\"]", "the name of a relay is missing"),
         ("via = [\"b > c > b > c > b > c > b\"]", "at most 6"),
         ("via = [\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"]", "is not a peer of this node"),

@@ -79,7 +79,7 @@ fn rates_above_what_the_links_carry_are_told() {
         1,
         &["weft.toml:15:14: error", "of the links' 10.0 Mbit/s only 5.0 Mbit/s"],
     );
-    says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s together"]);
+    says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s in total"]);
     let (status, message) = check(&dir(), &rule("guaranteed = \"5 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));
 }
@@ -93,7 +93,7 @@ fn rules_that_overlap_are_told() {
         )
     };
     let inside = two("to = \"10.9.1.0/24\"\nports = \"85\"");
-    says(&inside, 1, &["weft.toml:13:8: error: rule `b` never holds", "`a` before it"]);
+    says(&inside, 1, &["weft.toml:13:8: error: rule `b` never applies", "`a` before it"]);
     says(&two("to = \"10.9.0.0/16\"\nports = \"85-99\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     says(&two("from = \"10.9.0.0/16\"\nports = \"85\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     for apart in ["ports = \"91\"", "protocol = \"udp\"\nports = \"85\"", "to = \"10.8.0.0/16\"\nports = \"85\""] {

@@ -88,8 +88,8 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
         let who = who.replace("{}", &most.to_string());
-        let message = format!("rule `{name}` asks for {value}, {who} (`{setting}`)");
-        report.error(span.clone(), message, Some("ask for less, or leave `available` out".to_owned()));
+        let message = format!("rule `{name}` requests {value}, but {who} (`{setting}`)");
+        report.error(span.clone(), message, Some("request less, or leave `available` out".to_owned()));
     }
 }
 

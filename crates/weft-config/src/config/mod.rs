@@ -27,7 +27,7 @@ mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
-pub use diagnose::{Report, Severity, Told, did_you_mean};
+pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use metrics::MetricsAddress;
 pub use network::Network;
 pub use parse::{parse, peer_name};

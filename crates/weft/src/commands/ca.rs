@@ -9,7 +9,7 @@ use crate::cli::{CaCommand, SignOptions};
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
-use crate::keys::Kind;
+use crate::keys::KeyKind;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape, files, keys};
@@ -53,7 +53,7 @@ fn init(directory: &Path) -> Result<Outcome, Failure> {
     let seed =
         entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let root = RootKey::from_seed(seed);
-    keys::store_key(Kind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
+    keys::store_key(KeyKind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
     println!("{}", root.public_key());
     Ok(Outcome::Well)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Output of `--json`.
 #[derive(Serialize)]
-struct Checked {
+struct CheckReport {
     schema: u32,
     file: String,
     /// True if a node would start with this configuration.
@@ -16,7 +16,7 @@ struct Checked {
     /// Reason why the file could not be read; absent if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
-    findings: Vec<config::Told>,
+    findings: Vec<config::Diagnostic>,
 }
 
 /// Checks the configuration in `file`; warnings do not cause a failure.
@@ -41,10 +41,10 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
 
 fn check_json(file: &Path) -> Result<Outcome, Failure> {
     let (is_usable, unreadable, findings) = match config::read_and_check(file) {
-        Ok((loaded, report)) => (loaded.is_some(), None, report.told()),
+        Ok((loaded, report)) => (loaded.is_some(), None, report.diagnostics()),
         Err(why) => (false, Some(why.trim_end().to_owned()), Vec::new()),
     };
     let file = file.display().to_string();
-    print!("{}", json(&Checked { schema: 1, file, is_usable, unreadable, findings })?);
+    print!("{}", json(&CheckReport { schema: 1, file, is_usable, unreadable, findings })?);
     Ok(if is_usable { Outcome::Well } else { Outcome::Failed })
 }

@@ -22,7 +22,7 @@ pub struct Present<'a> {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownClient {
     remote: SocketAddr,
     told_at: Instant,
 }
@@ -30,7 +30,7 @@ struct Known {
 /// The connected clients.
 #[derive(Debug, Default)]
 pub struct Attendance {
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownClient>,
 }
 
 impl Attendance {
@@ -45,7 +45,7 @@ impl Attendance {
                 Some(known) if now - known.told_at < MOVED_INTERVAL => continue,
                 Some(known) => lines.push(format!("client {name} moved from {} to {remote}", known.remote)),
             }
-            self.known.insert((*name).to_owned(), Known { remote: *remote, told_at: now });
+            self.known.insert((*name).to_owned(), KnownClient { remote: *remote, told_at: now });
         }
         self.known.retain(|name, _| {
             let stays = there.iter().any(|client| client.name == name);

@@ -74,16 +74,16 @@ impl Sender {
 }
 
 /// The listening socket; dropping it removes its file.
-pub struct Server {
+pub struct ControlServer {
     _file: SocketFile,
 }
 
-impl Server {
+impl ControlServer {
     /// Listens at `path`, for root and this process's user.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<Server, String> {
+    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<ControlServer, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
         let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
@@ -97,7 +97,7 @@ impl Server {
         let shared = threads.clone();
         let serve = move |pulse: &Pulse| accept(&listener, &tasks, &shared, pulse);
         threads.spawn("weft-control", serve).map_err(describe)?;
-        Ok(Server { _file: file })
+        Ok(ControlServer { _file: file })
     }
 }
 

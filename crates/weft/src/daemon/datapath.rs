@@ -170,8 +170,8 @@ impl Datapath {
     ///
     /// A turn must call this before it sends anything.
     fn heed_generation(&mut self, node: &mut Node, ready: &[Ready]) {
-        let has_news = ready.iter().any(|source| source.token == GENERATION);
-        if has_news && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
+        let is_notified = ready.iter().any(|source| source.token == GENERATION);
+        if is_notified && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
             node.renew_sessions("the machine was restored or copied");
         }
     }

@@ -1,6 +1,6 @@
 //! Answers to requests about flows and prefixes, and about drills.
 
-use super::{refusal, signal, view};
+use super::{refusal, signalling, view};
 use crate::config::{self, Config, proxy_prefix};
 use crate::control::Response;
 use crate::status::{
@@ -57,7 +57,7 @@ fn explanation(
         session: found.is_established,
         open: found.is_open,
         flow: found.flow.as_ref().map(|flow| SeenFlow {
-            flow: signal::flow(&flow.key),
+            flow: signalling::flow(&flow.key),
             packets: flow.packets,
             bytes: flow.bytes,
             idle_ms: view::millis(flow.idle),

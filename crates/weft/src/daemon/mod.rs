@@ -37,7 +37,7 @@ mod refusal;
 mod restart;
 mod rotated;
 mod service;
-pub mod signal;
+pub mod signalling;
 mod signals;
 mod stamps;
 mod state;
@@ -56,7 +56,7 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 use crate::config;
 use crate::outcome::Failure;
 use changes::Changes;
-use control::{Sender, Server};
+use control::{ControlServer, Sender};
 use datapath::Datapath;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
@@ -64,7 +64,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
-use state::Keeper;
+use state::StateWriter;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -137,19 +137,21 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     keep_memory_private(log);
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));
     // The control socket opens first, so that a second node with the same socket changes nothing.
-    let _server = Server::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
+    let _server = ControlServer::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {
-        Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
+        Some(at) => Some(metrics::MetricsServer::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
         None => None,
     };
     let changes = Changes::begin(&config.node.control, log);
-    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
+    let (state_writer, stamps) =
+        StateWriter::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
 
     let clock = Clock::start();
     let public_key = identity.public_key();
     forwarding::say(&config, log);
     let threads = threads.clone();
-    let parts = Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, keeper, changes, threads };
+    let parts =
+        Parts { file: file.to_owned(), config, identity, certificate, clock, stamps, state_writer, changes, threads };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.

@@ -16,21 +16,21 @@ use super::device;
 use super::devices::Devices;
 use super::gather::Gathered;
 use super::history::{self, Histories};
-use super::links::{Change, Links, Wanted};
+use super::links::{LinkChange, Links, WantedLinks};
 use super::live;
 use super::log::Log;
 use super::outside::{Shown, Sieve};
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
-use super::proxy::Proxy;
+use super::proxy::ProxyProcess;
 use super::rates::Rates;
 use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
-use super::signal;
+use super::signalling;
 use super::stamps;
-use super::state::{Keeper, Stamps};
+use super::state::{Stamps, StateWriter};
 use super::tcp_er;
 use super::threads::Threads;
 use super::totals;
@@ -85,17 +85,17 @@ pub struct Node {
     config: Config,
     identity: Identity,
     clock: Clock,
-    keeper: Keeper,
-    tcp_er: Option<tcp_er::Keeper>,
+    state_writer: StateWriter,
+    tcp_er: Option<tcp_er::RateKeeper>,
     accepted: Vec<(PublicKey, u64)>,
     /// Peers whose stamps must still be deleted on disk.
     forgotten: Vec<PublicKey>,
     log: Log,
     threads: Threads,
     /// Clients of WireGuard and OpenVPN.
-    access: Option<access::Keeper>,
+    access: Option<access::AccessHandle>,
     /// The proxy's process, and the rates of its connections.
-    proxy: Option<(Proxy, Totals)>,
+    proxy: Option<(ProxyProcess, Totals)>,
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
@@ -103,11 +103,11 @@ pub struct Node {
     next_history: Instant,
     is_stopping: bool,
     /// True if revocations are not yet stored.
-    has_news: bool,
+    has_unsaved_revocations: bool,
     /// Request to store accepted stamps.
-    stamps_news: Gathered,
+    stamp_write: Gathered,
     /// Request to set routes, because prefixes of peers have changed.
-    routes_news: Gathered,
+    route_update: Gathered,
     /// Networks that prefixes must not capture, by which the routes were set.
     ///
     /// The value is `None` before the interfaces are known.
@@ -117,7 +117,7 @@ pub struct Node {
     /// Diagnosis of peers that are not well.
     why: why::Watch,
     /// Request to check the links, because routes or interfaces may have changed.
-    link_news: Gathered,
+    link_check: Gathered,
     /// Configured links that are not in use, as last logged.
     unused_links: Vec<UnusedLink>,
     changes: Changes,
@@ -138,7 +138,7 @@ pub struct Parts {
     /// Stored stamps and revocations of earlier runs.
     pub stamps: Stamps,
     /// Writer of the stored state.
-    pub keeper: Keeper,
+    pub state_writer: StateWriter,
     /// Record of the changes to this machine.
     pub changes: Changes,
     /// The process's threads.
@@ -151,7 +151,7 @@ impl Node {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
+        let Parts { file, config, identity, certificate, clock, stamps, state_writer, changes, threads } = parts;
         let Stamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
@@ -161,9 +161,9 @@ impl Node {
         engine.set_relaying(config.node.relay);
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
-        let mut links = Links::new(Wanted::of(&config), config.node.listen.unwrap_or(0), devices.indices());
-        let access = access::Keeper::start(&config, &threads)?;
-        links.add_own(access.iter().map(access::Keeper::device).collect());
+        let mut links = Links::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
+        let access = access::AccessHandle::start(&config, &threads)?;
+        links.add_own(access.iter().map(access::AccessHandle::device).collect());
         let mut node = Node {
             engine,
             devices,
@@ -177,7 +177,7 @@ impl Node {
             config,
             identity,
             clock,
-            keeper,
+            state_writer,
             tcp_er: None,
             accepted,
             forgotten: Vec::new(),
@@ -191,13 +191,13 @@ impl Node {
             rates: Rates::default(),
             next_history: clock.now(),
             is_stopping: false,
-            has_news: false,
-            stamps_news: Gathered::default(),
-            routes_news: Gathered::default(),
+            has_unsaved_revocations: false,
+            stamp_write: Gathered::default(),
+            route_update: Gathered::default(),
             outside: None,
             refused: Shown::default(),
             why: why::Watch::default(),
-            link_news: Gathered::default(),
+            link_check: Gathered::default(),
             unused_links: Vec::new(),
             changes,
         };
@@ -214,7 +214,7 @@ impl Node {
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
-            match Proxy::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
+            match ProxyProcess::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
                 Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
                 Err(why) => self.log.error(format_args!("proxy: {why}")),
             }
@@ -225,11 +225,11 @@ impl Node {
     }
 
     fn tell_totals(&mut self, now: Instant) {
-        if let Some((proxy, told)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
-            let totals = totals::totals(&self.config, self.engine.payload_rates(now), told);
-            self.next_totals = now + totals::look_again_in(told, &totals);
+        if let Some((proxy, known)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
+            let totals = totals::totals(&self.config, self.engine.payload_rates(now), known);
+            self.next_totals = now + totals::look_again_in(known, &totals);
             proxy.set_totals(totals.clone());
-            *told = totals;
+            *known = totals;
         }
     }
 
@@ -264,8 +264,8 @@ impl Node {
 
     /// Stores the state for the next run.
     pub fn finish(self) {
-        let Node { engine, keeper, .. } = self;
-        keeper.close(engine.used_stamp());
+        let Node { engine, state_writer, .. } = self;
+        state_writer.close(engine.used_stamp());
     }
 
     /// Returns true if the node is to stop.
@@ -278,7 +278,7 @@ impl Node {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
         let mut failures = self.on_link_changes(changes);
-        self.link_news.want();
+        self.link_check.want();
         failures.extend(self.look_at_links_again());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
             self.set_routes(true);
@@ -348,7 +348,7 @@ impl Node {
         self.config = loaded.config;
         self.hold_tcp_er();
         self.set_proxy();
-        self.links.choose(Wanted::of(&self.config));
+        self.links.choose(WantedLinks::of(&self.config));
         self.look_at_links();
         self.set_routes(true);
         Ok(())
@@ -378,7 +378,7 @@ impl Node {
         match (wanted, &self.tcp_er) {
             (None, _) => self.tcp_er = None,
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
-            (Some(wanted), None) => match tcp_er::Keeper::start(wanted, &self.threads) {
+            (Some(wanted), None) => match tcp_er::RateKeeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
                 Err(why) => self.log.error(format_args!("explicit rates: {why}")),
             },
@@ -399,16 +399,16 @@ impl Node {
         self.platform.handle_timeout(now);
         self.tell_totals(now);
         self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
-        if self.has_news {
-            self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        if self.has_unsaved_revocations {
+            self.has_unsaved_revocations = !self.state_writer.revoked(self.engine.revocations().to_vec());
         }
-        if self.stamps_news.take(now) {
+        if self.stamp_write.take(now) {
             self.keep_accepted();
-            self.stamps_news.done(now, self.clock.now());
+            self.stamp_write.done(now, self.clock.now());
         }
-        if self.routes_news.take(now) {
+        if self.route_update.take(now) {
             self.set_routes(false);
-            self.routes_news.done(now, self.clock.now());
+            self.route_update.done(now, self.clock.now());
         }
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
@@ -422,26 +422,26 @@ impl Node {
         self.next_upkeep = now + UPKEEP_INTERVAL;
         // The kernel reports no event for some changes, such as those of nexthop objects, so the links are checked
         // periodically.
-        self.link_news.want();
+        self.link_check.want();
         self.forget_stamps();
         self.keep_accepted();
         self.engine.set_unix_time(now, self.clock.unix_s());
-        self.keeper.reached(clock::unix_ns(), self.engine.used_stamp());
+        self.state_writer.reached(clock::unix_ns(), self.engine.used_stamp());
     }
 
     /// Returns the time at which [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let news = [self.stamps_news.next(), self.routes_news.next(), self.link_news.next()];
+        let requests = [self.stamp_write.next(), self.route_update.next(), self.link_check.next()];
         let others =
-            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
+            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(requests).flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
         let accepted: Vec<_> = self.engine.accepted_stamps().collect();
         if accepted != self.accepted {
-            self.keeper.accepted(accepted.clone());
+            self.state_writer.accepted(accepted.clone());
             self.accepted = accepted;
         }
     }
@@ -473,7 +473,7 @@ impl Node {
             peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
-            signal: signal::status(&self.engine, &snapshot, now),
+            signal: signalling::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals(), self.engine.label_clashes())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),

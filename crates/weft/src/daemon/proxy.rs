@@ -8,7 +8,7 @@
 use super::changes::{Change, Changes, fast_open};
 use super::log::Log;
 use super::threads::{Pulse, Threads};
-use crate::status::Proxy as Shown;
+use crate::status::ProxyProcess as Shown;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -31,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// State that the threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,7 +41,7 @@ struct State {
     policy: Option<Policy>,
     totals: Totals,
     /// Changes that the process has not yet received.
-    news: News,
+    unsent: Unsent,
     stop: bool,
     /// True if the process has closed its standard output.
     has_ended: bool,
@@ -49,24 +49,24 @@ struct State {
 }
 
 #[derive(Clone, Copy, Default)]
-struct News {
+struct Unsent {
     policy: bool,
     totals: bool,
 }
 
-impl Shared {
+impl SharedState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The proxy of a node; dropping it ends the process.
-pub struct Proxy {
-    shared: Arc<Shared>,
+pub struct ProxyProcess {
+    shared: Arc<SharedState>,
     supervisor: Option<JoinHandle<()>>,
 }
 
-impl Drop for Proxy {
+impl Drop for ProxyProcess {
     fn drop(&mut self) {
         self.shared.state().stop = true;
         self.shared.changed.notify_all();
@@ -75,17 +75,17 @@ impl Drop for Proxy {
     }
 }
 
-impl Proxy {
+impl ProxyProcess {
     /// Starts the supervisor for the proxy of the device `tun`; the process starts with the first policy.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<Proxy> {
-        let shared = Arc::new(Shared::default());
+    pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<ProxyProcess> {
+        let shared = Arc::new(SharedState::default());
         let names = Names::of(tun);
-        let supervisor = Supervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
+        let supervisor = ProxySupervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
         let thread = threads.spawn("weft-proxy", move |pulse| supervisor.run(pulse))?;
-        Ok(Proxy { shared, supervisor: Some(thread) })
+        Ok(ProxyProcess { shared, supervisor: Some(thread) })
     }
 
     /// Sets the policy of the proxy. Existing connections remain.
@@ -93,7 +93,7 @@ impl Proxy {
         let mut state = self.shared.state();
         if state.policy.as_ref() != Some(&policy) {
             state.policy = Some(policy);
-            state.news.policy = true;
+            state.unsent.policy = true;
             self.shared.changed.notify_all();
         }
     }
@@ -103,7 +103,7 @@ impl Proxy {
         let mut state = self.shared.state();
         if state.totals != totals {
             state.totals = totals;
-            state.news.totals = true;
+            state.unsent.totals = true;
             self.shared.changed.notify_all();
         }
     }
@@ -114,14 +114,14 @@ impl Proxy {
     }
 }
 
-struct Supervisor {
+struct ProxySupervisor {
     names: Names,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     changes: Changes,
     threads: Threads,
 }
 
-impl Supervisor {
+impl ProxySupervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
         // An earlier run may have been killed, and its record of changes lost.
         pulse.resting(|| detour::unlead(&self.names));
@@ -188,7 +188,7 @@ impl Supervisor {
         };
         let mut state = self.shared.state();
         state.has_ended = false;
-        state.news = News { policy: true, totals: true };
+        state.unsent = Unsent { policy: true, totals: true };
         state.shown = Shown { state: "running".to_owned(), early_data: early, pid: child.id(), ..state.shown.clone() };
         drop(state);
         let reader = Reader { shared: Arc::clone(&self.shared), log };
@@ -201,14 +201,14 @@ impl Supervisor {
     }
 
     fn give_orders(&self, stdin: &mut ChildStdin) -> io::Result<()> {
-        while self.wait_for(|state| state.has_ended || state.news.policy || state.news.totals, None) {
+        while self.wait_for(|state| state.has_ended || state.unsent.policy || state.unsent.totals, None) {
             let mut state = self.shared.state();
             if state.has_ended {
                 break;
             }
-            let news = std::mem::take(&mut state.news);
-            let totals = news.totals.then(|| Order::Totals(state.totals.clone()));
-            let policy = state.policy.clone().filter(|_| news.policy).map(Order::Policy);
+            let unsent = std::mem::take(&mut state.unsent);
+            let totals = unsent.totals.then(|| Order::Totals(state.totals.clone()));
+            let policy = state.policy.clone().filter(|_| unsent.policy).map(Order::Policy);
             drop(state);
             for order in [totals, policy].into_iter().flatten() {
                 writeln!(stdin, "{order}")?;
@@ -255,7 +255,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
 
 /// Reader of the state that the process reports.
 struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     log: Log,
 }
 

@@ -9,7 +9,7 @@ mod redirection;
 mod rules;
 
 use crate::config::host::{self, Host};
-use crate::daemon::tcp_er::Keeper;
+use crate::daemon::tcp_er::RateKeeper;
 use crate::daemon::threads::{Pulse, Threads};
 use crate::daemon::{self, Clock, Level, Log};
 use crate::entropy;
@@ -92,7 +92,7 @@ struct Agent {
     index: u32,
     addresses: BTreeSet<IpAddr>,
     rates: [Rate; 2],
-    keeper: Keeper,
+    keeper: RateKeeper,
     clock: Clock,
     log: Log,
 }
@@ -107,7 +107,7 @@ impl Agent {
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
-        let keeper = Keeper::start(config.tcp_er.clone(), threads)?;
+        let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
         let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
@@ -177,11 +177,11 @@ impl Agent {
             let now = self.clock.now();
             match event {
                 Event::Granted(grant) => {
-                    self.log.debug(daemon::signal::granted(&grant, now));
+                    self.log.debug(daemon::signalling::granted(&grant, now));
                     self.keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends - now);
                 }
                 Event::Withdrawn(flow) => {
-                    self.log.debug(daemon::signal::withdrawn(&flow));
+                    self.log.debug(daemon::signalling::withdrawn(&flow));
                     self.keeper.withdrawn(&flow);
                 }
                 _ => {}

@@ -21,7 +21,7 @@ use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_session::Identity;
 
 /// The client to create.
-struct Wanted<'a> {
+struct NewClient<'a> {
     options: &'a AddOptions,
     config: &'a Config,
     name: String,
@@ -49,7 +49,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
     };
     let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
     let endpoint = endpoint(options, access, openvpn)?;
-    let wanted = Wanted { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
+    let wanted = NewClient { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
     let made = match openvpn {
         None => wanted.with_wireguard(access),
         Some(openvpn) => wanted.with_openvpn(openvpn),
@@ -58,7 +58,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
     tell(&config)
 }
 
-impl Wanted<'_> {
+impl NewClient<'_> {
     fn with_wireguard(&self, access: &Access) -> Result<Made, String> {
         let state = &self.config.node.state;
         let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
@@ -139,8 +139,8 @@ fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) ->
     }
 }
 
-fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
-    let Wanted { options, name, .. } = wanted;
+fn show(wanted: &NewClient<'_>, made: &Made) -> Result<(), Failure> {
+    let NewClient { options, name, .. } = wanted;
     let Made { address, key, text } = made;
     if options.json {
         let configuration = options.out.is_none().then_some(text);

@@ -102,9 +102,9 @@ fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, 
         Some(other) => return Err(unexpected(&other)),
         None => Vec::new(),
     };
-    let or_absent = |client: openvpn::clients::Client| {
+    let or_absent = |client: openvpn::clients::OpenvpnClient| {
         let there = there.iter().find(|there| there.key == client.common_name).cloned();
-        let openvpn::clients::Client { name, common_name, address } = client;
+        let openvpn::clients::OpenvpnClient { name, common_name, address } = client;
         there.unwrap_or_else(|| AccessClient::absent(name, address, ClientProgram::Openvpn, common_name))
     };
     Ok(all.into_iter().map(or_absent).collect())
@@ -150,6 +150,6 @@ fn settings<'a>(config: &'a Config, file: &Path) -> Result<&'a Access, Failure> 
     config.access.as_ref().ok_or_else(|| {
         let file = file.display();
         let example = "[access] with listen = 51820 and pool = \"10.9.128.0/24\"";
-        Failure::new(format!("{file}: this node accepts no clients: add for example {example}"))
+        Failure::new(format!("{file}: this node accepts no clients: add, for example, {example}"))
     })
 }

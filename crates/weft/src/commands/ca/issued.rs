@@ -98,7 +98,7 @@ pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>)
     let of_name = |of: &&Issued| of.certificate.claims().name == name;
     let Some(found) = all.iter().filter(of_name).find(|of| !of.is_revoked) else {
         if all.iter().any(|of| of.certificate.claims().name == name) {
-            let why = format!("the key of {name} is revoked; sign a certificate for a new one: weft ca sign");
+            let why = format!("the key of {name} is revoked: sign a certificate for a new one: weft ca sign");
             return Err(Failure::new(why));
         }
         let names = all.iter().map(|of| of.certificate.claims().name.as_str());

@@ -2,13 +2,13 @@
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
-use crate::daemon::forwarding::Family;
+use crate::daemon::forwarding::ForwardingSetting;
 
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
 /// The first states if the kernel forwards. The second states that only the far end can tell if it forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
-    let here = Family::of(config).filter_map(|family| {
+    let here = ForwardingSetting::of(config).filter_map(|family| {
         // A node that accepts no calls is an end of the network, unless hosts are behind it.
         let is_hub = config.node.listen.is_some();
         Some(state(family, &machine.proc(family.file)?, is_hub))
@@ -25,7 +25,7 @@ pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     .collect()
 }
 
-fn state(family: &Family, value: &str, is_hub: bool) -> Check {
+fn state(family: &ForwardingSetting, value: &str, is_hub: bool) -> Check {
     let name = format!("{} forwarding", family.name);
     match value {
         "0" if is_hub => {

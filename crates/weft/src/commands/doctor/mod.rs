@@ -19,7 +19,7 @@ use crate::table::Table;
 pub use peer::peer;
 
 use checks::{Check, Machine, Verdict};
-use isolation::Isolation;
+use isolation::QueueCommands;
 use serde::Serialize;
 use std::path::Path;
 use weft_engine::Dscp;
@@ -29,7 +29,7 @@ struct Diagnosis {
     schema: u32,
     checks: Vec<Check>,
     /// Router commands for each code point that the configuration sets for a peer.
-    isolation: Vec<Isolation>,
+    isolation: Vec<QueueCommands>,
 }
 
 /// Checks this machine, and the configuration in `file` or, if it exists, in `default`.
@@ -46,7 +46,7 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
         .collect();
     code_points.sort_unstable();
     code_points.dedup();
-    let isolation: Vec<_> = code_points.into_iter().map(Isolation::of).collect();
+    let isolation: Vec<_> = code_points.into_iter().map(QueueCommands::of).collect();
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     let diagnosis = Diagnosis { schema: 1, checks, isolation };
     let text = if as_json { json(&diagnosis)? } else { text(&diagnosis, config.is_some()) };

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::status::{Finding, Peer, Status};
 use crate::table::{millis, span};
 use crate::why::is_private;
-use probe::{Probe, Route};
+use probe::{Probe, ProbedRoute};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -91,7 +91,7 @@ fn session(peer: &Peer) -> Vec<Check> {
         }
         (None, since) if checks.is_empty() => {
             let found = format!("none for {}", span(Duration::from_secs(since.unwrap_or(0))));
-            checks.push(Check::new("session", Verdict::Bad, found, "ask again in ten seconds"));
+            checks.push(Check::new("session", Verdict::Bad, found, "try again in ten seconds"));
         }
         (None, _) => {}
     }
@@ -99,8 +99,8 @@ fn session(peer: &Peer) -> Vec<Check> {
 }
 
 /// Checks if the remote address is reachable by a link, from the answers to the probes.
-fn reachability(peer: &Peer, route: &Route) -> Check {
-    let name = format!("{} by {}", route.remote, route.link);
+fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
+    let name = format!("{} over {}", route.remote, route.link);
     let path = peer.paths.iter().find(|path| path.link == route.link && path.remote == route.remote.to_string());
     if let Some(path) = path.filter(|path| !path.is_down()) {
         return Check::new(name, Verdict::Good, format!("weft answers in {}", millis(path.rtt_us.unwrap_or(0))), "");
@@ -108,7 +108,7 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
     let host = match &route.ping {
         Probe::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
         Probe::Silent => "the host does not answer ping".to_owned(),
-        Probe::Failed(why) => format!("no ping could be sent: {why}"),
+        Probe::Failed(why) => format!("cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
         (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
@@ -126,7 +126,7 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
 }
 
 /// Checks the longest packet that passes; `None` if the host answered no ping.
-fn mtu(route: &Route) -> Option<Check> {
+fn mtu(route: &ProbedRoute) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
     let name = format!("MTU to {} over {}", route.remote.ip(), route.link);
     Some(if passes >= asked {
@@ -147,7 +147,7 @@ fn clock(peer: &Peer) -> Check {
 }
 
 /// Checks for address translation (NAT), from private addresses of this node and of the routers.
-fn nat(status: &Status, routes: &[Route]) -> Check {
+fn nat(status: &Status, routes: &[ProbedRoute]) -> Check {
     let own: Vec<IpAddr> =
         status.links.iter().flat_map(|link| &link.addresses).filter_map(|a| a.parse().ok()).collect();
     let is_public = |address: &IpAddr| !is_private(*address);

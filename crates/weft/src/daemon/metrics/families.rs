@@ -2,18 +2,18 @@
 //!
 //! They follow Prometheus's conventions: seconds and bytes, and counters in `_total`.
 
-use super::text::{Exposition, Family, Kind, Labels};
+use super::text::{Exposition, Family, Labels, MetricKind};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
 
 /// States of a path, as values of the label `state`.
 const STATES: [&str; 5] = ["opening", "good", "degraded", "suspect", "down"];
 
 const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
-    Family { kind: Kind::Gauge, name, help, value }
+    Family { kind: MetricKind::Gauge, name, help, value }
 }
 
 const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
-    Family { kind: Kind::Counter, name, help, value }
+    Family { kind: MetricKind::Counter, name, help, value }
 }
 
 fn seconds(us: u64) -> f64 {
@@ -228,10 +228,10 @@ const LOOP: &[Family<VpnLoop>] = &[
 pub fn write(status: &Status) -> String {
     let mut out = Exposition::default();
     let version = vec![("version", status.version.as_str())];
-    out.family(Kind::Gauge, "weft_build_info", "Version of the program.", [(version, 1.0)].into_iter());
+    out.family(MetricKind::Gauge, "weft_build_info", "Version of the program.", [(version, 1.0)].into_iter());
     out.add(NODE, std::iter::once((Labels::new(), status)));
     let links = status.links.iter().map(|link| (vec![("link", link.name.as_str())], f64::from(link.mtu)));
-    out.family(Kind::Gauge, "weft_link_mtu_bytes", "MTU of a link in use.", links);
+    out.family(MetricKind::Gauge, "weft_link_mtu_bytes", "MTU of a link in use.", links);
     out.add(PEER, status.peers.iter().map(|peer| (vec![("peer", peer.name.as_str())], peer)));
     paths(&mut out, status);
     vpns(&mut out, status);
@@ -255,7 +255,7 @@ fn paths(out: &mut Exposition, status: &Status) {
             (labels, f64::from(u8::from(path.state == state)))
         })
     });
-    out.family(Kind::Gauge, "weft_path_state", "1 for the current state of the path.", states);
+    out.family(MetricKind::Gauge, "weft_path_state", "1 for the current state of the path.", states);
     out.add(PATH, paths.iter().map(|(labels, path)| (labels.clone(), *path)));
 }
 
@@ -274,7 +274,7 @@ fn vpns(out: &mut Exposition, status: &Status) {
         .collect();
     let shares = members.iter().filter_map(|(labels, member)| Some((labels.clone(), status.vpn_share(member)?)));
     out.family(
-        Kind::Gauge,
+        MetricKind::Gauge,
         "weft_vpn_share_ratio",
         "The VPN's share of the bytes that all VPNs have sent to the member.",
         shares,
@@ -287,8 +287,8 @@ fn vpns(out: &mut Exposition, status: &Status) {
 mod tests {
     use super::*;
 
-    fn names() -> Vec<(Kind, &'static str)> {
-        fn of<T>(families: &[Family<T>]) -> impl Iterator<Item = (Kind, &'static str)> {
+    fn names() -> Vec<(MetricKind, &'static str)> {
+        fn of<T>(families: &[Family<T>]) -> impl Iterator<Item = (MetricKind, &'static str)> {
             families.iter().map(|family| (family.kind, family.name))
         }
         of(NODE).chain(of(PEER)).chain(of(PATH)).chain(of(VPN)).chain(of(MEMBER)).chain(of(LOOP)).collect()
@@ -299,7 +299,7 @@ mod tests {
         let mut names = names();
         for (kind, name) in &names {
             assert!(name.starts_with("weft_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
-            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert_eq!(*kind == MetricKind::Counter, name.ends_with("_total"), "{name}");
         }
         names.sort_unstable_by_key(|(_, name)| *name);
         assert!(names.windows(2).all(|pair| pair[0].1 != pair[1].1), "{names:?}");

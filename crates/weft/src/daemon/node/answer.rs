@@ -152,8 +152,8 @@ impl Node {
 
     /// Passes the peers to forget to the state thread; if its queue is full, the next upkeep tries again.
     pub(super) fn forget_stamps(&mut self) {
-        let keeper = &self.keeper;
-        self.forgotten.retain(|key| !keeper.forget(*key));
+        let state_writer = &self.state_writer;
+        self.forgotten.retain(|key| !state_writer.forget(*key));
     }
 
     /// Returns the history of a peer, even of one that is gone while its paths are still stored.

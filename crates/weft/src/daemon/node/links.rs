@@ -5,11 +5,11 @@ use crate::daemon::links::{Demand, Leave};
 use std::net::IpAddr;
 use weft_engine::{LinkEvent, Transmit};
 
-impl Wanted {
+impl WantedLinks {
     /// Returns the links that a configuration wants.
-    pub fn of(config: &Config) -> Wanted {
+    pub fn of(config: &Config) -> WantedLinks {
         let configured = config.link.iter().filter(|link| link.up).map(|link| link.name.value.clone());
-        Wanted { choice: config.links.clone(), configured: configured.collect() }
+        WantedLinks { choice: config.links.clone(), configured: configured.collect() }
     }
 }
 
@@ -21,7 +21,7 @@ impl Node {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
             self.log.debug(format_args!("link {link} sends nothing to {to}: no route"));
             // The engine may have learnt this address after the last check of the links.
-            self.link_news.want();
+            self.link_check.want();
         }
         leave
     }
@@ -47,11 +47,11 @@ impl Node {
     /// Checks the links if something has changed, but not too often while many changes follow each other.
     pub(super) fn look_at_links_again(&mut self) -> Vec<String> {
         let now = self.clock.now();
-        if !self.link_news.take(now) {
+        if !self.link_check.take(now) {
             return Vec::new();
         }
         let failures = self.look_at_links();
-        self.link_news.done(now, self.clock.now());
+        self.link_check.done(now, self.clock.now());
         self.say_unused();
         failures
     }
@@ -65,18 +65,18 @@ impl Node {
         self.unused_links = unused;
     }
 
-    pub(super) fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
+    pub(super) fn on_link_changes(&mut self, changes: Vec<LinkChange>) -> Vec<String> {
         let now = self.clock.now();
         let mut failures = Vec::new();
         for change in changes {
             match change {
-                Change::Up(event) => self.on_link_up(now, event),
-                Change::Down { event, name, cause } => {
+                LinkChange::Up(event) => self.on_link_up(now, event),
+                LinkChange::Down { event, name, cause } => {
                     self.log.info(format_args!("link {name} out of use: {cause}"));
                     self.engine.handle_link(now, event);
                 }
-                Change::Forgotten(link) => self.engine.forget_link(now, link),
-                Change::Failed(why) => {
+                LinkChange::Forgotten(link) => self.engine.forget_link(now, link),
+                LinkChange::Failed(why) => {
                     self.log.error(&why);
                     failures.push(why);
                 }

@@ -55,7 +55,7 @@ impl Watched {
     }
 }
 
-struct Shared {
+struct ThreadState {
     log: Log,
     began: Instant,
     /// Time of the last heartbeat check, in milliseconds since `began`.
@@ -67,7 +67,7 @@ struct Shared {
 
 /// Starts threads and watches them.
 #[derive(Clone)]
-pub struct Threads(Arc<Shared>);
+pub struct Threads(Arc<ThreadState>);
 
 impl Threads {
     /// Starts the log's writer and the watch.
@@ -77,7 +77,7 @@ impl Threads {
     /// # Errors
     /// Returns an error if no thread can be started.
     pub fn start(log: Log, on_fault: impl Fn() + Send + Sync + 'static) -> io::Result<Threads> {
-        let threads = Threads(Arc::new(Shared {
+        let threads = Threads(Arc::new(ThreadState {
             log,
             began: Instant::now(),
             looked_ms: AtomicU64::new(0),
