@@ -92,7 +92,7 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
     // A peer without an endpoint may be at any address.
     let may_be = |stranger: &&Stranger| is_endpoint(&stranger.source) || facts.endpoints.is_empty();
     let say = |stranger: &Stranger| {
-        let (cause, text) = stranger_words(stranger, own);
+        let (cause, text) = stranger_text(stranger, own);
         finding(cause, text)
     };
     let mut kinds = Vec::new();
@@ -104,7 +104,7 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
     strangers.iter().filter(may_be).filter(is_first).take(MOST_STRANGERS).map(say).collect()
 }
 
-fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
+fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
     let source = stranger.source;
     match stranger.shown {
         Shown::Key(key) => {
@@ -183,7 +183,7 @@ fn name_of(why: Unreachable) -> &'static str {
 
 /// Returns a stranger for the status.
 pub fn stranger(stranger: &Stranger, own: &Own) -> StrangerSeen {
-    let (cause, found) = stranger_words(stranger, own);
+    let (cause, found) = stranger_text(stranger, own);
     StrangerSeen {
         source: stranger.source.to_string(),
         public_key: if let Shown::Key(key) = stranger.shown { Some(key.to_string()) } else { None },

@@ -196,7 +196,10 @@ fn grants_of_explicit_rates() {
     let grant = |lines: &str| with_peer(&format!("[[tcp-er.grant]]\n{lines}"));
     refused(&grant("to = \"10.9.0.0/24\""), &["weft.toml:6:1: error", "needs `rate`"]);
     refused(&grant("to = \"10.9.0.0/33\"\nrate = \"1 Mbit/s\""), &["weft.toml:7:6: error", "`to`"]);
-    refused(&grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""), &["weft.toml:8:8: error", "a grant of 0 would stop all traffic"]);
+    refused(
+        &grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""),
+        &["weft.toml:8:8: error", "a grant of 0 would stop all traffic"],
+    );
     refused(&grant("to = \"10.9.0.0/24\"\nrat = \"1 Mbit/s\""), &["did you mean `rate`?"]);
     let twice =
         "to = \"10.9.0.0/24\"\nrate = \"1 Mbit/s\"\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"2 Mbit/s\"";

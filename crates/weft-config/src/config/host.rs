@@ -66,7 +66,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
 }
 
 fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &Report) -> Option<Host> {
-    let interface = section.parsed("interface", "\"eth0\"", quotable);
+    let interface = section.parsed("interface", "\"eth0\"", nftables_name);
     let rate = section.parsed("rate", "\"100 Mbit/s\"", some_rate);
     let rate_down = section.parsed("rate-down", "\"100 Mbit/s\"", some_rate);
     let helps = [
@@ -84,7 +84,7 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
 }
 
 /// Parses an interface name that can be quoted in nftables' rules.
-fn quotable(text: &str) -> Result<String, &'static str> {
+fn nftables_name(text: &str) -> Result<String, &'static str> {
     if text.contains(['"', '\\', '*']) { Err("nftables accepts no such name") } else { interface_name(text) }
 }
 

@@ -71,7 +71,7 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
     };
     let certificate = root(&options.ca)?.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(&options.ca, &claims, now)?;
-    give_out(&certificate, options.out.as_deref())?;
+    write_out(&certificate, options.out.as_deref())?;
     append(&options.ca, ISSUED_FILE, &certificate)
 }
 
@@ -104,7 +104,7 @@ fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(),
 
 fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Failure> {
     let revocation = root(directory)?.revoke(&public_key(key)?, unix_s());
-    give_out(&revocation, out)?;
+    write_out(&revocation, out)?;
     append(directory, REVOKED_FILE, &revocation)
 }
 
@@ -223,7 +223,7 @@ fn wrong(text: &str, why: impl Display) -> Failure {
 }
 
 /// Writes the text to a new file, or to standard output.
-fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
+fn write_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = out else {
         println!("{text}");
         return Ok(());

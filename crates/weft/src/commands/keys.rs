@@ -21,7 +21,7 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
         }
         None => {
             eprintln!("public key: {}", identity.public_key());
-            give_out(KeyKind::Node, &identity.secret_to_base64());
+            print_secret(KeyKind::Node, &identity.secret_to_base64());
         }
     }
     Ok(Outcome::Well)
@@ -31,7 +31,7 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
 ///
 /// If standard output is a file, it becomes a key file with a line that names the kind of key. Elsewhere the output is
 /// the base64 alone, as programs expect it.
-fn give_out(kind: KeyKind, base64: &str) {
+fn print_secret(kind: KeyKind, base64: &str) {
     let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
     match out.is_ok_and(|out| out.is_file()) {
         true => println!("{}", kind.line(base64)),
@@ -47,7 +47,7 @@ pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {
         Some(path) => keys::store_key(KeyKind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
-        None => give_out(KeyKind::Preshared, &text),
+        None => print_secret(KeyKind::Preshared, &text),
     }
     Ok(Outcome::Well)
 }

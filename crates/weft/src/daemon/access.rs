@@ -234,13 +234,13 @@ impl AccessServer {
                 let mut batch = Batch::new(&self.socket);
                 self.gate.tick(&mut |output| batch.take(output, &self.device));
                 drop(batch);
-                self.call_the_roll();
+                self.log_attendance();
             }
         }
     }
 
     /// Logs which clients have connected, moved or gone.
-    fn call_the_roll(&mut self) {
+    fn log_attendance(&mut self) {
         let seen: Vec<_> = self.gate.seen().collect();
         let present = seen.iter().filter_map(|seen| {
             Some(Present { name: &seen.client.name, remote: seen.remote?, handshake: seen.handshake? })
@@ -278,7 +278,7 @@ impl AccessServer {
         loop {
             match self.inbox.try_recv() {
                 Ok((Request::AccessChanged, reply)) => {
-                    let _ = reply.try_send(self.read_again());
+                    let _ = reply.try_send(self.reload_clients());
                 }
                 Ok((_, reply)) => {
                     let _ = reply.try_send(self.clients());
@@ -289,7 +289,7 @@ impl AccessServer {
         }
     }
 
-    fn read_again(&mut self) -> Response {
+    fn reload_clients(&mut self) -> Response {
         match read_within(&self.state, &self.pool) {
             Ok(clients) => {
                 self.gate.set(&clients);

@@ -116,7 +116,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let waker = Arc::new(Waker::new().map_err(failed)?);
     let wakes = Arc::clone(&waker);
     let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed)?;
-    threads::say_panics(log);
+    threads::log_panics(log);
     let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
     let result = result
         .unwrap_or_else(|panic| Err(Failure::new(format!("the packet loop panicked: {}", threads::words(&*panic)))));

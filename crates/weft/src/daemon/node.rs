@@ -201,10 +201,10 @@ impl Node {
             unused_links: Vec::new(),
             changes,
         };
-        node.hold_tcp_er();
+        node.load_tcp_er();
         node.set_proxy();
         // No interface is known yet, so this call only stores which links are wanted.
-        node.look_at_links();
+        node.check_links();
         Ok(node)
     }
 
@@ -224,10 +224,10 @@ impl Node {
         }
     }
 
-    fn tell_totals(&mut self, now: Instant) {
+    fn send_totals(&mut self, now: Instant) {
         if let Some((proxy, known)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
             let totals = totals::totals(&self.config, self.engine.payload_rates(now), known);
-            self.next_totals = now + totals::look_again_in(known, &totals);
+            self.next_totals = now + totals::next_check_in(known, &totals);
             proxy.set_totals(totals.clone());
             *known = totals;
         }
@@ -279,7 +279,7 @@ impl Node {
         self.links.apply(events, &mut changes);
         let mut failures = self.on_link_changes(changes);
         self.link_check.want();
-        failures.extend(self.look_at_links_again());
+        failures.extend(self.recheck_links());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
             self.set_routes(true);
         }
@@ -346,10 +346,10 @@ impl Node {
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
-        self.hold_tcp_er();
+        self.load_tcp_er();
         self.set_proxy();
         self.links.choose(WantedLinks::of(&self.config));
-        self.look_at_links();
+        self.check_links();
         self.set_routes(true);
         Ok(())
     }
@@ -371,7 +371,7 @@ impl Node {
     }
 
     /// Loads or unloads `weft_er` as the configuration demands; proxies and signalling need it, too.
-    fn hold_tcp_er(&mut self) {
+    fn load_tcp_er(&mut self) {
         let config = &self.config;
         let is_wanted = config.tcp_er.is_some() || config.signal.is_some() || !config.proxies.each.is_empty();
         let wanted = is_wanted.then(|| config.tcp_er.clone().unwrap_or_default());
@@ -397,7 +397,7 @@ impl Node {
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
-        self.tell_totals(now);
+        self.send_totals(now);
         self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
         if self.has_unsaved_revocations {
             self.has_unsaved_revocations = !self.state_writer.revoked(self.engine.revocations().to_vec());
@@ -415,7 +415,7 @@ impl Node {
             self.histories.note(now, self.engine.path_snapshots(now));
             self.rates.note(now, &self.engine);
         }
-        self.look_at_links_again();
+        self.recheck_links();
         if now < self.next_upkeep {
             return;
         }
@@ -459,7 +459,7 @@ impl Node {
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
         let own = why::own(&self.identity, &self.links);
         let mut peers: Vec<_> = snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect();
-        peers.iter_mut().for_each(|peer| self.rates.tell(peer));
+        peers.iter_mut().for_each(|peer| self.rates.fill(peer));
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -469,7 +469,7 @@ impl Node {
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
             unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
-            strangers: why::tell(now, &self.engine, &own, &mut peers),
+            strangers: why::fill(now, &self.engine, &own, &mut peers),
             peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),

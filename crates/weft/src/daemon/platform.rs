@@ -106,7 +106,7 @@ impl Platform {
     /// Registers a client that waits for changes after this number.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
-        self.tell_watching(now);
+        self.notify_watchers(now);
     }
 
     /// Records the change of a path and answers the clients that wait for it.
@@ -116,7 +116,7 @@ impl Platform {
             self.changes.pop_front();
         }
         self.changes.push_back(change);
-        self.tell_watching(now);
+        self.notify_watchers(now);
     }
 
     /// Processes the engine's event about a call.
@@ -165,7 +165,7 @@ impl Platform {
         }
     }
 
-    fn tell_watching(&mut self, now: Instant) {
+    fn notify_watchers(&mut self, now: Instant) {
         let changes = &self.changes;
         self.watching.retain(|(after, until, reply)| {
             let new: Vec<PathChange> = changes.iter().filter(|change| change.number > *after).cloned().collect();
@@ -179,7 +179,7 @@ impl Platform {
 
     /// Answers the clients that have waited long enough, and drops programs without requests.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.tell_watching(now);
+        self.notify_watchers(now);
         for of in self.applications.values_mut() {
             if let Some((_, reply)) = of.waiting.take_if(|(until, _)| now >= *until) {
                 send(&reply, Response::Nothing);

@@ -8,7 +8,7 @@
 use super::changes::{Change, Changes, fast_open};
 use super::log::Log;
 use super::threads::{Pulse, Threads};
-use crate::status::ProxyProcess as Shown;
+use crate::status::Proxy as Shown;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

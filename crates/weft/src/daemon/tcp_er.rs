@@ -82,17 +82,17 @@ impl RateKeeper {
 
     /// Replaces the grants by destination.
     pub fn set(&self, wanted: TcpEr) {
-        self.say(Message::Config(wanted));
+        self.send_message(Message::Config(wanted));
     }
 
     /// Grants a rate to a flow for a while, in bytes per second.
     pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
-        self.say(Message::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
+        self.send_message(Message::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
     }
 
     /// Withdraws the grant of a flow.
     pub fn withdrawn(&self, flow: &FlowKey) {
-        self.say(Message::Withdrawn(connection(flow)));
+        self.send_message(Message::Withdrawn(connection(flow)));
     }
 
     /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
@@ -100,7 +100,7 @@ impl RateKeeper {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn say(&self, word: Message) {
+    fn send_message(&self, word: Message) {
         // Without the thread no rate can be granted, so the message is dropped.
         let _ = self.messages.as_ref().map(|messages| messages.try_send(word));
     }
@@ -129,18 +129,18 @@ impl Holder {
                 renew_at = now + RENEW_EVERY;
             }
             if now >= look_at {
-                self.look();
+                self.check();
                 look_at = now + LOOK_EVERY;
             }
             match pulse.resting(|| messages.recv_timeout(renew_at - now)) {
                 Ok(Message::Config(wanted)) => self.change(wanted),
                 Ok(Message::Granted { flow, bytes_per_s, until }) => {
                     self.flows.insert(flow, (bytes_per_s, until));
-                    self.tell(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
+                    self.log_failure(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
                 }
                 Ok(Message::Withdrawn(flow)) => {
                     self.flows.remove(&flow);
-                    self.tell(self.congestion.grants().clear_flow(flow));
+                    self.log_failure(self.congestion.grants().clear_flow(flow));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -155,10 +155,10 @@ impl Holder {
         let (grants, now_ns) = (self.congestion.grants(), monotonic_ns());
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            self.tell(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
+            self.log_failure(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
         }
         for (flow, (bytes_per_s, until)) in &self.flows {
-            self.tell(if now < *until {
+            self.log_failure(if now < *until {
                 grants.set_flow(*flow, *bytes_per_s, now_ns)
             } else {
                 grants.clear_flow(*flow)
@@ -170,7 +170,7 @@ impl Holder {
     fn change(&mut self, wanted: TcpEr) {
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            self.tell(self.congestion.grants().clear(to.address, to.length));
+            self.log_failure(self.congestion.grants().clear(to.address, to.length));
         }
         self.wanted = wanted;
     }
@@ -178,16 +178,16 @@ impl Holder {
     fn end(mut self) {
         self.change(TcpEr::default());
         for flow in self.flows.keys() {
-            self.tell(self.congestion.grants().clear_flow(*flow));
+            self.log_failure(self.congestion.grants().clear_flow(*flow));
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let failed = self.congestion.keep().err().map(|why| why.to_string());
         *self.choice.lock().unwrap_or_else(PoisonError::into_inner) = choose(failed.as_deref());
     }
 
-    fn tell(&self, done: Result<(), GrantError>) {
+    fn log_failure(&self, done: Result<(), GrantError>) {
         if let Err(why) = done {
             self.log.debug(format_args!("grant: {why}"));
         }

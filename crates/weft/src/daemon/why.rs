@@ -109,7 +109,7 @@ fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
 /// Adds findings and session facts to the status of the peers.
 ///
 /// Returns the strangers that called in vain.
-pub fn tell(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
+pub fn fill(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
     let strangers = engine.strangers(now);
     let mut facts: BTreeMap<_, _> = engine.session_facts(now).map(|facts| (facts.peer.clone(), facts)).collect();
     for peer in peers {

@@ -114,7 +114,7 @@ impl Agent {
         let watch = LinkWatch::open()?;
         let mut agent =
             Agent { host, diversion, raw, meter, watch, index, addresses: BTreeSet::new(), rates, keeper, clock, log };
-        agent.hear_of_addresses()?;
+        agent.read_address_changes()?;
         Ok(agent)
     }
 
@@ -131,7 +131,7 @@ impl Agent {
                 return Ok(());
             }
             if ready.iter().any(|ready| ready.token == ADDRESSES) {
-                self.hear_of_addresses()?;
+                self.read_address_changes()?;
             }
             let now = self.clock.now();
             if self.host.wants_look(now) {
@@ -145,7 +145,7 @@ impl Agent {
                 }
             }
             self.host.handle_timeout(self.clock.now());
-            self.tell();
+            self.process_events();
         }
     }
 
@@ -172,7 +172,7 @@ impl Agent {
     }
 
     /// Passes grants on to this machine's sockets, and writes events to the log.
-    fn tell(&mut self) {
+    fn process_events(&mut self) {
         while let Some(event) = self.host.poll_event() {
             let now = self.clock.now();
             match event {
@@ -189,7 +189,7 @@ impl Agent {
         }
     }
 
-    fn hear_of_addresses(&mut self) -> io::Result<()> {
+    fn read_address_changes(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         self.watch.poll(&mut events)?;
         for event in events {

@@ -94,7 +94,7 @@ pub fn new(clients: &[OpenvpnClient], name: &str, pool: &Pool) -> Result<Openvpn
 ///
 /// # Errors
 /// Returns the reason why its file cannot be written, as text for a reader.
-pub fn let_in(directory: &Directory, client: &OpenvpnClient, pool: &Pool) -> Result<(), String> {
+pub fn admit(directory: &Directory, client: &OpenvpnClient, pool: &Pool) -> Result<(), String> {
     let directory = directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
     write(&directory, &client.common_name, &text)
@@ -139,7 +139,7 @@ fn serial(line: &[u8]) -> Option<usize> {
 ///
 /// # Errors
 /// Returns the reason why its file cannot be removed, as text for a reader.
-pub fn put_out(state: &Directory, client: &OpenvpnClient) -> Result<(), String> {
+pub fn remove_client(state: &Directory, client: &OpenvpnClient) -> Result<(), String> {
     let failed = |why: io::Error| format!("client {}: {why}", client.name);
     let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;
     directory.remove(OsStr::new(&client.common_name)).map_err(failed)

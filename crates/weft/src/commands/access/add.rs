@@ -3,7 +3,7 @@
 //! The client enters the table of the state directory before its configuration is given out. The client's private key
 //! is stored nowhere on the edge.
 
-use super::{edge, settings, tell};
+use super::{edge, notify_node, settings};
 use crate::access::clients::{self, Client};
 use crate::access::openvpn::pki::Role;
 use crate::access::openvpn::server::Prepared;
@@ -55,7 +55,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
         Some(openvpn) => wanted.with_openvpn(openvpn),
     };
     show(&wanted, &made.map_err(Failure::new)?)?;
-    tell(&config)
+    notify_node(&config)
 }
 
 impl NewClient<'_> {
@@ -84,7 +84,7 @@ impl NewClient<'_> {
             let (wrap, key) = openvpn::wrap::for_client(&directory)?;
             let text = openvpn::profile::text(&authority, &issued, (wrap, &key), &self.endpoint, &self.offer.routes);
             self.keep(&text)?;
-            openvpn::clients::let_in(&directory, &client, pool)?;
+            openvpn::clients::admit(&directory, &client, pool)?;
             Ok(Made { address: client.address, key: client.common_name, text })
         })
     }

@@ -31,7 +31,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     clients::change(&config.node.state, |directory, table| {
         let others = openvpn::clients::in_state(directory)?;
         if let Some(client) = others.iter().find(|client| client.name == name) {
-            return openvpn::clients::put_out(directory, client);
+            return openvpn::clients::remove_client(directory, client);
         }
         let Some(index) = table.iter().position(|client| client.name == name) else {
             let names = table.iter().map(|client| &client.name).chain(others.iter().map(|client| &client.name));
@@ -45,11 +45,11 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
         Ok(())
     })
     .map_err(Failure::new)?;
-    tell(&config)
+    notify_node(&config)
 }
 
 /// Tells a running node that the table has changed; a node that starts later reads the table.
-fn tell(config: &Config) -> Result<Outcome, Failure> {
+fn notify_node(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
             eprintln!("weft: the node is not running; the change takes effect when it starts");

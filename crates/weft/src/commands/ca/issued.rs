@@ -1,6 +1,6 @@
 //! `weft ca list` and `weft ca renew`: the certificates that a root key has signed.
 
-use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, give_out, lines, prefixes, root, unix_s};
+use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, lines, prefixes, root, unix_s, write_out};
 use crate::config::did_you_mean;
 use crate::date::rfc_3339;
 use crate::outcome::json as json_line;
@@ -114,6 +114,6 @@ pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>)
     };
     let certificate = root.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     super::others_keep_theirs(directory, &claims, now)?;
-    give_out(&certificate, out)?;
+    write_out(&certificate, out)?;
     append(directory, ISSUED_FILE, &certificate)
 }

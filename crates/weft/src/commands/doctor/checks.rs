@@ -132,7 +132,7 @@ fn explicit_rates(machine: &Machine) -> Check {
     if is_available(NAME) {
         return Check::new(name, Verdict::Good, format!("{NAME} is loaded"), "");
     }
-    let lacks = lacks_for_weft_er(machine);
+    let lacks = missing_for_weft_er(machine);
     match choose(Some(&lacks.join(", "))).available {
         _ if lacks.is_empty() => Check::new(name, Verdict::Good, format!("{NAME} can be loaded"), ""),
         Available::Bbr => {
@@ -142,7 +142,7 @@ fn explicit_rates(machine: &Machine) -> Check {
     }
 }
 
-fn lacks_for_weft_er(machine: &Machine) -> Vec<&'static str> {
+fn missing_for_weft_er(machine: &Machine) -> Vec<&'static str> {
     let lacks = [
         version(machine).is_some_and(|version| version < WEFT_ER).then_some("the kernel is older than Linux 6.0"),
         (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
@@ -333,7 +333,7 @@ mod tests {
             socket_buffer(&machine, "rmem_max"),
         ];
         assert!(checks.iter().all(|check| check.verdict == Verdict::Good && check.help.is_empty()), "{checks:#?}");
-        assert!(lacks_for_weft_er(&machine).is_empty());
+        assert!(missing_for_weft_er(&machine).is_empty());
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(kernel(&machine).verdict, Verdict::Warning);
         let lacks =
             ["the kernel is older than Linux 6.0", "the kernel has no BTF", "this user may not load BPF programs"];
-        assert_eq!(lacks_for_weft_er(&machine), lacks);
+        assert_eq!(missing_for_weft_er(&machine), lacks);
         assert_eq!(clock(&machine).found, "hpet");
         assert_eq!(socket_buffer(&machine, "rmem_max").help, "sysctl -w net.core.rmem_max=8388608");
         let filter = reverse_path(&machine, "eth0").unwrap();

@@ -38,26 +38,26 @@ impl Node {
     /// Checks all links against the present demand and routes.
     ///
     /// Returns messages about links that could not be used.
-    pub(super) fn look_at_links(&mut self) -> Vec<String> {
+    pub(super) fn check_links(&mut self) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.look_again(self.demand(), &mut changes);
         self.on_link_changes(changes)
     }
 
     /// Checks the links if something has changed, but not too often while many changes follow each other.
-    pub(super) fn look_at_links_again(&mut self) -> Vec<String> {
+    pub(super) fn recheck_links(&mut self) -> Vec<String> {
         let now = self.clock.now();
         if !self.link_check.take(now) {
             return Vec::new();
         }
-        let failures = self.look_at_links();
+        let failures = self.check_links();
         self.link_check.done(now, self.clock.now());
-        self.say_unused();
+        self.log_unused_links();
         failures
     }
 
     /// Logs configured links that are not in use, once for each change.
-    fn say_unused(&mut self) {
+    fn log_unused_links(&mut self) {
         let unused = self.links.unused();
         for link in unused.iter().filter(|link| !self.unused_links.contains(link)) {
             self.log.error(format_args!("link {} not used: {}", link.name, link.why));

@@ -201,7 +201,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Makes panics write to the log, because standard error could block the panicking thread.
-pub fn say_panics(log: Log) {
+pub fn log_panics(log: Log) {
     panic::set_hook(Box::new(move |info| {
         let (thread, place) = (thread::current(), info.location().map(ToString::to_string).unwrap_or_default());
         let name = thread.name().unwrap_or("without a name");
