@@ -178,9 +178,9 @@ fn what_is_anothers_is_not_signed_until_it_is_revoked() {
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0));
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0), "anew for the same key");
     for (name, prefix, why) in [
-        ("home", "10.9.5.0/24", "the name home is home's until"),
-        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, is home's until"),
-        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, is home's until"),
+        ("home", "10.9.5.0/24", "the name home belongs to home until"),
+        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, belongs to home until"),
+        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, belongs to home until"),
         ("other", "10.9.0.0/16", "revoke it with: weft ca revoke"),
     ] {
         let (code, text) = sign(name, &other, prefix);

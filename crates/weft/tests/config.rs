@@ -526,7 +526,7 @@ fn proxies_that_contradict_themselves_are_refused() {
     refused(
         &with_proxies("[[proxy]]\nports = [0, \"9-3\", true]\nport = 3\n"),
         &[
-            "`0`: a port from 1 to 65535",
+            "`0`: expected a port from 1 to 65535",
             "`9-3`: the first port is above the last",
             "``:",
             "unknown key `port` in [[proxy]]",
@@ -567,7 +567,7 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("from = []\ndeny = []"), &[&place(1, 1, "`from` is empty"), &place(2, 1, "`deny` is empty")]);
     refused(&rules("ports = [22]"), &["a rule needs `allow` or `deny`", "deny = [\"10.6.0.0/16\"]"]);
     refused(&rules("allow = [\"10.6.0.0/16\"]\ndeny = [\"10.6.0.0/16\"]"), &["a rule cannot `allow` and `deny`"]);
-    refused(&rules("deny = [\"10.6.0.0/16\"]\nports = [0]"), &[&place(2, 10, "`0`: a port from 1 to 65535")]);
+    refused(&rules("deny = [\"10.6.0.0/16\"]\nports = [0]"), &[&place(2, 10, "`0`: expected a port from 1 to 65535")]);
     refused(&rules("deny = [\"10.6.0.0/16\"]\nport = [1]"), &[&place(2, 1, "unknown key `port`"), "ports"]);
     refused(
         &rules("deny = [\"127.0.0.0/8\", \"fe80::1/128\"]"),
