@@ -46,5 +46,5 @@ fn rates_above_what_the_interface_carries_are_told() {
     let available = format!("{good}available = \"20 Mbit/s\"\n");
     says(&available, 1, &["signal.toml:7:13: error", "the interface carries 10.0 Mbit/s (`rate`)"]);
     let guaranteed = format!("{good}guaranteed = \"6 Mbit/s\"\n");
-    says(&guaranteed, 1, &["signal.toml:7:14: error", "of the interface's 10.0 Mbit/s only 5.0 Mbit/s"]);
+    says(&guaranteed, 1, &["signal.toml:7:14: error", "only 5.0 Mbit/s of the interface's 10.0 Mbit/s"]);
 }
