@@ -103,7 +103,7 @@ fn a_route_that_leads_nowhere_is_told_with_its_place() {
     };
     assert_eq!(said("via = [\"b > c\"]").0, Some(0));
     for (via, message) in [
-        ("via = [\"bb\"]", "relay `bb` is not known"),
+        ("via = [\"bb\"]", "unknown relay `bb`"),
         ("via = [\"b > b\"]", "contains `b` twice"),
         ("via = [\"b > d\"]", "contains `d` twice"),
         ("via = [\"b >\"]", "the name of a relay is missing"),
