@@ -22,7 +22,7 @@ const MAX_CERTIFICATE_BYTES: u64 = 4_096;
 
 /// Purpose of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum KeyKind {
     /// Private key of a node.
     Node,
     /// Root key of a network.
@@ -31,15 +31,15 @@ pub enum Kind {
     Preshared,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Node, Kind::Root, Kind::Preshared];
+impl KeyKind {
+    const ALL: [KeyKind; 3] = [KeyKind::Node, KeyKind::Root, KeyKind::Preshared];
 
     /// Returns the words before the key in the file.
     fn label(self) -> &'static str {
         match self {
-            Kind::Node => "weft node private key",
-            Kind::Root => "weft network root key",
-            Kind::Preshared => "weft preshared key",
+            KeyKind::Node => "weft node private key",
+            KeyKind::Root => "weft network root key",
+            KeyKind::Preshared => "weft preshared key",
         }
     }
 
@@ -48,17 +48,17 @@ impl Kind {
         format!("{}: {base64}", self.label())
     }
 
-    fn of(label: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.label() == label)
+    fn of(label: &str) -> Option<KeyKind> {
+        KeyKind::ALL.into_iter().find(|kind| kind.label() == label)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for KeyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Node => "the private key of a node (`weft keygen`)",
-            Kind::Root => "the root key of a network (`weft ca init`)",
-            Kind::Preshared => "a preshared key (`weft genpsk`)",
+            KeyKind::Node => "the private key of a node (`weft keygen`)",
+            KeyKind::Root => "the root key of a network (`weft ca init`)",
+            KeyKind::Preshared => "a preshared key (`weft genpsk`)",
         })
     }
 }
@@ -73,7 +73,7 @@ pub enum KeyError {
     /// The file does not contain a key.
     Malformed(PathBuf),
     /// The file contains a key of another kind: the kind found, and the kind expected.
-    OfAnotherKind(PathBuf, Kind, Kind),
+    OfAnotherKind(PathBuf, KeyKind, KeyKind),
 }
 
 impl fmt::Display for KeyError {
@@ -81,18 +81,21 @@ impl fmt::Display for KeyError {
         match self {
             KeyError::Io(path, why) if why.kind() == io::ErrorKind::NotFound => {
                 let path = path.display();
-                write!(f, "there is no key file {path}; make one with: weft keygen --out {path}")
+                write!(f, "there is no key file {path}: make one with: weft keygen --out {path}")
             }
             KeyError::Io(path, why) => write!(f, "key file {}: {why}", path.display()),
             KeyError::Exposed(path, mode) => {
                 let path = path.display();
-                write!(f, "key file {path} can be read by others (mode {mode:04o}); close it with: chmod 600 {path}")
+                write!(
+                    f,
+                    "key file {path} can be read by other users (mode {mode:04o}): protect it with: chmod 600 {path}"
+                )
             }
             KeyError::Malformed(path) => {
-                write!(f, "key file {} holds no key (44 characters of base64 are expected)", path.display())
+                write!(f, "key file {} contains no key: expected 44 characters of base64", path.display())
             }
             KeyError::OfAnotherKind(path, found, wanted) => {
-                write!(f, "key file {} holds {found}; {wanted} is needed here", path.display())
+                write!(f, "key file {} contains {found}: use {wanted} here", path.display())
             }
         }
     }
@@ -129,15 +132,15 @@ pub fn load_from_stream(stream: impl Read, name: &Path) -> Result<Identity, KeyE
 }
 
 fn node_key(text: &str, path: &Path) -> Result<Identity, KeyError> {
-    base64_of(text, Kind::Node, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+    base64_of(text, KeyKind::Node, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 /// Returns the base64 in a key file's text, if the key is of the expected kind.
 ///
 /// A file that does not name its kind is accepted.
-fn base64_of<'a>(text: &'a str, wanted: Kind, path: &Path) -> Result<&'a str, KeyError> {
+fn base64_of<'a>(text: &'a str, wanted: KeyKind, path: &Path) -> Result<&'a str, KeyError> {
     let Some((label, base64)) = text.trim().split_once(':') else { return Ok(text.trim()) };
-    match Kind::of(label.trim_end()) {
+    match KeyKind::of(label.trim_end()) {
         Some(kind) if kind == wanted => Ok(base64.trim_start()),
         Some(kind) => Err(KeyError::OfAnotherKind(path.to_owned(), kind, wanted)),
         None => Err(KeyError::Malformed(path.to_owned())),
@@ -151,7 +154,7 @@ fn base64_of<'a>(text: &'a str, wanted: Kind, path: &Path) -> Result<&'a str, Ke
 pub fn load_signal_key(path: &Path) -> Result<SignalKey, KeyError> {
     let mut key = [0; SIGNAL_KEY_LEN];
     let text = read(path)?;
-    let base64 = base64_of(&text, Kind::Node, path).or_else(|_| base64_of(&text, Kind::Preshared, path))?;
+    let base64 = base64_of(&text, KeyKind::Node, path).or_else(|_| base64_of(&text, KeyKind::Preshared, path))?;
     match Base64::decode(base64, &mut key) {
         Ok(bytes) if bytes.len() == SIGNAL_KEY_LEN => Ok(SignalKey::new(key)),
         _ => Err(KeyError::Malformed(path.to_owned())),
@@ -180,7 +183,7 @@ fn read_file(file: File, path: &Path) -> Result<String, KeyError> {
 /// Fails as [`load`] does.
 pub fn load_preshared(path: &Path) -> Result<PresharedKey, KeyError> {
     let text = read(path)?;
-    base64_of(&text, Kind::Preshared, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+    base64_of(&text, KeyKind::Preshared, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 /// Reads a network's root key from a file that only its owner may read.
@@ -189,7 +192,7 @@ pub fn load_preshared(path: &Path) -> Result<PresharedKey, KeyError> {
 /// Fails as [`load`] does.
 pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
     let text = read(path)?;
-    base64_of(&text, Kind::Root, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
+    base64_of(&text, KeyKind::Root, path)?.parse().map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 /// Writes a key and its kind to a new file that only its owner may read.
@@ -198,7 +201,7 @@ pub fn load_root(path: &Path) -> Result<RootKey, KeyError> {
 ///
 /// # Errors
 /// Fails if the file exists already or cannot be created.
-pub fn store_key(kind: Kind, base64: &str, path: &Path) -> Result<(), KeyError> {
+pub fn store_key(kind: KeyKind, base64: &str, path: &Path) -> Result<(), KeyError> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         Directory::make(directory, 0o700, Owner::Caller).map_err(|why| KeyError::Io(path.to_owned(), why))?;
     }
@@ -228,7 +231,7 @@ impl fmt::Display for CertificateFileError {
         match self {
             CertificateFileError::Io(path, why) => write!(f, "certificate file {}: {why}", path.display()),
             CertificateFileError::Malformed(path) => {
-                write!(f, "file {} does not hold what `weft ca` writes", path.display())
+                write!(f, "file {} contains nothing that `weft ca` writes", path.display())
             }
         }
     }

@@ -160,7 +160,7 @@ fn shares_change_while_they_are_used_and_what_cannot_be_is_refused_with_the_reas
     assert!(second > 9.5e6, "{second}");
     let refused = set(&mut world, "vpn1", None, line(2)).unwrap_err();
     let CommandError::Vpn(VpnError::Lease(why)) = &refused else { panic!("{refused:?}") };
-    let text = "2.0 Mbit/s toward home are asked for, where 1.0 Mbit/s are left of 9.0 Mbit/s that may be leased";
+    let text = "2.0 Mbit/s toward home requested, but only 1.0 Mbit/s of the leasable 9.0 Mbit/s are free";
     assert_eq!(why.to_string(), text.replace("home", &world.nodes[0].snapshot(world.now).peers[0].name));
     assert_eq!(set(&mut world, "vpn1", Some(0), None), Err(CommandError::Vpn(VpnError::NoWeight)));
     assert_eq!((of(&world, 0, 1).weight, of(&world, 0, 1).service), (4, Service::BestEffort), "nothing has changed");
@@ -181,7 +181,7 @@ fn leased_lines_that_do_not_fit_are_refused_at_the_start_and_at_a_reload() {
     assert!(matches!(&refused, ConfigError::Vpn(name, VpnError::Lease(_)) if name == "vpn2"), "{refused}");
     assert_eq!(world.nodes[0].vpns().len(), 2, "nothing has changed");
     let nothing = world.nodes[0].reconfigure(now, peers(&Policy::default()), vpns(1), Vec::new(), None).unwrap_err();
-    assert!(nothing.to_string().contains("where nothing may be leased"), "{nothing}");
+    assert!(nothing.to_string().contains("but nothing may be leased there"), "{nothing}");
     assert_eq!(world.nodes[0].reconfigure(now, peers(&policy), vpns(4), Vec::new(), None), Ok(()));
 }
 

@@ -18,9 +18,9 @@ use weft_report::Shard;
 Examples:
   weft-lab run scenarios/demo.toml --out out/demo      real kernel, real applications
   weft-lab sim scenarios/home-office.toml              the same in virtual time, without privilege
-  weft-lab reproduce A2 A3                             rows of the papers' checklist
+  weft-lab reproduce A2 A3                             rows of the checklist for the papers
 
-Exit status: 0 well, 1 failed or missed its bound, 2 usage."
+Exit status: 0 success, 1 failed or missed its bound, 2 usage error."
 )]
 pub struct Cli {
     /// What to do.
@@ -38,7 +38,7 @@ Examples:
   weft-lab run scenarios/home-office.toml --variant weft --variant best-link --repeat 1
   weft-lab run scenarios/cellular.toml --traces traces --json >result.json
 
-As root, or as an ordinary user where user namespaces are allowed. It runs the program `weft`, which it finds beside itself
+It needs root, or user namespaces for an ordinary user. It runs the program `weft`, which it finds beside itself
 or in PATH.")]
     Run {
         /// Scenario file
@@ -121,8 +121,8 @@ Examples:
   weft-lab failover --only weft --restart --interval 20ms
   weft-lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
 
-Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is left out where FRR is not installed.
-As root, or as an ordinary user where user namespaces are allowed. 11 minutes.")]
+Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is skipped if FRR is not installed.
+It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
     Failover(FailoverArguments),
     /// Write manual pages and shell completions below a directory, for packages
     #[command(hide = true)]
@@ -265,7 +265,7 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err("one seed, or a first and a last one, is expected (for instance 17 or 1..40)".into()),
+        _ => Err("expected one seed, or a first and a last one (for example 17 or 1..40)".into()),
     }
 }
 

@@ -28,6 +28,6 @@ fn an_option_of_the_other_world_is_a_usage_error_that_names_it() {
         let out = weft_lab(arguments);
         let message = stderr(&out);
         assert_eq!(out.status.code(), Some(2), "{message}");
-        assert!(message.contains(&format!("{option} has no meaning with --world")), "{message}");
+        assert!(message.contains(&format!("{option} has no effect with --world")), "{message}");
     }
 }

@@ -58,7 +58,7 @@ impl fmt::Display for TunError {
                  or start it by its systemd unit"
             ),
             Self::NoDriver => {
-                write!(f, "{DEVICE_NODE} is missing: `modprobe tun`, or give the container this device")
+                write!(f, "{DEVICE_NODE} is missing: `modprobe tun`, or add this device to the container")
             }
             Self::NameInUse(name) => {
                 write!(f, "a device named {name} exists and is in use: choose another name or stop its owner")

@@ -98,7 +98,7 @@ impl LabCampaign<'_> {
                 Ok(lanes) if lanes.iter().all(|lane| lane.is_sound) => break lanes,
                 Ok(lanes) => {
                     let lateness_ms = lanes.first().map_or(0.0, |lane| lane.run.lateness_ms_p999);
-                    let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
+                    let verdict = if late == LATE_REPEATS { "reported anyway" } else { "run again" };
                     self.progress.print_line(&format!(
                         "{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}",
                         variant.name

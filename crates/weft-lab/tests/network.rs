@@ -88,7 +88,7 @@ fn what_only_virtual_time_has_is_refused_by_name() {
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"both\"\nrouting = {{ routes = \"equal-cost\" }}\n"));
     assert!(why.contains("variant `both` has routes other than the shortest"), "{why}");
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"old\"\ntcp = {{ window = 20 }}\n"));
-    assert!(why.contains("flow `ftp` of variant `old` asks for a TCP that is not the kernel's"), "{why}");
+    assert!(why.contains("flow `ftp` of variant `old` sets TCP options that the kernel lacks"), "{why}");
     let why = refused(&NETWORK.replace("app = \"probe\"", "app = \"ping\""));
-    assert!(why.contains("flow `ping` is of a kind that only hosts in virtual time have"), "{why}");
+    assert!(why.contains("flow `ping` is of a kind that only simulated hosts have"), "{why}");
 }

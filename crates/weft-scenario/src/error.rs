@@ -72,20 +72,18 @@ pub(crate) fn meant(message: &str) -> Option<&str> {
 /// Rewrites serde's message in the terms of the file format.
 fn explain(message: &str) -> String {
     if let Some(name) = missing(message) {
-        return format!("`{name}` is missing here");
+        return format!("`{name}` is missing");
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let what = match message.get(..13) {
-        Some("unknown field") => "there is no setting",
-        Some("unknown varia") => "there is no choice",
+        Some("unknown field") => "unknown setting",
+        Some("unknown varia") => "unknown value",
         _ => {
-            return message
-                .replace("invalid type: ", "this is of another kind: ")
-                .replace("invalid value: ", "this cannot be: ");
+            return message.replace("invalid type: ", "wrong type: ").replace("invalid value: ", "invalid value: ");
         }
     };
     let unknown = quoted.next().unwrap_or_default();
-    format!("{what} `{unknown}` here: {}", which_exist(unknown, quoted))
+    format!("{what} `{unknown}`: {}", which_exist(unknown, quoted))
 }
 
 /// Returns the candidate with the least edit distance from `word`, if that distance is small enough.
@@ -120,8 +118,8 @@ fn edit_distance(a: &str, b: &str) -> usize {
 pub(crate) fn which_exist<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match nearest(word, names) {
-        Some(name) => format!("did you mean `{name}`? (there are {list})"),
-        None => format!("there are {list}"),
+        Some(name) => format!("did you mean `{name}`? (known: {list})"),
+        None => format!("known: {list}"),
     }
 }
 

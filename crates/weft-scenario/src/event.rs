@@ -91,11 +91,11 @@ impl EventFile {
         let repeat = self.repeat.unwrap_or(1).max(1);
         let every = self.every.as_ref().map(|every| every.get_ref().0).unwrap_or_default();
         if repeat > 1 && every.is_zero() {
-            return Err(source.at(&self.at, "an event with `repeat` needs `every`, the time between two of them"));
+            return Err(source.at(&self.at, "an event with `repeat` needs `every`, the time between two repetitions"));
         }
         let last = every.checked_mul(repeat - 1).and_then(|all| all.checked_add(first)).unwrap_or(Duration::MAX);
         if last >= duration {
-            return Err(source.at(&self.at, "this event, or its last repetition, comes after the run's end"));
+            return Err(source.at(&self.at, "this event, or its last repetition, is after the end of the run"));
         }
         if already.saturating_add(repeat as usize) > EVENTS_MAX {
             return Err(source.at(&self.at, format!("more than {EVENTS_MAX} events")));
@@ -119,7 +119,7 @@ impl EventFile {
         <[(Action, Directions); 1]>::try_from(actions).map(|[one]| one).map_err(|_| {
             let things =
                 "`cut`, `restore`, `rate`, `loss`, `delay`, `weights`, or a `vpn`'s `weight`, `assured` or `leased`";
-            source.at(&self.at, format!("an event does exactly one thing: {things}"))
+            source.at(&self.at, format!("an event must have exactly one of: {things}"))
         })
     }
 
@@ -128,9 +128,9 @@ impl EventFile {
         let place = place.into_iter().chain([self.leased.as_ref().map(Spanned::span)]).flatten().next();
         let (name, place) = match (&self.vpn, place) {
             (None, None) => return Ok(None),
-            (None, Some(place)) => return Err(source.error(place.start, "say whose share changes: `vpn`")),
+            (None, Some(place)) => return Err(source.error(place.start, "name the VPN whose share changes: `vpn`")),
             (Some(name), None) => {
-                return Err(source.at(name, "say what of the VPN changes: `weight`, `assured` or `leased`"));
+                return Err(source.at(name, "set what changes for the VPN: `weight`, `assured` or `leased`"));
             }
             (Some(name), Some(place)) => (name, place),
         };

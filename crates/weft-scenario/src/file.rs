@@ -176,7 +176,7 @@ impl<Q> WholeDirection<Q> {
             }
             (Some(_), Some(_)) => {
                 return Err(
-                    source.at(name, format!("link `{link}` has both a `rate` and a `trace` ({word}); one is enough"))
+                    source.at(name, format!("link `{link}` has both a `rate` and a `trace` ({word}): remove one"))
                 );
             }
         };

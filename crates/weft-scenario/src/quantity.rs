@@ -39,9 +39,9 @@ impl FromText for Promise {
 
 impl FromText for Rate {
     fn from_text(text: &str) -> Result<Rate, String> {
-        let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for instance \"50 Mbit/s\")"))?;
+        let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for example \"50 Mbit/s\")"))?;
         if rate == Rate::ZERO {
-            Err("a rate above zero is expected; to stop a link use `cut`".into())
+            Err("the rate must be greater than zero: use `cut` to stop a link".into())
         } else {
             Ok(rate)
         }
@@ -50,28 +50,27 @@ impl FromText for Rate {
 
 impl FromText for Duration {
     fn from_text(text: &str) -> Result<Duration, String> {
-        parse_duration(text).map_err(|e| format!("not a time: {e} (for instance \"8 ms\")"))
+        parse_duration(text).map_err(|e| format!("not a time: {e} (for example \"8 ms\")"))
     }
 }
 
 impl FromText for Fraction {
     fn from_text(text: &str) -> Result<Fraction, String> {
-        parse_fraction(text).map(Fraction).map_err(|e| format!("not a share: {e} (for instance \"0.5 %\")"))
+        parse_fraction(text).map(Fraction).map_err(|e| format!("not a share: {e} (for example \"0.5 %\")"))
     }
 }
 
 impl FromText for Bytes {
     fn from_text(text: &str) -> Result<Bytes, String> {
-        byte_count(text).map(Bytes).ok_or_else(|| "not a size: B, kB or MB is expected (for instance \"64 kB\")".into())
+        byte_count(text).map(Bytes).ok_or_else(|| "not a size: expected B, kB or MB (for example \"64 kB\")".into())
     }
 }
 
 impl FromText for QueueSize {
     fn from_text(text: &str) -> Result<QueueSize, String> {
         let trimmed = text.trim();
-        let wrong = || {
-            "not a queue: BDP, packets, B, kB or MB is expected (for instance \"1.5 BDP\", \"100 packets\")".to_owned()
-        };
+        let wrong =
+            || "not a queue: expected BDP, packets, B, kB or MB (for example \"1.5 BDP\", \"100 packets\")".to_owned();
         if let Some(number) = trimmed.strip_suffix("BDP") {
             return positive(number).map(QueueSize::Bdp).ok_or_else(wrong);
         }

@@ -34,7 +34,7 @@ pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
     }
     mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     let mut mistakes = mistakes.into_iter();
-    let first = mistakes.next().unwrap_or_else(|| source.error(0, "this cannot be read"));
+    let first = mistakes.next().unwrap_or_else(|| source.error(0, "not readable"));
     Err(ScenarioError { more: mistakes.collect(), ..first })
 }
 

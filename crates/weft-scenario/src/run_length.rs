@@ -23,13 +23,13 @@ pub(crate) fn run_length(
         repeats: *repeats.get_ref(),
     };
     if length.duration.is_zero() {
-        return Err(source.at(duration, "a run must last longer than nothing"));
+        return Err(source.at(duration, "the duration of a run must be greater than zero"));
     }
     if length.warmup >= length.duration {
         return Err(source.at(warmup.unwrap_or(duration), "the warm-up must be shorter than the run"));
     }
     if length.repeats == 0 {
-        return Err(source.at(repeats, "at least one repeat is needed"));
+        return Err(source.at(repeats, "a run needs at least one repeat"));
     }
     Ok(length)
 }

@@ -76,10 +76,7 @@ impl Scenario {
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
         let source = Source { file, text };
         if let Shape::Network { told_at } = Shape::of(&source)? {
-            return Err(source.error(
-                told_at,
-                "this scenario names routers, routes or nodes of a network: run it with `weft-lab sim`",
-            ));
+            return Err(source.error(told_at, "this scenario describes a network: run it with `weft-lab sim`"));
         }
         Scenario::parse_pair(&source)
     }
@@ -168,13 +165,15 @@ impl Checker<'_> {
         let Some(nodes) = nodes else { return Ok(["home".into(), "hub".into()]) };
         let start = nodes.span().start;
         <[String; 2]>::try_from(nodes.into_inner()).ok().filter(|[a, b]| a != b).ok_or_else(|| {
-            self.source.error(start, "two nodes of different names are expected, such as [\"home\", \"hub\"]")
+            self.source.error(start, "expected two nodes with different names, such as [\"home\", \"hub\"]")
         })
     }
 
     fn links(&self, read: Vec<LinkFile>) -> Checked<Vec<Link>> {
         if read.is_empty() {
-            return Err(self.source.error(0, "there is no link: add a [[link]] with `name`, `rate` and `delay`"));
+            return Err(self
+                .source
+                .error(0, "the scenario has no link: add a [[link]] with `name`, `rate` and `delay`"));
         }
         let mut links: Vec<Link> = Vec::new();
         for link in read {
@@ -184,12 +183,13 @@ impl Checker<'_> {
                 return Err(self.at(
                     &link.name,
                     format!(
-                        "a link's name is that of a network interface: 1 to {LINK_NAME_MAX} letters, digits, - or _"
+                        "the name of a link names a network interface: write 1 to {LINK_NAME_MAX} letters, digits, - \
+                         or _"
                     ),
                 ));
             }
             if links.iter().any(|known| known.name == *name) {
-                return Err(self.at(&link.name, format!("there are two links named `{name}`")));
+                return Err(self.at(&link.name, format!("two links have the name `{name}`")));
             }
             let name = name.clone();
             let direction = |own: &DirectionFile<Quantity<QueueSize>>, word| {
@@ -212,7 +212,9 @@ impl Checker<'_> {
         let Some(rebind) = read else { return Ok(None) };
         let every = rebind.get_ref().every.0;
         if every < Duration::from_millis(100) {
-            return Err(self.at(rebind, "a NAT rebinds at most every 100 ms: no session could be established"));
+            return Err(
+                self.at(rebind, "`rebind` must be at least 100 ms: with a shorter time no session is established")
+            );
         }
         Ok(Some(every))
     }
@@ -237,7 +239,7 @@ impl Checker<'_> {
             if let Some(name) = names.iter().find(|name| flows.iter().any(|known| known.name == **name)) {
                 return Err(self
                     .source
-                    .error(named_at, format!("there are two flows named `{name}`: give one another `name`")));
+                    .error(named_at, format!("two flows have the name `{name}`: change one `name`")));
             }
             let start = flow.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
             let stop = flow.stop.as_ref().map_or(duration, |s| s.get_ref().0);
@@ -273,10 +275,11 @@ impl Checker<'_> {
         let app = *flow.app.get_ref();
         match (&flow.pacing, &flow.receive_buffer) {
             (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => {
-                Err(self.at(pacing, format!("`{}` has no `pacing`: iperf3 and transfer have", app.word())))
+                Err(self.at(pacing, format!("`{}` has no `pacing`: only iperf3 and transfer have it", app.word())))
             }
             (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => {
-                Err(self.at(buffer, format!("`{}` has no `receive-buffer`: iperf3 and transfer have", app.word())))
+                Err(self
+                    .at(buffer, format!("`{}` has no `receive-buffer`: only iperf3 and transfer have it", app.word())))
             }
             _ => Ok(()),
         }
@@ -291,17 +294,18 @@ impl Checker<'_> {
                 Ok(bytes) if CBR_PACKET_RANGE.contains(&bytes) => bytes,
                 _ => {
                     let (least, most) = (CBR_PACKET_RANGE.start(), CBR_PACKET_RANGE.end());
-                    return Err(
-                        self.at(size, format!("a packet has {least} B to {most} B, which every tunnel carries"))
-                    );
+                    return Err(self.at(
+                        size,
+                        format!("a packet must have {least} B to {most} B, so that every tunnel carries it"),
+                    ));
                 }
             },
             None => CBR_PACKET_BYTES,
         };
         match &flow.rate {
             Some(rate) if is_cbr => Ok(Some((bytes, rate.get_ref().0.time_for(bytes.into())))),
-            Some(rate) => Err(self.at(rate, format!("`{word}` has no `rate`: it takes what it gets"))),
-            None if is_cbr => Err(self.at(&flow.app, "`cbr` needs a `rate`, which counts IP bytes")),
+            Some(rate) => Err(self.at(rate, format!("`{word}` has no `rate`: it uses the rate it can get"))),
+            None if is_cbr => Err(self.at(&flow.app, "`cbr` needs a `rate`, in IP bytes")),
             None => Ok(None),
         }
     }
@@ -356,7 +360,7 @@ impl Checker<'_> {
         flows: &[Flow],
     ) -> Checked<Option<EventLink>> {
         if let Some(node) = &event.node {
-            return Err(self.at(node, "only a network's nodes fail: name a `link`"));
+            return Err(self.at(node, "only a network can cut a node: name a `link`"));
         }
         let Some(link) = &event.link else {
             let needs_link = !matches!(action, Action::Weights(_) | Action::Share(_));
@@ -364,9 +368,9 @@ impl Checker<'_> {
         };
         match action {
             Action::Weights(_) => {
-                return Err(self.at(link, "weights name their links themselves: leave `link` out"));
+                return Err(self.at(link, "`weights` names its links: leave `link` out"));
             }
-            Action::Share(_) => return Err(self.at(link, "a VPN's share is of all links: leave `link` out")),
+            Action::Share(_) => return Err(self.at(link, "the share of a VPN is of all links: leave `link` out")),
             _ => {}
         }
         match link.get_ref() {
@@ -398,14 +402,14 @@ impl Checker<'_> {
                 return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
             }
             if *kind.get_ref() == VariantKind::WeftEachVpn && vpns.is_empty() {
-                return Err(self.at(&kind, "there is no VPN: add a [[vpn]] with `name`"));
+                return Err(self.at(&kind, "the scenario has no VPN: add a [[vpn]] with `name`"));
             }
             variants.push(Variant::plain(*kind.get_ref()));
         }
         for read in named {
             let name = read.name.get_ref().clone();
             if variants.iter().any(|known| known.name == name) {
-                return Err(self.at(&read.name, format!("there are two variants named `{name}`")));
+                return Err(self.at(&read.name, format!("two variants have the name `{name}`")));
             }
             if !read.kind.is_weft() && !read.weft.is_empty() {
                 return Err(self.at(
@@ -414,10 +418,10 @@ impl Checker<'_> {
                 ));
             }
             if read.weft.contains_key("vpn") {
-                return Err(self.at(&read.name, "what is laid over all VPNs is `vpn` of the variant, not in `weft`"));
+                return Err(self.at(&read.name, "set the settings for all VPNs in `vpn` of the variant, not in `weft`"));
             }
             if read.kind == VariantKind::WeftEachVpn && vpns.is_empty() {
-                return Err(self.at(&read.name, "there is no VPN: add a [[vpn]] with `name`"));
+                return Err(self.at(&read.name, "the scenario has no VPN: add a [[vpn]] with `name`"));
             }
             let used = match read.links {
                 None => Vec::new(),
@@ -429,7 +433,7 @@ impl Checker<'_> {
             let vpn = match &read.vpn {
                 None => VpnEntry::default(),
                 Some(vpn) if !read.kind.is_weft() || vpns.is_empty() => {
-                    return Err(self.at(vpn, format!("variant `{name}` has no VPNs that this could be laid over")));
+                    return Err(self.at(vpn, format!("variant `{name}` has no VPNs to which this applies")));
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
             };
@@ -442,7 +446,7 @@ impl Checker<'_> {
             }
             let openvpn = match read.openvpn {
                 Some(proto) if !matches!(read.kind, VariantKind::Weft | VariantKind::Openvpn) => {
-                    return Err(self.at(&proto, "OpenVPN runs in variants of kind `weft` and `openvpn`"));
+                    return Err(self.at(&proto, "use OpenVPN in variants of kind `weft` or `openvpn`"));
                 }
                 proto => proto.map(Spanned::into_inner),
             };

@@ -33,7 +33,7 @@ impl Trace {
     pub fn read(path: &Path) -> Result<Trace, ScenarioError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Source { file: &file, text: "" }.error(0, format!("the trace cannot be read: {error}")))?;
+            .map_err(|error| Source { file: &file, text: "" }.error(0, format!("cannot read the trace: {error}")))?;
         Trace::parse(&text, &file)
     }
 
@@ -54,7 +54,7 @@ impl Trace {
                 continue;
             }
             let time_ms: u32 = word.parse().map_err(|_| {
-                source.error(place, format!("a time in whole milliseconds is expected, up to {}", u32::MAX))
+                source.error(place, format!("expected a time in whole milliseconds, up to {}", u32::MAX))
             })?;
             if time_ms < last {
                 let message = format!("the trace goes backwards: {time_ms} ms after {last} ms");
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn errors_name_file_line_and_reason() {
         let wrong = |text: &str| Trace::parse(text, "lte.trace").unwrap_err().to_string();
-        let number = "a time in whole milliseconds is expected, up to 4294967295";
+        let number = "expected a time in whole milliseconds, up to 4294967295";
         assert_eq!(wrong("1\n2\n  fast\n"), format!("lte.trace:3:3: {number}"));
         assert_eq!(wrong("1\n\n-2\n"), format!("lte.trace:3:1: {number}"));
         assert_eq!(wrong("1\n4294967296"), format!("lte.trace:2:1: {number}"));
@@ -278,7 +278,7 @@ mod tests {
             assert!(wrong(nothing).ends_with("a trace needs at least one opportunity after time zero"), "{nothing:?}");
         }
         let missing = Trace::read(Path::new("/nonexistent/lte.trace")).unwrap_err().to_string();
-        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: the trace cannot be read: "), "{missing}");
+        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: cannot read the trace: "), "{missing}");
     }
 
     #[test]

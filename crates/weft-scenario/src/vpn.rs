@@ -210,7 +210,7 @@ pub(crate) fn leasable(
     });
     match carried.into_iter().flatten().min().map(Rate::from_bps) {
         Some(carried) if leasable > carried => {
-            Err(source.at(file, format!("{leasable} cannot be leased: the links carry {carried} together")))
+            Err(source.at(file, format!("{leasable} cannot be leased: the links carry {carried} in total")))
         }
         _ => Ok(Some(leasable)),
     }
@@ -222,10 +222,10 @@ pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate
         let name = file.name.get_ref();
         let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(sound) {
-            return Err(source.at(&file.name, "a VPN's name has letters, digits, - or _"));
+            return Err(source.at(&file.name, "the name of a VPN must be letters, digits, - or _"));
         }
         if vpns.iter().any(|known| known.name == *name) {
-            return Err(source.at(&file.name, format!("there are two VPNs named `{name}`")));
+            return Err(source.at(&file.name, format!("two VPNs have the name `{name}`")));
         }
         if vpns.len() == VPNS_MAX {
             return Err(source.at(&file.name, format!("more than {VPNS_MAX} VPNs")));
@@ -251,7 +251,8 @@ pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u
     match *file.get_ref() {
         weight @ 1..=WEIGHT_MAX => Ok(weight as u32),
         weight @ ..1 => Err(source.at(file, format!("the weight is {weight}: it must be above 0"))),
-        weight => Err(source.at(file, format!("the weight is {weight}: {WEIGHT_MAX} at most; only the ratio counts"))),
+        weight => Err(source
+            .at(file, format!("the weight is {weight}: it must be at most {WEIGHT_MAX}, and only the ratio counts"))),
     }
 }
 
@@ -259,7 +260,7 @@ pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u
 pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEntry> {
     let within = |value: &Option<Spanned<u64>>, [least, most]: [u64; 2], what| match value {
         Some(value) if !(least..=most).contains(value.get_ref()) => {
-            Err(source.at(value, format!("a queue holds {least} to {most} {what}")))
+            Err(source.at(value, format!("a queue must hold {least} to {most} {what}")))
         }
         value => Ok(value.as_ref().map(|value| *value.get_ref())),
     };
@@ -317,10 +318,11 @@ fn too_much_leased(shares: &[VpnShare], leasable: Option<Rate>) -> Option<String
     let sum = Rate::from_bps(lines.fold(0, u64::saturating_add));
     match leasable {
         None if sum > Rate::ZERO => Some(format!(
-            "{sum} are leased, where nothing may be: say what may, [policy] with leasable = \"90 Mbit/s\", or use `assured`"
+            "{sum} are leased, but nothing may be leased: set the leasable rate, [policy] with leasable = \"90 \
+             Mbit/s\", or use `assured`"
         )),
         Some(leasable) if sum > leasable => Some(format!(
-            "leased lines take {sum} together, where {leasable} may be leased: lease less, or use `assured`"
+            "leased lines take {sum} in total, but only {leasable} may be leased: lease less, or use `assured`"
         )),
         _ => None,
     }

@@ -277,13 +277,13 @@ fn the_two_shapes_are_told_apart() {
 
 #[test]
 fn a_path_in_a_circle_is_refused_where_it_closes() {
-    let expected = "path `over-r2` goes in a circle: it comes to `r0` twice";
+    let expected = "path `over-r2` is a loop: it contains `r0` twice";
     refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r1\", \"r3\", \"r0\"] # here", "\"r0\"] # here", expected);
 }
 
 #[test]
 fn a_hop_without_a_link_is_refused_with_the_links_there_are() {
-    let expected = "no link from `r2` to `r3`: from there links go to r0, r1";
+    let expected = "no link from `r2` to `r3`: its links lead to r0, r1";
     refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r3\", \"r1\"] # here", "\"r3\", \"r1\"] # here", expected);
 }
 
@@ -316,22 +316,22 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("[\"s*\", \"r0\"]", "[\"r*\", \"r0\"]", "\"r0\"]", "both ends are `r0`"),
         ("[\"s*\", \"r0\"]", "[\"x*\", \"r0\"]", "\"x*\"", "no node matches `x*`"),
         ("[\"s*\", \"r0\"]", "[\"s*\", \"r*\"]", "\"r*\"]", "matches 3 nodes and `r*` matches 4"),
-        ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links named `upper`"),
-        ("name = \"lower\"", "name = \"lo wer\"", "\"lo wer\"", "a link's name"),
-        ("name = \"d\"\n", "name = \"s\"\nunused = 1\n", "unused", "there is no setting `unused` here"),
-        ("name = \"over-r3\"", "name = \"over-r2\" # twice", "\"over-r2\" # twice", "two paths named"),
+        ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links have the name `upper`"),
+        ("name = \"lower\"", "name = \"lo wer\"", "\"lo wer\"", "the name of a link"),
+        ("name = \"d\"\n", "name = \"s\"\nunused = 1\n", "unused", "unknown setting `unused`"),
+        ("name = \"over-r3\"", "name = \"over-r2\" # twice", "\"over-r2\" # twice", "two paths have the name"),
         ("destinations = \"d*\"", "destinations = \"e*\"", "\"e*\"", "no node matches `e*`"),
-        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r*\", \"r1\"]", "\"r*\"", "one node is expected"),
-        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r0\"]", "[\"r0\"]", "two nodes or more"),
-        ("name = \"noise\"", "name = \"ftp\" # twice", "\"ftp\" # twice", "two flows named `ftp-0`"),
+        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r*\", \"r1\"]", "\"r*\"", "expected one node"),
+        ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r0\"]", "[\"r0\"]", "at least two nodes"),
+        ("name = \"noise\"", "name = \"ftp\" # twice", "\"ftp\" # twice", "two flows have the name `ftp-0`"),
         ("count = 4", "count = 4000000000", "\"r\"\ncount", "more than 100000 nodes"),
-        ("name = \"d\"", "name = \"s\" # twice", "\"s\" # twice", "two nodes named `s0`"),
+        ("name = \"d\"", "name = \"s\" # twice", "\"s\" # twice", "two nodes have the name `s0`"),
         ("app = \"ftp\"", "app = \"fpt\"", "\"fpt\"", "did you mean `ftp`?"),
         ("app = \"pareto\"", "app = \"cbr\"", "\"10 Mbit/s\"\non", "app `cbr` has no `peak`"),
         ("peak = \"10 Mbit/s\"\n", "", "\"pareto\"", "app `pareto` needs `peak`"),
-        ("off = \"500 ms\"", "off = \"0 ms\"", "\"0 ms\"", "longer than nothing"),
-        ("max-p", "weight = 0.0, max-p", "{ kind = \"red\"", "`weight` is above 0"),
-        ("k = 3", "k = 3000", "3000", "`k` is at most"),
+        ("off = \"500 ms\"", "off = \"0 ms\"", "\"0 ms\"", "must be greater than zero"),
+        ("max-p", "weight = 0.0, max-p", "{ kind = \"red\"", "`weight` must be above 0"),
+        ("k = 3", "k = 3000", "3000", "`k` must be at most"),
         ("shape = 1.5", "shape = 1.0", "1.0", "above 1"),
         ("packet-size = \"500 B\"", "packet-size = \"5 B\"", "\"5 B\"", "28 B to 65535 B"),
         ("stop = \"30 s\"", "stop = \"61 s\"", "\"61 s\"", "before the run ends"),
@@ -340,7 +340,7 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("window = 100", "window = 0", "0, rec", "nonzero"),
         ("dup-thresh = 6", "dup-thresh = 0", "0 }", "a number above zero, or \"paths\""),
         ("dup-thresh = \"paths\"", "dup-thresh = \"path\"", "\"path\"", "or \"paths\""),
-        ("\"new-reno\"", "\"reno\"", "\"reno\", con", "there is no choice `reno` here"),
+        ("\"new-reno\"", "\"reno\"", "\"reno\", con", "unknown value `reno`"),
         ("node = \"r3\"", "node = \"r9\"", "\"r9\"", "did you mean `r"),
         ("cut = \"both\"", "cut = \"up\"", "\"r3\"\ncut", "as a whole"),
         ("cut = \"both\"", "loss = \"1 %\"", "\"r3\"\nloss", "as a whole"),
@@ -348,12 +348,12 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("node = \"r3\"\n", "", "\"20 s\"", "needs a `link` or a `node`"),
         ("link = \"access-*\"", "link = \"acces-1\"", "\"acces-1\"", "did you mean `access-1`?"),
         ("link = \"access-*\"", "link = { carrying = \"ftp\" }", "{ carrying", "name the link itself"),
-        ("repeat = 2", "repeat = 20", "\"10 s\"\nlink", "after the run's end"),
-        ("name = \"ecmp\"", "name = \"single\" # twice", "\"single\" # twice", "two variants named"),
+        ("repeat = 2", "repeat = 20", "\"10 s\"\nlink", "after the end of the run"),
+        ("name = \"ecmp\"", "name = \"single\" # twice", "\"single\" # twice", "two variants have the name"),
         ("routes = \"k-shortest\", k = 3", "routes = \"k-shortest\"", "\"k-shortest\"", "needs `k`"),
-        ("routes = \"shortest\"", "routes = \"shortest\", k = 2", "2 }", "`k` is for"),
-        ("hash = \"source\"", "k = 2", "2, cost", "`k` is for"),
-        ("forwarding = \"flow-hash\"", "forwarding = \"random\"", "\"source\"", "`hash` is for"),
+        ("routes = \"shortest\"", "routes = \"shortest\", k = 2", "2 }", "use `k` with"),
+        ("hash = \"source\"", "k = 2", "2, cost", "use `k` with"),
+        ("forwarding = \"flow-hash\"", "forwarding = \"random\"", "\"source\"", "use `hash` with"),
         ("paths = [\"over-r3\"]", "paths = [\"over-r4\"]", "\"over-r4\"", "did you mean `over-r"),
         ("[routing]", "nodes = [\"a\", \"b\"]\n[routing]", "nodes", "did you mean `node`?"),
         ("warmup = \"10 s\"", "warmup = \"60 s\"", "\"60 s\"\ntcp", "shorter than the run"),

@@ -111,11 +111,11 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
         (via, "via = [\"relay7\"]", "\"relay7\"", "there is no node `relay7`: did you mean `relay0`?"),
         (via, "via = [\"relay0 > rely1\"]", "\"relay0 > rely1\"", "there is no node `rely1`: did you mean `relay1`?"),
         (via, "via = [\"router\"]", "\"router\"]\n\n[[tunnel]]", "`router` has no `relay = true`"),
-        (via, "via = [\"relay*\"]", "\"relay*\"]\n\n[[tunnel]]", "one node is expected, but `relay*` matches 2"),
-        (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "in a circle: `relay0` is on it twice"),
-        (via, "via = []", "[]", "a tunnel goes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
+        (via, "via = [\"relay*\"]", "\"relay*\"]\n\n[[tunnel]]", "expected one node, but `relay*` matches 2"),
+        (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "is a loop: it contains `relay0` twice"),
+        (via, "via = []", "[]", "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
         (via, "via = \"relay0\"", "\"relay0\"\n\n[[tunnel]]", "expected a sequence"),
-        (via, "over = [\"relay0\"]", "over =", "there is no setting `over` here"),
+        (via, "over = [\"relay0\"]", "over =", "unknown setting `over`"),
         ("via = [\"relay1\"]", "via = [\"relay0 > \"]", "\"relay0 > \"", "there is no node ``"),
         (
             "[\"a\", \"relay*\"]\nvia",
@@ -127,7 +127,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
             "[\"a\", \"relay*\"]\nvia",
             "[\"a\", \"relay1\"]\nvia",
             "\"relay1\"]\n\n[[flow]]",
-            "over an end of its tunnel",
+            "contains an end of its tunnel",
         ),
         ("[\"a\", \"relay*\"]\nvia", "[\"a\", \"a\"]\nvia", "\"a\"]\nvia", "both ends are `a`"),
         ("relay = true", "relays = true", "relays =", "did you mean `relay`?"),
@@ -142,7 +142,7 @@ fn what_an_overlay_cannot_carry_is_refused_where_it_is_asked_for() {
     for (from, to, expected) in [
         ("to = \"b\"", "to = \"router\"", "flow `ftp` has an end at `router`, which has no `weft = true`"),
         ("to = \"b\"", "to = \"b\"\nproxies = [\"relay0\", \"relay1\"]", "flow `ftp` has proxies"),
-        ("overlay = true", asks, "flow `ftp` asks routers for its rate"),
+        ("overlay = true", asks, "flow `ftp` requests its rate from routers"),
     ] {
         refused_at(from, to, "true\n# End", expected);
     }

@@ -116,7 +116,7 @@ fn what_cannot_be_is_refused() {
     let cases = [
         ("warmup = \"15 s\"", "warmup = \"60 s\"", "shorter than the run"),
         ("repeats = 3", "repeats = 0", "at least one repeat"),
-        ("name = \"lte\"", "name = \"fibre\"", "two links named"),
+        ("name = \"lte\"", "name = \"fibre\"", "two links have the name"),
         ("name = \"lte\"", "name = \"a link with a long name\"", "network interface"),
         ("rate = \"50 Mbit/s\"\n", "", "needs a `rate` or a `trace`"),
         (
@@ -124,15 +124,15 @@ fn what_cannot_be_is_refused() {
             "down = { trace = \"cell\", rate = \"1 Mbit/s\" }",
             "both a `rate` and a `trace`",
         ),
-        ("cut = \"up\"", "cut = \"up\"\nloss = \"1 %\"", "exactly one thing"),
-        ("cut = \"up\"\n", "", "exactly one thing"),
-        ("repeat = 3", "repeat = 300", "after the run's end"),
+        ("cut = \"up\"", "cut = \"up\"\nloss = \"1 %\"", "exactly one of: "),
+        ("cut = \"up\"\n", "", "exactly one of: "),
+        ("repeat = 3", "repeat = 300", "after the end of the run"),
         ("every = \"5 s\"\n", "", "needs `every`"),
         ("carrying = \"gaps\"", "carrying = \"bulk\"", "no flow `bulk`"),
-        ("link = { carrying = \"gaps\" }", "node = \"hub\"", "only a network's nodes fail"),
-        ("name = \"gaps\"", "name = \"bulk\"", "two flows named"),
+        ("link = { carrying = \"gaps\" }", "node = \"hub\"", "only a network can cut a node"),
+        ("name = \"gaps\"", "name = \"bulk\"", "two flows have the name"),
         ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
-        ("name = \"wrr\"", "name = \"weft\"", "two variants named"),
+        ("name = \"wrr\"", "name = \"weft\"", "two variants have the name"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
         ("\"weft\"]", "\"weft-each-vpn\"]", "there is no VPN"),
@@ -231,10 +231,10 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
         ("weight = 3", "weight = 0", "the weight is 0: it must be above 0", 9),
         ("weight = 3", "weight = -2", "the weight is -2", 9),
         ("weight = 3", "weight = 3\nleased = \"1 Mbit/s\"", "not both", 0),
-        ("\"2 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s together, where 9.0 Mbit/s may be leased", 0),
-        ("\"6 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s together", 0),
-        ("\"9 Mbit/s\"", "\"11 Mbit/s\"", "the links carry 10.0 Mbit/s together", 0),
-        ("\"line\"\nleased", "\"blue\"\nleased", "two VPNs named `blue`", 0),
+        ("\"2 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s in total, but only 9.0 Mbit/s may be leased", 0),
+        ("\"6 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s in total", 0),
+        ("\"9 Mbit/s\"", "\"11 Mbit/s\"", "the links carry 10.0 Mbit/s in total", 0),
+        ("\"line\"\nleased", "\"blue\"\nleased", "two VPNs have the name `blue`", 0),
         ("\"line\"\nrate", "\"lime\"\nrate", "there is no VPN `lime`: did you mean `line`?", 0),
         ("\"line\"\nleased = \"6", "\"bleu\"\nleased = \"6", "there is no VPN `bleu`: did you mean `blue`?", 0),
         ("queue-packets = 64", "queue-packets = 1", "2 to 1000000 packets", 16),
@@ -254,9 +254,9 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
     for (from, to, expected) in [
         ("leasable = \"9 Mbit/s\"", "", "[policy] with leasable"),
         ("vpn = \"line\"\nleased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"", "whose share changes"),
-        ("leased = \"6 Mbit/s\"", "", "what of the VPN changes"),
+        ("leased = \"6 Mbit/s\"", "", "what changes for the VPN"),
         ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\nlink = \"core\"", "leave `link` out"),
-        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\ncut = \"up\"", "exactly one thing"),
+        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\ncut = \"up\"", "exactly one of: "),
         ("rate = \"15 Mbit/s\"\n", "", "`cbr` needs a `rate`"),
         ("\"1000 B\"", "\"1500 B\"", "64 B to 1280 B"),
         ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`iperf3` has no `rate`"),
@@ -322,7 +322,7 @@ class = "cellular""#,
         1,
     );
     let scenario = Scenario::parse(&text, "two.toml").unwrap();
-    let [plain, lte] = &scenario.links[..] else { panic!("there are two links") };
+    let [plain, lte] = &scenario.links[..] else { panic!("the file has two links") };
     assert!(plain.up.impairments.is_none() && plain.up.impaired(1, "fibre", true).is_none());
     assert_eq!((lte.rebind, lte.class.as_deref()), (Some(Duration::from_secs(30)), Some("cellular")));
     let (up, down) = (&lte.up.impairments, &lte.down.impairments);
@@ -347,7 +347,7 @@ fn impairments_that_cannot_be_are_refused_at_their_place() {
         ("jitter = { kind = \"grnats\", limit = \"12 ms\" }", 19, "did you mean `grants`?"),
         ("jitter = { kind = \"spikes\", limit = \"12 s\" }", 10, "at most 10 s"),
         ("jitter = 12", 10, "a time such as"),
-        ("burst-loss = { share = \"60 %\", length = 1 }", 14, "make them longer"),
+        ("burst-loss = { share = \"60 %\", length = 1 }", 14, "make the bursts longer"),
         ("burst-loss = { share = \"2 %\", length = 0 }", 14, "at least 1"),
         ("outage = { every = \"1 s\", for = \"1 s\" }", 10, "shorter than `every`"),
         ("outage = { every = \"1 s\", four = \"1 s\" }", 27, "did you mean `for`?"),
@@ -359,8 +359,8 @@ fn impairments_that_cannot_be_are_refused_at_their_place() {
         ("swing = { low = \"1 Mbit/s\", high = \"9 Mbit/s\", every = \"0 s\", shape = \"walk\" }", 9, "at least 1 ms"),
         ("handover = { every = \"15 s\", for = \"1 s\", rate = [1.5, 0.5] }", 12, "such as [0.5, 1.5]"),
         ("policer = { rate = \"1 Mbit/s\", bucket = \"1 kB\" }", 11, "no full packet"),
-        ("aqm = \"cake\"", 7, "there is no choice `cake` here"),
-        ("rebind = { every = \"1 ms\" }", 10, "at most every 100 ms"),
+        ("aqm = \"cake\"", 7, "unknown value `cake`"),
+        ("rebind = { every = \"1 ms\" }", 10, "at least 100 ms"),
     ] {
         let error = broken("delay = \"8 ms\"", line);
         assert_eq!((error.line, error.column), (10, place), "{line}: {error}");
@@ -370,5 +370,5 @@ fn impairments_that_cannot_be_are_refused_at_their_place() {
         "down = { trace = \"cell\" }",
         "down = { trace = \"cell\", swing = { low = \"1 Mbit/s\", high = \"9 Mbit/s\", every = \"1 s\", shape = \"walk\" } }",
     );
-    assert!(error.message.contains("a trace has swings of its own"), "{error}");
+    assert!(error.message.contains("a trace contains its own swings"), "{error}");
 }

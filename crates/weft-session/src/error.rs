@@ -32,7 +32,7 @@ errors! {
     /// Reason why a peer could not be added.
     PeerError {
         /// The table already contains a peer with this public key.
-        Duplicate = "there is a peer with this public key already",
+        Duplicate = "another peer has this public key",
         /// The public key is this node's own.
         Myself = "the public key is this node's own",
         /// All 65,536 peer numbers are in use.
@@ -44,9 +44,9 @@ errors! {
     /// Reason why a certificate is rejected.
     CertificateError {
         /// The text is not the base64 of a certificate, or of a revocation where one is expected.
-        Encoding = "this is no certificate",
+        Encoding = "not a certificate",
         /// The name, the validity period or the prefixes are invalid.
-        Claims = "a certificate has a name without spaces, an end after its beginning, and 16 prefixes at most",
+        Claims = "a certificate needs a name without spaces, an end after its start, and at most 16 prefixes",
         /// The network's root key has not signed it, or it was changed after signing.
         OtherRoot = "not signed by the network's root key",
         /// The certificate is for another key than that of the node that presented it.
@@ -78,21 +78,21 @@ errors! {
     /// Reason why a handshake datagram is dropped. The sender gets no error message.
     HandshakeError {
         /// The source has exceeded its share of handshakes under load.
-        TooMany = "too many handshakes from one place",
+        TooMany = "too many handshakes from one address",
         /// The datagram is not a handshake datagram of this version, or has a wrong length.
         Malformed = "not a handshake datagram",
         /// The first MAC is invalid: the sender does not have this node's public key.
         BadMac = "the first MAC is wrong",
         /// A response or cookie reply that matches no initiation for which this node still waits.
-        Unexpected = "answers no handshake under way",
+        Unexpected = "it answers no handshake in progress",
         /// Decryption failed: the datagram is forged, damaged, or addressed to another key.
         BadCrypto = "the handshake does not authenticate",
         /// The datagram is authentic, but its sender is not a peer.
-        Stranger = "the sender is no peer",
+        Stranger = "the sender is not a peer",
         /// The stamp does not exceed the highest one accepted from this peer.
-        Replayed = "the stamp was used before",
+        Replayed = "the stamp is not above the last one accepted",
         /// The stamp is too far ahead of this node's clock.
-        TooFarAhead = "the stamp is too far ahead",
+        TooFarAhead = "the stamp is too far ahead of this node's clock",
         /// The two nodes share no protocol version, or the peer chose an option that was not offered.
         NoCommonVersion = "no common protocol version",
         /// The output buffer is too short for the answer.
@@ -124,7 +124,7 @@ errors! {
         /// No active key, and no VPN under one, has this receiver index.
         UnknownSession = "no session has this index",
         /// The packet number was received before, or is older than the replay window.
-        Replayed = "seen before or too old",
+        Replayed = "duplicate, or older than the replay window",
         /// The datagram is forged or damaged.
         BadCrypto = "the packet does not authenticate",
     }

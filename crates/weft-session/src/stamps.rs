@@ -47,7 +47,7 @@ impl fmt::Display for StampFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StampFault::NotRising => "its stamp is not above the last one accepted",
-            StampFault::TooFarAhead => "its stamp is too far ahead",
+            StampFault::TooFarAhead => "its stamp is too far ahead of the clock",
         })
     }
 }

@@ -41,7 +41,7 @@ pub fn check(rules: &str) -> io::Result<()> {
 
 fn command() -> io::Result<Command> {
     let program =
-        program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no nft; install nftables"))?;
+        program().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nft is missing: install nftables"))?;
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
@@ -110,7 +110,7 @@ impl NftSession {
         loop {
             line.clear();
             if self.output.read_line(&mut line)? == 0 {
-                return Err(error.unwrap_or_else(|| io::Error::other("nft has ended")));
+                return Err(error.unwrap_or_else(|| io::Error::other("nft ended")));
             }
             if line.starts_with(END_OF_OUTPUT) {
                 return error.map_or(Ok(()), Err);

@@ -18,7 +18,7 @@ pub enum ParseUnitError {
 impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParseUnitError::NoNumber => f.write_str("a number with a unit is expected"),
+            ParseUnitError::NoNumber => f.write_str("expected a number with a unit"),
             ParseUnitError::Unit(units) => write!(f, "the unit must be one of {units}"),
             ParseUnitError::OutOfRange => f.write_str("the number is out of range"),
         }
@@ -72,7 +72,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
         "m" | "min" => 60e9,
         "h" => 3_600e9,
         "d" => 86_400e9,
-        _ => return Err(ParseUnitError::Unit("us, ms, s, m, h, d")),
+        _ => return Err(ParseUnitError::Unit("ns, us, µs, ms, s, m, min, h, d")),
     };
     if number * nanos > 1e18 {
         return Err(ParseUnitError::OutOfRange);
@@ -90,7 +90,7 @@ pub fn parse_fraction(text: &str) -> Result<f64, ParseUnitError> {
     let fraction = match unit {
         "%" => number / 100.0,
         "" => number,
-        _ => return Err(ParseUnitError::Unit("%, or none for a fraction of one")),
+        _ => return Err(ParseUnitError::Unit("%, or no unit for a fraction of one")),
     };
     if fraction > 1.0 { Err(ParseUnitError::OutOfRange) } else { Ok(fraction) }
 }
@@ -110,6 +110,34 @@ mod tests {
         assert_eq!((parse_duration("36 h"), parse_duration("1.5d")), (parse_duration("2160m"), parse_duration("36h")));
         assert_eq!(parse_fraction("0.5 %"), Ok(0.005));
         assert_eq!(parse_fraction("0.005"), Ok(0.005));
+    }
+
+    /// Returns the units that the error of `parse` lists.
+    fn listed<T: core::fmt::Debug>(parse: impl Fn(&str) -> Result<T, ParseUnitError>) -> Vec<&'static str> {
+        match parse("1 parsec") {
+            Err(ParseUnitError::Unit(units)) => units.split(", ").collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Tries every unit of up to three letters.
+    #[test]
+    fn error_lists_exactly_the_accepted_units() {
+        let (times, rates) = (listed(parse_duration), listed(parse_rate));
+        let letters: Vec<String> = ('a'..='z').chain(['µ', 'M']).map(String::from).collect();
+        let mut words = letters.clone();
+        for longer in 0..2 {
+            let longest = words.iter().filter(|word| word.chars().count() == longer + 1);
+            let next: Vec<_> =
+                longest.flat_map(|word| letters.iter().map(move |letter| format!("{word}{letter}"))).collect();
+            words.extend(next);
+        }
+        for unit in &words {
+            let is_listed = times.contains(&unit.as_str());
+            assert_eq!(parse_duration(&format!("1 {unit}")).is_ok(), is_listed, "{unit}");
+        }
+        assert!(times.iter().all(|unit| words.iter().any(|word| word == unit)), "{times:?}");
+        assert!(rates.iter().all(|unit| parse_rate(&format!("1 {unit}")).is_ok()), "{rates:?}");
     }
 
     #[test]

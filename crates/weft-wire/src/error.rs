@@ -20,8 +20,8 @@ pub enum WireError {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            WireError::Truncated => "the bytes end before a field does",
-            WireError::TooLong => "there are more bytes than the format has",
+            WireError::Truncated => "truncated: the input ends inside a field",
+            WireError::TooLong => "too long: bytes follow the last field",
             WireError::Version => "unknown protocol version",
             WireError::UnknownType => "unknown type",
             WireError::Malformed => "fields are out of range or contradict each other",

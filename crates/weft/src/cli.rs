@@ -26,12 +26,12 @@ use std::path::PathBuf;
     max_term_width = 100,
     after_help = "\
 Examples:
-  weft keygen --out weft.key            make this node's key, print the public one for the peers
-  weft check /etc/weft/weft.toml        say what is wrong, with line, column and the likely fix
+  weft keygen --out weft.key            make this node's key and print the public key for the peers
+  weft check /etc/weft/weft.toml        report each mistake, with line, column and the likely fix
   weft up -c /etc/weft/weft.toml        run the node
-  weft paths --watch                    what each path carries, once a second
+  weft paths --watch                    show what each path carries, once a second
 
-Exit status: 0 well, 1 failed, 2 usage, 3 degraded, 4 no daemon."
+Exit status: 0 success, 1 failed, 2 usage error, 3 degraded, 4 no daemon."
 )]
 pub struct Cli {
     /// When to colour the output: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
@@ -124,9 +124,9 @@ Examples:
 Examples:
   weft doctor
   weft doctor -c weft.toml --json | jq '.checks[] | select(.verdict != \"good\")'
-  weft doctor --peer hub           why the peer `hub` cannot be reached, link by link
+  weft doctor --peer hub           test each link to the peer `hub`
 
-Exit status 3 when a node cannot work here, or when the peer has no session.")]
+Exit status 3 if a node cannot run on this machine, or if the peer has no session.")]
     Doctor {
         /// Configuration file; without it /etc/weft/weft.toml, if that exists
         #[arg(short, long, value_name = "FILE")]
@@ -162,10 +162,10 @@ It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemct
     #[command(after_help = "\
 Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
-  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for each connection there that sets no rate itself
+  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for each connection to there without a rate of its own
 
-Any program chooses it by TCP_CONGESTION and gives the rate by SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
-CAP_NET_ADMIN, and Linux 6.0 with BTF. A node holds it where its configuration has a [tcp-er].")]
+A program selects it with TCP_CONGESTION and sets the rate with SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
+CAP_NET_ADMIN, and Linux 6.0 with BTF. A node loads it if its configuration has [tcp-er].")]
     TcpEr {
         /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
@@ -175,10 +175,10 @@ CAP_NET_ADMIN, and Linux 6.0 with BTF. A node holds it where its configuration h
     #[command(after_help = "\
 Examples:
   weft signal -c /etc/weft/signal.toml
-  weft signal -c signal.toml --check       say what is wrong with it
+  weft signal -c signal.toml --check       report each mistake
 
-The file has a [signal] as a node's, with `interface` and `rate`, and its [[signal.rule]]s. It needs CAP_NET_ADMIN,
-CAP_NET_RAW and nftables; where the kernel has no queue expression for nftables, iptables as well.")]
+The file has [signal] as for a node, with `interface` and `rate`, and [[signal.rule]] tables. It needs CAP_NET_ADMIN,
+CAP_NET_RAW and nftables; if the kernel has no queue expression for nftables, it needs iptables as well.")]
     Signal {
         /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
@@ -222,8 +222,8 @@ Examples:
         after_help = "\
 Examples:
   weft weights                          show them
-  weft weights set eth0=50 wwan0=75     effective at the next packet; other links keep theirs
-  weft weights set measured             in proportion to the measured capacity again"
+  weft weights set eth0=50 wwan0=75     from the next packet on; other links keep their weights
+  weft weights set measured             set weights in proportion to the measured capacity"
     )]
     Weights {
         /// Action; without one, show the weights.
@@ -255,7 +255,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft sense --watch
-  weft sense --history hub      its paths: the last ten minutes, the last day
+  weft sense --history hub      its paths over the last ten minutes and the last day
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
         /// Show the history of the paths to this peer
@@ -266,7 +266,7 @@ Examples:
         reading: Reading,
     },
     /// Give a revocation to the running node; it ends its sessions with that key and tells all other nodes
-    #[command(after_help = "Example:\n  weft revoke home.revoked      what `weft ca revoke` wrote")]
+    #[command(after_help = "Example:\n  weft revoke home.revoked      the file that `weft ca revoke` wrote")]
     Revoke {
         /// File of the revocation
         file: PathBuf,
@@ -277,11 +277,11 @@ Examples:
     /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
     #[command(after_help = "\
 Examples:
-  weft explain 10.9.0.2                              what a packet there meets
-  weft explain hub                                   the same, by the name of a node
+  weft explain 10.9.0.2                              how a packet to this address travels
+  weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
 
-Exit status 3 when nothing would carry it.")]
+Exit status 3 if no path would carry it.")]
     Explain(ExplainArguments),
     /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
@@ -291,8 +291,8 @@ Examples:
   weft drill link eth0 --for 5s
   weft drill node hub-a --json | jq '.peers[] | {peer, detected_us, gap_us, lost}'
 
-Datagrams are dropped inside the node, both ways. The node ends it by itself, also when this command is killed. It is refused
-where no other path would remain to a peer, unless it is forced. Exit status 3 when nothing else carried the probes."
+The node drops datagrams in both directions. It ends the drill by itself, even if this command is killed. It refuses a
+drill that would leave a peer without a path, unless forced. Exit status 3 if no other path carried the probes."
     )]
     Drill(DrillCommand),
     /// Measure the round-trip time to a peer through each path

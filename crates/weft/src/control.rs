@@ -371,9 +371,9 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let process = node.map_or_else(|| "its process".to_owned(), |id| format!("its process, {id},"));
             let look = node.map_or_else(String::new, |id| format!(": ps -o stat,wchan {id}"));
-            format!("{process} has been silent for {} s; it is stopped or hangs{look}", waited.as_secs())
+            format!("{process} did not answer for {} s: it is stopped or hangs{look}", waited.as_secs())
         }
-        io::ErrorKind::UnexpectedEof => "it ended, or has too many clients; ask again".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it ended, or has too many clients: try again".to_owned(),
         _ => why.to_string(),
     }
 }
@@ -412,14 +412,14 @@ fn unreachable_node(socket: &Path, why: &io::Error) -> Failure {
     let path = socket.display();
     match why.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            let text = format!("no node is running at {path}; start one with: weft up -c FILE");
+            let text = format!("no node is running at {path}: start one with: weft up -c FILE");
             Failure::with(Outcome::NoDaemon, text)
         }
         io::ErrorKind::PermissionDenied => {
-            Failure::new(format!("{path}: permission denied; ask as root or as the user the node runs as"))
+            Failure::new(format!("{path}: permission denied: run this as root or as the node's user"))
         }
         io::ErrorKind::WouldBlock => {
-            let text = "too many wait for the node there already; it is stopped or hangs";
+            let text = "too many requests already wait for the node: it is stopped or hangs";
             Failure::new(format!("{path}: {text}"))
         }
         _ => Failure::with(Outcome::NoDaemon, format!("{path}: {why}")),

@@ -176,7 +176,8 @@ fn tint(heading: &str, cell: &str) -> Option<Tint> {
         Some(Tint::Good)
     } else if starts(&["down", "bad", "no session", "no path", "revoked", "expired"]) {
         Some(Tint::Bad)
-    } else if cell.contains("down") || starts(&["degraded", "suspect", "opening", "fair", "poor", "it says", "expires"])
+    } else if cell.contains("down")
+        || starts(&["degraded", "suspect", "opening", "fair", "poor", "reported", "expires"])
     {
         Some(Tint::Warning)
     } else {

@@ -64,7 +64,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
     let small =
-        paths.iter().filter(is_small).map(|path| format!("{} by {}: {} B", path.remote, path.link_name, path.mtu));
+        paths.iter().filter(is_small).map(|path| format!("{} over {}: {} B", path.remote, path.link_name, path.mtu));
     let names = tried::list(small, "and");
     let found = (!names.is_empty()).then(|| format!("the longest packets that pass: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
@@ -78,11 +78,11 @@ fn finding(cause: Cause, found: String) -> Finding {
 /// Returns a finding from authentic reactions of the peer.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
-        let found = format!("answers from {source} cannot be read with this node's keys");
+        let found = format!("this node's keys cannot decrypt answers from {source}");
         return Some(finding(Cause::PresharedKey, found));
     }
     let (times, source) = facts.unfollowed?;
-    let found = format!("{times} handshakes from {source} were answered, and no packet followed");
+    let found = format!("{times} handshakes from {source} were answered, but no packet followed");
     Some(finding(Cause::AnswerLost, found))
 }
 
@@ -92,7 +92,7 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
     // A peer without an endpoint may be at any address.
     let may_be = |stranger: &&Stranger| is_endpoint(&stranger.source) || facts.endpoints.is_empty();
     let say = |stranger: &Stranger| {
-        let (cause, text) = stranger_words(stranger, own);
+        let (cause, text) = stranger_text(stranger, own);
         finding(cause, text)
     };
     let mut kinds = Vec::new();
@@ -104,7 +104,7 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
     strangers.iter().filter(may_be).filter(is_first).take(MOST_STRANGERS).map(say).collect()
 }
 
-fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
+fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
     let source = stranger.source;
     match stranger.shown {
         Shown::Key(key) => {
@@ -112,10 +112,10 @@ fn stranger_words(stranger: &Stranger, own: &Own) -> (Cause, String) {
         }
         Shown::OtherKey => {
             let key = &own.public_key;
-            (Cause::OtherKey, format!("a handshake from {source} was made for another key than this node's, {key}"))
+            (Cause::OtherKey, format!("a handshake from {source} is for another key than this node's, {key}"))
         }
         Shown::Unreadable => {
-            (Cause::Unreadable, format!("a handshake from {source} is made for this node's key and does not decrypt"))
+            (Cause::Unreadable, format!("a handshake from {source} is for this node's key but does not decrypt"))
         }
     }
 }
@@ -129,7 +129,7 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     if groups.is_empty() {
         return Some(match &facts.out_of_reach[..] {
             [] if facts.endpoints.is_empty() => waits(own),
-            [] => finding(Cause::Silent, "no handshake has left yet".to_owned()),
+            [] => finding(Cause::Silent, "no handshake was sent yet".to_owned()),
             beyond => finding(Cause::NoRoute, format!("no link in use leads to {}", tried::list(beyond.iter(), "and"))),
         });
     }
@@ -144,14 +144,14 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
         return finding(Cause::NoLink, "no link is in use".to_owned());
     }
     let (endpoints, names) = (tried::list(facts.endpoints.iter(), "or"), tried::list(own.without_route.iter(), "or"));
-    finding(Cause::NoRoute, format!("no route leads to {endpoints} by {names}"))
+    finding(Cause::NoRoute, format!("no route leads to {endpoints} over {names}"))
 }
 
 /// Returns the finding that this node can only wait for the peer's call.
 fn waits(own: &Own) -> Finding {
     let is_private = !own.addresses.is_empty() && own.addresses.iter().all(|address| is_private(*address));
     let cause = if is_private { Cause::NoCallBehindNat } else { Cause::NoCall };
-    finding(cause, "the peer has no endpoint here, so it must call, and no handshake of it came".to_owned())
+    finding(cause, "the peer has no endpoint here, so it must initiate, but none of its handshakes arrived".to_owned())
 }
 
 /// Returns true if the Internet does not route the address: RFC 1918, 6598, 3927, 4193, 4291 §2.5.6.
@@ -183,7 +183,7 @@ fn name_of(why: Unreachable) -> &'static str {
 
 /// Returns a stranger for the status.
 pub fn stranger(stranger: &Stranger, own: &Own) -> StrangerSeen {
-    let (cause, found) = stranger_words(stranger, own);
+    let (cause, found) = stranger_text(stranger, own);
     StrangerSeen {
         source: stranger.source.to_string(),
         public_key: if let Shown::Key(key) = stranger.shown { Some(key.to_string()) } else { None },

@@ -152,8 +152,8 @@ fn what_makes_no_sense_is_not_signed() {
     assert_eq!(sign(&[]).0, Some(0));
     for (args, why) in [
         (vec!["--prefix", "10.9.0.5/24"], "write 10.9.0.0/24"),
-        (vec!["--prefix", "10.9.0.5"], "a prefix length is expected"),
-        (["--prefix", "10.9.0.5/32"].repeat(17), "16 prefixes at most"),
+        (vec!["--prefix", "10.9.0.5"], "expected a prefix length"),
+        (["--prefix", "10.9.0.5/32"].repeat(17), "at most 16 prefixes"),
         (vec!["--days", "0"], "0 is not in"),
         (vec!["--out", "@home.key"], "exists"),
     ] {
@@ -178,10 +178,10 @@ fn what_is_anothers_is_not_signed_until_it_is_revoked() {
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0));
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0), "anew for the same key");
     for (name, prefix, why) in [
-        ("home", "10.9.5.0/24", "the name home is home's until"),
-        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, is home's until"),
-        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, is home's until"),
-        ("other", "10.9.0.0/16", "take it back with: weft ca revoke"),
+        ("home", "10.9.5.0/24", "the name home belongs to home until"),
+        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, belongs to home until"),
+        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, belongs to home until"),
+        ("other", "10.9.0.0/16", "revoke it with: weft ca revoke"),
     ] {
         let (code, text) = sign(name, &other, prefix);
         assert!(code == Some(1) && text.contains(why), "{name} {prefix}: {code:?} {text}");
@@ -213,9 +213,9 @@ fn a_certificate_that_does_not_hold_is_told_with_its_place_and_the_fix() {
         (with("b.cert"), 1, "error", format!("is for {b}, not for this node's key {a}")),
         (with("others.cert"), 1, "error", "is not signed by the root key".to_owned()),
         (with("none.cert"), 1, "error", format!("have one signed: weft ca sign --public-key {a}")),
-        (with("a.key"), 1, "error", "does not hold what `weft ca` writes".to_owned()),
+        (with("a.key"), 1, "error", "contains nothing that `weft ca` writes".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
-        (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "may not relay".to_owned()),
+        (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),
     ] {
         let (found, text_found) = said(&text);
         assert!(found == Some(code) && text_found.contains(&message), "{message}: {found:?} {text_found}");

@@ -114,13 +114,13 @@ fn key_files_must_exist_and_be_private() {
     chmod(&dir.path("weft.key"), 0o640);
     let (status, message) = check_in(&dir, text);
     assert_eq!(status, 1);
-    assert!(message.contains("can be read by others (mode 0640)") && message.contains("chmod 600"), "{message}");
+    assert!(message.contains("can be read by other users (mode 0640)") && message.contains("chmod 600"), "{message}");
 
     chmod(&dir.path("weft.key"), 0o600);
     dir.write("weft.key", "not a key\n");
     let (status, message) = check_in(&dir, text);
     assert_eq!(status, 1);
-    assert!(message.contains("holds no key"), "{message}");
+    assert!(message.contains("contains no key"), "{message}");
 }
 
 #[test]
@@ -131,16 +131,16 @@ fn contradictions_are_explained() {
     );
     refused(
         &format!("{}[[peer]]\nname = \"hub\"\npublic-key = \"{PEER}\"\nprefixes = [\"10.9.0.2/32\"]\n", with_peer("")),
-        &["two peers are called `hub`", "have the same key", "`10.9.0.2/32` is behind `hub`"],
+        &["two peers have the name `hub`", "have the same key", "`10.9.0.2/32` is behind `hub`"],
     );
     refused(
         &with_peer("").replace("10.9.0.2/32", "10.9.0.2/24").replace("listen = 51900", ""),
-        &["write 10.9.0.0/24", "nobody can begin"],
+        &["write 10.9.0.0/24", "neither can initiate"],
     );
     refused(&with_peer("").replace("10.9.0.2/32", "10.9.0.1/32"), &["this node's own address"]);
     refused(
         &with_peer("[links]\nuse = [\"docker0\"]\nignore = [\"docker*\"]"),
-        &["weft.toml:7:8: error", "to be ignored"],
+        &["weft.toml:7:8: error", "ignores it"],
     );
     refused(
         &with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { lo = 0 }"),
@@ -174,9 +174,9 @@ fn metrics_are_only_for_this_machine() {
         assert_eq!((status, message.as_str()), (0, ""), "{listen}");
     }
     for (listen, why) in [
-        ("0.0.0.0:9469", "only loopback will do"),
-        ("192.0.2.1:9469", "only loopback will do"),
-        ("[::]:9469", "only loopback will do"),
+        ("0.0.0.0:9469", "only a loopback address is accepted"),
+        ("192.0.2.1:9469", "only a loopback address is accepted"),
+        ("[::]:9469", "only a loopback address is accepted"),
         ("127.0.0.1:0", "port 0"),
         ("unix:", "path is missing"),
         ("localhost", "an IP address and a port"),
@@ -196,11 +196,14 @@ fn grants_of_explicit_rates() {
     let grant = |lines: &str| with_peer(&format!("[[tcp-er.grant]]\n{lines}"));
     refused(&grant("to = \"10.9.0.0/24\""), &["weft.toml:6:1: error", "needs `rate`"]);
     refused(&grant("to = \"10.9.0.0/33\"\nrate = \"1 Mbit/s\""), &["weft.toml:7:6: error", "`to`"]);
-    refused(&grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""), &["weft.toml:8:8: error", "nothing could be sent"]);
+    refused(
+        &grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""),
+        &["weft.toml:8:8: error", "a grant of 0 would stop all traffic"],
+    );
     refused(&grant("to = \"10.9.0.0/24\"\nrat = \"1 Mbit/s\""), &["did you mean `rate`?"]);
     let twice =
         "to = \"10.9.0.0/24\"\nrate = \"1 Mbit/s\"\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"2 Mbit/s\"";
-    refused(&grant(twice), &["this prefix has a grant already"]);
+    refused(&grant(twice), &["this prefix already has a grant"]);
 }
 
 #[test]
@@ -308,7 +311,10 @@ fn promises_that_make_no_sense_are_refused() {
     );
     for key in ["assured", "leased"] {
         let place = format!("weft.toml:9:{}: error", key.len() + 4);
-        refused(&with_vpn(&format!("{key} = \"0 Mbit/s\"\n{members}")), &[&place, "nothing is promised"]);
+        refused(
+            &with_vpn(&format!("{key} = \"0 Mbit/s\"\n{members}")),
+            &[&place, "the rate must be greater than zero"],
+        );
         refused(&with_vpn(&format!("{key} = \"4 MB\"\n{members}")), &[&place, "the unit must be one of bit/s"]);
         refused(&with_vpn(&format!("{key} = \"-4 Mbit/s\"\n{members}")), &[&place]);
         refused(&with_vpn(&format!("{key} = 4\n{members}")), &[&place, "must be a string, not integer"]);
@@ -323,7 +329,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &with_peer(&line(1, 5)),
         &[
-            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward `hub`, where nothing may be leased",
+            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward `hub`, but nothing may be leased there",
             "leasable = \"90 Mbit/s\"",
         ],
     );
@@ -332,7 +338,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &two("8 Mbit/s"),
         &[
-            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, where 8.0 Mbit/s may be leased",
+            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, but only 8.0 Mbit/s may be leased",
             "lease less, or use `assured`",
         ],
     );
@@ -351,12 +357,12 @@ fn overlapping_prefixes_of_a_vpn_are_refused() {
         &[
             "weft.toml:9:28: error",
             "of this node overlap in VPN `blue`",
-            "only 0.0.0.0/0 and ::/0 may lie around others",
+            "only 0.0.0.0/0 and ::/0 may contain other prefixes",
         ],
     );
     refused(
         &with_vpn("members = { hub = [\"10.1.1.7/24\"] }"),
-        &["weft.toml:9:20: error: `10.1.1.7/24` has bits behind its length", "write 10.1.1.0/24"],
+        &["weft.toml:9:20: error: `10.1.1.7/24` has bits set after its prefix length", "write 10.1.1.0/24"],
     );
 }
 
@@ -378,7 +384,7 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
 fn unknown_members_and_missing_keys_are_told() {
     refused(
         &with_vpn("members = { hubb = [\"10.1.1.0/24\"] }"),
-        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, and no peer", "did you mean `hub`?"],
+        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, but not a peer", "did you mean `hub`?"],
     );
     refused(&with_vpn(""), &["[[vpn]] needs `members`", "members = { hub ="]);
     refused(&with_vpn("members = [\"hub\"]"), &["weft.toml:9:11: error: `members` must be a table, not array"]);
@@ -387,7 +393,7 @@ fn unknown_members_and_missing_keys_are_told() {
         &with_vpn("members = {}\nwieght = 2"),
         &["weft.toml:10:1: error: unknown key `wieght`", "did you mean `weight`?"],
     );
-    refused(&with_vpn("members = {}\ntable = 254"), &["weft.toml:10:9: error: tables 253 to 255 are the kernel's own"]);
+    refused(&with_vpn("members = {}\ntable = 254"), &["weft.toml:10:9: error: tables 253 to 255 belong to the kernel"]);
 }
 
 #[test]
@@ -398,12 +404,12 @@ fn the_table_of_routes_is_nobody_elses() {
     for table in ["253", "255"] {
         refused(
             &with_table(table),
-            &["weft.toml:5:9: error: tables 253 to 255 are the kernel's own", "for example table = 1007"],
+            &["weft.toml:5:9: error: tables 253 to 255 belong to the kernel", "for example table = 1007"],
         );
     }
     refused(&with_table("0"), &["weft.toml:5:9: error: `table`"]);
     refused(&with_table("\"main\""), &["weft.toml:5:9: error: `table` must be"]);
-    refused(&with_table("1007"), &["table 1007 holds the routes of [tun], which everybody's packets use"]);
+    refused(&with_table("1007"), &["table 1007 contains the routes of [tun], which packets of all VPNs use"]);
 }
 
 #[test]
@@ -413,13 +419,13 @@ fn vpns_must_differ_in_number_name_and_device() {
         &second("id = 7\nname = \"red\"\ndevice = \"red0\""),
         &["weft.toml:11:6: error: VPNs `blue` and `red` have the same id 7"],
     );
-    refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs are called `blue`"]);
+    refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs have the name `blue`"]);
     refused(
         &second("id = 8\nname = \"red\"\ndevice = \"weft7\""),
-        &["weft.toml:13:10: error: device `weft7` is that of `blue` and of `red`"],
+        &["weft.toml:13:10: error: `blue` and `red` have the same device `weft7`"],
     );
     refused(&second("id = 0\nname = \"red\""), &["weft.toml:11:6: error: `id` must be a whole number from 1"]);
-    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["device `weft0` is that of `[tun]` and of `red`"]);
+    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["`[tun]` and `red` have the same device `weft0`"]);
 }
 
 #[test]
@@ -427,11 +433,14 @@ fn one_table_has_one_route_for_a_prefix() {
     let red = "[[vpn]]\nid = 8\nname = \"red\"\nmembers = { hub = [\"10.1.1.0/24\"] }";
     refused(
         &with_vpn(&format!("members = {{ hub = [\"10.1.1.0/24\"] }}\n{red}")),
-        &["weft.toml:13:20: error: `10.1.1.0/24` has one route, but is in VPN `red` and in `blue`", "table = 1007"],
+        &[
+            "weft.toml:13:20: error: `10.1.1.0/24` is in VPN `red` and in `blue`, but one table can have only one route to it",
+            "table = 1007",
+        ],
     );
     refused(
         &with_vpn("members = { hub = [\"10.9.0.2/32\"] }"),
-        &["`10.9.0.2/32` has one route, but is in VPN `blue` and in `[tun]`"],
+        &["`10.9.0.2/32` is in VPN `blue` and in `[tun]`, but one table can have only one route to it"],
     );
 }
 
@@ -495,12 +504,12 @@ fn proxies_that_catch_the_tunnel_are_refused() {
     let base = with_proxies("").lines().count();
     let text = with_proxies("[[proxy]]\nto = [\"10.9.0.2/32\", \"192.0.2.0/24\"]\n");
     let place =
-        format!("weft.toml:{}:22: error: `192.0.2.0/24` holds the endpoint 192.0.2.9:51900 of peer `hub`", base + 2);
-    refused(&text, &[&place, "name in `to` only what lies behind the peers"]);
+        format!("weft.toml:{}:22: error: `192.0.2.0/24` contains the endpoint 192.0.2.9:51900 of peer `hub`", base + 2);
+    refused(&text, &[&place, "list in `to` only prefixes behind the peers"]);
     let everything = text
         .replace("\"10.9.0.2/32\"]\nend", "\"0.0.0.0/0\"]\nend")
         .replace("to = [\"10.9.0.2/32\", \"192.0.2.0/24\"]", "");
-    refused(&everything, &["`0.0.0.0/0` holds the endpoint"]);
+    refused(&everything, &["`0.0.0.0/0` contains the endpoint"]);
     refused(&with_proxies("[[proxy]]\nto = [\"10.9.0.1/32\"]\n"), &["`10.9.0.1/32` is this node's own address"]);
     refused(&with_proxies("[[proxy]]\nto = [\"10.8.0.0/16\"]\n"), &["`10.8.0.0/16` is behind no peer"]);
 }
@@ -512,12 +521,12 @@ fn proxies_that_contradict_themselves_are_refused() {
     }
     refused(
         &with_proxies("[[proxy]]\nports = [\"1-100\"]\n[[proxy]]\nports = [80]\nside = \"ingress\"\n"),
-        &["[[proxy]] 1 and 2 would take in the same connections", "let them differ in `to`, `ports` or `side`"],
+        &["[[proxy]] 1 and 2 would accept the same connections", "make them differ in `to`, `ports` or `side`"],
     );
     refused(
         &with_proxies("[[proxy]]\nports = [0, \"9-3\", true]\nport = 3\n"),
         &[
-            "`0`: a port from 1 to 65535",
+            "`0`: expected a port from 1 to 65535",
             "`9-3`: the first port is above the last",
             "``:",
             "unknown key `port` in [[proxy]]",
@@ -549,35 +558,38 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("deny = [\"10.6.0.0/33\"]"), &[&place(1, 9, "`deny` cannot be `10.6.0.0/33`"), "for example"]);
     refused(
         &rules("deny = [\"::ffff:10.6.0.0/112\"]"),
-        &[&place(1, 9, "`deny` cannot be"), "it is judged as IPv4: write 10.6.0.0/16"],
+        &[&place(1, 9, "`deny` cannot be"), "rules treat it as IPv4: write 10.6.0.0/16"],
     );
-    refused(&rules("deny = [\"10.6.0.7/16\"]"), &[&place(1, 9, "`10.6.0.7/16` has bits behind"), "write 10.6.0.0/16"]);
+    refused(
+        &rules("deny = [\"10.6.0.7/16\"]"),
+        &[&place(1, 9, "`10.6.0.7/16` has bits set after"), "write 10.6.0.0/16"],
+    );
     refused(&rules("from = []\ndeny = []"), &[&place(1, 1, "`from` is empty"), &place(2, 1, "`deny` is empty")]);
     refused(&rules("ports = [22]"), &["a rule needs `allow` or `deny`", "deny = [\"10.6.0.0/16\"]"]);
     refused(&rules("allow = [\"10.6.0.0/16\"]\ndeny = [\"10.6.0.0/16\"]"), &["a rule cannot `allow` and `deny`"]);
-    refused(&rules("deny = [\"10.6.0.0/16\"]\nports = [0]"), &[&place(2, 10, "`0`: a port from 1 to 65535")]);
+    refused(&rules("deny = [\"10.6.0.0/16\"]\nports = [0]"), &[&place(2, 10, "`0`: expected a port from 1 to 65535")]);
     refused(&rules("deny = [\"10.6.0.0/16\"]\nport = [1]"), &[&place(2, 1, "unknown key `port`"), "ports"]);
     refused(
         &rules("deny = [\"127.0.0.0/8\", \"fe80::1/128\"]"),
-        &["[[proxies.rule]] 1 never decides: a proxy never connects"],
+        &["[[proxies.rule]] 1 never applies: a proxy never connects"],
     );
     refused(
         &rules("from = [\"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]"),
-        &["[[proxies.rule]] 1 never decides: `from` and the servers have no address family in common"],
+        &["[[proxies.rule]] 1 never applies: `from` and the servers have no address family in common"],
     );
     let shadowed = "deny = [\"10.0.0.0/8\"]\n[[proxies.rule]]\nallow = [\"10.6.0.0/16\"]\nports = [80]";
     refused(
         &rules(shadowed),
         &[
-            &place(2, 1, "[[proxies.rule]] 2 never decides: [[proxies.rule]] 1 matches all of it first"),
+            &place(2, 1, "[[proxies.rule]] 2 never applies: [[proxies.rule]] 1 matches all of it first"),
             "move the narrower one up",
         ],
     );
     let halves = "deny = [\"10.6.0.0/17\"]\n[[proxies.rule]]\ndeny = [\"10.6.128.0/17\"]\n\
                   [[proxies.rule]]\nallow = [\"10.6.0.0/16\"]";
-    refused(&rules(halves), &["[[proxies.rule]] 3 never decides: [[proxies.rule]] 1 and 2 match all of it first"]);
+    refused(&rules(halves), &["[[proxies.rule]] 3 never applies: [[proxies.rule]] 1 and 2 match all of it first"]);
     let (status, message) = check(&with_proxies("[[proxies.rule]]\ndeny = [\"10.6.0.0/16\"]\n"));
-    assert!(status == 0 && message.contains("without a [[proxy]] decide nothing"), "{message}");
+    assert!(status == 0 && message.contains("have no effect without a [[proxy]]"), "{message}");
 }
 
 #[test]
@@ -599,5 +611,5 @@ fn secrets_shared_with_peers_are_made_read_and_kept_private() {
 
     chmod(&file, 0o644);
     let (status, message) = check_in(&dir, &text);
-    assert!(status == 1 && message.contains("can be read by others (mode 0644)"), "{message}");
+    assert!(status == 1 && message.contains("can be read by other users (mode 0644)"), "{message}");
 }

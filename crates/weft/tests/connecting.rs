@@ -89,9 +89,9 @@ fn a_wrong_key_of_the_hub() {
     said.name(
         "home",
         "silent",
-        &["192.0.2.18:51900 by link1", "nothing came back", "`public-key` of the peer here is wrong"],
+        &["192.0.2.18:51900 over link1", "no answer", "`public-key` of the peer here is wrong"],
     );
-    said.name("hub", "other-key", &["a handshake from 192.0.2.", "was made for another key than this node's", &hub]);
+    said.name("hub", "other-key", &["a handshake from 192.0.2.", "is for another key than this node's", &hub]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_wrong_key_of_home_which_is_a_peer_unknown_at_the_hub() {
         edit(dir, "hub.toml", &home, &dir.key("other.key"));
     };
     let Some(said) = case(change, "all_up") else { return };
-    said.name("home", "silent", &["nothing came back", "the peer does not know this node's key"]);
+    said.name("home", "silent", &["no answer", "the peer does not know this node's key"]);
     said.name("hub", "unknown-key", &["a node with the key", &home, "calls from 192.0.2.", "no peer here has it"]);
 }
 
@@ -127,12 +127,12 @@ fn a_preshared_key_that_differs() {
     said.name(
         "home",
         "preshared-key",
-        &["cannot be read with this node's keys", "preshared keys of the two nodes differ"],
+        &["this node's keys cannot decrypt answers from", "preshared keys of the two nodes differ"],
     );
     said.name(
         "hub",
         "answer-lost",
-        &["were answered, and no packet followed", "preshared keys of the two nodes differ"],
+        &["were answered, but no packet followed", "preshared keys of the two nodes differ"],
     );
 }
 
@@ -142,7 +142,7 @@ fn a_hub_that_is_not_running() {
     said.name(
         "home",
         "not-running",
-        &["192.0.2.18:51900 by link1", "ICMP port unreachable came back", "weft is not running there"],
+        &["192.0.2.18:51900 over link1", "ICMP port unreachable received", "weft is not running there"],
     );
 }
 
@@ -150,12 +150,8 @@ fn a_hub_that_is_not_running() {
 fn a_port_that_is_blocked() {
     let blocked = "ip netns exec hub nft 'add table inet f; add chain inet f i { type filter hook input priority 0; }; add rule inet f i udp dport 51900 drop'; all_up";
     let Some(said) = case(|_| (), blocked) else { return };
-    said.name(
-        "home",
-        "silent",
-        &["192.0.2.34:51900 by link2", "nothing came back", "a firewall drops UDP to this port"],
-    );
-    said.name("hub", "no-call", &["no handshake of it came", "open this node's UDP port"]);
+    said.name("home", "silent", &["192.0.2.34:51900 over link2", "no answer", "a firewall drops UDP to this port"]);
+    said.name("hub", "no-call", &["none of its handshakes arrived", "open this node's UDP port"]);
 }
 
 #[test]
@@ -165,7 +161,7 @@ fn firewalls_that_say_so() {
     said.name(
         "home",
         "rejected",
-        &["ICMP administratively prohibited came back", "a firewall rejects UDP to this port"],
+        &["ICMP administratively prohibited received", "a firewall rejects UDP to this port"],
     );
     let own = "ip netns exec home nft 'add table inet f; add chain inet f o { type filter hook output priority 0; }; add rule inet f o udp dport 51900 reject'; all_up";
     let Some(said) = case(|_| (), own) else { return };
@@ -200,7 +196,7 @@ fn a_path_that_carries_only_small_packets() {
     let narrow = "for n in home hub; do ip netns exec $n nft 'add table inet f; add chain inet f o { type filter hook output priority 0; }; add rule inet f o udp length > 800 drop'; done; up hub; up home; both 14";
     let Some(said) = case(|_| (), narrow) else { return };
     for node in ["home", "hub"] {
-        said.name(node, "small-mtu", &["the longest packets that pass", "B", "drops longer packets without saying so"]);
+        said.name(node, "small-mtu", &["the longest packets that pass", "B", "drops longer packets without an error"]);
     }
 }
 
@@ -285,8 +281,8 @@ fn links_without_a_route() {
         };
         let addresses = "for i in 1 2; do ip -n home -6 addr add 2001:db8:$i::1/64 dev link$i nodad; done; up hub; up home; both 13";
         let Some(said) = case(change, addresses) else { return };
-        said.name("home", "no-route", &[endpoint, "this machine has no route to it by the link"]);
-        said.name("hub", "no-call", &["no handshake of it came"]);
+        said.name("home", "no-route", &[endpoint, "this machine has no route to it over the link"]);
+        said.name("hub", "no-call", &["none of its handshakes arrived"]);
     }
 }
 
@@ -320,8 +316,8 @@ fn a_hub_behind_two_nats_and_a_node_behind_two_nats() {
         Said { show: format!("{text}\n{}", stderr(&out)), text }
     };
     let said = run("all_up");
-    said.name("home", "not-running", &["ICMP port unreachable came back", "a NAT there does not forward the port"]);
-    said.name("hub", "no-call-behind-nat", &["private addresses only", "so does each further NAT"]);
+    said.name("home", "not-running", &["ICMP port unreachable received", "a NAT there does not forward the port"]);
+    said.name("hub", "no-call-behind-nat", &["private addresses only", "each NAT in front of it drops calls"]);
     // Now the node behind the NATs calls. The session comes up, and `weft doctor` reports both NATs.
     edit(&dir, "home.toml", "endpoints = [\"198.51.100.2:51900\"]", "");
     edit(&dir, "home.toml", "[node]", "[node]\nlisten = 51900");

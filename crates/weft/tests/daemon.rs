@@ -31,7 +31,7 @@ fn two_nodes_make_a_network_and_answer_questions() {
             sed -e '/^\[tun\]/a mtu = 1300' good.toml >home.toml
             kill -HUP $home; logged home "weft0: MTU 1300"
             (cat good.toml; echo '[links]'; echo 'use = ["link1"]') >home.toml
-            kill -HUP $home; logged home "read again"; logged home "link2 out of use"
+            kill -HUP $home; logged home "reloaded"; logged home "link2 out of use"
             $WEFT up -c home.toml; echo "second node: $?"
             run home down; echo "down: $?"; logged hub "closed"
             run home status; echo "status afterwards: $?"
@@ -85,7 +85,7 @@ fn memory_is_locked_where_all_of_it_may_be() {
     };
     let log = fs::read_to_string(dir.path("home.log")).unwrap_or_default();
     let (text, errors) = (stdout(&out), stderr(&out));
-    assert!(text.contains("with a limit: 1\n") && log.contains("memory may go to swap"), "{text}{errors}{log}");
+    assert!(text.contains("with a limit: 1\n") && log.contains("memory may be swapped"), "{text}{errors}{log}");
     // CAP_IPC_LOCK has an effect only outside of user namespaces.
     assert!(!is_root() || text.contains("may lock: 0\n") || text.contains("as root: 0\n"), "{text}{errors}{log}");
 }
@@ -134,7 +134,7 @@ fn damaged_state_does_not_keep_a_node_from_its_peers() {
                 up hub; up home; logged home "session established"
                 ip netns exec home ping -c 1 -W 2 10.9.0.2 >/dev/null; pings=$?
                 kill $home $hub; wait $home $hub
-                echo "$damage: ping $pings, said $(grep -c 'the node goes on without' home.log hub.log | tr '\n' ' ')"
+                echo "$damage: ping $pings, said $(grep -c 'the node continues without it' home.log hub.log | tr '\n' ' ')"
                 ! grep panicked home.log hub.log
             done"#,
     ) else {
@@ -170,7 +170,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
             run home vpns set rde weight=3; echo "no such vpn: $?"
             run home vpns --json >weights.json
             cp hub.toml both.toml; sed -i -e '/name = "blue"/,$d' -e '/^id = 2/d' hub.toml; sed -i '$d' hub.toml
-            kill -HUP $hub; logged hub "read again"
+            kill -HUP $hub; logged hub "reloaded"
             ip netns exec home ping -I blue0 -c 2 -i 0.2 -W 1 10.1.0.130 >/dev/null; echo "blue without hub: $?"
             ip netns exec home ping -I red0 -c 2 -i 0.2 -W 2 10.1.0.129 >/dev/null; echo "red still: $?"
             ip -n hub link show blue0 2>/dev/null; cp both.toml hub.toml; kill -HUP $hub; sleep 3
@@ -198,7 +198,7 @@ fn vpns_with_the_same_addresses_have_devices_and_tables_of_their_own() {
     assert!(text.contains("table: 10.1.0.128/25 dev blue0"), "{text}");
     assert!(!text.contains("blue0:") && !text.contains("not logged"), "{text}\n{errors}");
     assert!(errors.contains("no VPN `rde`; did you mean `red`?"), "{errors}");
-    assert!(!errors.contains("no socket on"), "a device is no link, not even when it goes\n{errors}");
+    assert!(!errors.contains("cannot open a socket on"), "a device is no link, not even when it goes\n{errors}");
     assert!(errors.contains("`weight` must be a whole number from 1"), "{errors}");
     let read = |name| serde_json::from_slice::<serde_json::Value>(&fs::read(dir.path(name)).unwrap()).unwrap();
     let (vpns, weights) = (read("vpns.json"), read("weights.json"));
@@ -381,7 +381,7 @@ fn the_service_manager_is_told() {
         (export WATCHDOG_PID=$BASHPID; exec $WEFT up -c node.toml 2>node.log) & node=$!
         for _ in $(seq 100); do grep -q "weft0 up" node.log && break; sleep 0.1; done
         sleep 0.5; kill -HUP $node
-        for _ in $(seq 100); do grep -q "read again" node.log && break; sleep 0.1; done
+        for _ in $(seq 100); do grep -q "reloaded" node.log && break; sleep 0.1; done
         kill $node; wait $node; echo "stopped $?""#,
     );
     assert!(stdout(&out).contains("stopped 0"), "{}", stderr(&out));

@@ -159,17 +159,17 @@ struct Replies {
     longest: usize,
 }
 
-struct Enemy {
+struct Attacker {
     socket: UdpSocket,
     rng: Rng,
 }
 
-impl Enemy {
-    fn new() -> Enemy {
+impl Attacker {
+    fn new() -> Attacker {
         let socket = UdpSocket::bind("192.0.2.33:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         socket.connect(HUB).unwrap();
-        Enemy { socket, rng: Rng::new(1) }
+        Attacker { socket, rng: Rng::new(1) }
     }
 
     fn collect(&self, replies: &mut Replies) {
@@ -243,7 +243,7 @@ impl Arsenal {
 /// Performs all kinds of attack with `total` datagrams in all.
 ///
 /// Prints the answers, and returns the longest one in bytes.
-fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usize {
+fn attack(hub: &Daemon, attacker: &mut Attacker, arsenal: &Arsenal, total: u64) -> usize {
     let request = arsenal.initiation.len();
     let show = |kind: &str, sent: u64, r: Replies| {
         println!(
@@ -260,31 +260,31 @@ fn attack(hub: &Daemon, enemy: &mut Enemy, arsenal: &Arsenal, total: u64) -> usi
     silent(
         "noise",
         sent,
-        enemy.flood(hub, sent, |rng, out| {
+        attacker.flood(hub, sent, |rng, out| {
             (0..1 + rng.below(200)).for_each(|_| out.extend(rng.next_u64().to_le_bytes()))
         }),
     );
-    silent("true datagrams again", sent, enemy.flood(hub, sent, |rng, out| out.extend(arsenal.any_sealed(rng))));
+    silent("true datagrams again", sent, attacker.flood(hub, sent, |rng, out| out.extend(arsenal.any_sealed(rng))));
     let bad_tag = |rng: &mut Rng, out: &mut Vec<u8>| {
         out.extend(arsenal.any_sealed(rng));
         // A number that the hub has not yet seen, so that only the tag is wrong.
         let number = rng.next_u64() as u32 % 1_000_000 + 100_000;
         out[6..10].copy_from_slice(&number.to_be_bytes());
     };
-    silent("true headers, wrong tags", sent, enemy.flood(hub, sent, bad_tag));
+    silent("true headers, wrong tags", sent, attacker.flood(hub, sent, bad_tag));
     let wrong_mac = |rng: &mut Rng, out: &mut Vec<u8>| {
         out.extend(&arsenal.initiation);
         out[8 + rng.below(request as u64 - 24) as usize] ^= 1 << rng.below(8);
     };
-    silent("initiations, wrong MAC1", sent, enemy.flood(hub, sent, wrong_mac));
+    silent("initiations, wrong MAC1", sent, attacker.flood(hub, sent, wrong_mac));
     let sent = total / 10;
     let first = show(
         "strangers' initiations, right MAC1",
         sent,
-        enemy.flood(hub, sent, |rng, out| out.extend(&arsenal.strangers[rng.below(2_000) as usize])),
+        attacker.flood(hub, sent, |rng, out| out.extend(&arsenal.strangers[rng.below(2_000) as usize])),
     );
     let again =
-        show("the true initiation again", sent, enemy.flood(hub, sent, |_, out| out.extend(&arsenal.initiation)));
+        show("the true initiation again", sent, attacker.flood(hub, sent, |_, out| out.extend(&arsenal.initiation)));
     first.longest.max(again.longest)
 }
 
@@ -300,17 +300,17 @@ fn inside() {
     wait_for("way through the tunnel", &dir, || ping("1"));
     assert!(ping("400"));
     let arsenal = Arsenal::new(&captured, hub_key);
-    let mut enemy = Enemy::new();
+    let mut attacker = Attacker::new();
     // For five seconds the hub answers the true initiation with the same response again, because the first may have
     // been lost.
     thread::sleep(Duration::from_secs(6));
 
     println!("warm-up");
-    attack(&hub, &mut enemy, &arsenal, DATAGRAMS / 10);
+    attack(&hub, &mut attacker, &arsenal, DATAGRAMS / 10);
     let (rss_before, rejected_before, drops_before) = (hub.rss_kib(), rejected(&dir), hub.sockets().1);
     println!("attack");
     let start = Instant::now();
-    let longest = attack(&hub, &mut enemy, &arsenal, DATAGRAMS);
+    let longest = attack(&hub, &mut attacker, &arsenal, DATAGRAMS);
     let elapsed = start.elapsed();
     let (rss_after, seen, dropped) = (hub.rss_kib(), rejected(&dir) - rejected_before, hub.sockets().1 - drops_before);
     println!(

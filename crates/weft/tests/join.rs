@@ -167,7 +167,7 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
     network(&dir);
     let text = format!(
         r#"{NETWORK}
-        up a; for _ in $(seq 100); do run a status 2>/dev/null | grep -q "not met" && break; sleep 0.1; done
+        up a; for _ in $(seq 100); do run a status 2>/dev/null | grep -q "not reached" && break; sleep 0.1; done
         echo "== status"; run a status; echo "exit $?"; echo "== json"; run a status --json
         up b; echo "== met"; comes a 10.9.0.2
         kill $a $b; wait"#
@@ -177,11 +177,11 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
     let text = stdout(&out);
     let all = format!("{text}\n{}\n{log}", stderr(&out));
     let status = part(&text, "status");
-    assert!(status.contains("contact 192.0.2.2:51900 not met: no answer"), "{all}");
+    assert!(status.contains("contact 192.0.2.2:51900 not reached: no answer"), "{all}");
     assert!(status.contains("exit 3"), "degraded: {all}");
     let json: serde_json::Value = serde_json::from_str(part(&text, "json")).unwrap();
     assert!(json["overlay"]["contacts"][0]["why_not"].as_str().unwrap().starts_with("no answer"), "{all}");
-    assert!(log.contains("not met: no answer"), "{all}");
+    assert!(log.contains("not reached: no answer"), "{all}");
     let took_ms: u64 = part(&text, "met").parse().unwrap_or(u64::MAX);
     assert!(took_ms < 15_000, "{all}");
 }
@@ -202,15 +202,19 @@ fn what_makes_no_sense_is_told_with_its_place_and_the_fix() {
         "{good}[[peer]]\nname = \"b\"\npublic-key = \"{b}\"\nendpoints = [\"192.0.2.9:51900\"]\nprefixes = [\"10.9.0.2/32\"]\n"
     );
     for (text, code, message) in [
-        (good.replace(&b, &own), 1, "this is this node's own key"),
-        (good.replace(&format!("{b}@"), ""), 1, "a node's public key, @, and its address and port are expected"),
+        (good.replace(&b, &own), 1, "this public key is this node's own"),
+        (good.replace(&format!("{b}@"), ""), 1, "expected a node's public key, @, and its address and port"),
         (good.replace(&b, "key"), 1, "a public key is 44 characters of base64"),
-        (good.replace("@192.0.2.2:51900", "@b..example:51900"), 1, "a name of a host"),
+        (good.replace("@192.0.2.2:51900", "@b.example:51900"), 1, "names are not resolved"),
         (good.replace("certificate = \"a.cert\"", "overlay = true"), 1, "`overlay` needs a `certificate`"),
-        (good.replace("contacts", "overlay = false\ncontacts"), 0, "nobody is met at `contacts`"),
-        (good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"), 0, "nobody knows who owns these"),
-        (peer, 0, "which is not called at 192.0.2.2:51900"),
-        (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "knows nobody to begin with"),
+        (good.replace("contacts", "overlay = false\ncontacts"), 0, "this node calls no `contacts`"),
+        (
+            good.replace("contacts", "overlay = false\nprefixes = [\"10.0.0.0/8\"]\n#"),
+            0,
+            "other nodes cannot learn the owner of these prefixes",
+        ),
+        (peer, 0, "whose `endpoints` do not contain 192.0.2.2:51900"),
+        (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "has no contact to call"),
     ] {
         let (found, said) = said(&text);
         assert!(found == Some(code) && said.contains(message), "{message}: {found:?} {said}");

@@ -64,8 +64,8 @@ fn every_reader_takes_its_own_kind_and_no_other() {
         ];
         for (wanted, out) in readers {
             assert_eq!(out.status.success(), *kind == wanted, "{kind} for {wanted}: {}{}", stdout(&out), stderr(&out));
-            assert!(out.status.success() || stderr(&out).contains(" is needed here"), "{}", stderr(&out));
-            assert!(!out.status.success() || !stderr(&out).contains(" is needed here"), "{}", stderr(&out));
+            assert!(out.status.success() || stderr(&out).contains(": use "), "{}", stderr(&out));
+            assert!(!out.status.success() || !stderr(&out).contains(": use "), "{}", stderr(&out));
         }
         let directory = dir.path(&format!("ca-of-{kind}"));
         fs::create_dir(&directory).unwrap();

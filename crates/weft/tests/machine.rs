@@ -104,7 +104,7 @@ fn the_machine_is_as_before_after_down_a_signal_and_a_kill_with_another_start() 
     let dir = Dir::new();
     let everything = everything();
     home_and_hub(&dir, r#""10.9.0.2/32", "fd00:9::2/128", "10.64.0.0/16", "0.0.0.0/0", "::/0""#, &everything);
-    let wait = if everything.contains("[[proxy]]") { "legs between" } else { "session established" };
+    let wait = if everything.contains("[[proxy]]") { "connections between" } else { "session established" };
     let text = format!(
         r#"{HOME_AND_HUB}
         in_home sysctl -qw net.ipv4.tcp_fastopen=1
@@ -282,7 +282,7 @@ fn routes_of_others_stay_and_are_told() {
     assert!(!part(&text, "table").contains("10.65.0.0/16 dev weft0"), "{all}");
     assert!(part(&text, "main").contains("10.66.0.0/16 via 192.0.2.2"), "{all}");
     assert!(part(&text, "left").contains(foreign) && part(&text, "left").ends_with("\n3"), "{all}");
-    assert!(log.contains("10.65.0.0/16: table 777 has a route of somebody else"), "{all}");
+    assert!(log.contains("10.65.0.0/16: table 777 has a route of another program"), "{all}");
 }
 
 /// The hub h has a LAN, and sites join it by certificate.
@@ -456,7 +456,7 @@ fn a_configured_prefix_that_is_a_network_of_the_machine_is_not_routed_and_any_ot
         assert_eq!(part.contains(line), !is_routed, "{part_name}: {all}");
     }
     assert!(part(&text, "second").contains("10.71.3.9 dev lan0"), "{all}");
-    assert_eq!(log.matches("10.71.3.0/24 of hub is not routed to it").count(), 1, "once: {all}");
+    assert_eq!(log.matches("prefix 10.71.3.0/24 of hub is not routed").count(), 1, "once: {all}");
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn a_node_with_proxies_runs_with_one_capability_as_an_ordinary_user() {
         up hub hub
         ip netns exec home setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --inh-caps=-all,+net_admin --ambient-caps=-all,+net_admin \
             --bounding-set=-all,+net_admin $WEFT up -c home.toml 2>home.log & home=$!
-        logged home "session established"; logged home "legs between"
+        logged home "session established"; logged home "connections between"
         echo "== has"; grep -E 'CapEff|Uid' /proc/$home/status
         echo "== ping"; in_home ping -c1 -W2 10.9.0.2 >/dev/null; echo $?
         echo "== during"; in_home sysctl -n net.ipv4.tcp_fastopen; in_home nft list tables

@@ -65,7 +65,7 @@ fn the_key_must_exist_and_be_private() {
     chmod(&dir.path("signal.key"), 0o600);
     dir.write("signal.key", "short\n");
     let (status, message) = check(&dir, "[signal]\nkey = \"signal.key\"");
-    assert!(status == 1 && message.contains("holds no key"), "{message}");
+    assert!(status == 1 && message.contains("contains no key"), "{message}");
     let (status, message) = check(&dir, "[signal]");
     assert!(status == 0 && message.contains("warning: without `key`"), "{message}");
 }
@@ -77,9 +77,9 @@ fn rates_above_what_the_links_carry_are_told() {
     says(
         &rule("guaranteed = \"6 Mbit/s\""),
         1,
-        &["weft.toml:15:14: error", "of the links' 10.0 Mbit/s only 5.0 Mbit/s"],
+        &["weft.toml:15:14: error", "only 5.0 Mbit/s of the links' 10.0 Mbit/s"],
     );
-    says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s together"]);
+    says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s in total"]);
     let (status, message) = check(&dir(), &rule("guaranteed = \"5 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));
 }
@@ -93,12 +93,12 @@ fn rules_that_overlap_are_told() {
         )
     };
     let inside = two("to = \"10.9.1.0/24\"\nports = \"85\"");
-    says(&inside, 1, &["weft.toml:13:8: error: rule `b` never holds", "`a` before it"]);
+    says(&inside, 1, &["weft.toml:13:8: error: rule `b` never applies", "`a` before it"]);
     says(&two("to = \"10.9.0.0/16\"\nports = \"85-99\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     says(&two("from = \"10.9.0.0/16\"\nports = \"85\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     for apart in ["ports = \"91\"", "protocol = \"udp\"\nports = \"85\"", "to = \"10.8.0.0/16\"\nports = \"85\""] {
         let (status, message) = check(&dir(), &two(apart));
         assert_eq!((status, message.as_str()), (0, ""), "{apart}");
     }
-    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two rules are called `a`"]);
+    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two rules have the name `a`"]);
 }

@@ -21,7 +21,7 @@ fn a_good_one_is_well() {
     let text = "[signal]\ninterface = \"eth0\"\nrate = \"100 Mbit/s\"\nrate-down = \"1 Gbit/s\"\nkey = \"signal.key\"\n\
                 plain-routers = true\ncontroller = \"erica\"\n[[signal.rule]]\nname = \"bulk\"\nports = \"873\"\n\
                 [tcp-er]\n[[tcp-er.grant]]\nto = \"10.0.0.0/8\"\nrate = \"1 Mbit/s\"\n";
-    says(text, 0, &["signal.toml: well (1 rule)\n"]);
+    says(text, 0, &["signal.toml: valid (1 rule)\n"]);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn what_is_missing_or_unknown_is_told_with_its_place() {
         &["signal.toml:1:1: error: [signal] needs `interface`", "needs `rate`"],
     );
     let good = "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\n";
-    says(&format!("{good}rate = \"0 bit/s\"\n"), 1, &["signal.toml:4:8: error", "nothing could be granted"]);
+    says(&format!("{good}rate = \"0 bit/s\"\n"), 1, &["signal.toml:4:8: error", "the rate must be greater than zero"]);
     says(&format!("{good}rat = \"1 Mbit/s\"\n"), 1, &["signal.toml:4:1: error", "did you mean `rate`?"]);
     says(&format!("{good}rate = \"1 Mbit/s\"\n[node]\n"), 1, &["signal.toml:5:2: error", "unknown key `node`"]);
     says("[signal]\ninterface = \"eth\\\"0\"\nrate = \"1 Mbit/s\"\n", 1, &["signal.toml:2:13: error"]);
@@ -46,5 +46,5 @@ fn rates_above_what_the_interface_carries_are_told() {
     let available = format!("{good}available = \"20 Mbit/s\"\n");
     says(&available, 1, &["signal.toml:7:13: error", "the interface carries 10.0 Mbit/s (`rate`)"]);
     let guaranteed = format!("{good}guaranteed = \"6 Mbit/s\"\n");
-    says(&guaranteed, 1, &["signal.toml:7:14: error", "of the interface's 10.0 Mbit/s only 5.0 Mbit/s"]);
+    says(&guaranteed, 1, &["signal.toml:7:14: error", "only 5.0 Mbit/s of the interface's 10.0 Mbit/s"]);
 }

@@ -216,13 +216,13 @@ fn prefixes_of_a_family_that_the_tunnel_lacks_are_warned_of() {
         ("\"10.9.0.2/24\"", "0.0.0.0/0", None),
     ] {
         let found = findings(&dir, &text(address, prefix));
-        let expected = lacks.map(|family| format!("`{prefix}` is behind `hub`, and [tun] has no {family} address"));
+        let expected = lacks.map(|family| format!("`{prefix}` is behind `hub`, but [tun] has no {family} address"));
         assert_eq!(found.len(), usize::from(lacks.is_some()), "{address} {prefix}: {found:?}");
         assert!(expected.is_none_or(|expected| found[0].contains(&expected)), "{found:?}");
         let (file, everything) = (dir.path("weft.toml"), prefix.ends_with("/0"));
         let said = stdout(&weft(&["check", file.to_str().unwrap()]));
         assert_eq!(said.contains("hub must forward"), everything, "{said}");
         let doctor = stdout(&weft(&["doctor", "-c", file.to_str().unwrap()]));
-        assert_eq!(doctor.contains("whether hub forwards cannot be seen from here"), everything, "{doctor}");
+        assert_eq!(doctor.contains("this node cannot see whether hub forwards"), everything, "{doctor}");
     }
 }

@@ -157,7 +157,7 @@ fn the_links_in_use_are_those_that_the_kernel_routes_to_the_hub_whatever_changes
         eventually() { for _ in $(seq 50); do [ "$($1)" = "$2" ] && return; sleep 0.05; done; echo "$1: $($1) instead of $2"; return 1; }
     "#;
     let Some((dir, text)) = run(&[kernel, &commands].concat()) else { return };
-    let text = text.replace("weft: no node is running at home.sock; start one with: weft up -c FILE\n", "");
+    let text = text.replace("weft: no node is running at home.sock: start one with: weft up -c FILE\n", "");
     assert_eq!(text, "end\n", "seed {seed}\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
 }
 

@@ -80,7 +80,7 @@ fn links_rates_and_prefixes_are_shown() {
         "{text}"
     );
     assert_eq!(json(&dir, "explain.json")["prefixes"][0]["prefix"], "10.9.0.2/32");
-    assert!(errors.contains("no prefix lies behind a node `hbu`"), "{errors}");
+    assert!(errors.contains("no prefix is behind a node `hbu`"), "{errors}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn explain_sees_proxies_and_grants() {
     };
     let show = || format!("{}{}", stderr(&out), read(&dir, "home.log"));
     let [proxied, plain, udp] = ["proxied.json", "plain.json", "udp.json"].map(|name| json(&dir, name));
-    assert!(proxied["proxy"].as_str().is_some_and(|text| text.contains("taken in here")), "{proxied}\n{}", show());
+    assert!(proxied["proxy"].as_str().is_some_and(|text| text.contains("accepted here")), "{proxied}\n{}", show());
     assert_eq!(
         (proxied["grant"]["rate_bps"].as_u64(), plain["grant"]["rate_bps"].as_u64()),
         (Some(7_000_000), Some(7_000_000))
@@ -111,7 +111,7 @@ fn weights_of_other_links_stay_and_a_schedule_that_ignores_them_says_so() {
             run home weights set link2=9; echo "second: $?"
             run home status --json >weights.json; run home weights
             sed -i -e '/^\[node\]/i [policy]\nschedule = "weighted-round-robin"' home.toml
-            kill -HUP $home; logged home "read again"
+            kill -HUP $home; logged home "reloaded"
             run home weights set link1=5 2>heeded.txt; run home status --json >later.json
             run home weights set link1=0 link2=0; echo "nothing: $?""#,
     ) else {

@@ -81,9 +81,11 @@ impl Pool {
         let given = prefix::parse(text)?;
         let trimmed = prefix::trimmed(given);
         match (trimmed.address, trimmed.length) {
-            _ if trimmed != given => Err(format!("it has bits behind its length; write {}", prefix::text(trimmed))),
+            _ if trimmed != given => {
+                Err(format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))
+            }
             (IpAddr::V4(network), length @ 16..=30) => Ok(Pool { network, length }),
-            _ => Err("an IPv4 prefix with a length from 16 to 30 is expected".to_owned()),
+            _ => Err("expected an IPv4 prefix with a length from 16 to 30".to_owned()),
         }
     }
 
@@ -153,7 +155,7 @@ fn common(section: &mut Section<'_, '_>, device: &str) -> Common {
 /// # Errors
 /// Returns the expected form.
 pub fn endpoint(text: &str) -> Result<String, &'static str> {
-    let expected = "HOST:PORT is expected, an IPv6 address in brackets";
+    let expected = "expected HOST:PORT, an IPv6 address in brackets";
     let (host, port) = text.rsplit_once(':').ok_or(expected)?;
     let is_bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
     let is_clean = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -163,9 +165,9 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
 
 /// Parses the address of a name server that clients can reach through the edge.
 fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
-    let address: IpAddr = text.parse().map_err(|_| "this is no IP address")?;
+    let address: IpAddr = text.parse().map_err(|_| "not an IP address")?;
     match address {
-        IpAddr::V6(_) => Err("clients have IPv4 inside, so an IPv4 address is expected"),
+        IpAddr::V6(_) => Err("expected an IPv4 address: clients use IPv4 inside the tunnel"),
         IpAddr::V4(address) if is_host(address) => Ok(address),
         IpAddr::V4(_) => Err("clients cannot reach this address"),
     }

@@ -38,7 +38,7 @@ fn key(config: &Config, report: &Report) -> Option<Identity> {
 pub fn preshared_keys(config: &mut Config, report: &Report) {
     for peer in &mut config.peers {
         let Some(file) = &peer.preshared_key_file else { continue };
-        let help = "make one with `weft genpsk --out FILE`, and give the same file to the peer by a safe way";
+        let help = "make one with `weft genpsk --out FILE`, and copy the same file to the peer over a secure channel";
         match keys::load_preshared(&file.value) {
             Ok(key) => peer.preshared_key = Some(key),
             Err(why) => report.error(file.span.clone(), why.to_string(), Some(help.to_owned())),
@@ -49,14 +49,14 @@ pub fn preshared_keys(config: &mut Config, report: &Report) {
 fn links(config: &Config, report: &Report) {
     for only in &config.links.only {
         if let Some(ignore) = config.links.ignore.iter().find(|ignore| matches(&ignore.value, &only.value)) {
-            let message = format!("`{}` is to be used and, by `{}`, to be ignored", only.value, ignore.value);
-            report.error(only.span.clone(), message, Some("take it out of one of the two lists".to_owned()));
+            let message = format!("`{}` is in `use`, and `{}` ignores it", only.value, ignore.value);
+            report.error(only.span.clone(), message, Some("remove it from one of the two lists".to_owned()));
         }
     }
     for (i, link) in config.link.iter().enumerate() {
         if config.link[..i].iter().any(|earlier| earlier.name.value == link.name.value) {
             let message = format!("link `{}` has two [[link]] tables", link.name.value);
-            report.error(link.name.span.clone(), message, Some("make them one".to_owned()));
+            report.error(link.name.span.clone(), message, Some("merge them into one".to_owned()));
         }
     }
 }
@@ -93,7 +93,7 @@ fn peers(config: &Config, report: &Report) {
     for (i, peer) in config.peers.iter().enumerate() {
         for earlier in &config.peers[..i] {
             if earlier.name.value == peer.name.value {
-                report.error(peer.name.span.clone(), format!("two peers are called `{}`", peer.name.value), None);
+                report.error(peer.name.span.clone(), format!("two peers have the name `{}`", peer.name.value), None);
             }
             if earlier.public_key.value == peer.public_key.value {
                 let message = format!("peers `{}` and `{}` have the same key", earlier.name.value, peer.name.value);
@@ -109,8 +109,8 @@ fn peers(config: &Config, report: &Report) {
             peer.endpoints.is_empty() && peer.names.is_empty() && peer.via.is_empty() && !may_be_relayed;
         if is_unreachable && config.node.listen.is_none() && !report.is_partial() {
             let message =
-                format!("peer `{}` has no endpoints and [node] no `listen`: nobody can begin", peer.name.value);
-            let help = "give one of the two";
+                format!("neither peer `{}` nor this node has an endpoint, so neither can initiate", peer.name.value);
+            let help = "add `endpoints` to the peer, or `listen` to [node]";
             report.error(peer.name.span.clone(), message, Some(help.to_owned()));
         }
         if peer.prefixes.is_empty()
@@ -140,7 +140,7 @@ fn inner_families(config: &Config, report: &Report) {
             let (family, example) = if ipv6 { ("IPv6", "fd00:9::2/64") } else { ("IPv4", "10.9.0.2/24") };
             let (text, name) = (prefix::text(at.value), &peer.name.value);
             let message = format!(
-                "`{text}` is behind `{name}`, and [tun] has no {family} address: nothing sent from here to it is answered"
+                "`{text}` is behind `{name}`, but [tun] has no {family} address: packets from here to it get no answer"
             );
             report.warning(
                 at.span.clone(),
@@ -155,7 +155,7 @@ fn inner_families(config: &Config, report: &Report) {
 pub(super) fn bits_behind_length(at: &At<Prefix>, report: &Report) {
     let value = prefix::trimmed(at.value);
     if value != at.value {
-        let message = format!("`{}` has bits behind its length", prefix::text(at.value));
+        let message = format!("`{}` has bits set after its prefix length", prefix::text(at.value));
         report.error(at.span.clone(), message, Some(format!("write {}", prefix::text(value))));
     }
 }
@@ -168,7 +168,7 @@ fn prefixes(config: &Config, report: &Report) {
             let same = |other: &&Peer| other.prefixes.iter().any(|o| prefix::trimmed(o.value) == value);
             if let Some(other) = config.peers[..i].iter().find(same) {
                 let message = format!("`{written}` is behind `{}` and behind `{}`", other.name.value, peer.name.value);
-                let help = "a prefix has one peer; a longer prefix inside a shorter one is fine";
+                let help = "assign each prefix to one peer; a longer prefix may lie inside a shorter one";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
             let own = |own: &&Prefix| own.address == value.address && value.length == prefix::host_bits(value.address);

@@ -17,8 +17,8 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     let ports = [(&access.listen, "[access]")].into_iter();
     for (at, table) in ports.chain(access.openvpn.iter().map(|openvpn| (&openvpn.listen, "[access.openvpn]"))) {
         if let Some((port, owner)) = taken.iter().find(|(port, _)| *port == at.value) {
-            let message = format!("port {port} is {owner} `listen` already");
-            report.error(at.span.clone(), message, Some("give clients another one, such as 51820".to_owned()));
+            let message = format!("port {port} is already {owner} `listen`");
+            report.error(at.span.clone(), message, Some("give clients another port, such as 51820".to_owned()));
         }
         taken.push((at.value, table));
     }
@@ -29,15 +29,15 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     if let Some(openvpn) =
         access.openvpn.as_ref().filter(|other| other.pool.value.prefix().overlaps(access.pool.value.prefix()))
     {
-        let message = format!("the pool has addresses of [access] `pool`, {}", access.pool.value);
-        report.error(openvpn.pool.span.clone(), message, Some("give each its own".to_owned()));
+        let message = format!("the pool overlaps with [access] `pool`, {}", access.pool.value);
+        report.error(openvpn.pool.span.clone(), message, Some("give each a pool of its own".to_owned()));
     }
     for at in &access.routes {
         super::check::bits_behind_length(at, report);
     }
     names(config, access, report);
     if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "0") {
-        let message = "this machine passes no packets on: clients reach only itself";
+        let message = "this machine does not forward packets: clients reach only this machine";
         let help = "sysctl -w net.ipv4.ip_forward=1, and the same in /etc/sysctl.d";
         report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
     }
@@ -50,14 +50,14 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
 fn names(config: &Config, access: &Access, report: &Report) {
     let offer = Offer::of(config, access);
     if offer.takes_all() && offer.dns.is_empty() {
-        let message = "clients send all they have here, but ask the servers of the network they are in for names";
-        let help = "name servers that they reach through this node: dns = [\"10.9.0.1\"]";
+        let message = "clients send all packets here, but query the name servers of their local network";
+        let help = "set name servers that clients reach through this node: dns = [\"10.9.0.1\"]";
         report.warning(access.pool.span.clone(), message, Some(help.to_owned()));
     }
     for at in &access.dns {
         if !offer.routes.iter().any(|route| route.contains(at.value.into())) {
             let message = format!("clients do not send to the name server {} through this node", at.value);
-            let help = format!("add {}/32 to `routes`, or name another server", at.value);
+            let help = format!("add {}/32 to `routes`, or set another server", at.value);
             report.error(at.span.clone(), message, Some(help));
         }
     }
@@ -70,13 +70,14 @@ fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
     for peer in &config.peers {
         if let Some(other) = peer.prefixes.iter().find(|other| is_within(prefix::trimmed(other.value))) {
             let message =
-                format!("the pool has `{}`, which is behind `{}`", prefix::text(other.value), peer.name.value);
-            report.error(at.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
+                format!("the pool contains `{}`, which is behind `{}`", prefix::text(other.value), peer.name.value);
+            report.error(at.span.clone(), message, Some("give clients addresses that no other host has".to_owned()));
         }
     }
     if let Some(own) = config.tun.addresses.iter().find(|own| is_within(prefix::trimmed(**own))) {
-        let message = format!("the pool has the network of this node's own address ({} in [tun])", prefix::text(*own));
-        report.error(at.span.clone(), message, Some("give clients addresses nobody else has".to_owned()));
+        let message =
+            format!("the pool contains the network of this node's own address ({} in [tun])", prefix::text(*own));
+        report.error(at.span.clone(), message, Some("give clients addresses that no other host has".to_owned()));
     }
 }
 
@@ -88,8 +89,9 @@ fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Rep
     let pool = at.value;
     let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });
     if !claimed.any(|claimed| claimed.length <= pool.prefix().length && claimed.contains(pool.prefix().address)) {
-        let message = format!("the pool {pool} is not in this node's certificate: the others drop what clients send");
-        let help = format!("have it signed anew with --prefix {pool} added");
+        let message =
+            format!("the pool {pool} is not in this node's certificate: other nodes drop packets from clients");
+        let help = format!("have the certificate signed again with --prefix {pool} added");
         report.warning(at.span.clone(), message, Some(help));
     }
 }

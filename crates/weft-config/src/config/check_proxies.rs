@@ -19,18 +19,14 @@ pub fn check(config: &Config, report: &Report) {
     rules(config, report);
     let Some(first) = config.proxies.each.first() else { return };
     if nft::program().is_none() {
-        report.error(
-            first.span.clone(),
-            "proxies need nft, which is not here",
-            Some("apt install nftables".to_owned()),
-        );
+        report.error(first.span.clone(), "proxies need nft, which is missing", Some("apt install nftables".to_owned()));
     }
     for (i, proxy) in config.proxies.each.iter().enumerate() {
         let rule = config.proxy_rule(&proxy.value);
         let earlier = config.proxies.each.iter().take(i);
         for (other, _) in earlier.enumerate().filter(|(_, other)| config.proxy_rule(&other.value).overlaps(&rule)) {
-            let message = format!("[[proxy]] {} and {} would take in the same connections", other + 1, i + 1);
-            let help = "let them differ in `to`, `ports` or `side`";
+            let message = format!("[[proxy]] {} and {} would accept the same connections", other + 1, i + 1);
+            let help = "make them differ in `to`, `ports` or `side`";
             report.error(proxy.span.clone(), message, Some(help.to_owned()));
         }
         for (span, to) in prefixes(config, proxy) {
@@ -50,7 +46,7 @@ fn rules(config: &Config, report: &Report) {
         let help = "add a [[proxy]], or leave the rules to the firewall";
         report.warning(
             first.span.clone(),
-            "rules of [proxies] without a [[proxy]] decide nothing",
+            "rules of [proxies] have no effect without a [[proxy]]",
             Some(help.to_owned()),
         );
     }
@@ -59,8 +55,8 @@ fn rules(config: &Config, report: &Report) {
         let all = rule.value.from.iter().chain(&rule.value.to);
         all.for_each(|at| bits_behind_length(at, report));
         if let Some(why) = shadow(&shades(permits.get(..=index).unwrap_or_default())) {
-            let message = format!("[[proxies.rule]] {} never decides: {why}", index + 1);
-            let help = "the first rule that matches decides: move the narrower one up, or take one away";
+            let message = format!("[[proxies.rule]] {} never applies: {why}", index + 1);
+            let help = "the first matching rule applies: move the narrower one up, or remove one";
             report.error(rule.span.clone(), message, Some(help.to_owned()));
         }
     }
@@ -104,10 +100,10 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
     if let Some((peer, endpoint)) = endpoints.into_iter().find(|(_, endpoint)| holds(endpoint.ip())) {
         let written = prefix::text(to);
         let message = format!(
-            "`{written}` holds the endpoint {endpoint} of peer `{}`, which carries the tunnel",
+            "`{written}` contains the endpoint {endpoint} of peer `{}`, which carries the tunnel",
             peer.name.value
         );
-        let help = "name in `to` only what lies behind the peers, without their endpoints";
+        let help = "list in `to` only prefixes behind the peers, without the peers' endpoints";
         report.error(span.clone(), message, Some(help.to_owned()));
     }
     let own = config
@@ -117,7 +113,7 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
         .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
     if own.is_some() {
         let message = format!("`{}` is this node's own address", prefix::text(to));
-        report.error(span.clone(), message, Some("put what is behind a peer here".to_owned()));
+        report.error(span.clone(), message, Some("put an address behind a peer here".to_owned()));
     }
 }
 
@@ -126,6 +122,6 @@ fn behind_peers(config: &Config, at: &At<Prefix>, report: &Report) {
     let mut behind = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| proxy_prefix(at.value));
     if !report.is_partial() && !behind.any(|prefix| prefix.holds(&to) || to.holds(&prefix)) {
         let message = format!("`{}` is behind no peer", prefix::text(at.value));
-        report.error(at.span.clone(), message, Some("`to` is among the peers' prefixes".to_owned()));
+        report.error(at.span.clone(), message, Some("put one of the peers' prefixes in `to`".to_owned()));
     }
 }

@@ -27,7 +27,7 @@ impl Carried {
     /// Returns the words for messages: a sentence about the capacity, its owner, and the setting.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Carried::Links(_) => ("the links carry {} together", "the links'", "max-rate-up"),
+            Carried::Links(_) => ("the links carry {} in total", "the links'", "max-rate-up"),
             Carried::Interface(_) => ("the interface carries {}", "the interface's", "rate"),
         }
     }
@@ -56,8 +56,8 @@ pub(super) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &
 
 fn key(signal: &mut Signal, report: &Report) {
     let Some(At { value: path, span }) = &signal.key else {
-        let help = "make one with: weft keygen --out signal.key, and copy it to every node that signals";
-        let message = "without `key` whoever can send packets here can ask and answer";
+        let help = "make a key with: weft keygen --out signal.key, and copy it to every node that signals";
+        let message = "without `key`, any host that can send packets here can request and grant rates";
         report.warning(signal.reservable.span.clone(), message, Some(help.to_owned()));
         return;
     };
@@ -82,13 +82,14 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     let (name, most, (who, whose, setting)) = (&rule.name.value, carried.rate(), carried.words());
     let reservable = most.scaled(signal.reservable.value);
     if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
-        let message = format!("rule `{name}` wants {value} guaranteed, of {whose} {most} only {reservable} may be");
-        report.error(span.clone(), message, Some(format!("ask for less, or raise `reservable` or `{setting}`")));
+        let message =
+            format!("rule `{name}` guarantees {value}, but only {reservable} of {whose} {most} may be reserved");
+        report.error(span.clone(), message, Some(format!("guarantee less, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
         let who = who.replace("{}", &most.to_string());
-        let message = format!("rule `{name}` asks for {value}, {who} (`{setting}`)");
-        report.error(span.clone(), message, Some("ask for less, or leave `available` out".to_owned()));
+        let message = format!("rule `{name}` requests {value}, but {who} (`{setting}`)");
+        report.error(span.clone(), message, Some("request less, or leave `available` out".to_owned()));
     }
 }
 
@@ -100,15 +101,17 @@ fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
     let Some((rule, earlier)) = rules.get(at).zip(rules.get(..at)) else { return };
     let name = &rule.name;
     if earlier.iter().any(|other| other.name.value == name.value) {
-        report.error(name.span.clone(), format!("two rules are called `{}`", name.value), None);
+        report.error(name.span.clone(), format!("two rules have the name `{}`", name.value), None);
     }
     if let Some(other) = earlier.iter().find(|other| covers(other, rule)) {
         let message =
-            format!("rule `{}` never holds: `{}` before it takes all its flows", name.value, other.name.value);
-        report.error(name.span.clone(), message, Some("put it first, or take it out".to_owned()));
+            format!("rule `{}` never applies: `{}` before it matches all its flows", name.value, other.name.value);
+        report.error(name.span.clone(), message, Some("put it first, or remove it".to_owned()));
     } else if let Some(other) = earlier.iter().find(|other| meet(other, rule)) {
-        let message =
-            format!("rules `{}` and `{}` overlap: of the flows of both the first holds", other.name.value, name.value);
+        let message = format!(
+            "rules `{}` and `{}` overlap: the first applies to flows that match both",
+            other.name.value, name.value
+        );
         report.warning(name.span.clone(), message, None);
     }
 }

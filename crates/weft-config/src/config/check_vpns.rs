@@ -31,13 +31,13 @@ fn unique(config: &Config, report: &Report) {
         let name = vpn.name.value.as_str();
         if let Some(other) = ids.insert(vpn.id.value, name) {
             let message = format!("VPNs `{other}` and `{name}` have the same id {}", vpn.id.value);
-            report.error(vpn.id.span.clone(), message, Some("give each a number of its own".to_owned()));
+            report.error(vpn.id.span.clone(), message, Some("give each an id of its own".to_owned()));
         }
         if names.insert(name, ()).is_some() {
-            report.error(vpn.name.span.clone(), format!("two VPNs are called `{name}`"), None);
+            report.error(vpn.name.span.clone(), format!("two VPNs have the name `{name}`"), None);
         }
         if let Some(other) = devices.insert(&vpn.device.value, name) {
-            let message = format!("device `{}` is that of `{other}` and of `{name}`", vpn.device.value);
+            let message = format!("`{other}` and `{name}` have the same device `{}`", vpn.device.value);
             report.error(vpn.device.span.clone(), message, Some("give each a device of its own".to_owned()));
         }
     }
@@ -54,7 +54,7 @@ fn own_addresses(config: &Config, report: &Report) {
             if let Some(other) = owners.insert(at.value.address, &vpn.name.value) {
                 let message =
                     format!("{} is this node's address in `{}` and in `{other}`", at.value.address, vpn.name.value);
-                let help = "only this machine's own addresses must differ, those of others need not";
+                let help = "only this machine's own addresses must differ; addresses of other nodes need not";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
         }
@@ -70,7 +70,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
                 Some(_) => format!("known: {}", peers().collect::<Vec<_>>().join(", ")),
                 None => "there is no [[peer]]".to_owned(),
             });
-            let message = format!("`{name}` is a member of VPN `{}`, and no peer", vpn.name.value);
+            let message = format!("`{name}` is a member of VPN `{}`, but not a peer", vpn.name.value);
             report.error(member.peer.span.clone(), message, Some(help));
         }
     }
@@ -98,7 +98,8 @@ fn overlaps(vpn: &Vpn, report: &Report) {
                         format!("{owner} claims `{written}`, which overlaps with `{other}` of {of} in VPN `{vpn}`")
                     }
                 };
-                let help = "an address of a VPN lies behind one member; only 0.0.0.0/0 and ::/0 may lie around others";
+                let help = "assign an address of a VPN to one member; only 0.0.0.0/0 and ::/0 may contain other \
+                    prefixes";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
         }
@@ -128,13 +129,13 @@ fn leases(config: &Config, report: &Report) {
             let (name, vpn) = (&peer.name.value, &vpn.name.value);
             match peer.policy.leasable {
                 None => {
-                    let message = format!("VPN `{vpn}` leases {rate} toward `{name}`, where nothing may be leased");
-                    let help =
-                        "say what may be: leasable = \"90 Mbit/s\" in [policy] or [peer.policy], or use `assured`";
+                    let message = format!("VPN `{vpn}` leases {rate} toward `{name}`, but nothing may be leased there");
+                    let help = "set the leasable rate: leasable = \"90 Mbit/s\" in [policy] or [peer.policy], or use \
+                         `assured`";
                     report.error(span.clone(), message, Some(help.to_owned()));
                 }
                 Some(leasable) if sum > leasable => {
-                    let message = format!("leased lines take {sum} toward `{name}`, where {leasable} may be leased");
+                    let message = format!("leased lines take {sum} toward `{name}`, but only {leasable} may be leased");
                     report.error(span.clone(), message, Some("lease less, or use `assured`".to_owned()));
                 }
                 Some(_) => {}
@@ -152,8 +153,8 @@ fn routes(config: &Config, report: &Report) {
         owners.extend(prefixes.map(|at| (key(None, at.value), "[tun]")));
     }
     for vpn in config.vpns.iter().filter(|vpn| vpn.table == Some(config.tun.table)) {
-        let message = format!("table {} holds the routes of [tun], which everybody's packets use", config.tun.table);
-        let help = "another number, or no `table`: then the VPN's routes are there, too";
+        let message = format!("table {} contains the routes of [tun], which packets of all VPNs use", config.tun.table);
+        let help = "set another number, or leave `table` out: then this table contains the VPN's routes too";
         report.error(vpn.name.span.clone(), message, Some(help.to_owned()));
     }
     for vpn in config.vpns.iter().filter(|vpn| vpn.routes) {
@@ -161,7 +162,9 @@ fn routes(config: &Config, report: &Report) {
             let name = vpn.name.value.as_str();
             if let Some(other) = owners.insert(key(vpn.table, at.value), name).filter(|other| *other != name) {
                 let written = prefix::text(at.value);
-                let message = format!("`{written}` has one route, but is in VPN `{name}` and in `{other}`");
+                let message = format!(
+                    "`{written}` is in VPN `{name}` and in `{other}`, but one table can have only one route to it"
+                );
                 let help = "give the VPN a routing table of its own, for example table = 1007, or set routes = false";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }

@@ -29,7 +29,7 @@ impl Severity {
 
 /// A finding in the form that `--json` prints.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Told {
+pub struct Diagnostic {
     /// "error" or "warning".
     pub severity: &'static str,
     /// Line, counted from 1.
@@ -57,7 +57,7 @@ struct Place {
 
 /// A finding at a byte range of the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Finding {
+struct SpannedFinding {
     severity: Severity,
     span: Range<usize>,
     message: String,
@@ -69,7 +69,7 @@ struct Finding {
 pub struct Report {
     name: String,
     text: String,
-    findings: RefCell<Vec<Finding>>,
+    findings: RefCell<Vec<SpannedFinding>>,
     is_partial: Cell<bool>,
 }
 
@@ -109,7 +109,7 @@ impl Report {
     }
 
     fn add(&self, severity: Severity, span: Range<usize>, message: String, help: Option<String>) {
-        self.findings.borrow_mut().push(Finding { severity, span, message, help });
+        self.findings.borrow_mut().push(SpannedFinding { severity, span, message, help });
     }
 
     /// Returns the number of findings of this severity.
@@ -118,10 +118,10 @@ impl Report {
     }
 
     /// Returns the findings in the order of their places, in the form that `--json` prints.
-    pub fn told(&self) -> Vec<Told> {
-        let told = |finding: &Finding| {
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let diagnostics = |finding: &SpannedFinding| {
             let place = self.place(finding);
-            Told {
+            Diagnostic {
                 severity: finding.severity.word(),
                 line: place.row,
                 column: place.column + 1,
@@ -131,17 +131,17 @@ impl Report {
         };
         let mut findings = self.findings.borrow().clone();
         findings.sort_by_key(|finding| finding.span.start);
-        findings.iter().map(told).collect()
+        findings.iter().map(diagnostics).collect()
     }
 
-    fn place(&self, finding: &Finding) -> Place {
+    fn place(&self, finding: &SpannedFinding) -> Place {
         let start = floor_char(&self.text, finding.span.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let row = self.text[..line_start].matches('\n').count() + 1;
         Place { start, line_start, row, column: self.text[line_start..start].chars().count() }
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, finding: &SpannedFinding) -> fmt::Result {
         let Place { start, line_start, row, column } = self.place(finding);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
         let end = floor_char(&self.text, finding.span.end).clamp(start, line_end);

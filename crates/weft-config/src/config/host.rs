@@ -57,7 +57,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
     let mut root = Section::new("the file", root.get_ref(), 0..0, report);
     let table = root.section("signal", "[signal]");
     if !root.has("signal") {
-        root.missing("[signal]", "it names the interface: [signal] interface = \"eth0\"");
+        root.missing("[signal]", "the file must name the interface: [signal] interface = \"eth0\"");
     }
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read).unwrap_or_default();
     let host = table.and_then(|section| read(section, tcp_er, directory, report));
@@ -66,12 +66,12 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
 }
 
 fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &Report) -> Option<Host> {
-    let interface = section.parsed("interface", "\"eth0\"", quotable);
+    let interface = section.parsed("interface", "\"eth0\"", nftables_name);
     let rate = section.parsed("rate", "\"100 Mbit/s\"", some_rate);
     let rate_down = section.parsed("rate-down", "\"100 Mbit/s\"", some_rate);
     let helps = [
-        ("interface", "whose packets are to carry signals, such as \"eth0\""),
-        ("rate", "what the interface carries, such as \"100 Mbit/s\""),
+        ("interface", "the interface whose packets carry signals, such as \"eth0\""),
+        ("rate", "the interface's rate, such as \"100 Mbit/s\""),
     ];
     for (key, help) in helps {
         if !section.has(key) {
@@ -84,13 +84,13 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
 }
 
 /// Parses an interface name that can be quoted in nftables' rules.
-fn quotable(text: &str) -> Result<String, &'static str> {
-    if text.contains(['"', '\\', '*']) { Err("nftables cannot name it") } else { interface_name(text) }
+fn nftables_name(text: &str) -> Result<String, &'static str> {
+    if text.contains(['"', '\\', '*']) { Err("nftables accepts no such name") } else { interface_name(text) }
 }
 
 fn some_rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("nothing could be granted".to_owned()),
+        Ok(Rate::ZERO) => Err("the rate must be greater than zero".to_owned()),
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

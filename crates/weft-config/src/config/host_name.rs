@@ -50,13 +50,12 @@ pub fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
     if let Ok(address) = parse::endpoint(text) {
         return Ok(Endpoint::Address(address));
     }
-    let (name, port) =
-        text.rsplit_once(':').ok_or("a port is missing: an address or a name, a colon and a port are expected")?;
+    let (name, port) = text.rsplit_once(':').ok_or("expected an address or a name, a colon and a port")?;
     let port: u16 =
-        port.parse().ok().filter(|port| *port > 0).ok_or("a port from 1 to 65535 is expected behind the colon")?;
+        port.parse().ok().filter(|port| *port > 0).ok_or("expected a port from 1 to 65535 after the colon")?;
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     if !is_name(&name) {
-        return Err("an IP address or a name of a host, a colon and a port are expected");
+        return Err("expected an IP address or a name of a host, a colon and a port");
     }
     Ok(Endpoint::Name(HostName { name, port }))
 }
@@ -78,7 +77,7 @@ fn is_name(name: &str) -> bool {
 /// # Errors
 /// Returns the expected form.
 pub(super) fn contact(text: &str) -> Result<(PublicKey, Endpoint), &'static str> {
-    let (key, place) = text.split_once('@').ok_or("a node's public key, @, and its address and port are expected")?;
+    let (key, place) = text.split_once('@').ok_or("expected a node's public key, @, and its address and port")?;
     Ok((parse::public_key(key)?, endpoint(place)?))
 }
 

@@ -18,7 +18,8 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<Metrics
     let listen = section
         .parsed("listen", "\"127.0.0.1:9469\" or \"unix:/run/weft/metrics.sock\"", |text| address(text, directory));
     if !section.has("listen") {
-        section.missing("listen", "for example listen = \"127.0.0.1:9469\"; without [metrics] there are none");
+        section
+            .missing("listen", "for example listen = \"127.0.0.1:9469\"; without [metrics] the node serves no metrics");
     }
     section.finish();
     listen
@@ -30,13 +31,12 @@ fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str>
         Some(path) => return Ok(MetricsAddress::Unix(directory.join(path))),
         None => {}
     }
-    let address: SocketAddr =
-        text.parse().map_err(|_| "an IP address and a port, or unix: and a path, are expected")?;
+    let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port, or unix: and a path")?;
     if !address.ip().is_loopback() {
-        return Err("others could reach it, and metrics have neither encryption nor a password: only loopback will do");
+        return Err("metrics have neither encryption nor a password: only a loopback address is accepted");
     }
     if address.port() == 0 {
-        return Err("port 0 is none");
+        return Err("port 0 is not usable");
     }
     Ok(MetricsAddress::Loopback(address))
 }

@@ -29,7 +29,7 @@ mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
-pub use diagnose::{Report, Severity, Told, did_you_mean};
+pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use exit::Exit;
 pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;

@@ -60,7 +60,7 @@ impl Network {
 
 /// Parses the table; a relative path is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
-    let root = section.parsed("root", "what `weft ca init` prints", root_key);
+    let root = section.parsed("root", "the key that `weft ca init` prints", root_key);
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let overlay = section.flag("overlay").map(|value| At { value, span: section.key_span("overlay") });
     let endpoints = section.list("endpoints", "[\"198.51.100.7:51900\"]", parse::endpoint).unwrap_or_default();
@@ -75,7 +75,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     }
     let prefixes = section.list("prefixes", "[\"10.9.0.0/16\"]", prefix::parse).unwrap_or_default();
     if !section.has("root") {
-        section.missing("root", "what `weft ca init` printed");
+        section.missing("root", "the key that `weft ca init` printed");
     }
     section.finish();
     Some(Network { root: root?, certificate, overlay, endpoints, contacts, named_contacts, prefixes })
@@ -89,15 +89,15 @@ fn root_key(text: &str) -> Result<RootPublicKey, &'static str> {
 pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> Option<Certificate> {
     let network = config.network.as_ref()?;
     if network.certificate.is_none() && config.node.listen.is_none() {
-        let help = "name this node's `certificate`, or set [node] `listen` so that others can show it theirs";
-        let message = "[network] has no effect: this node shows no certificate, and nobody finds it";
+        let help = "set this node's `certificate`, or set [node] `listen` so that other nodes can present theirs";
+        let message = "[network] has no effect: this node presents no certificate, and no other node can call it";
         report.warning(network.root.span.clone(), message, Some(help.to_owned()));
     }
     overlay(config, network, own, report);
     let at = network.certificate.as_ref()?;
     let error = |message: String, help: String| report.error(at.span.clone(), message, Some(help));
     let file = at.value.display();
-    let sign_anew = format!("have it signed anew: weft ca sign --public-key {own}");
+    let sign_anew = format!("have it signed again: weft ca sign --public-key {own}");
     let certificate = keys::load_certificate(&at.value)
         .map_err(|why| error(why.to_string(), format!("have one signed: weft ca sign --public-key {own}")))
         .ok()?;
@@ -118,7 +118,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         }
         Err(CertificateError::OtherRoot) => {
             let message = format!("the certificate {file} is not signed by the root key {}", network.root.value);
-            error(message, format!("{sign_anew}, or put in `root` what `weft ca init` printed there"));
+            error(message, format!("{sign_anew}, or set `root` to the key that `weft ca init` printed there"));
         }
         Err(why) => error(format!("the certificate {file} is {why}"), sign_anew),
         Ok(()) if claims.not_after_unix_s - unix_s < SOON_S => {
@@ -128,9 +128,10 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         Ok(()) => {}
     }
     if config.node.relay && !claims.may_relay {
-        let message =
-            format!("by its certificate {file} this node may not relay: who trusts that takes nothing it passes on");
-        let help = "have it signed with --relay, or take `relay` out of [node]";
+        let message = format!(
+            "the certificate {file} does not let this node relay: other nodes reject datagrams that it forwards"
+        );
+        let help = "have it signed with --relay, or remove `relay` from [node]";
         report.warning(at.span.clone(), message, Some(help.to_owned()));
     }
     Some(certificate)
@@ -139,7 +140,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
 /// Reports contradictions in the settings of the overlay.
 fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report) {
     if let Some(overlay) = network.overlay.as_ref().filter(|at| at.value && network.certificate.is_none()) {
-        let help = "name this node's `certificate`, which the other nodes want to see";
+        let help = "set this node's `certificate`, which the other nodes check";
         report.error(overlay.span.clone(), "`overlay` needs a `certificate`".to_owned(), Some(help.to_owned()));
     }
     for at in &network.contacts {
@@ -147,28 +148,29 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
         let is_peer = config.peers.iter().find(|peer| peer.public_key.value == key);
         if key == *own {
             let help = "put another node's public key here".to_owned();
-            report.error(at.span.clone(), "this is this node's own key".to_owned(), Some(help));
+            report.error(at.span.clone(), "this public key is this node's own".to_owned(), Some(help));
         } else if let Some(peer) = is_peer.filter(|peer| !peer.endpoints.contains(&endpoint)) {
-            let message = format!("this node is peer `{}`, which is not called at {endpoint}", peer.name.value);
+            let message =
+                format!("the contact is peer `{}`, whose `endpoints` do not contain {endpoint}", peer.name.value);
             report.warning(at.span.clone(), message, Some("add the address to the peer's `endpoints`".to_owned()));
         } else if !network.has_overlay() {
             let help =
-                if network.certificate.is_none() { "name this node's `certificate`" } else { "set overlay = true" };
-            let message = "without the overlay nobody is met at `contacts`".to_owned();
+                if network.certificate.is_none() { "set this node's `certificate`" } else { "set overlay = true" };
+            let message = "without the overlay this node calls no `contacts`".to_owned();
             report.warning(at.span.clone(), message, Some(help.to_owned()));
         }
     }
     if let Some(at) = network.prefixes.first().filter(|_| !network.has_overlay()) {
-        let message = "without the overlay nobody knows who owns these".to_owned();
-        report.warning(at.span.clone(), message, Some("name this node's `certificate`, or take them out".to_owned()));
+        let message = "without the overlay other nodes cannot learn the owner of these prefixes".to_owned();
+        report.warning(at.span.clone(), message, Some("set this node's `certificate`, or remove them".to_owned()));
     }
     let is_called = config.node.listen.is_some() || !network.endpoints.is_empty();
     let is_called_at = |peer: &super::Peer| !(peer.endpoints.is_empty() && peer.names.is_empty());
     let calls =
         !(network.contacts.is_empty() && network.named_contacts.is_empty()) || config.peers.iter().any(is_called_at);
     if network.has_overlay() && !is_called && !calls {
-        let message = "this node knows nobody to begin with, and nobody finds it".to_owned();
-        let help = "name one node of the network: contacts = [\"KEY@192.0.2.1:51900\"]";
+        let message = "this node has no contact to call, and no other node can call it".to_owned();
+        let help = "set one node of the network: contacts = [\"KEY@192.0.2.1:51900\"]";
         report.warning(network.root.span.clone(), message, Some(help.to_owned()));
     }
 }

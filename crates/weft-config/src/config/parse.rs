@@ -28,10 +28,10 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let mut root = Section::new("the file", root.get_ref(), 0..0, report);
     let (node_table, tun_table) = (root.section("node", "[node]"), root.section("tun", "[tun]"));
     if node_table.is_none() && !root.has("node") {
-        root.missing("[node]", "it names the key: [node] key = \"weft.key\"");
+        root.missing("[node]", "the file must name the key: [node] key = \"weft.key\"");
     }
     if tun_table.is_none() && !root.has("tun") {
-        root.missing("[tun]", "it gives the address: [tun] address = [\"10.9.0.1/24\"]");
+        root.missing("[tun]", "the file must set the address: [tun] address = [\"10.9.0.1/24\"]");
     }
     let node = node_table.and_then(|section| node(section, directory));
     let tun = tun_table.and_then(|section| tun(section, report));
@@ -160,18 +160,19 @@ fn peer(
     report: &Report,
 ) -> Option<Peer> {
     let name = section.parsed("name", "\"hub\"", peer_name);
-    let public_key = section.parsed("public-key", "what `weft pubkey` prints there", public_key);
+    let public_key = section.parsed("public-key", "the key that `weft pubkey` prints there", public_key);
     let preshared_key_file =
         section.parsed("preshared-key", "\"hub.psk\"", |text| Ok::<_, Infallible>(directory.join(text)));
-    let endpoints =
-        section.list("endpoints", "[\"192.0.2.1:51900\"] or [\"hub.example.org:51900\"]", host_name::endpoint);
-    let via = section.list("via", "[\"hub\"], or over two [\"hub > far\"]", route::parse).unwrap_or_default();
+    let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", host_name::endpoint);
+    let via = section.list("via", "[\"hub\"], or over two relays [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
     let policy = match section.section("policy", "[peer.policy]") {
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
         None => base.clone(),
     };
-    for (key, help) in [("name", "a name for tables and logs"), ("public-key", "what `weft pubkey` prints there")] {
+    for (key, help) in
+        [("name", "a name for tables and logs"), ("public-key", "the key that `weft pubkey` prints there")]
+    {
         if !section.has(key) {
             section.missing(key, help);
         }
@@ -186,7 +187,7 @@ fn peer(
 pub(super) fn table(section: &mut Section<'_, '_>) -> Option<u32> {
     let At { value, span } = section.integer("table", 1..1 << 32)?;
     if (253..256).contains(&value) {
-        section.complain(span, "tables 253 to 255 are the kernel's own", "for example table = 1007");
+        section.complain(span, "tables 253 to 255 belong to the kernel", "for example table = 1007");
         return None;
     }
     Some(value as u32)
@@ -197,7 +198,7 @@ pub(super) fn public_key(text: &str) -> Result<PublicKey, &'static str> {
 }
 
 pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "an IP address and a port are expected")
+    text.parse().map_err(|_| "expected an IP address and a port")
 }
 
 pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {

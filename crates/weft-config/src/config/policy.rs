@@ -51,15 +51,15 @@ pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<Stri
 
 fn check(policy: &Policy, section: &Section<'_, '_>, report: &Report) {
     if policy.ack == AckPolicy::Condition && policy.reorder == Reorder::Resequence {
-        let message = "ack = \"condition\" and reorder = \"resequence\" contradict each other: what the peer puts \
-                       back in order makes no duplicate ACKs to condition";
+        let message = "ack = \"condition\" and reorder = \"resequence\" contradict each other: the peer resequences, \
+            so there are no duplicate ACKs to condition";
         let help = "set reorder = \"off\" (its default is \"resequence\"), or ack = \"pass\"";
         let key = if section.has("ack") { "ack" } else { "reorder" };
         report.error(section.key_span(key), message, Some(help.to_owned()));
     }
     let weighted = matches!(policy.schedule, Schedule::WeightedRoundRobin | Schedule::FlowHash | Schedule::Random);
     if section.has("weights") && !weighted {
-        let help = "weights are for weighted-round-robin, random and flow-hash";
+        let help = "use `weights` with weighted-round-robin, random or flow-hash";
         report.warning(
             section.key_span("weights"),
             "`weights` has no effect with this schedule",
@@ -67,7 +67,7 @@ fn check(policy: &Policy, section: &Section<'_, '_>, report: &Report) {
         );
     }
     if section.has("wrr-order") && policy.schedule != Schedule::WeightedRoundRobin {
-        let help = "it is for weighted-round-robin";
+        let help = "use `wrr-order` with weighted-round-robin";
         let message = "`wrr-order` has no effect with this schedule";
         report.warning(section.key_span("wrr-order"), message, Some(help.to_owned()));
     }
@@ -84,7 +84,11 @@ fn weights(section: &mut Section<'_, '_>, links: &mut Vec<At<String>>) -> Option
     }
     let table = section.numbers("weights", 0..MAX_WEIGHT + 1)?;
     if table.iter().all(|(_, weight)| *weight == 0) {
-        section.complain(value.span(), "all weights are 0: nothing could be sent", "give one link a weight");
+        section.complain(
+            value.span(),
+            "all weights are 0: no link could carry traffic",
+            "give one link a weight above 0",
+        );
     }
     let weights = table.iter().map(|(name, weight)| (name.value.clone(), *weight as u32)).collect();
     links.extend(table.into_iter().map(|(name, _)| name));

@@ -8,8 +8,8 @@ use weft_engine::Prefix;
 /// # Errors
 /// Returns the expected form.
 pub fn parse(text: &str) -> Result<Prefix, &'static str> {
-    let (address, length) = text.split_once('/').ok_or("a prefix length is expected after the address")?;
-    let address: IpAddr = address.parse().map_err(|_| "this is no IP address")?;
+    let (address, length) = text.split_once('/').ok_or("expected a prefix length after the address")?;
+    let address: IpAddr = address.parse().map_err(|_| "not an IP address")?;
     match length.parse() {
         Ok(length) if length <= host_bits(address) => Ok(Prefix { address, length }),
         _ => Err("the prefix length is 0 to 32 for IPv4, 0 to 128 for IPv6"),

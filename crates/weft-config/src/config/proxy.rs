@@ -135,13 +135,14 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
     let both = section.has("allow") && section.has("deny");
     if both || !(section.has("allow") || section.has("deny")) {
         let message = if both { "a rule cannot `allow` and `deny`" } else { "a rule needs `allow` or `deny`" };
-        let help = "write one of them, with prefixes of servers: deny = [\"10.6.0.0/16\"]; all servers are [\"0.0.0.0/0\", \"::/0\"]";
+        let help = "set one of them to prefixes of servers: deny = [\"10.6.0.0/16\"]; all servers are [\"0.0.0.0/0\", \
+            \"::/0\"]";
         section.complain(span.clone(), message, help);
     }
     for key in ["allow", "deny", "from"] {
         let value = section.value(key).and_then(|value| value.get_ref().as_array());
         if value.is_some_and(|items| items.is_empty()) {
-            let help = "name prefixes; all are [\"0.0.0.0/0\", \"::/0\"]";
+            let help = "list prefixes; all addresses are [\"0.0.0.0/0\", \"::/0\"]";
             section.complain(section.key_span(key), &format!("`{key}` is empty: the rule would never match"), help);
         }
     }
@@ -159,7 +160,7 @@ fn unmapped(text: &str) -> Result<Prefix, String> {
     let prefix = prefix::parse(text)?;
     match prefix.address {
         std::net::IpAddr::V6(address) if prefix.length >= 96 => match address.to_ipv4_mapped() {
-            Some(plain) => Err(format!("it is judged as IPv4: write {plain}/{}", prefix.length - 96)),
+            Some(plain) => Err(format!("rules treat it as IPv4: write {plain}/{}", prefix.length - 96)),
             None => Ok(prefix),
         },
         _ => Ok(prefix),
@@ -181,7 +182,7 @@ pub fn read(mut section: Section<'_, '_>) -> At<Proxy> {
     if to.as_ref().is_some_and(Vec::is_empty) {
         section.complain(
             section.key_span("to"),
-            "`to` is empty: nothing would be proxied",
+            "`to` is empty: no connection would be proxied",
             "leave it out for all peers",
         );
     }

@@ -244,7 +244,7 @@ impl<'a, 'i> Section<'a, 'i> {
     /// Returns true if an unknown key may be a misspelling of a missing one.
     ///
     /// For a missing key any unknown key may be; for a missing table only one with a similar name.
-    fn may_be_meant(&self, missing: &str) -> bool {
+    fn may_be_misspelt(&self, missing: &str) -> bool {
         let table = missing.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
         self.unknown().any(|at| table.is_none_or(|table| nearest(at.get_ref(), [table]).is_some()))
     }
@@ -257,7 +257,7 @@ impl<'a, 'i> Section<'a, 'i> {
     /// Reports every unknown key and every missing key.
     pub fn finish(self) {
         let missing = self.missing.borrow();
-        for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_meant(key)) {
+        for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_misspelt(key)) {
             self.report.error(self.span(), format!("{} needs `{key}`", self.name), Some(help.clone()));
         }
         for key in self.unknown() {

@@ -14,10 +14,10 @@ pub struct Route(Vec<String>);
 pub fn parse(text: &str) -> Result<Route, String> {
     let relays: Vec<String> = text.split('>').map(|relay| relay.trim().to_owned()).collect();
     if relays.iter().any(String::is_empty) {
-        return Err("a relay's name is missing".to_owned());
+        return Err("the name of a relay is missing".to_owned());
     }
     if relays.len() > MAX_RELAYS {
-        return Err(format!("{} relays; at most {MAX_RELAYS} are possible", relays.len()));
+        return Err(format!("the route has {} relays; at most {MAX_RELAYS} are possible", relays.len()));
     }
     Ok(Route(relays))
 }
@@ -54,14 +54,14 @@ fn check_route(config: &Config, to: &Peer, route: &At<Route>, own: &PublicKey, r
         let names = peers.iter().map(|peer| peer.name.value.as_str());
         let help =
             did_you_mean(unknown, names).or_else(|| Some("name a peer, or give a relay's public key".to_owned()));
-        return complain(format!("relay `{unknown}` is not known"), help);
+        return complain(format!("unknown relay `{unknown}`"), help);
     }
     let keys = route.value.keys(peers).unwrap_or_default();
     let is_again =
         |(index, key): (usize, &PublicKey)| key == own || *key == to.public_key.value || keys[..index].contains(key);
     if let Some(again) = keys.iter().enumerate().position(is_again) {
-        let message = format!("the route to `{}` comes by `{}` twice", to.name.value, relays[again]);
-        return complain(message, Some("name each relay once, and neither end".to_owned()));
+        let message = format!("the route to `{}` contains `{}` twice", to.name.value, relays[again]);
+        return complain(message, Some("list each relay once, and neither end".to_owned()));
     }
     if !peers.iter().any(|peer| keys.first() == Some(&peer.public_key.value)) {
         let message = format!("the first relay to `{}` is not a peer of this node", to.name.value);

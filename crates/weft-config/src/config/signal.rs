@@ -146,11 +146,11 @@ fn rule(mut section: Section<'_, '_>, report: &Report) -> Option<SignalledFlows>
 
 /// Parses a percentage such as `50 %` into a fraction from 0 to 1.
 fn percent(text: &str) -> Result<f64, &'static str> {
-    let number = text.trim().strip_suffix('%').ok_or("a share is written in %")?;
-    let percent: f64 = number.trim().parse().map_err(|_| "a number is expected before the %")?;
+    let number = text.trim().strip_suffix('%').ok_or("write a share in %")?;
+    let percent: f64 = number.trim().parse().map_err(|_| "expected a number before the %")?;
     match percent {
         0.0..=100.0 => Ok(percent / 100.0),
-        _ => Err("no more than 100 % of what the paths carry can be guaranteed, and no less than 0 %"),
+        _ => Err("a guaranteed share is 0 % to 100 % of the rate of the paths"),
     }
 }
 

@@ -28,7 +28,7 @@ impl TcpEr {
     /// Returns the first argument that is wrong, and the reason.
     pub fn from_arguments(grants: &[String]) -> Result<TcpEr, String> {
         let read = |text: &String| {
-            let (to, of) = text.split_once('=').ok_or_else(|| format!("{text}: PREFIX=RATE is expected"))?;
+            let (to, of) = text.split_once('=').ok_or_else(|| format!("{text}: expected PREFIX=RATE"))?;
             let to = prefix::parse(to).map_err(|why| format!("{to}: {why}"))?;
             let rate = rate(of).map_err(|why| format!("{of}: {why}"))?;
             Ok(Grant { to: At { value: to, span: 0..0 }, rate })
@@ -44,7 +44,7 @@ pub fn read(mut section: Section<'_, '_>) -> TcpEr {
         let span = grant.span();
         let Some(read) = read_grant(grant) else { continue };
         if grants.iter().any(|known| known.to.value == read.to.value) {
-            section.complain(span, "this prefix has a grant already", "one grant for each `to`");
+            section.complain(span, "this prefix already has a grant", "write one grant for each `to`");
         }
         grants.push(read);
     }
@@ -66,7 +66,9 @@ fn read_grant(mut section: Section<'_, '_>) -> Option<Grant> {
 
 fn rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(rate) if rate == Rate::ZERO => Err("nothing could be sent; leave the grant out instead".to_owned()),
+        Ok(rate) if rate == Rate::ZERO => {
+            Err("a grant of 0 would stop all traffic; leave the grant out instead".to_owned())
+        }
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

@@ -129,7 +129,7 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
     for (key, help) in [
         ("id", "a number above 0, the same at all its members"),
         ("name", "a name for tables and logs"),
-        ("members", "the peers that have part in it: members = { hub = [\"10.1.1.0/24\"] }"),
+        ("members", "the peers that are members: members = { hub = [\"10.1.1.0/24\"] }"),
     ] {
         if !section.has(key) {
             section.missing(key, help);
@@ -172,7 +172,7 @@ fn promise(section: &mut Section<'_, '_>) -> Option<At<Service>> {
 
 fn promised_rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("nothing is promised".to_owned()),
+        Ok(Rate::ZERO) => Err("the rate must be greater than zero".to_owned()),
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

@@ -358,7 +358,7 @@ fn not_expected(stat: &FileStat) -> io::Error {
         SFlag::S_IFREG => "a file",
         _ => "a device",
     };
-    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, which is not expected here: move it away"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, which is not allowed here: move it away"))
 }
 
 /// Refuses a file with several names (hard links): one of them may belong to another directory.

@@ -64,9 +64,9 @@ pub enum DrillError {
 impl fmt::Display for DrillError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DrillError::UnderWay => f.write_str("a drill is under way already"),
-            DrillError::BadTime => write!(f, "a drill lasts between 1 ms and {} s", DRILL_MAX.as_secs()),
-            DrillError::Unused => f.write_str("nothing goes by it now"),
+            DrillError::UnderWay => f.write_str("another drill is in progress"),
+            DrillError::BadTime => write!(f, "a drill must last between 1 ms and {} s", DRILL_MAX.as_secs()),
+            DrillError::Unused => f.write_str("no peer is reached over it"),
             DrillError::NoOtherPath(peers) => write!(f, "no other path would remain to {}", peers.join(", ")),
         }
     }

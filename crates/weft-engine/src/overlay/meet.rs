@@ -63,14 +63,14 @@ impl fmt::Display for Unmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Unmet::Myself => "it is this node itself",
-            Unmet::NothingToShow => "this node has no certificate to show",
+            Unmet::NothingToShow => "this node has no certificate to present",
             Unmet::Revoked => "its key was revoked",
-            Unmet::JustTried => "it was called in vain a short time ago",
-            Unmet::TooMany => "too many nodes are being talked to",
+            Unmet::JustTried => "a recent call to it got no answer",
+            Unmet::TooMany => "too many called peers: the limit is reached",
             Unmet::Silent => {
                 "no answer: the address or the key is wrong, or it does not accept this node's certificate"
             }
-            Unmet::NoCertificate => "it showed no certificate",
+            Unmet::NoCertificate => "it presented no certificate",
             Unmet::Refused(why) => return write!(f, "{why}"),
         })
     }
@@ -161,7 +161,7 @@ impl Engine {
             return Err(Unmet::Revoked);
         }
         match self.sessions.peer_by_key(&key) {
-            Some(peer) if self.overlay.meetings.is_leaving(peer) => self.dismiss(now, peer, "it is called anew"),
+            Some(peer) if self.overlay.meetings.is_leaving(peer) => self.dismiss(now, peer, "this node calls it again"),
             Some(peer) => {
                 self.meet_again(now, peer, contact);
                 return Ok(peer);
@@ -257,7 +257,7 @@ impl Engine {
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
         self.on_owner_unreachable(now, key.node_id());
-        self.remove_peer(now, peer.0.into(), "it did not show a good certificate");
+        self.remove_peer(now, peer.0.into(), "it presented no valid certificate");
         self.on_peer_changed(now, peer);
         if self.overlay.meetings.note(now, key, Some(&why)) {
             self.events.push_back(Event::Unmet { public_key: key, why });
@@ -274,7 +274,7 @@ impl Engine {
         let certified: Vec<PeerId> = self.certified_peers().map(|certified| certified.peer).collect();
         for peer in certified {
             if self.is_silent(now, peer) {
-                self.dismiss(now, peer, "it fell silent");
+                self.dismiss(now, peer, "it stopped answering");
             } else {
                 self.let_go_if_unwanted(now, peer);
             }
@@ -298,7 +298,7 @@ impl Engine {
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let Some(met) = self.overlay.meetings.met.get_mut(&peer) else { return };
         if met.is_leaving {
-            return self.dismiss(now, peer, "nobody needs it any more");
+            return self.dismiss(now, peer, "no longer used");
         }
         if is_of_overlay || of.is_busy(now) || of.overlay_heard_since(now, WANTED_FOR) {
             met.wanted_at = now;

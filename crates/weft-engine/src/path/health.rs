@@ -180,9 +180,9 @@ impl Health {
             self.lossless_since = now;
         }
         match self.state {
-            PathState::Good if loss > DEGRADE_ABOVE => self.enter(PathState::Degraded, "loses much"),
+            PathState::Good if loss > DEGRADE_ABOVE => self.enter(PathState::Degraded, "loss is high"),
             PathState::Degraded if now - self.lossless_since >= RESTORE_AFTER => {
-                self.enter(PathState::Good, "loses little again")
+                self.enter(PathState::Good, "loss is low again")
             }
             _ => None,
         }

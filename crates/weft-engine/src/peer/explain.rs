@@ -131,23 +131,23 @@ impl Peer {
         let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
         let by_arrival = matches!(self.scheduler, Scheduler::EarliestDelivery(_));
         match path.state() {
-            _ if path.barred => "the configuration wants nothing sent on it",
+            _ if path.barred => "the configuration excludes it from sending",
             _ if !path.link_up => "its link is down",
             PathState::Opening => "it has not answered yet",
-            PathState::Down => "it is down, and probed",
-            _ if !path.active => "only tried: another path of its link is used",
-            _ if path.spare => "it stands by while a path that was asked for answers",
-            PathState::Suspect if !sparse && !bulk => "silent: taken only where nothing else answers",
-            PathState::Suspect => "silent, but nothing else answers",
-            _ if sparse && by_arrival => "a packet arrives first by it",
+            PathState::Down => "it is down and is probed",
+            _ if !path.active => "only probed: another path of its link is used",
+            _ if path.spare => "spare path: a preferred path answers",
+            PathState::Suspect if !sparse && !bulk => "silent: used only if no other path answers",
+            PathState::Suspect => "silent, but no other path answers",
+            _ if sparse && by_arrival => "a packet arrives first over it",
             _ if bulk && by_arrival && path.health.is_on_probation() => {
-                "fell repeatedly: for bulk until it proves itself"
+                "on probation after repeated failures: bulk only"
             }
-            _ if bulk && by_arrival => "worth its delay to bulk",
-            _ if by_arrival && self.bundles() => "too late beside the others for what it would add",
-            _ if sparse || bulk => "the schedule includes it",
-            _ if !self.bundles() => "one path at a time: another carries more",
-            _ => "the flow's hash leads to another",
+            _ if bulk && by_arrival => "its capacity outweighs its delay for bulk",
+            _ if by_arrival && self.bundles() => "its delay outweighs its capacity",
+            _ if sparse || bulk => "the scheduler uses it",
+            _ if !self.bundles() => "one path at a time: another has more capacity",
+            _ => "the flow's hash selects another path",
         }
     }
 }

@@ -56,7 +56,7 @@ impl Peer {
         };
         let found = work(&mut path.book, &mut settling);
         if settling.black_hole {
-            self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
+            self.log_path(cx.events, index, "full datagrams are lost: MTU reduced");
         }
         self.tell_loops_of_losses(now, lost_before);
         self.tell_revocations(cx);

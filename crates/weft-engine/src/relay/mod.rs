@@ -96,10 +96,10 @@ pub enum RouteError {
 impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RouteError::Empty => f.write_str("no relay on it"),
-            RouteError::TooLong => write!(f, "more than {MAX_RELAYS} relays"),
-            RouteError::Loop => f.write_str("it comes by a node twice"),
-            RouteError::FirstIsNoPeer => f.write_str("its first relay is not among the peers"),
+            RouteError::Empty => f.write_str("it has no relay"),
+            RouteError::TooLong => write!(f, "it has more than {MAX_RELAYS} relays"),
+            RouteError::Loop => f.write_str("it contains a node twice"),
+            RouteError::FirstIsNoPeer => f.write_str("its first relay is not a peer of this node"),
         }
     }
 }

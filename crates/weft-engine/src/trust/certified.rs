@@ -94,7 +94,7 @@ impl Trust {
             if unix_s > certified.certificate.claims().not_after_unix_s && !planted::is(Fault::ExpiryNotSeen) {
                 Some((*id, "its certificate has expired"))
             } else if alone_since.is_some_and(|since| now - since >= keep) {
-                Some((*id, "no session any more"))
+                Some((*id, "the session ended"))
             } else {
                 None
             }
@@ -115,7 +115,7 @@ impl Engine {
             self.trust.revocations = Revocations::default();
             self.peers.iter_mut().for_each(Peer::forget_told);
             let all: Vec<PeerId> = self.trust.certified.keys().copied().collect();
-            all.into_iter().for_each(|peer| self.dismiss(now, peer, "its root key is trusted no more"));
+            all.into_iter().for_each(|peer| self.dismiss(now, peer, "its root key is no longer trusted"));
         }
         let before = config.as_mut().map_or_else(Vec::new, |config| core::mem::take(&mut config.revocations));
         let is_other = self.trust.own_certificate() != config.as_ref().and_then(|config| config.certificate.as_ref());
@@ -378,6 +378,6 @@ impl Engine {
         let leaving: Vec<PeerId> = clashing.map(|(peer, _)| *peer).collect();
         leaving
             .into_iter()
-            .for_each(|peer| self.dismiss(now, peer, "the configuration gives its name or prefix to another"));
+            .for_each(|peer| self.dismiss(now, peer, "the configuration assigns its name or prefix to another peer"));
     }
 }

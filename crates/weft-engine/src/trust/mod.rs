@@ -71,9 +71,9 @@ impl fmt::Display for Rejection {
                 write!(f, "its prefix {}/{} overlaps with one of {with}", prefix.address, prefix.length)
             }
             Rejection::Outside { prefix, clash } => {
-                write!(f, "its prefix {}/{} is not taken: {clash}", prefix.address, prefix.length)
+                write!(f, "its prefix {}/{} is rejected: {clash}", prefix.address, prefix.length)
             }
-            Rejection::TooMany => f.write_str("too many peers have come by certificate"),
+            Rejection::TooMany => f.write_str("too many peers have joined by certificate"),
         }
     }
 }

@@ -35,7 +35,7 @@ impl fmt::Display for Clash {
             Clash::Network(network) => {
                 write!(f, "it covers the local network of {}/{}", network.address, network.length)
             }
-            Clash::Endpoint(address) => write!(f, "it contains {address}, where datagrams to a node go"),
+            Clash::Endpoint(address) => write!(f, "it contains {address}, the outer address of a node"),
         }
     }
 }

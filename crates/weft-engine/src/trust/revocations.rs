@@ -32,7 +32,7 @@ impl fmt::Display for RevokeError {
         f.write_str(match self {
             RevokeError::NoRoot => "this node has no root key: set [network] root",
             RevokeError::OtherRoot => "the revocation is not signed by the network's root key",
-            RevokeError::TooMany => "too many revocations: begin with a new root key",
+            RevokeError::TooMany => "too many revocations: make a new root key",
         })
     }
 }

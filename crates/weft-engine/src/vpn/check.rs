@@ -72,13 +72,13 @@ impl fmt::Display for VpnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             VpnError::ReservedId => f.write_str("id 0 is the default VPN's"),
-            VpnError::DuplicateId(id) => write!(f, "id {id} is another's already"),
-            VpnError::DuplicateName => f.write_str("another has this name already"),
-            VpnError::NoWeight => f.write_str("with weight 0 it would get nothing"),
+            VpnError::DuplicateId(id) => write!(f, "another VPN has id {id}"),
+            VpnError::DuplicateName => f.write_str("another VPN has this name"),
+            VpnError::NoWeight => f.write_str("weight 0 would give it no rate: set a weight above 0"),
             VpnError::Share(why) => why.fmt(f),
             VpnError::Lease(why) => why.fmt(f),
-            VpnError::UnknownMember => f.write_str("a member is not among the peers"),
-            VpnError::DuplicateMember(name) => write!(f, "`{name}` is a member twice"),
+            VpnError::UnknownMember => f.write_str("a member is not a peer of this node"),
+            VpnError::DuplicateMember(name) => write!(f, "`{name}` is listed twice as a member"),
             VpnError::Overlap { prefix, of, with } => {
                 let [of, with] = [of, with].map(|who| who.as_deref().unwrap_or("this node"));
                 write!(f, "{}/{} of {of} overlaps with a prefix of {with}", prefix.address, prefix.length)

@@ -26,9 +26,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Refusal { peer, asked, free, leasable } = self;
         match *leasable {
-            Rate::ZERO => write!(f, "{asked} toward {peer} are asked for, where nothing may be leased"),
+            Rate::ZERO => write!(f, "{asked} toward {peer} requested, but nothing may be leased there"),
             _ => {
-                write!(f, "{asked} toward {peer} are asked for, where {free} are left of {leasable} that may be leased")
+                write!(f, "{asked} toward {peer} requested, but only {free} of the leasable {leasable} are free")
             }
         }
     }

@@ -18,7 +18,7 @@ pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
         AnyScenario::Pair(scenario) => {
             print!("{}", run_cells(&scenario, options, &options_of_run)?);
             if let Some(out) = &options.out {
-                tell_pictures(out, &scenario.cells());
+                print_pictures(out, &scenario.cells());
             }
         }
         AnyScenario::Network(network) => {
@@ -46,7 +46,7 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
 }
 
 /// Prints the paths of the pictures; on a terminal they follow the table.
-pub(super) fn tell_pictures(out: &Path, scenarios: &[Scenario]) {
+pub(super) fn print_pictures(out: &Path, scenarios: &[Scenario]) {
     for scenario in scenarios {
         let file = weft_report::picture_of(out, scenario);
         let whole = std::path::absolute(&file).unwrap_or(file);

@@ -26,7 +26,7 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
         AnyScenario::Pair(scenario) => {
             print!("{}", run_cells(&scenario, &name, options)?);
             if let Some(out) = &options.run.out {
-                super::lab::tell_pictures(out, &scenario.cells());
+                super::lab::print_pictures(out, &scenario.cells());
             }
         }
         AnyScenario::Network(network) => {

@@ -65,7 +65,7 @@ fn transfer_until_stop(
         let began = send()?;
         let (bytes, ended) = arrivals.recv_timeout(IO_TIMEOUT).map_err(io::Error::other)??;
         if bytes != place.flow.size_bytes {
-            return Err(io::Error::other("a transfer was cut short").into());
+            return Err(io::Error::other("a transfer ended early").into());
         }
         transfers.push(FinishedTransfer { start_s, seconds: (ended - began).as_secs_f64() });
         interrupt::sleep_until(Instant::now() + PAUSE)?;

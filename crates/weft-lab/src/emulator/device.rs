@@ -129,7 +129,7 @@ impl Opener {
     fn open_end(&mut self, end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<(LinkDevice, DropCounter)> {
         let (node, name) = (&end.node, end.interface.as_str());
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-            let message = format!("interface name {name:?} on {node}: 1 to 15 bytes are expected");
+            let message = format!("interface name {name:?} on {node}: expected 1 to 15 bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let opened = match &mut self.wires {

@@ -186,7 +186,7 @@ impl EmulatorHandle {
     /// Begins a run: restarts traces and the timed changes of impaired links.
     ///
     /// # Errors
-    /// Returns an error if the emulator has ended.
+    /// Returns an error if the emulator ended.
     pub fn restart(&self) -> io::Result<()> {
         self.send(EmulatorCommand::Restart)
     }
@@ -194,7 +194,7 @@ impl EmulatorHandle {
     /// Restarts all statistics, so that they exclude a warm-up.
     ///
     /// # Errors
-    /// Returns an error if the emulator has ended or if an interface has vanished.
+    /// Returns an error if the emulator ended or if an interface has vanished.
     pub fn mark(&self) -> io::Result<()> {
         self.links.iter().try_for_each(LinkCounters::mark)?;
         self.ask(EmulatorCommand::Mark)
@@ -230,5 +230,5 @@ impl EmulatorHandle {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the emulator has ended")
+    io::Error::other("the emulator ended")
 }

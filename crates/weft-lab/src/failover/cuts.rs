@@ -96,7 +96,7 @@ impl CutStage<'_> {
     fn cut(&self, link: usize, probes: &ProbeArrivals) -> Result<CutResult, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
-        let moved = wait_until("no probe found another way", POLL, || {
+        let moved = wait_until("no probe arrived over another path", POLL, || {
             Ok(probes.last_sent().is_some_and(|sent| sent > began + SURELY_AFTER))
         });
         moved?;
@@ -120,7 +120,7 @@ impl CutStage<'_> {
 }
 
 fn wait_whole(network: &dyn RunningNetwork) -> Result<(), LabError> {
-    wait_until("the network did not become whole", ASK_EVERY, || network.is_whole())
+    wait_until("the network did not converge", ASK_EVERY, || network.is_whole())
 }
 
 fn pause(time: Duration) -> Result<(), LabError> {

@@ -52,7 +52,7 @@ impl Ospf {
         let programs: &[&'static str] = if has_bfd { &["zebra", "bfdd", "ospfd"] } else { &["zebra", "ospfd"] };
         for program in programs.iter().map(|program| Path::new(PROGRAMS).join(program)) {
             if !program.is_file() {
-                let reason = format!("{} is not there (Debian package frr)", program.display());
+                let reason = format!("{} is not installed (Debian package frr)", program.display());
                 return Err(LabError::Missing(reason));
             }
         }

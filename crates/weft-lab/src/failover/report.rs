@@ -30,8 +30,9 @@ pub fn failover_table(result: &Failover) -> String {
         let _ = writeln!(text, "{} skipped: {}", skipped.name, skipped.reason.replace('\n', " / "));
     }
     text.push_str(
-        "\nmedian, worst: the longest time without a probe after a cut; return: the same at worst after the link was back. idle: what it sends by itself\n\
-         over the busiest link in one direction, of the link's rate; spare: the same over the links in reserve while probes go over the others.\n",
+        "\nmedian, worst: the longest time without a probe after a cut; return: the worst such time after the link was restored.\n\
+         idle: idle control traffic on the busiest link in one direction, as a share of the link's rate; spare: the same on the\n\
+         spare links while the other links carry probes.\n",
     );
     text
 }

@@ -68,7 +68,7 @@ impl Drop for NamespaceSupervisor {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the lab's supervisor has ended")
+    io::Error::other("the lab's supervisor ended")
 }
 
 fn serve(inbox: &Receiver<SpawnRequest>) {

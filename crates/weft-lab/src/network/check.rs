@@ -7,9 +7,10 @@ use weft_scenario::{
 
 /// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
-    let refuse = |what: String| Err(LabError::Scenario(format!("{what}: `weft-lab sim` has it, the lab does not")));
+    let refuse =
+        |what: String| Err(LabError::Scenario(format!("{what}: the lab does not support it: use `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
-        let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promise" };
+        let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!("`{}` is {kind} of a network", vpn.name));
     }
     for link in &network.links {
@@ -19,7 +20,7 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     }
     for flow in &network.flows {
         if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {
-            return refuse(format!("flow `{}` is of a kind that only hosts in virtual time have", flow.name));
+            return refuse(format!("flow `{}` is of a kind that only simulated hosts have", flow.name));
         }
     }
     for variant in variants {
@@ -33,12 +34,12 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
         for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
             let tcp = variant.tcp_of(flow);
             if (TcpSpec { congestion: CongestionControl::Cubic, ..tcp }) != TcpSpec::default() {
-                let what = "asks for a TCP that is not the kernel's; `congestion` alone may be chosen";
+                let what = "sets TCP options that the kernel lacks; only `congestion` may be set";
                 return refuse(format!("flow `{}` of variant `{name}` {what}", flow.name));
             }
             if congestion(&tcp).is_none() {
                 return refuse(format!(
-                    "flow `{}` of variant `{name}` has no congestion control of the kernel's",
+                    "flow `{}` of variant `{name}` has a congestion control that the kernel lacks",
                     flow.name
                 ));
             }

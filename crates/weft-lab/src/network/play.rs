@@ -41,7 +41,7 @@ pub(super) fn play(
     let _daemons = match &variant.overlay {
         None => Vec::new(),
         Some(used) => {
-            let missing = || LabError::Missing("the weft program is not there".into());
+            let missing = || LabError::Missing("the program `weft` is missing".into());
             overlay_daemons::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
         }
     };

@@ -100,7 +100,7 @@ fn sound(
         if played.is_sound {
             return Ok(played);
         }
-        let verdict = if late == LATE_REPEATS { "reported all the same" } else { "run again" };
+        let verdict = if late == LATE_REPEATS { "reported anyway" } else { "run again" };
         let lateness_ms = played.run.lateness_ms_p999;
         let what = format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms)", variant.name);
         progress.print_line(&format!("{what}: {verdict}"));

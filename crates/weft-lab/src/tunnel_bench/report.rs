@@ -69,12 +69,12 @@ fn warnings(row: &BenchRow, series: &Competitor) -> String {
     }
     let turns = || series.turns.iter().flatten();
     if turns().any(|turn| turn.uncut > 0) {
-        let _ = writeln!(text, "  {}: trains met the drop uncut, so losses came in trains", series.name);
+        let _ = writeln!(text, "  {}: whole trains were dropped, so losses came in trains", series.name);
     }
     if let Some(wanted) = row.condition.loss_permille.map(|permille| f64::from(permille) / 1e3) {
         let seen = median(turns().filter_map(|turn| turn.loss_seen)).unwrap_or(wanted);
         if (seen - wanted).abs() > LOSS_TOLERANCE * wanted {
-            let _ = writeln!(text, "  {}: the loss is not what was asked for", series.name);
+            let _ = writeln!(text, "  {}: the loss is not the requested loss", series.name);
         }
     }
     text
@@ -101,7 +101,7 @@ mod tests {
         let machine = BenchMachine { processor: "X".into(), processors: 2, kernel: "6".into(), load_before: 3.0 };
         let text = tunnel_bench_table(&TunnelBench { machine, duration_s: 10.0, warmup_s: 2.0, rows: vec![row] });
         assert!(text.contains("BUSY") && text.contains("6.00") && text.contains("3.00 ×"), "{text}");
-        assert!(text.contains("1.000 %") && text.contains("wireguard-go: trains met the drop uncut"), "{text}");
+        assert!(text.contains("1.000 %") && text.contains("wireguard-go: whole trains were dropped"), "{text}");
         assert!(text.contains("wireguard-go: the loss is not") && !text.contains("weft: the loss"), "{text}");
     }
 }

@@ -80,7 +80,7 @@ impl Daemon {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n");
-        LabError::Io(io::Error::other(format!("{} {what_happened}; it said:\n{tail}", self.what)))
+        LabError::Io(io::Error::other(format!("{} {what_happened}; its output:\n{tail}", self.what)))
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
     while !is_ready() {
         for daemon in daemons.iter_mut() {
             if daemon.process.child_mut().try_wait()?.is_some() {
-                return Err(daemon.error("has ended"));
+                return Err(daemon.error("ended"));
             }
         }
         if let Some(last) = daemons.last().filter(|_| Instant::now() > deadline) {

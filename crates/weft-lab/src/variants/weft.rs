@@ -263,7 +263,7 @@ fn pair(
     vpns: Range<usize>,
 ) -> Result<LabLane, LabError> {
     let binary =
-        options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the weft program is not there".into()))?;
+        options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the program `weft` is missing".into()))?;
     let links: Vec<&WorldLink> = links.iter().filter_map(|position| world.links.get(*position)).collect();
     let number = u8::try_from(number).map_err(|_| LabError::Scenario("too many links".into()))?;
     let home = WeftEnd::new(binary, world, &world.home, number, 1)?;

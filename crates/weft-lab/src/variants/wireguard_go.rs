@@ -102,8 +102,9 @@ fn program() -> Result<PathBuf, LabError> {
     let home = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
-    let cache =
-        home.ok_or_else(|| LabError::Missing("wireguard-go: there is no HOME to build it in".into()))?.join("weft-lab");
+    let cache = home
+        .ok_or_else(|| LabError::Missing("wireguard-go: HOME is not set, so it cannot be built".into()))?
+        .join("weft-lab");
     let built = cache.join("wireguard");
     if built.is_file() {
         return Ok(built);

@@ -67,7 +67,7 @@ pub(super) fn read(file: File) -> Result<(BTreeMap<String, String>, Vec<SweepRow
     let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata().file_metadata();
     if metadata.schema() != schema()?.as_ref() {
-        return Err(SweepFileError::NotASweep("its columns are others".into()));
+        return Err(SweepFileError::NotASweep("it has other columns".into()));
     }
     let pairs = metadata.key_value_metadata().into_iter().flatten();
     let about = pairs.filter_map(|pair| Some((pair.key.clone(), pair.value.clone()?))).collect();

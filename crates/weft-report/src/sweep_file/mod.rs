@@ -138,7 +138,7 @@ impl SweepFile {
     pub fn read(file: &Path) -> Result<SweepFile, SweepFileError> {
         let (mut about, rows) = columns::read(File::open(file)?)?;
         let mut take = |key: &str| {
-            let missing = || SweepFileError::NotASweep(format!("it does not say {key}"));
+            let missing = || SweepFileError::NotASweep(format!("it contains no {key}"));
             about.remove(key).ok_or_else(missing)
         };
         if take("weft.schema")? != SCHEMA.to_string() {
@@ -151,7 +151,7 @@ impl SweepFile {
                 sweep: take("weft.sweep")?,
                 world: take("weft.world")?,
                 recipe: take("weft.recipe")?,
-                mixes: mixes.parse().map_err(|_| SweepFileError::NotASweep(format!("{mixes} is no number")))?,
+                mixes: mixes.parse().map_err(|_| SweepFileError::NotASweep(format!("{mixes} is not a number")))?,
             },
             shard: shard.parse().map_err(SweepFileError::NotASweep)?,
             rows,
@@ -218,7 +218,7 @@ impl fmt::Display for SweepFileError {
             SweepFileError::NotASweep(why) => write!(f, "not a sweep's results: {why}"),
             SweepFileError::Different(names) => write!(f, "these are parts of different sweeps: {names}"),
             SweepFileError::Missing(shard) => write!(f, "missing: {shard}"),
-            SweepFileError::Twice(shard) => write!(f, "part {shard} is there twice"),
+            SweepFileError::Twice(shard) => write!(f, "part {shard} is present twice"),
             SweepFileError::Foreign(shard) => write!(f, "part {shard} does not belong to the others"),
         }
     }

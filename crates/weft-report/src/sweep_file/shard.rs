@@ -42,8 +42,10 @@ impl FromStr for Shard {
         let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         match numbers {
             Some((index, count)) if index < count => Ok(Shard { index, count }),
-            Some((_, count @ 1..)) => Err(format!("shards count from 0: the last of {count} is {}/{count}", count - 1)),
-            _ => Err("a shard is written INDEX/COUNT, such as 0/8".into()),
+            Some((_, count @ 1..)) => {
+                Err(format!("parts are counted from 0: the last of {count} is {}/{count}", count - 1))
+            }
+            _ => Err("expected INDEX/COUNT, such as 0/8".into()),
         }
     }
 }
@@ -64,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_no_part_is_refused_with_what_would_be() {
         let why = |text: &str| text.parse::<Shard>().unwrap_err();
-        assert_eq!(why("8/8"), "shards count from 0: the last of 8 is 7/8");
+        assert_eq!(why("8/8"), "parts are counted from 0: the last of 8 is 7/8");
         assert!(["", "3", "-1/4", "0/0", "a/b"].iter().all(|text| why(text).contains("INDEX/COUNT")));
     }
 }

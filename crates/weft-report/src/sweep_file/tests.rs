@@ -90,7 +90,7 @@ fn parts_joined_are_the_whole_byte_for_byte() {
 fn what_is_not_one_whole_sweep_is_not_joined() {
     let why = |parts: Vec<SweepFile>| SweepFile::merge(parts).unwrap_err().to_string();
     assert_eq!(why(vec![part(7, "0/3"), part(7, "2/3")]), "missing: 1/3");
-    assert_eq!(why(vec![part(7, "0/2"), part(7, "1/2"), part(7, "1/2")]), "part 1/2 is there twice");
+    assert_eq!(why(vec![part(7, "0/2"), part(7, "1/2"), part(7, "1/2")]), "part 1/2 is present twice");
     assert_eq!(why(vec![part(7, "0/1"), part(7, "1/2")]), "part 1/2 does not belong to the others");
     assert!(why(vec![part(7, "0/2"), part(8, "1/2")]).starts_with("these are parts of different sweeps"));
     let mut wrong = part(7, "0/2");

@@ -211,10 +211,8 @@ impl ImpairmentSettings {
     pub fn read(&self, source: &Source<'_>, has_trace: bool) -> Checked<(Duration, Impairments)> {
         let (wander, jitter) = self.read_jitter(source)?;
         if let Some(swing) = self.swing.as_ref().filter(|_| has_trace) {
-            return Err(source.at(
-                swing,
-                "a trace has swings of its own: give a `rate` instead of the `trace`, or leave `swing` out",
-            ));
+            return Err(source
+                .at(swing, "a trace contains its own swings: set `rate` instead of `trace`, or leave `swing` out"));
         }
         let impairments = Impairments {
             jitter,
@@ -238,7 +236,7 @@ impl ImpairmentSettings {
             JitterKind::Wander => Ok((limit, None)),
             _ if limit.is_zero() => Ok((Duration::ZERO, None)),
             _ if limit > JITTER_MAX => {
-                Err(source.at(jitter, "a jitter's `limit` is at most 10 s; use `outage` for longer gaps"))
+                Err(source.at(jitter, "the `limit` of a jitter must be at most 10 s: use `outage` for longer gaps"))
             }
             _ => Ok((Duration::ZERO, Some(Jitter { kind, limit }))),
         }
@@ -256,18 +254,18 @@ fn checked<F, S>(
 }
 
 fn at_least(every: Duration) -> Result<(), String> {
-    if every < EVERY_MIN { Err("`every` is at least 1 ms".into()) } else { Ok(()) }
+    if every < EVERY_MIN { Err("`every` must be at least 1 ms".into()) } else { Ok(()) }
 }
 
 impl BurstLossFile {
     fn read(&self) -> Result<Option<BurstLoss>, String> {
         let (share, length) = (self.share.0.0, self.length);
         if !(length.is_finite() && length >= 1.0) {
-            return Err("`length` is the mean number of packets of a burst, at least 1".into());
+            return Err("`length` is the mean number of packets in a burst and must be at least 1".into());
         }
         let spec = BurstLoss { share, length };
         if share >= 1.0 || spec.begins() > 1.0 {
-            return Err(format!("bursts of {length} packets cannot lose {} %: make them longer", share * 100.0));
+            return Err(format!("bursts of {length} packets cannot lose {} %: make the bursts longer", share * 100.0));
         }
         Ok(Some(spec).filter(|spec| spec.share > 0.0))
     }
@@ -284,7 +282,7 @@ impl ReorderFile {
     fn read(&self) -> Result<Option<ReorderSpec>, String> {
         let spec = ReorderSpec { share: self.share.0.0, by: self.by.0 };
         if spec.by > JITTER_MAX {
-            return Err("`by` is at most 10 s".into());
+            return Err("`by` must be at most 10 s".into());
         }
         Ok(Some(spec).filter(|spec| spec.share > 0.0 && !spec.by.is_zero()))
     }
@@ -296,7 +294,7 @@ impl OutageFile {
         at_least(every)?;
         if lasting >= every {
             return Err(
-                "`for` must be shorter than `every`, the mean time from one outage's beginning to the next".into()
+                "`for` must be shorter than `every`, the mean time from the start of one outage to the next".into()
             );
         }
         let spec = OutageSpec { every, lasting, spread: self.spread, hold: self.hold };
@@ -325,7 +323,7 @@ impl HandoverFile {
         let rate = self.rate.unwrap_or([1.0, 1.0]);
         let Range { start, end } = rate[0]..rate[1];
         if !(start > 0.0 && start <= end && end <= 100.0) {
-            return Err("`rate` is the least and the greatest factor, such as [0.5, 1.5]; both are above 0".into());
+            return Err("`rate` must be the least and the greatest factor, such as [0.5, 1.5], both above 0".into());
         }
         Ok(Some(HandoverSpec { every, stall, step, rate }))
     }
@@ -335,7 +333,7 @@ impl PolicerFile {
     fn read(&self) -> Result<Option<PolicerSpec>, String> {
         let bucket_bytes = self.bucket.0.0;
         if bucket_bytes < crate::PACKET_BYTES {
-            return Err("a `bucket` of less than 1500 B would pass no full packet".into());
+            return Err("a `bucket` must be at least 1500 B: a smaller one passes no full packet".into());
         }
         Ok(Some(PolicerSpec {
             rate: self.rate.0,

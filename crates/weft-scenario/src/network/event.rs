@@ -51,7 +51,7 @@ pub(super) fn read(
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     for (group, file) in files.iter().enumerate() {
         if let Some(vpn) = &file.vpn {
-            return Err(source.at(vpn, "shares change between two nodes only, as yet"));
+            return Err(source.at(vpn, "only a scenario with two nodes can change shares"));
         }
         let (action, directions) = file.action(source, &[])?;
         let targets = targets(source, file, &action, directions, nodes, &names)?;
@@ -82,7 +82,7 @@ fn targets(
     links: &[String],
 ) -> Checked<Vec<EventTarget>> {
     if let Some(weights) = &file.weights {
-        return Err(source.at(weights, "weights are those of a weft between two nodes: a network has none"));
+        return Err(source.at(weights, "only a scenario with two nodes has weights: a network has none"));
     }
     match (&file.link, &file.node) {
         (Some(link), None) => match link.get_ref() {
@@ -90,11 +90,11 @@ fn targets(
                 let name = Spanned::new(link.span(), name.clone());
                 Ok(matching(source, &name, "link", links)?.into_iter().map(EventTarget::Link).collect())
             }
-            EventLinkFile::Carrying(_) => Err(source.at(link, "in a network name the link itself")),
+            EventLinkFile::Carrying(_) => Err(source.at(link, "in a network, name the link itself")),
         },
         (None, Some(node)) => {
             if !matches!(action, Action::Cut | Action::Restore) || directions != Directions::Both {
-                return Err(source.at(node, "a node is cut or restored as a whole: cut = \"both\""));
+                return Err(source.at(node, "a node can only be cut or restored as a whole: cut = \"both\""));
             }
             Ok(matching(source, node, "node", nodes)?.into_iter().map(EventTarget::Node).collect())
         }

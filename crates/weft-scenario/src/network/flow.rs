@@ -267,7 +267,7 @@ impl NetworkFlowFile {
         let [first, second] = given.get_ref();
         let found = [node(source, first, nodes)?, node(source, second, nodes)?];
         if found[0] == found[1] || islands[found[0]] != islands[found[1]] {
-            return Err(source.at(given, "proxies are two nodes between which links lead"));
+            return Err(source.at(given, "proxies must be two nodes with links between them"));
         }
         Ok(Some(found))
     }
@@ -353,7 +353,7 @@ impl NetworkFlowFile {
     ) -> Checked<Duration> {
         let time = self.needed(source, given, key)?;
         match given {
-            Some(given) if time.is_zero() => Err(source.at(given, format!("`{key}` lasts longer than nothing"))),
+            Some(given) if time.is_zero() => Err(source.at(given, format!("`{key}` must be greater than zero"))),
             _ => Ok(time),
         }
     }
@@ -363,14 +363,14 @@ impl NetworkFlowFile {
         match given {
             None => Ok(default),
             Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
-            Some(number) => Err(source.at(number, format!("{what} is above 1"))),
+            Some(number) => Err(source.at(number, format!("{what} must be above 1"))),
         }
     }
 
     fn above_zero(&self, source: &Source<'_>, interval: Duration) -> Checked<Duration> {
         match &self.interval {
             Some(given) if interval < Duration::from_micros(1) => {
-                Err(source.at(given, "an interval of 1 us or more is expected"))
+                Err(source.at(given, "expected an interval of at least 1 us"))
             }
             _ => Ok(interval),
         }
@@ -380,6 +380,6 @@ impl NetworkFlowFile {
         let Some(size) = &self.packet_size else { return Ok(default) };
         let Quantity(Bytes(bytes)) = size.get_ref();
         let fits = u32::try_from(*bytes).ok().filter(|bytes| (28..=65_535).contains(bytes));
-        fits.ok_or_else(|| source.at(size, "a datagram has 28 B to 65535 B, its IP and UDP headers included"))
+        fits.ok_or_else(|| source.at(size, "a datagram must have 28 B to 65535 B, including its IP and UDP headers"))
     }
 }

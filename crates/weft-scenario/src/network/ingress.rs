@@ -269,7 +269,7 @@ impl IngressFile {
         let Some(file) = &self.queue else { return Ok(None) };
         let (size, discipline) = queue::read(source, Some(file))?;
         if matches!(size, QueueSize::Bdp(_)) {
-            return Err(source.at(file, "a VPN's queue has a length in packets or bytes: limit = \"128 packets\""));
+            return Err(source.at(file, "the limit of a VPN's queue is in packets or bytes: limit = \"128 packets\""));
         }
         Ok(Some((size, discipline)))
     }
@@ -277,12 +277,12 @@ impl IngressFile {
     fn packet_bytes(&self, source: &Source<'_>) -> Checked<Option<u32>> {
         let Some(file) = &self.packet_size else { return Ok(None) };
         let fits = u32::try_from(file.get_ref().0.0).ok().filter(|bytes| (40..=65_535).contains(bytes));
-        fits.map(Some).ok_or_else(|| source.at(file, "a packet has 40 B to 65535 B"))
+        fits.map(Some).ok_or_else(|| source.at(file, "a packet must have 40 B to 65535 B"))
     }
 }
 
 /// Message for accumulation thresholds in the wrong order.
-const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, is below `high`, where it begins";
+const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, must be below `high`, where it starts";
 
 /// Checks the settings of one VPN in one variant, after all tables were applied.
 ///
@@ -315,13 +315,13 @@ fn within(
         return Ok(Some(value));
     }
     let bound = if most == f64::MAX { String::new() } else { format!(" and below {most}") };
-    Err(source.at(file, format!("{what} is above {least}{bound}")))
+    Err(source.at(file, format!("{what} must be above {least}{bound}")))
 }
 
 fn time(source: &Source<'_>, value: &Option<Spanned<Quantity<Duration>>>) -> Checked<Option<Duration>> {
     let Some(file) = value else { return Ok(None) };
     if file.get_ref().0.is_zero() {
-        return Err(source.at(file, "a time longer than nothing is expected"));
+        return Err(source.at(file, "the time must be greater than zero"));
     }
     Ok(Some(file.get_ref().0))
 }

@@ -105,7 +105,7 @@ fn direction(
     let (limit, discipline) = queue::read(source, whole.queue.as_ref())?;
     if let Some(aqm) = &whole.settings.aqm {
         let word = aqm.get_ref().word();
-        return Err(source.at(aqm, format!("in a network write `queue = {{ kind = \"{word}\" }}` instead of `aqm`")));
+        return Err(source.at(aqm, format!("in a network, write `queue = {{ kind = \"{word}\" }}` instead of `aqm`")));
     }
     Ok(LinkDirection { spec: whole.spec(source, name, word, limit)?, discipline })
 }

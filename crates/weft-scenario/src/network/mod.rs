@@ -144,7 +144,7 @@ impl NetworkScenario {
 /// An entry with a count gives nodes that are numbered from 0.
 fn nodes(source: &Source<'_>, files: &[NodeFile]) -> Checked<Vec<String>> {
     if files.is_empty() {
-        return Err(source.error(0, "there is no node: add a [[node]] with `name`"));
+        return Err(source.error(0, "the network has no node: add a [[node]] with `name`"));
     }
     let mut names = Unique::new("node");
     let mut nodes = Vec::new();

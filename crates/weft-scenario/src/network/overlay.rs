@@ -135,7 +135,7 @@ impl OverlaySpec {
             return Err(source.at(&file.between, format!("`{}` has no `weft = true`", nodes[stranger])));
         }
         let Some(first) = file.via.get_ref().first() else {
-            return Err(source.at(&file.via, "a tunnel goes over relays: via = [\"NAME\", \"NAME > NAME\"]"));
+            return Err(source.at(&file.via, "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"));
         };
         let routes = file.via.get_ref().iter().map(|route| self.route(source, route, nodes));
         let routes = routes.collect::<Checked<Vec<Vec<usize>>>>()?;
@@ -147,7 +147,7 @@ impl OverlaySpec {
         let tunnels: Vec<TunnelSpec> =
             pairs.into_iter().map(tunnel).filter(|tunnel| !tunnel.routes.is_empty()).collect();
         match tunnels.is_empty() {
-            true => Err(source.at(first, "every route goes over an end of its tunnel")),
+            true => Err(source.at(first, "every route contains an end of its tunnel")),
             false => Ok(tunnels),
         }
     }
@@ -159,7 +159,7 @@ impl OverlaySpec {
             let name = Spanned::new(route.span(), name.trim().to_owned());
             let relay = self.relay(source, &name, nodes)?;
             if relays.contains(&relay) {
-                return Err(source.at(route, format!("this route goes in a circle: `{}` is on it twice", nodes[relay])));
+                return Err(source.at(route, format!("this route is a loop: it contains `{}` twice", nodes[relay])));
             }
             relays.push(relay);
         }
@@ -181,7 +181,7 @@ impl OverlaySpec {
 pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), String> {
     let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
     if !vpns.is_empty() {
-        return Err("a network with [[vpn]] has no overlay: the edges' tunnels are another thing".into());
+        return Err("a network with [[vpn]] cannot have an overlay: its edges have tunnels of their own".into());
     }
     for flow in flows {
         let name = &flow.name;
@@ -189,11 +189,11 @@ pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), St
             return Err(format!("flow `{name}` has an end at `{}`, which has no `weft = true`", nodes[end]));
         }
         if flow.proxies.is_some() {
-            return Err(format!("flow `{name}` has proxies, which an overlay does not"));
+            return Err(format!("flow `{name}` has proxies, which an overlay does not support"));
         }
         let tcp = tcp.apply(flow.tcp);
         if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
-            return Err(format!("flow `{name}` asks routers for its rate, and the overlay's datagrams do not"));
+            return Err(format!("flow `{name}` requests its rate from routers, which the overlay's datagrams cannot"));
         }
     }
     Ok(())
@@ -206,7 +206,7 @@ pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &Ove
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
     let spans = [file.tunnels.as_ref().map(Spanned::span), file.schedule.as_ref().map(Spanned::span)];
     if let Some(span) = spans.into_iter().flatten().next().filter(|_| !has_overlay) {
-        return Err(source.error(span.start, "this is for variants with `overlay = true`"));
+        return Err(source.error(span.start, "use this only in variants with `overlay = true`"));
     }
     let mut tunnels = Vec::new();
     for name in file.tunnels.iter().flat_map(|tunnels| tunnels.get_ref()) {
@@ -214,7 +214,7 @@ pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &Ove
         known.dedup();
         if !known.contains(&name.get_ref().as_str()) {
             let which = which_exist(name.get_ref(), known.into_iter());
-            return Err(source.at(name, format!("no tunnel is called `{}`: {which}", name.get_ref())));
+            return Err(source.at(name, format!("there is no tunnel `{}`: {which}", name.get_ref())));
         }
         tunnels.push(name.get_ref().clone());
     }

@@ -63,12 +63,12 @@ fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Ve
         let node = node(source, name, nodes)?;
         if visited.contains(&node) {
             let (path, node) = (file.name.get_ref(), &nodes[node]);
-            return Err(source.at(name, format!("path `{path}` goes in a circle: it comes to `{node}` twice")));
+            return Err(source.at(name, format!("path `{path}` is a loop: it contains `{node}` twice")));
         }
         visited.push(node);
     }
     if visited.len() < 2 {
-        return Err(source.at(&file.via, "a path goes over two nodes or more"));
+        return Err(source.at(&file.via, "a path needs at least two nodes"));
     }
     Ok(visited)
 }
@@ -89,9 +89,6 @@ fn hop_link(
         neighbours.dedup();
         neighbours.truncate(8);
         let list = if neighbours.is_empty() { "nowhere".to_owned() } else { format!("to {}", neighbours.join(", ")) };
-        source.at(
-            place,
-            format!("there is no link from `{}` to `{}`: from there links go {list}", nodes[from], nodes[to]),
-        )
+        source.at(place, format!("there is no link from `{}` to `{}`: its links lead {list}", nodes[from], nodes[to]))
     })
 }

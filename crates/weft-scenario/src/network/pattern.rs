@@ -50,7 +50,7 @@ pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
     let found = matching(source, name, "node", nodes)?;
     match found[..] {
         [node] => Ok(node),
-        _ => Err(source.at(name, format!("one node is expected, but `{}` matches {}", name.get_ref(), found.len()))),
+        _ => Err(source.at(name, format!("expected one node, but `{}` matches {}", name.get_ref(), found.len()))),
     }
 }
 
@@ -72,7 +72,8 @@ pub(super) fn pairs(
         (many, others) => {
             let (first, second) = (from.get_ref(), to.get_ref());
             let message = format!(
-                "`{first}` matches {} nodes and `{second}` matches {}: they go in pairs, so one of them, or as many, are expected",
+                "`{first}` matches {} nodes and `{second}` matches {}: expected one node on either side, or as many \
+                 on both",
                 many.len(),
                 others.len()
             );
@@ -91,7 +92,7 @@ pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str
     if !name.get_ref().is_empty() && name.get_ref().len() <= 64 && name.get_ref().chars().all(sound) {
         return Ok(());
     }
-    Err(source.at(name, format!("a {what}'s name is 1 to 64 letters, digits, -, _ or .")))
+    Err(source.at(name, format!("the name of a {what} must be 1 to 64 letters, digits, -, _ or .")))
 }
 
 /// Returns `name` if `count` is 1, or else `name-0`, `name-1` and so on.
@@ -119,7 +120,7 @@ impl<'a> Unique<'a> {
             return Err(source.error(offset, format!("more than {MOST} {what}s")));
         }
         if !names.insert(name.to_owned()) {
-            return Err(source.error(offset, format!("there are two {what}s named `{name}`: give one another `name`")));
+            return Err(source.error(offset, format!("two {what}s have the name `{name}`: change one `name`")));
         }
         Ok(())
     }

@@ -146,7 +146,7 @@ impl QueueTable {
             QueueName::CoDel => Discipline::CoDel { target, interval, ecn },
             QueueName::FqCoDel => {
                 let quantum = self.quantum.map_or(1_514, |q| q.0.0);
-                let quantum_bytes = u32::try_from(quantum).map_err(|_| "the quantum is far too large".to_owned())?;
+                let quantum_bytes = u32::try_from(quantum).map_err(|_| "the quantum is too large".to_owned())?;
                 Discipline::FqCoDel { target, interval, quantum_bytes, ecn }
             }
         })
@@ -161,14 +161,14 @@ impl QueueTable {
         let apart = match (min, max) {
             (QueueSize::Bdp(a), QueueSize::Bdp(b)) => a < b,
             (QueueSize::Packets(a), QueueSize::Packets(b)) | (QueueSize::Bytes(a), QueueSize::Bytes(b)) => a < b,
-            _ => return Err("`min` and `max` are written in the same unit".into()),
+            _ => return Err("`min` and `max` must have the same unit".into()),
         };
         if !apart {
             return Err("`min` must be less than `max`".into());
         }
         let weight = self.weight.unwrap_or(0.002);
         if !(weight > 0.0 && weight <= 1.0) {
-            return Err("`weight` is above 0 and not above 1".into());
+            return Err("`weight` must be above 0 and at most 1".into());
         }
         Ok(RandomEarly {
             min,

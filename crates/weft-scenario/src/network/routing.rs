@@ -130,21 +130,21 @@ impl RoutingFile {
         let forwarding = self.forwarding.as_ref().map(|word| *word.get_ref());
         let other = |wanted| routes.is_some_and(|routes| routes != wanted);
         let places = [
-            (self.k.as_ref().map(Spanned::span), other(RoutesWord::KShortest), "`k` is for routes = \"k-shortest\""),
+            (self.k.as_ref().map(Spanned::span), other(RoutesWord::KShortest), "use `k` with routes = \"k-shortest\""),
             (
                 self.disjoint.as_ref().map(Spanned::span),
                 other(RoutesWord::KShortest),
-                "`disjoint` is for routes = \"k-shortest\"",
+                "use `disjoint` with routes = \"k-shortest\"",
             ),
             (
                 self.paths.as_ref().map(Spanned::span),
                 other(RoutesWord::Explicit),
-                "`paths` is for routes = \"explicit\"",
+                "use `paths` with routes = \"explicit\"",
             ),
             (
                 self.hash.as_ref().map(Spanned::span),
                 forwarding.is_some_and(|word| word != ForwardingWord::FlowHash),
-                "`hash` is for forwarding = \"flow-hash\"",
+                "use `hash` with forwarding = \"flow-hash\"",
             ),
         ];
         for (span, is_wrong, message) in places {
@@ -183,7 +183,7 @@ impl RoutingFile {
                     return Err(source.at(routes, "routes = \"k-shortest\" needs `k`, the number of paths"));
                 };
                 if u32::from(*k.get_ref()) > K_MAX {
-                    return Err(source.at(k, format!("`k` is at most {K_MAX}")));
+                    return Err(source.at(k, format!("`k` must be at most {K_MAX}")));
                 }
                 let disjoint = self.disjoint.as_ref().is_some_and(|disjoint| *disjoint.get_ref());
                 RouteSet::KShortest { k: u32::from(*k.get_ref()), disjoint }

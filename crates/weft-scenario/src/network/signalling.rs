@@ -117,7 +117,7 @@ impl SignallingFile {
             matching(source, pattern, "node", nodes)?;
         }
         let time = |given: &Option<Spanned<Quantity<Duration>>>, before: Duration| match given {
-            Some(given) if given.get_ref().0.is_zero() => Err(source.at(given, "a time above zero is expected")),
+            Some(given) if given.get_ref().0.is_zero() => Err(source.at(given, "the time must be greater than zero")),
             Some(given) => Ok(given.get_ref().0),
             None => Ok(before),
         };
@@ -133,7 +133,7 @@ impl SignallingFile {
             }
             let capacity = below.capacity.get_ref().0;
             if capacity == Rate::ZERO {
-                return Err(source.at(&below.capacity, "a capacity above zero is expected"));
+                return Err(source.at(&below.capacity, "the capacity must be greater than zero"));
             }
             over.insert(link.clone(), SubPath { to: nodes[node(source, &below.to, nodes)?].clone(), capacity });
         }

@@ -197,7 +197,7 @@ impl<'de> Deserialize<'de> for Mss {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mss, D::Error> {
         let Quantity(Bytes(bytes)) = Quantity::deserialize(deserializer)?;
         let fits = u32::try_from(bytes).ok().filter(|bytes| (1..=65_495).contains(bytes));
-        fits.map(Mss).ok_or_else(|| D::Error::custom("a segment's payload is 1 B to 65495 B"))
+        fits.map(Mss).ok_or_else(|| D::Error::custom("the payload of a segment must be 1 B to 65495 B"))
     }
 }
 

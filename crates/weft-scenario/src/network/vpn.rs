@@ -75,7 +75,7 @@ pub(super) fn read_edges(
     for file in files {
         for node in matching(source, &file.node, "node", nodes)? {
             if edges.iter().any(|edge| edge.node == node) {
-                return Err(source.at(&file.node, format!("`{}` is an edge already", nodes[node])));
+                return Err(source.at(&file.node, format!("`{}` is already an edge", nodes[node])));
             }
             let leasable = file.leasable.map(|q| q.0).or_else(|| Some(uplinks(node, links)?.scaled(LEASABLE)));
             edges.push(NetworkEdge { node, leasable });
@@ -167,7 +167,9 @@ fn hosts(
             let name = &nodes[host];
             if let Some(other) = earlier.iter().find(|vpn| vpn.hosts.contains(&host)) {
                 let other = &other.name;
-                return Err(source.at(pattern, format!("`{name}` is in VPN `{other}` already: a host is in one VPN")));
+                return Err(
+                    source.at(pattern, format!("`{name}` is already in VPN `{other}`: a host can be in one VPN only"))
+                );
             }
             let Some(edge) = edge_of(host, edges, links) else { return Err(not_behind(source, pattern, host, around)) };
             if !hosts.contains(&host) {
@@ -191,7 +193,7 @@ fn not_behind(
 ) -> crate::ScenarioError {
     let VpnSurroundings { nodes, links, edges } = *around;
     if edges.is_empty() {
-        return source.at(pattern, "there is no edge: add an [[edge]] with `node`");
+        return source.at(pattern, "the network has no edge: add an [[edge]] with `node`");
     }
     let mut beside: Vec<&str> = neighbours(host, links).map(|node| nodes[node].as_str()).collect();
     beside.dedup();
@@ -199,7 +201,10 @@ fn not_behind(
     let list = if beside.is_empty() { "nowhere".to_owned() } else { format!("to {}", beside.join(", ")) };
     source.at(
         pattern,
-        format!("`{}` is not behind an edge: its links go {list}, and a host's go to one edge", nodes[host]),
+        format!(
+            "`{}` is not behind an edge: its links lead {list}, but the links of a host must lead to one edge",
+            nodes[host]
+        ),
     )
 }
 
@@ -227,7 +232,7 @@ fn leases(
             return Err(source.at(
                 leased,
                 format!(
-                    "leased lines take {sum} at edge `{name}`, where {leasable} may be leased: lease less, or none"
+                    "leased lines take {sum} at edge `{name}`, but only {leasable} may be leased: lease less, or none"
                 ),
             ));
         }

@@ -103,8 +103,8 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
         Seeds::Range(SeedRange { from, count }) if (1..=SEEDS_MAX).contains(&count) => {
             Ok((0..count).map(|n| from.wrapping_add(n)).collect())
         }
-        Seeds::List(_) => Err(source.error(place, "at least one seed is needed")),
-        Seeds::Range(_) => Err(source.error(place, format!("`count` is 1 to {SEEDS_MAX}"))),
+        Seeds::List(_) => Err(source.error(place, "a sweep needs at least one seed")),
+        Seeds::Range(_) => Err(source.error(place, format!("`count` must be 1 to {SEEDS_MAX}"))),
     }
 }
 
@@ -121,7 +121,7 @@ impl RecipeFile {
         ];
         match places.into_iter().find_map(|(key, place)| Some((key, place?))) {
             Some((key, place)) => {
-                Err(source.error(place.start, format!("`draw` draws `{key}` too: leave `{key}` or `draw` out")))
+                Err(source.error(place.start, format!("`draw` sets `{key}` too: leave out `{key}` or `draw`")))
             }
             None => Ok(()),
         }
@@ -139,7 +139,7 @@ impl RecipeFile {
         let loss = ordered(source, loss, |q| q.0.0)?;
         let count = ordered(source, links, |n| *n)?;
         if !(1..=16).contains(&count[0]) || count[1] > 16 {
-            return Err(source.error(links.span().start, "a mix has 1 to 16 links"));
+            return Err(source.error(links.span().start, "a mix must have 1 to 16 links"));
         }
         let duration = length.get_ref().0;
         let warmup = self.warmup.as_ref().map_or(Duration::ZERO, |w| w.get_ref().0);
@@ -161,6 +161,6 @@ fn ordered<Q, T: PartialOrd + Copy>(
     if least <= most {
         Ok([least, most])
     } else {
-        Err(source.error(range.span().start, "the range must be written [least, most]"))
+        Err(source.error(range.span().start, "write the range as [least, most]"))
     }
 }

@@ -32,9 +32,9 @@ pub enum GrantError {
 impl fmt::Display for GrantError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            GrantError::Prefix(length) => write!(f, "no address has {length} bits"),
+            GrantError::Prefix(length) => write!(f, "prefix length {length} is longer than an address"),
             GrantError::Namespace(why) => write!(f, "SO_NETNS_COOKIE: {why}"),
-            GrantError::Map(why) => write!(f, "the map of grants: {why:#}"),
+            GrantError::Map(why) => write!(f, "cannot open the map of grants: {why:#}"),
         }
     }
 }

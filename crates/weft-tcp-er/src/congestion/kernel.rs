@@ -29,7 +29,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::NoBtf => write!(f, "the kernel has no BTF ({BTF})"),
-            LoadError::NotPermitted => write!(f, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN are needed"),
+            LoadError::NotPermitted => write!(f, "this process needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"),
             LoadError::Refused(why) => f.write_str(why),
         }
     }
@@ -71,11 +71,11 @@ impl Congestion {
             Some(Err(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(object);
                 let holder =
-                    holder().ok_or_else(|| LoadError::Refused("another process holds it, and hides it".into()))?;
+                    holder().ok_or_else(|| LoadError::Refused("another process has loaded it and hides it".into()))?;
                 Ok(Congestion { held: Held::There(holder), maps: Maps::find(None).map_err(refused)? })
             }
             Some(Err(why)) => Err(refused(why)),
-            None => Err(LoadError::Refused("the object has no congestion control".into())),
+            None => Err(LoadError::Refused("the BPF object contains no congestion control".into())),
         }
     }
 
@@ -127,5 +127,5 @@ fn refused(why: libbpf_rs::Error) -> LoadError {
         return LoadError::NotPermitted;
     }
     let release = fs::read_to_string(RELEASE).unwrap_or_default();
-    LoadError::Refused(format!("Linux {} does not take it (it needs 6.0): {why}", release.trim()))
+    LoadError::Refused(format!("Linux {} rejects it (it needs 6.0): {why}", release.trim()))
 }

@@ -41,7 +41,7 @@ impl std::str::FromStr for Order {
             ("policy", rest) => rest.parse().map(Order::Policy),
             ("rates", rest) => rest.parse().map(Order::Totals),
             ("end", "") => Ok(Order::End),
-            _ => Err("there is no such order"),
+            _ => Err("unknown order"),
         }
     }
 }
@@ -82,7 +82,7 @@ impl OrderReader {
                 return line.trim_end().parse().map(Some).map_err(invalid);
             }
             if self.read.len() > MAX_LINE {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an order without end"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "an order has no end"));
             }
             let mut buffer = [0; 16 << 10];
             match unless_blocked(self.stdin.lock().read(&mut buffer))? {

@@ -57,9 +57,9 @@ impl FromStr for Permit {
 
     fn from_str(text: &str) -> Result<Permit, &'static str> {
         let mut words = text.split_whitespace();
-        let mut word = || words.next().ok_or("a permit is a verdict, clients, servers and ports");
+        let mut word = || words.next().ok_or("expected a verdict, clients, servers and ports");
         let (verdict, from, to, ports) = (word()?, word()?, word()?, word()?);
-        let verdict = VERDICTS.iter().find(|(name, _)| *name == verdict).ok_or("there is no such verdict")?.1;
+        let verdict = VERDICTS.iter().find(|(name, _)| *name == verdict).ok_or("unknown verdict")?.1;
         Ok(Permit { verdict, from: items(from)?, to: items(to)?, ports: items(ports)? })
     }
 }
@@ -106,7 +106,7 @@ impl fmt::Display for PermitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PermitRefusal::Rule(number) => write!(f, "[[proxies.rule]] {number} denies it"),
-            PermitRefusal::Closed(kind) => write!(f, "a proxy connects to no {kind} address"),
+            PermitRefusal::Closed(kind) => write!(f, "a proxy does not connect to {kind} addresses"),
             PermitRefusal::Tunnel => write!(f, "this endpoint carries the tunnel"),
         }
     }

@@ -50,7 +50,7 @@ impl FromStr for PortRange {
         match (port(first), port(last)) {
             (Some(first), Some(last)) if first <= last => Ok(PortRange { first, last }),
             (Some(_), Some(_)) => Err("the first port is above the last"),
-            _ => Err("a port from 1 to 65535, or a range such as 5201-5210, is expected"),
+            _ => Err("expected a port from 1 to 65535, or a range such as 5201-5210"),
         }
     }
 }
@@ -98,8 +98,8 @@ impl FromStr for PolicyPrefix {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<PolicyPrefix, &'static str> {
-        let (address, length) = text.split_once('/').ok_or("a prefix length is expected")?;
-        let address: IpAddr = address.parse().map_err(|_| "this is no IP address")?;
+        let (address, length) = text.split_once('/').ok_or("expected a prefix length")?;
+        let address: IpAddr = address.parse().map_err(|_| "not an IP address")?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let length = length.parse().ok().filter(|length| *length <= most).ok_or("the prefix length is too long")?;
         Ok(PolicyPrefix { address, length })
@@ -147,9 +147,9 @@ impl FromStr for ProxyRule {
 
     fn from_str(text: &str) -> Result<ProxyRule, &'static str> {
         let mut words = text.split_whitespace();
-        let mut word = || words.next().ok_or("a rule is a side, prefixes and ports");
+        let mut word = || words.next().ok_or("expected a side, prefixes and ports");
         let (side, to, ports) = (word()?, word()?, word()?);
-        let side = Side::NAMES.iter().find(|(name, _)| *name == side).ok_or("there is no such side")?.1;
+        let side = Side::NAMES.iter().find(|(name, _)| *name == side).ok_or("unknown side")?.1;
         Ok(ProxyRule { side, to: items(to)?, ports: items(ports)? })
     }
 }
@@ -188,7 +188,7 @@ impl FromStr for ProxyPolicy {
             .next()
             .and_then(|head| head.split_once(' '))
             .ok_or("a capacity and congestion controls are missing")?;
-        let capacity = capacity.parse().map_err(|_| "the capacity is no number")?;
+        let capacity = capacity.parse().map_err(|_| "the capacity is not a number")?;
         let congestion = match congestion {
             "*" => Vec::new(),
             names => names.split(',').map(str::to_owned).collect(),
@@ -198,7 +198,7 @@ impl FromStr for ProxyPolicy {
             match part.split_once(' ') {
                 Some(("allow" | "deny", _)) => policy.access.rules.push(part.parse()?),
                 Some(("tunnel", endpoints)) => {
-                    let endpoint = |text: &str| text.parse().map_err(|_| "this is no endpoint");
+                    let endpoint = |text: &str| text.parse().map_err(|_| "not an endpoint");
                     policy.access.endpoints = endpoints.split(',').map(endpoint).collect::<Result<_, _>>()?;
                 }
                 _ => policy.rules.push(part.parse()?),

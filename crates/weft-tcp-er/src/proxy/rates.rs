@@ -36,10 +36,10 @@ impl FromStr for Totals {
 
     fn from_str(text: &str) -> Result<Totals, &'static str> {
         let total = |text: &str| {
-            let (rate, prefixes) = text.split_once(' ').ok_or("a total is a rate and prefixes")?;
+            let (rate, prefixes) = text.split_once(' ').ok_or("expected a rate and prefixes")?;
             let bytes_per_s = match rate {
                 "*" => None,
-                rate => Some(rate.parse().map_err(|_| "the rate is no number")?),
+                rate => Some(rate.parse().map_err(|_| "the rate is not a number")?),
             };
             let prefixes = prefixes.split(',').filter(|text| !text.is_empty()).map(str::parse);
             Ok(Total { bytes_per_s, prefixes: prefixes.collect::<Result<_, _>>()? })

@@ -115,11 +115,11 @@ impl FromStr for RefusedConnection {
 
     fn from_str(text: &str) -> Result<RefusedConnection, &'static str> {
         let mut words = text.splitn(4, ' ');
-        let mut word = || words.next().ok_or("a refusal is a client, a server and a reason");
+        let mut word = || words.next().ok_or("expected a client, a server and a reason");
         let (first, from, to, why) = (word()?, word()?, word()?, word()?);
-        let address = |text: &str| text.parse().map_err(|_| "this is no address");
+        let address = |text: &str| text.parse().map_err(|_| "not an address");
         if first != REFUSED {
-            return Err("this is no refusal");
+            return Err("not a refusal");
         }
         Ok(RefusedConnection { from: address(from)?, to: address(to)?, why: why.to_owned() })
     }

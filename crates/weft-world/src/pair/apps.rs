@@ -51,9 +51,9 @@ fn congestion(flow: &Flow, has_paths: bool, seed: u64) -> Result<CongestionKind,
         "weft_er" => match flow.pacing {
             Some(rate) => Ok(CongestionKind::ExplicitRate { rate }),
             None if has_paths => Ok(CongestionKind::ExplicitRate { rate: Rate::ZERO }),
-            None => Err(format!("flow `{}` has no `pacing`, which is its explicit rate", flow.name)),
+            None => Err(format!("flow `{}` needs `pacing`, which sets its explicit rate", flow.name)),
         },
-        name => Err(format!("the simulator has no congestion control `{name}`: it knows {}", CONGESTION.join(", "))),
+        name => Err(format!("the simulator has no congestion control `{name}`: it has {}", CONGESTION.join(", "))),
     }
 }
 

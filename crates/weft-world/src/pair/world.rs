@@ -208,7 +208,7 @@ fn sites(scenario: &Scenario, lane: &SimLane, links: &[[LinkId; 2]], rng: &Rng) 
 /// Puts several engines on one node.
 fn side_by_side(engines: Vec<EngineSite>) -> Result<Site, String> {
     let mut engines = engines.into_iter();
-    let first = engines.next().ok_or("there is no VPN to make a pair of nodes for")?;
+    let first = engines.next().ok_or("the scenario has no VPN for a pair of nodes")?;
     Ok(Site::Engines(Box::new(Engines::new(first, engines.collect()))))
 }
 

@@ -60,7 +60,7 @@ fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
         Err(why) => return Err(directory.failed(TABLE, &why)),
     };
     let path = directory.path().join(TABLE);
-    let bad = |number: usize| format!("{}:{}: NAME ADDRESS KEY is expected", path.display(), number + 1);
+    let bad = |number: usize| format!("{}:{}: expected NAME ADDRESS KEY", path.display(), number + 1);
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 
@@ -96,7 +96,7 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
     if let Some(other) = clients.iter().find(|client| client.name == name) {
         let address = other.address;
         return Err(format!(
-            "there is a client {name} already ({address}); put it out first: weft access remove {name}"
+            "there is already a client {name} ({address}): remove it first: weft access remove {name}"
         ));
     }
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);

@@ -9,9 +9,9 @@ pub enum CaCommand {
     /// Create a network's root key; print its public half, for [network] root of every node
     #[command(after_help = "\
 Example:
-  weft ca init --out weft-ca            the secret goes to root.key there, mode 0600
+  weft ca init --out weft-ca            the secret goes to weft-ca/root.key, mode 0600
 
-Whoever has root.key can let anybody into the network. Keep it off the nodes; a copy in a safe place is worth having.")]
+The owner of root.key can admit any node to the network. Do not store it on nodes; keep a copy in a safe place.")]
     Init {
         /// Directory for the root key; created if it does not exist
         #[arg(long, value_name = "DIR")]
@@ -24,13 +24,13 @@ Examples:
       --prefix 10.9.0.5/32 --prefix 192.168.5.0/24 --out home.cert
   weft ca sign --ca weft-ca --name home --public-key KEY --prefix 10.9.0.5/32 --days 90
 
-A certificate is no secret: only who has the node's own private key can use it.")]
+A certificate is not secret: only the owner of the node's private key can use it.")]
     Sign(SignOptions),
     /// Sign a revocation: it ends all certificates of a key, and its [[peer]] tables
     #[command(after_help = "\
 Example:
   weft ca revoke --ca weft-ca --public-key KEY --out home.revoked
-  weft revoke home.revoked              on any running node: all others learn of it from there")]
+  weft revoke home.revoked              on any running node, which informs all others")]
     Revoke {
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]
@@ -48,7 +48,7 @@ Examples:
   weft ca renew --ca weft-ca --name home --out home-new.cert
   weft ca renew --ca weft-ca --name home --days 30
 
-`weft ca list --ca weft-ca` says whose time comes first.")]
+`weft ca list --ca weft-ca` shows which certificate expires first.")]
     Renew {
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]

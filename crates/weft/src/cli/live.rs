@@ -83,8 +83,8 @@ pub enum PeerCommand {
 Examples:
   weft peer reset hub
 
-Only root and the node's own user may ask. Recorded handshakes of the peer may then be answered once more; no session
-comes of that.")]
+Only root and the node's own user may run it. The node may then answer recorded handshakes of the peer once more; no
+session follows from that.")]
     Reset {
         /// Name of the peer, as in `weft status`
         #[arg(value_name = "NAME")]

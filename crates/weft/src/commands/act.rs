@@ -28,7 +28,7 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
-    Err(Failure::new("the node is still there: it does not end"))
+    Err(Failure::new("the node is still running: it does not end"))
 }
 
 /// Makes the node read its configuration again, and waits for the result.
@@ -77,7 +77,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
             }
             Some(("assured", text)) => change.assured_bps = Some(rate(text)?),
             Some(("leased", text)) => change.leased_bps = Some(rate(text)?),
-            _ => return Err(wrong("it is weight=N, assured=RATE or leased=RATE")),
+            _ => return Err(wrong("expected weight=N, assured=RATE or leased=RATE")),
         }
     }
     if change.assured_bps.is_some_and(|bps| bps > 0) && change.leased_bps.is_some_and(|bps| bps > 0) {

@@ -9,7 +9,7 @@ use crate::cli::{CaCommand, SignOptions};
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
-use crate::keys::Kind;
+use crate::keys::KeyKind;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape, files, keys};
@@ -56,9 +56,10 @@ fn init(directory: &Path) -> Result<Outcome, Failure> {
 /// Creates a root key in a directory and returns its public half.
 pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
     Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let seed =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let root = RootKey::from_seed(seed);
-    keys::store_key(Kind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
+    keys::store_key(KeyKind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
     Ok(root.public_key())
 }
@@ -91,7 +92,7 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
     };
     let certificate = root(&options.ca)?.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(&options.ca, &claims, now)?;
-    give_out(&certificate, options.out.as_deref())?;
+    write_out(&certificate, options.out.as_deref())?;
     append(&options.ca, ISSUED_FILE, &certificate)
 }
 
@@ -109,7 +110,7 @@ fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(),
         let refuse = |what: String| {
             let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
             let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
-            Err(Failure::new(format!("{what} is {name}'s until {until}; take it back with: {fix}")))
+            Err(Failure::new(format!("{what} belongs to {name} until {until}: revoke it with: {fix}")))
         };
         if other.name == claims.name {
             return refuse(format!("the name {}", claims.name));
@@ -124,7 +125,7 @@ fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(),
 
 fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Failure> {
     let revocation = root(directory)?.revoke(&public_key(key)?, unix_s());
-    give_out(&revocation, out)?;
+    write_out(&revocation, out)?;
     append(directory, REVOKED_FILE, &revocation)
 }
 
@@ -219,7 +220,7 @@ fn root(directory: &Path) -> Result<RootKey, Failure> {
     if !file.exists() {
         let directory = directory.display();
         return Err(Failure::new(format!(
-            "there is no root key in {directory}; make one with: weft ca init --out {directory}"
+            "there is no root key in {directory}: make one with: weft ca init --out {directory}"
         )));
     }
     keys::load_root(&file).map_err(|why| Failure::new(why.to_string()))
@@ -230,7 +231,7 @@ pub(super) fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
     let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
     match prefix::trimmed(prefix) {
         trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
-        trimmed => Err(wrong(text, format!("it has bits behind its length; write {}", prefix::text(trimmed)))),
+        trimmed => Err(wrong(text, format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))),
     }
 }
 
@@ -243,7 +244,7 @@ pub(super) fn wrong(text: &str, why: impl Display) -> Failure {
 }
 
 /// Writes the text to a new file, or to standard output.
-fn give_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
+fn write_out(text: &impl Display, out: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = out else {
         println!("{text}");
         return Ok(());

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Output of `--json`.
 #[derive(Serialize)]
-struct Checked {
+struct CheckReport {
     schema: u32,
     file: String,
     /// True if a node would start with this configuration.
@@ -16,7 +16,7 @@ struct Checked {
     /// Reason why the file could not be read; absent if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
-    findings: Vec<config::Told>,
+    findings: Vec<config::Diagnostic>,
 }
 
 /// Checks the configuration in `file`; warnings do not cause a failure.
@@ -27,13 +27,13 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let loaded = config::load(file).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
     let count = loaded.config.peers.len();
-    println!("{}: well ({count} peer{})", file.display(), if count == 1 { "" } else { "s" });
+    println!("{}: valid ({count} peer{})", file.display(), if count == 1 { "" } else { "s" });
     for pool in loaded.config.access.iter().flat_map(|access| access.pools()) {
-        println!("clients: the other nodes need {} among this node's prefixes", pool.value);
+        println!("clients: add {} to this node's prefixes on the other nodes", pool.value);
     }
     for (peer, _) in loaded.config.default_routes() {
         println!(
-            "default route: {peer} must forward and translate addresses; weft doctor there says whether it forwards"
+            "default route: {peer} must forward and translate addresses; weft doctor there reports whether it forwards"
         );
     }
     Ok(Outcome::Well)
@@ -41,10 +41,10 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
 
 fn check_json(file: &Path) -> Result<Outcome, Failure> {
     let (is_usable, unreadable, findings) = match config::read_and_check(file) {
-        Ok((loaded, report)) => (loaded.is_some(), None, report.told()),
+        Ok((loaded, report)) => (loaded.is_some(), None, report.diagnostics()),
         Err(why) => (false, Some(why.trim_end().to_owned()), Vec::new()),
     };
     let file = file.display().to_string();
-    print!("{}", json(&Checked { schema: 1, file, is_usable, unreadable, findings })?);
+    print!("{}", json(&CheckReport { schema: 1, file, is_usable, unreadable, findings })?);
     Ok(if is_usable { Outcome::Well } else { Outcome::Failed })
 }

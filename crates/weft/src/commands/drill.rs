@@ -42,8 +42,7 @@ fn wait(socket: &Path) -> Result<Drill, Failure> {
 }
 
 fn text(drill: &Drill) -> String {
-    let head =
-        format!("{} was silent for {}, with a probe each 20 ms, as of a call\n", drill.cut, seconds(drill.time_ms));
+    let head = format!("{} was cut for {}, with a probe every 20 ms\n", drill.cut, seconds(drill.time_ms));
     drill.peers.iter().fold(head, |text, of| text + "\n" + &peer(of))
 }
 
@@ -55,14 +54,14 @@ fn peer(of: &DrillPeer) -> String {
     let or_never = |us: Option<u64>| us.map_or_else(|| "never".to_owned(), |us| format!("after {}", millis(us)));
     let mut text = format!("to {}: ", of.peer);
     text += &match of.detected_us {
-        Some(us) => format!("seen after {}, down {}; ", millis(us), or_never(of.down_us)),
-        None => "not noticed; ".to_owned(),
+        Some(us) => format!("detected after {}, down {}; ", millis(us), or_never(of.down_us)),
+        None => "not detected; ".to_owned(),
     };
     text += &format!("gap {}, {} of {} probes lost", millis(of.gap_us), of.lost, of.sent);
     if of.unsent > 0 {
         text += &format!(", {} had no path", of.unsent);
     }
-    text += &format!("; afterwards gap {}, used again {}\n", millis(of.gap_after_us), or_never(of.back_us));
+    text += &format!("; after the cut gap {}, used again {}\n", millis(of.gap_after_us), or_never(of.back_us));
     let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
     for path in &of.paths {
         let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {

@@ -43,7 +43,8 @@ fn with_addresses(arguments: &ExplainArguments) -> Result<Vec<String>, Failure> 
 /// Parses `SRC[:PORT] DST[:PORT] [PROTO]`, or `DST[:PORT] [PROTO]`.
 fn question(words: &[String], vpn: Option<String>) -> Result<FlowQuestion, Failure> {
     let wrong = |word: &str| {
-        let help = "it is SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only where to: an address, a node";
+        let help = "expected SRC[:PORT] DST[:PORT] [PROTO], for example 10.9.0.1:40000 10.9.0.2:80 tcp, or only a \
+            destination: an address or a node";
         Failure::with(Outcome::Usage, format!("`{word}`: {help}"))
     };
     let (words, protocol) = match words {
@@ -59,7 +60,7 @@ fn question(words: &[String], vpn: Option<String>) -> Result<FlowQuestion, Failu
         _ => return Err(wrong(&words.join(" "))),
     };
     if source.is_some_and(|(source, _)| source.is_ipv4() != destination.0.is_ipv4()) {
-        return Err(Failure::with(Outcome::Usage, "source and destination are of different families"));
+        return Err(Failure::with(Outcome::Usage, "source and destination belong to different address families"));
     }
     Ok(FlowQuestion {
         vpn,
@@ -90,14 +91,14 @@ fn text(found: &Explanation) -> String {
     let mut text = route(found);
     text += &match &found.flow {
         Some(flow) => format!(
-            "flow    {}, {} in {} units, last {} ago, {} wait on paths\n",
+            "flow    {}, {} in {} units, last {} ago, {} queued on paths\n",
             flow.flow,
             bytes(flow.bytes),
             flow.packets,
             span(Duration::from_millis(flow.idle_ms)),
             bytes(flow.waiting_bytes.into()),
         ),
-        None => "flow    not seen lately: what a new one would meet\n".to_owned(),
+        None => "flow    not seen recently: this is how a new flow would travel\n".to_owned(),
     };
     text += &queue(found);
     text += &match &found.grant {
@@ -105,9 +106,9 @@ fn text(found: &Explanation) -> String {
             let ends = grant.ends_in_ms.map_or_else(String::new, |ms| format!(", for {ms} ms"));
             format!("rate    {} granted, {}{ends}\n", rate(Some(grant.rate_bps)), grant.by)
         }
-        None => "rate    none granted: the sender finds its own\n".to_owned(),
+        None => "rate    none granted: the sender controls its own rate\n".to_owned(),
     };
-    let proxy = found.proxy.as_deref().unwrap_or("plain, nothing takes it in");
+    let proxy = found.proxy.as_deref().unwrap_or("plain, no proxy accepts it");
     text += &format!("proxy   {proxy}\nsize    packets of {} B, TCP segments of {} B\n\n", found.mtu, found.mss);
     text + &paths(found)
 }
@@ -116,12 +117,12 @@ fn route(found: &Explanation) -> String {
     let Some((longest, others)) = found.prefixes.split_last() else { return String::new() };
     let over = others.iter().rev().map(|other| format!("{} of {}", other.prefix, other.peer)).collect::<Vec<_>>();
     let why = if over.is_empty() {
-        "the only prefix that holds it".to_owned()
+        "the only prefix that contains it".to_owned()
     } else {
         format!("longer than {}", over.join(" and "))
     };
     let session = match (found.session, found.open) {
-        (false, _) => ", NO SESSION with it",
+        (false, _) => ", NO SESSION with this peer",
         (true, false) => ", which has not opened the VPN yet",
         (true, true) => "",
     };
@@ -133,14 +134,10 @@ fn queue(found: &Explanation) -> String {
         return format!("queue   {} wait for a path to {}\n", bytes(found.queue_bytes), found.peer);
     };
     let control = entry.control.as_ref().map_or_else(String::new, |control| {
-        format!(
-            ", its loop may send {}, {} in flight",
-            rate(Some(control.rate_bps)),
-            bytes(control.in_flight_bytes.into())
-        )
+        format!(", loop rate {}, {} in flight", rate(Some(control.rate_bps)), bytes(control.in_flight_bytes.into()))
     });
     let (own, all) = (bytes(entry.queue_bytes), bytes(found.queue_bytes));
-    format!("queue   {own} in {} packets of the VPN{control}; {all} of all VPNs\n", entry.queue_packets)
+    format!("queue   {own} in {} packets of this VPN{control}; {all} in all VPNs\n", entry.queue_packets)
 }
 
 fn paths(found: &Explanation) -> String {
@@ -171,10 +168,11 @@ fn paths(found: &Explanation) -> String {
     let by = if found.bundle { "several at once" } else { "one at a time" };
     let next = |ids: &[u8]| {
         let names = found.paths.iter().filter(|reason| ids.contains(&reason.path.id)).map(name).collect::<Vec<_>>();
-        if names.is_empty() { "nothing: all would wait".to_owned() } else { names.join(", ") }
+        if names.is_empty() { "no path: all packets would wait".to_owned() } else { names.join(", ") }
     };
     format!(
-        "{table}\nchosen by {}, {by}; bulk: flows with more than a packet waiting\nif what sparse flows take now failed: \
+        "{table}\nchosen by {}, {by}; bulk: flows with more than one packet waiting\nif the path of sparse flows \
+         failed: \
          sparse → {}; bulk → {}\n",
         found.schedule,
         next(&found.next_sparse),
@@ -189,8 +187,8 @@ fn name(reason: &PathReason) -> String {
 fn why(reason: &PathReason) -> String {
     let falls = match reason.falls {
         0 => String::new(),
-        1 => "; fell once lately".to_owned(),
-        n => format!("; fell {n} times lately"),
+        1 => "; failed once recently".to_owned(),
+        n => format!("; failed {n} times recently"),
     };
     let left = reason.probation_left_ms.map(|ms| format!(", {} more", span(Duration::from_millis(ms))));
     format!("{} ({}{falls}{})", reason.why, reason.path.cause, left.unwrap_or_default())

@@ -27,7 +27,7 @@ pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
 }
 
 fn table(paths: &[PathHistory]) -> String {
-    let mut table = Table::new(&["LINK", "WHAT", ">LEAST", ">MOST", ">LAST", "THE LAST TEN MINUTES", "THE LAST DAY"]);
+    let mut table = Table::new(&["LINK", "WHAT", ">LEAST", ">MOST", ">LAST", "LAST TEN MINUTES", "LAST DAY"]);
     for path in paths {
         let quantities: [Quantity; 4] = [
             ("RTT", |point| point.rtt_us, |us| millis(us as u64)),
@@ -51,7 +51,7 @@ fn table(paths: &[PathHistory]) -> String {
             ]);
         }
     }
-    if table.is_empty() { "nothing: no path to it has been noted\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no history: no path to it was recorded\n".to_owned() } else { table.to_string() }
 }
 
 /// Returns the last `span` values as bars from zero to the greatest value.

@@ -1,7 +1,7 @@
 //! `weft keygen`, `weft genpsk` and `weft pubkey`.
 
 use crate::entropy;
-use crate::keys::{self, Kind};
+use crate::keys::{self, KeyKind};
 use crate::outcome::{Failure, Outcome};
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -10,17 +10,18 @@ use weft_session::Identity;
 
 /// Creates a private key and prints its public key.
 pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let seed =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
-            let stored = keys::store_key(Kind::Node, &identity.secret_to_base64(), path);
+            let stored = keys::store_key(KeyKind::Node, &identity.secret_to_base64(), path);
             stored.map_err(|why| Failure::new(why.to_string()))?;
             println!("{}", identity.public_key());
         }
         None => {
             eprintln!("public key: {}", identity.public_key());
-            give_out(Kind::Node, &identity.secret_to_base64());
+            print_secret(KeyKind::Node, &identity.secret_to_base64());
         }
     }
     Ok(Outcome::Well)
@@ -30,7 +31,7 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
 ///
 /// If standard output is a file, it becomes a key file with a line that names the kind of key. Elsewhere the output is
 /// the base64 alone, as programs expect it.
-fn give_out(kind: Kind, base64: &str) {
+fn print_secret(kind: KeyKind, base64: &str) {
     let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
     match out.is_ok_and(|out| out.is_file()) {
         true => println!("{}", kind.line(base64)),
@@ -40,12 +41,13 @@ fn give_out(kind: Kind, base64: &str) {
 
 /// Creates a secret that two nodes share.
 pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let secret = entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")))?;
+    let secret =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     // A preshared key has the encoding of a private key: 32 bytes in base64.
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {
-        Some(path) => keys::store_key(Kind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
-        None => give_out(Kind::Preshared, &text),
+        Some(path) => keys::store_key(KeyKind::Preshared, &text, path).map_err(|why| Failure::new(why.to_string()))?,
+        None => print_secret(KeyKind::Preshared, &text),
     }
     Ok(Outcome::Well)
 }

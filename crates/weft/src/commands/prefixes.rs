@@ -37,7 +37,7 @@ pub fn address_behind(socket: &Path, node: &str, vpn: Option<&str>) -> Result<Ip
     });
     let longest = parsed.max_by_key(|(_, length)| *length).map(|(address, _)| address);
     longest.ok_or_else(|| {
-        Failure::new(format!("no prefix lies behind a node `{node}`, so no packet goes to it; see: weft prefixes"))
+        Failure::new(format!("no prefix is behind a node `{node}`, so it receives no packets; see: weft prefixes"))
     })
 }
 
@@ -55,10 +55,10 @@ fn text(found: &Prefixes) -> String {
     }
     let more = match found.left_out {
         0 => String::new(),
-        count => format!("{count} more are not shown; ask for one: --peer NODE, --vpn NAME\n"),
+        count => format!("{count} more are not shown; select with: --peer NODE, --vpn NAME\n"),
     };
     match table.is_empty() {
-        true => "no prefixes: no peer has one\n".to_owned(),
+        true => "no prefixes: no peer has a prefix\n".to_owned(),
         false => format!("{table}{more}"),
     }
 }

@@ -38,15 +38,15 @@ pub fn status(status: &Status) -> String {
     );
     if status.no_buffer_drops + status.socket_full_drops > 0 {
         let (buffers, sockets) = (status.no_buffer_drops, status.socket_full_drops);
-        text += &format!("dropped here: {buffers} for want of buffers, {sockets} by full sockets\n\n");
+        text += &format!("dropped here: {buffers} without a free buffer, {sockets} at full sockets\n\n");
     }
     if status.dropped_log_lines > 0 {
         let lines = status.dropped_log_lines;
-        text += &format!("log: {lines} lines were dropped, because nobody read it in time\n\n");
+        text += &format!("log: {lines} lines were dropped: the log was not read in time\n\n");
     }
     let mut table =
-        Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">REPEATED", ">DROPPED"])
-            .give_way(&["REPEATED", "DROPPED", "HEARD", "SESSION", "RECEIVED", "SENT"], &["PEER", "STATE"]);
+        Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">RESENT", ">DROPPED"])
+            .give_way(&["RESENT", "DROPPED", "HEARD", "SESSION", "RECEIVED", "SENT"], &["PEER", "STATE"]);
     for peer in &status.peers {
         let usable = peer.paths.iter().filter(|path| !path.is_down()).count();
         table.row([
@@ -78,7 +78,7 @@ pub fn status(status: &Status) -> String {
     }) = &status.relay
     {
         let passed = bytes(*passed);
-        text += &format!("\nrelay: {datagrams} datagrams passed on, {passed}; {refused} refused, {dropped} dropped\n");
+        text += &format!("\nrelay: {datagrams} datagrams forwarded, {passed}; {refused} refused, {dropped} dropped\n");
         text.extend(label_clashes.iter().map(|clash| format!("{clash}\n")));
     }
     text += &status.overlay.as_ref().map_or_else(String::new, overlay);
@@ -106,7 +106,8 @@ fn unused_links(status: &Status) -> String {
 
 /// Returns a line for each refused prefix.
 fn refused(status: &Status) -> String {
-    let line = |RefusedPrefix { name, prefix, why }: &RefusedPrefix| format!("\nrefused: {prefix} of {name}: {why}\n");
+    let line =
+        |RefusedPrefix { name, prefix, why }: &RefusedPrefix| format!("\nprefix {prefix} of {name} refused: {why}\n");
     status.refused_prefixes.iter().map(line).collect()
 }
 
@@ -120,11 +121,12 @@ fn proxy(proxy: &Proxy) -> String {
         return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
     }
     let Proxy { connections, capacity, taken, unreachable, reset, refused, .. } = proxy;
-    let full = if proxy.is_open { "" } else { ", FULL: new ones go plain" };
+    let full = if proxy.is_open { "" } else { ", FULL: new connections are not proxied" };
     let congestion = if proxy.congestion.is_empty() { "system's congestion control" } else { &proxy.congestion };
     let early = if proxy.early_data { "" } else { ", no early data" };
     format!(
-        "\nproxy {connections} of {capacity} connections{full}; {taken} so far, {unreachable} without server, {reset} reset, \
+        "\nproxy {connections} of {capacity} connections{full}; {taken} accepted, {unreachable} without server, \
+         {reset} reset, \
          {refused} refused; \
          {} up, {} down; {congestion}{early}\n",
         bytes(proxy.up_bytes),
@@ -177,11 +179,12 @@ pub fn paths(status: &Status) -> String {
         ]);
     }
     if table.is_empty() {
-        return "no paths: no peer has been reached\n".to_owned();
+        return "no paths: no peer was reached\n".to_owned();
     }
     format!(
-        "{table}\nQUEUE: delay beyond the path's least. CAPACITY: learnt, of what we send. SENDING, RECEIVING: in the last second. BULK: bulk flows \
-         may use it now.\n{}",
+        "{table}\nQUEUE: delay above the base delay. CAPACITY: estimated, for sending. SENDING, RECEIVING: in the \
+         last second. BULK: bulk flows \
+         may use the path.\n{}",
         not_tried(status)
     )
 }
@@ -264,17 +267,21 @@ pub fn vpns(status: &Status) -> String {
             control.map_or_else(dash, |control| bytes(control.accumulation_bytes)),
         ]);
     }
-    let loops =
-        if loops.is_empty() { String::new() } else { format!("\n{loops}\nSHARE: of what VPNs sent to this peer.\n") };
+    let loops = if loops.is_empty() {
+        String::new()
+    } else {
+        format!("\n{loops}\nSHARE: of all bytes that VPNs sent to this peer.\n")
+    };
     format!(
-        "{table}\n*: open. STRAYS: refused, the source is not behind who sent them. NO ROUTE: no member has a prefix.\n{loops}"
+        "{table}\n*: open. STRAYS: refused, source outside the sender's prefixes. NO ROUTE: no member has a \
+         prefix.\n{loops}"
     )
 }
 
 /// Returns the table of the overlay's nodes.
 fn overlay(overlay: &Overlay) -> String {
     let place = overlay.id.get(..8).unwrap_or_default();
-    let state = if overlay.ready { "has its place" } else { "is looking for its place" };
+    let state = if overlay.ready { "has its place" } else { "is searching for its place" };
     let mut table = Table::new(&["NODE", "PLACE", "STATE", ">RTT", ">LOSS", "LINK"])
         .give_way(&["PLACE", "LOSS", "LINK"], &["NODE", "LINK"]);
     for member in &overlay.members {
@@ -289,10 +296,11 @@ fn overlay(overlay: &Overlay) -> String {
     }
     let troubles: String =
         overlay.contacts.iter().filter_map(OverlayContact::trouble).map(|trouble| format!("{trouble}\n")).collect();
-    let members = if table.is_empty() { "no other node was met\n".to_owned() } else { table.to_string() };
+    let members = if table.is_empty() { "no other node was reached\n".to_owned() } else { table.to_string() };
     let (owners, prefixes) = (overlay.kept_owners, overlay.kept_prefixes);
     format!(
-        "\noverlay: this node, {place}, {state}; {} are being called; it keeps who has {prefixes} prefixes, of {owners} owners\n\
+        "\noverlay: this node, {place}, {state}; {} calls in progress; it stores {prefixes} prefixes of {owners} \
+         owners\n\
          {members}{troubles}",
         overlay.calling
     )
@@ -321,11 +329,11 @@ pub fn sense(status: &Status) -> String {
         }
     }
     for (relay, reach) in status.peers.iter().flat_map(|peer| peer.reaches.iter().map(move |reach| (peer, reach))) {
-        let said = "it says so".to_owned();
+        let said = "reported".to_owned();
         let (rtt, loss) = (millis(reach.rtt_us), percent(reach.loss));
         table.row([relay.name.clone(), reach.node.clone(), dash(), rtt, dash(), loss, dash(), dash(), dash(), said]);
     }
-    if table.is_empty() { "nothing: no peer has been reached\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no measurements: no peer was reached\n".to_owned() } else { table.to_string() }
 }
 
 /// Returns the table of path weights.

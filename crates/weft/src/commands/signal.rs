@@ -11,7 +11,7 @@ pub fn check(file: &Path) -> Result<Outcome, Failure> {
     let (host, report) = config::host::load(file).map_err(Failure::new)?;
     eprint!("{report}");
     let count = host.signal.rules.len();
-    println!("{}: well ({count} rule{})", file.display(), if count == 1 { "" } else { "s" });
+    println!("{}: valid ({count} rule{})", file.display(), if count == 1 { "" } else { "s" });
     Ok(Outcome::Well)
 }
 

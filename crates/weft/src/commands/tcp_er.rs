@@ -1,7 +1,7 @@
 //! `weft tcp-er`: keeps the congestion control loaded without a node.
 
 use crate::config::TcpEr;
-use crate::daemon::tcp_er::Keeper;
+use crate::daemon::tcp_er::RateKeeper;
 use crate::daemon::threads::Threads;
 use crate::daemon::{self, Level, Log};
 use crate::outcome::{Failure, Outcome};
@@ -14,12 +14,12 @@ pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     let signals = daemon::block_signals().map_err(failed)?;
     // A failed thread ends the process, so no failure handler is needed here.
     let threads = Threads::start(Log::new(Level::Error), || ()).map_err(failed)?;
-    let keeper = Keeper::start(wanted, &threads).map_err(failed)?;
+    let keeper = RateKeeper::start(wanted, &threads).map_err(failed)?;
     let choice = keeper.choice();
     if choice.available != Available::ExplicitRate {
         return Err(Failure::new(choice.because));
     }
-    println!("{NAME} is there, until this ends");
+    println!("{NAME} is loaded until this program ends");
     daemon::wait_for_signal(&signals).map_err(failed)?;
     Ok(Outcome::Well)
 }

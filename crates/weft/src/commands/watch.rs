@@ -29,7 +29,7 @@ pub fn watch(
         let _ = io::stdout().lock().write_all(Screen::get().fold(&text).as_bytes());
         return Ok(outcome);
     }
-    let keys = Keys::listen().map_err(|why| Failure::new(format!("the terminal: {why}")))?;
+    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot use the terminal: {why}")))?;
     let clears = clears && io::stdout().is_terminal();
     loop {
         let (text, outcome) = look()?;

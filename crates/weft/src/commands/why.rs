@@ -9,7 +9,7 @@ pub fn text(status: &Status) -> String {
     let lines = status.peers.iter().flat_map(of_peer);
     let strangers = status.strangers.iter().map(|seen| {
         let ago = span(Duration::from_secs(seen.last_s_ago));
-        format!("turned away {} times, {ago} ago: {}", seen.times, seen.finding)
+        format!("handshake rejected {} times, last {ago} ago: {}", seen.times, seen.finding)
     });
     lines.chain(strangers).map(|line| format!("\n{line}\n")).collect()
 }

@@ -42,7 +42,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum number of client names in a log line; a line about more clients states their number.
 const NAMED: usize = 20;
 /// Maximum number of requests that wait for this thread.
-const WORDS: usize = 16;
+const MAX_REQUESTS: usize = 16;
 /// Maximum length of a batch, in bytes: the contents of one IP packet.
 const MAX_BATCH_BYTES: usize = 65_000;
 
@@ -54,31 +54,31 @@ const DEVICE: u64 = 1;
 const WAKER: u64 = 2;
 
 /// A request and the channel for its response.
-type Word = (Request, SyncSender<Response>);
+type PendingRequest = (Request, SyncSender<Response>);
 
 /// Handle of the thread that serves clients. Dropping it disconnects the clients.
-pub struct Keeper {
-    words: SyncSender<Word>,
+pub struct AccessHandle {
+    requests: SyncSender<PendingRequest>,
     waker: Arc<Waker>,
     device: u32,
-    openvpn: Option<openvpn::Keeper>,
+    openvpn: Option<openvpn::OpenvpnHandle>,
     /// Field order: the isolation ends after the clients.
     _isolation: Isolation,
 }
 
-impl Keeper {
+impl AccessHandle {
     /// Opens port and device if `config` has an `[access]`, and admits the clients in the table.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(config: &Config, threads: &Threads) -> Result<Option<Keeper>, Failure> {
+    pub fn start(config: &Config, threads: &Threads) -> Result<Option<AccessHandle>, Failure> {
         let log = threads.log();
         let Some(access) = &config.access else { return Ok(None) };
         let state = config.node.state.clone();
         let identity = match clients::edge_key(&state) {
             Ok(identity) => identity,
             Err(why) => {
-                log.error(format_args!("[access]: no client is let in: {why}; then restart the node"));
+                log.error(format_args!("[access]: no client is accepted: {why}; then restart the node"));
                 return Ok(None);
             }
         };
@@ -86,7 +86,7 @@ impl Keeper {
         match read_within(&state, &access.pool.value) {
             Ok(clients) => gate.set(&clients),
             Err(why) => {
-                log.error(format_args!("[access]: no WireGuard client is let in: {why}; then restart the node"))
+                log.error(format_args!("[access]: no WireGuard client is accepted: {why}; then restart the node"))
             }
         }
         let socket = bind(access.listen.value)?;
@@ -99,19 +99,25 @@ impl Keeper {
         {
             poller.add(descriptor, token).map_err(failed)?;
         }
-        let (words, told) = sync_channel(WORDS);
+        let (requests, inbox) = sync_channel(MAX_REQUESTS);
         // The isolation must be in place before the first client connects.
         let isolation = Isolation::start(access).map_err(failed)?;
         let offer = Offer::of(config, access);
         let openvpn = access.openvpn.as_ref();
-        let openvpn = openvpn.map(|openvpn| openvpn::Keeper::start(&state, openvpn, &offer, threads));
+        let openvpn = openvpn.map(|openvpn| openvpn::OpenvpnHandle::start(&state, openvpn, &offer, threads));
         let openvpn = openvpn.transpose()?.flatten();
-        let keeper =
-            Keeper { words, waker: Arc::clone(&waker), device: device.index(), openvpn, _isolation: isolation };
+        let keeper = AccessHandle {
+            requests,
+            waker: Arc::clone(&waker),
+            device: device.index(),
+            openvpn,
+            _isolation: isolation,
+        };
         let pool = access.pool.value;
         log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
-        let porter = Porter { gate, socket, device, pool, state, told, waker, attendance: Attendance::default(), log };
-        threads.spawn("weft-access", move |pulse| porter.run(poller, pulse)).map_err(failed)?;
+        let server =
+            AccessServer { gate, socket, device, pool, state, inbox, waker, attendance: Attendance::default(), log };
+        threads.spawn("weft-access", move |pulse| server.run(poller, pulse)).map_err(failed)?;
         Ok(Some(keeper))
     }
 
@@ -125,37 +131,37 @@ impl Keeper {
         match (&self.openvpn, &request) {
             (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
             (None, Request::OpenvpnClients) => {
-                let why = "the running node has no [access.openvpn]; restart it".to_owned();
+                let why = "the running node has no [access.openvpn]: restart it".to_owned();
                 return Some(Response::Refused { why });
             }
             (Some(openvpn), Request::AccessChanged) => openvpn.has_changed(),
             _ => {}
         }
-        match self.words.try_send((request, reply.clone())).is_ok() && self.waker.wake().is_ok() {
+        match self.requests.try_send((request, reply.clone())).is_ok() && self.waker.wake().is_ok() {
             true => None,
-            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+            false => Some(Response::Refused { why: "the node is busy: try again".to_owned() }),
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for AccessHandle {
     fn drop(&mut self) {
         // Dropping the sender makes the thread end.
         let (nobody, _) = sync_channel(0);
-        self.words = nobody;
+        self.requests = nobody;
         let _ = self.waker.wake();
     }
 }
 
 /// Offer for clients: true if they send all traffic here, and their name servers.
-type Told = (bool, Vec<Ipv4Addr>);
+type OpenvpnOffer = (bool, Vec<Ipv4Addr>);
 
 /// Settings that a reload cannot change.
 ///
 /// They are the ports, pools and devices.
 ///
 /// The other two are isolation, and the offer to OpenVPN clients.
-type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<Told>);
+type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<OpenvpnOffer>);
 
 /// Returns the settings of clients that a running node cannot change.
 ///
@@ -167,13 +173,13 @@ pub fn settings(config: &Config) -> Option<Settings<'_>> {
     let programs = iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn);
     // Only OpenVPN's server pushes the offer to clients. WireGuard clients have it in their configuration.
     let offer = access.openvpn.as_ref().map(|_| Offer::of(config, access));
-    let told = offer.map(|offer| (offer.takes_all(), offer.dns));
-    Some((programs.collect(), access.isolate, told))
+    let openvpn_offer = offer.map(|offer| (offer.takes_all(), offer.dns));
+    Some((programs.collect(), access.isolate, openvpn_offer))
 }
 
 fn bind(port: u16) -> Result<UdpLink, Failure> {
     UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
-        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!("; {owner} has it"));
+        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!(": {owner} uses it"));
         Failure::new(format!("[access] listen = {port}: {why}{owner}"))
     })
 }
@@ -193,19 +199,19 @@ fn open(access: &Access) -> Result<TunDevice, Failure> {
 }
 
 /// State of the thread that serves clients.
-struct Porter {
+struct AccessServer {
     gate: Gate,
     socket: UdpLink,
     device: TunDevice,
     pool: Pool,
     state: PathBuf,
-    told: Receiver<Word>,
+    inbox: Receiver<PendingRequest>,
     waker: Arc<Waker>,
     attendance: Attendance,
     log: Log,
 }
 
-impl Porter {
+impl AccessServer {
     fn run(mut self, mut poller: Poller, pulse: &Pulse) -> Result<(), String> {
         let mut ready: Vec<Ready> = Vec::new();
         let mut slots: Vec<ReceiveSlot> = (0..SLOTS).map(|_| ReceiveSlot::new()).collect();
@@ -228,13 +234,13 @@ impl Porter {
                 let mut batch = Batch::new(&self.socket);
                 self.gate.tick(&mut |output| batch.take(output, &self.device));
                 drop(batch);
-                self.call_the_roll();
+                self.log_attendance();
             }
         }
     }
 
     /// Logs which clients have connected, moved or gone.
-    fn call_the_roll(&mut self) {
+    fn log_attendance(&mut self) {
         let seen: Vec<_> = self.gate.seen().collect();
         let present = seen.iter().filter_map(|seen| {
             Some(Present { name: &seen.client.name, remote: seen.remote?, handshake: seen.handshake? })
@@ -270,9 +276,9 @@ impl Porter {
     fn answer(&mut self) -> bool {
         let _ = self.waker.clear();
         loop {
-            match self.told.try_recv() {
+            match self.inbox.try_recv() {
                 Ok((Request::AccessChanged, reply)) => {
-                    let _ = reply.try_send(self.read_again());
+                    let _ = reply.try_send(self.reload_clients());
                 }
                 Ok((_, reply)) => {
                     let _ = reply.try_send(self.clients());
@@ -283,13 +289,13 @@ impl Porter {
         }
     }
 
-    fn read_again(&mut self) -> Response {
+    fn reload_clients(&mut self) -> Response {
         match read_within(&self.state, &self.pool) {
             Ok(clients) => {
                 self.gate.set(&clients);
                 let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).take(NAMED).collect();
                 let more = if clients.len() > NAMED { ", …" } else { "" };
-                self.log.info(format_args!("clients: {} may come in: {}{more}", clients.len(), names.join(", ")));
+                self.log.info(format_args!("clients: {} accepted: {}{more}", clients.len(), names.join(", ")));
                 Response::Done
             }
             Err(why) => Response::Refused { why },

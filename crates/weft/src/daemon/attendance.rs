@@ -22,7 +22,7 @@ pub struct Present<'a> {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownClient {
     remote: SocketAddr,
     told_at: Instant,
 }
@@ -30,7 +30,7 @@ struct Known {
 /// The connected clients.
 #[derive(Debug, Default)]
 pub struct Attendance {
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownClient>,
 }
 
 impl Attendance {
@@ -40,17 +40,17 @@ impl Attendance {
         let there: Vec<Present<'_>> = clients.filter(|client| client.handshake < GONE_AFTER).collect();
         for Present { name, remote, .. } in &there {
             match self.known.get_mut(*name) {
-                None => lines.push(format!("client {name} is there, from {remote}")),
+                None => lines.push(format!("client {name} connected from {remote}")),
                 Some(known) if known.remote == *remote => continue,
                 Some(known) if now - known.told_at < MOVED_INTERVAL => continue,
                 Some(known) => lines.push(format!("client {name} moved from {} to {remote}", known.remote)),
             }
-            self.known.insert((*name).to_owned(), Known { remote: *remote, told_at: now });
+            self.known.insert((*name).to_owned(), KnownClient { remote: *remote, told_at: now });
         }
         self.known.retain(|name, _| {
             let stays = there.iter().any(|client| client.name == name);
             if !stays {
-                lines.push(format!("client {name} has gone"));
+                lines.push(format!("client {name} disconnected"));
             }
             stays
         });
@@ -71,11 +71,11 @@ mod tests {
         let (mut attendance, start) = (Attendance::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut note = |seconds, clients: Vec<Present<'_>>| attendance.note(at(seconds), clients.into_iter());
-        assert_eq!(note(0, vec![present("phone", 1, 0)]), ["client phone is there, from 192.0.2.1:1"]);
+        assert_eq!(note(0, vec![present("phone", 1, 0)]), ["client phone connected from 192.0.2.1:1"]);
         assert!(note(1, vec![present("phone", 1, 1)]).is_empty());
         assert!(note(2, vec![present("phone", 2, 2)]).is_empty(), "a line a minute");
         assert_eq!(note(70, vec![present("phone", 3, 2)]), ["client phone moved from 192.0.2.1:1 to 192.0.2.1:3"]);
-        assert_eq!(note(300, vec![present("phone", 3, 190)]), ["client phone has gone"]);
+        assert_eq!(note(300, vec![present("phone", 3, 190)]), ["client phone disconnected"]);
         assert!(note(301, Vec::new()).is_empty());
     }
 }

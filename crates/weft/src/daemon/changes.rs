@@ -145,14 +145,14 @@ impl Changes {
     pub fn begin(control: &Path, log: Log) -> Changes {
         let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
         let directory = Directory::open(parent)
-            .map_err(|why| log.error(format_args!("{}: what is changed is not on record: {why}", parent.display())))
+            .map_err(|why| log.error(format_args!("{}: changes are not recorded: {why}", parent.display())))
             .ok();
         let name = format!("{}.changes", name.to_string_lossy());
         let mut record = Record { directory, name, made: Vec::new(), log };
         record.made = record.left();
         if !record.made.is_empty() {
             log.info(format_args!(
-                "the last run was killed: its {} changes of this machine are undone",
+                "the last run was killed: undoing its {} changes of this machine",
                 record.made.len()
             ));
             record.undo_all();
@@ -234,7 +234,8 @@ impl Record {
             Ok(written) if written.namespace == namespace() => written.changes,
             Ok(_) => Vec::new(),
             Err(why) => {
-                self.log.error(format_args!("what the last run changed stays: {}", directory.failed(&self.name, &why)));
+                self.log
+                    .error(format_args!("the changes of the last run stay: {}", directory.failed(&self.name, &why)));
                 Vec::new()
             }
         }
@@ -254,7 +255,7 @@ impl Record {
         };
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
-            self.log.error(format_args!("changes of this machine are not on record: {failed}"));
+            self.log.error(format_args!("changes of this machine are not recorded: {failed}"));
         }
     }
 

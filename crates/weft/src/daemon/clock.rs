@@ -95,7 +95,7 @@ fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     if slept > SHORTEST_SLEEP_NS {
         return Some("the machine was asleep");
     }
-    (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine is a copy")
+    (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine was copied")
 }
 
 /// Reads a clock of the kernel, in nanoseconds. Linux has every clock that this module reads.

@@ -69,35 +69,35 @@ impl Sender {
         let patience = request.patience();
         let sent = self.send(Task::Answer(request, reply));
         let response = sent.ok().and_then(|()| response.recv_timeout(patience).ok());
-        response.unwrap_or_else(|| Response::Refused { why: "the node is going down, or busy".to_owned() })
+        response.unwrap_or_else(|| Response::Refused { why: "the node is stopping, or busy".to_owned() })
     }
 }
 
 /// The listening socket; dropping it removes its file.
-pub struct Server {
+pub struct ControlServer {
     _file: SocketFile,
 }
 
-impl Server {
+impl ControlServer {
     /// Listens at `path`, for root and this process's user.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<Server, String> {
+    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<ControlServer, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
         let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("another node is running: it listens at {}; stop it with: weft down", path.display())
+                format!("another node is running: it listens at {}: stop it with: weft down", path.display())
             }
             io::ErrorKind::PermissionDenied => {
-                format!("{}; name another one in [node] control, or run as root", describe(why))
+                format!("{}: set another one in [node] control, or run as root", describe(why))
             }
             _ => describe(why),
         })?;
         let shared = threads.clone();
         let serve = move |pulse: &Pulse| accept(&listener, &tasks, &shared, pulse);
         threads.spawn("weft-control", serve).map_err(describe)?;
-        Ok(Server { _file: file })
+        Ok(ControlServer { _file: file })
     }
 }
 
@@ -165,7 +165,7 @@ fn is_allowed(stream: &UnixStream, log: Log) -> bool {
     let Ok(client) = getsockopt(stream, PeerCredentials) else { return false };
     let allowed = client.uid() == 0 || client.uid() == geteuid().as_raw();
     if !allowed {
-        log.error(format_args!("control: user {} (pid {}) was refused", client.uid(), client.pid()));
+        log.error(format_args!("control: refused user {} (pid {})", client.uid(), client.pid()));
     }
     allowed
 }
@@ -183,7 +183,7 @@ fn serve(mut stream: UnixStream, tasks: &Sender) -> io::Result<()> {
         }
         let response = match serde_json::from_slice(&line) {
             Ok(request) => tasks.ask(request),
-            Err(why) => Response::Refused { why: format!("this is no request: {why}") },
+            Err(why) => Response::Refused { why: format!("not a request: {why}") },
         };
         write_line(&mut stream, &response)?;
     }

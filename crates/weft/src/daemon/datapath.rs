@@ -142,42 +142,42 @@ impl Datapath {
             let begin = self.clock.now();
             if let Some(why) = self.threads.fault().map(str::to_owned) {
                 node.close(&why);
-                self.say_goodbye(node);
+                self.close_sessions(node);
                 return Err(io::Error::other(why));
             }
             if let Some(cause) = self.continuity.interruption() {
                 node.renew_sessions(cause);
             }
-            self.heed_generation(node, &ready);
+            self.watch_generation(node, &ready);
             let mut began = begin;
             for source in &ready {
-                self.take_in(node, source)?;
-                self.get_on();
+                self.receive_from(node, source)?;
+                self.record_progress();
                 if self.clock.now() - began >= LONGEST_INTAKE {
-                    self.give_out(node);
+                    self.send_pending(node);
                     began = self.clock.now();
                 }
             }
-            is_behind = self.give_out(node);
-            self.get_on();
+            is_behind = self.send_pending(node);
+            self.record_progress();
             node.turns.note(self.clock.now().since(begin));
         }
-        self.say_goodbye(node);
+        self.close_sessions(node);
         Ok(())
     }
 
     /// Starts new sessions if the machine was restored or copied.
     ///
     /// A turn must call this before it sends anything.
-    fn heed_generation(&mut self, node: &mut Node, ready: &[Ready]) {
-        let has_news = ready.iter().any(|source| source.token == GENERATION);
-        if has_news && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
+    fn watch_generation(&mut self, node: &mut Node, ready: &[Ready]) {
+        let is_notified = ready.iter().any(|source| source.token == GENERATION);
+        if is_notified && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
             node.renew_sessions("the machine was restored or copied");
         }
     }
 
     /// Reports that a piece of work is done, so that the watch does not take a long turn for a hang.
-    fn get_on(&mut self) {
+    fn record_progress(&mut self) {
         self.pulse.beat();
         self.watchdog.pet(self.clock.now(), &self.threads);
     }
@@ -188,14 +188,14 @@ impl Datapath {
         due.into_iter().flatten().map(|due| due.since(now)).min().unwrap_or(IDLE).min(IDLE)
     }
 
-    fn take_in(&mut self, node: &mut Node, source: &Ready) -> io::Result<()> {
+    fn receive_from(&mut self, node: &mut Node, source: &Ready) -> io::Result<()> {
         match source.token {
             TUN => self.read_packets(node, VpnId::DEFAULT),
             WAKER => {
                 self.waker.clear()?;
                 while let Ok(task) = self.tasks.try_recv() {
                     node.on_task(task);
-                    self.get_on();
+                    self.record_progress();
                 }
                 self.watch_devices(node)?;
                 self.watch_sockets(node)
@@ -283,15 +283,15 @@ impl Datapath {
     }
 
     /// Processes all outputs of the engine; returns true if more datagrams may be ready to send at once.
-    fn give_out(&mut self, node: &mut Node) -> bool {
+    fn send_pending(&mut self, node: &mut Node) -> bool {
         let now = self.clock.now();
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
             node.engine.handle_timeout(now);
             node.refresh_entropy();
-            self.get_on();
+            self.record_progress();
         }
         let mut is_behind = self.transmit(node);
-        self.get_on();
+        self.record_progress();
         let devices = &node.devices;
         is_behind |= node.engine.deliver_some(WRITES_PER_TURN, |vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
@@ -299,10 +299,10 @@ impl Datapath {
                 device.write(pieces);
             }
         });
-        self.get_on();
+        self.record_progress();
         while let Some(event) = node.engine.poll_event() {
             node.on_event(event);
-            self.get_on();
+            self.record_progress();
         }
         node.upkeep(now);
         is_behind
@@ -318,7 +318,7 @@ impl Datapath {
             }
             match node.engine.poll_departing(now, &mut self.out) {
                 Some(Departing::Own(transmit)) => send(node, now, &transmit, &self.out),
-                Some(Departing::Relayed(forward)) => pass_on(node, now, &forward),
+                Some(Departing::Relayed(forward)) => forward_datagram(node, now, &forward),
                 None => return false,
             }
         }
@@ -357,7 +357,7 @@ impl Datapath {
         Ok(())
     }
 
-    fn say_goodbye(&mut self, node: &mut Node) {
+    fn close_sessions(&mut self, node: &mut Node) {
         let until = self.clock.now() + LAST_WORDS;
         loop {
             let now = self.clock.now();
@@ -389,7 +389,7 @@ fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufI
 }
 
 /// Sends a relayed datagram from the buffer in which it arrived.
-fn pass_on(node: &mut Node, now: Instant, forward: &Forward) {
+fn forward_datagram(node: &mut Node, now: Instant, forward: &Forward) {
     let memory = node.engine.pool().take(forward.buf);
     send(node, now, &forward.transmit, memory.get(forward.start..).unwrap_or_default());
     let pool = node.engine.pool();

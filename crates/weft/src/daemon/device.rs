@@ -147,7 +147,7 @@ impl Device {
         let (prefix, table) = (prefix::text(Prefix { address, length }), self.table);
         let text = match why.kind() {
             io::ErrorKind::AlreadyExists => {
-                format!("{prefix}: table {table} has a route of somebody else: remove it, or choose another `table`")
+                format!("{prefix}: table {table} has a route of another program: remove it, or choose another `table`")
             }
             _ => format!("{prefix}: {why}"),
         };

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// An address family and its forwarding setting.
-pub struct Family {
+pub struct ForwardingSetting {
     /// Name of the family.
     pub name: &'static str,
     /// File of the setting below `/proc`.
@@ -15,12 +15,12 @@ pub struct Family {
 }
 
 /// All address families.
-pub const FAMILIES: [Family; 2] = [
-    Family { name: "IPv4", file: "sys/net/ipv4/ip_forward", is_ipv6: false },
-    Family { name: "IPv6", file: "sys/net/ipv6/conf/all/forwarding", is_ipv6: true },
+pub const FAMILIES: [ForwardingSetting; 2] = [
+    ForwardingSetting { name: "IPv4", file: "sys/net/ipv4/ip_forward", is_ipv6: false },
+    ForwardingSetting { name: "IPv6", file: "sys/net/ipv6/conf/all/forwarding", is_ipv6: true },
 ];
 
-impl Family {
+impl ForwardingSetting {
     /// Returns the families in which the tunnel has addresses.
     pub fn of(config: &Config) -> impl Iterator<Item = &'static Self> + '_ {
         let has = |family: &&Self| config.tun.addresses.iter().any(|of| of.address.is_ipv6() == family.is_ipv6);
@@ -40,12 +40,12 @@ pub fn say(config: &Config, log: Log) {
     if config.node.listen.is_none() {
         return;
     }
-    let is_off = |family: &&Family| {
+    let is_off = |family: &&ForwardingSetting| {
         fs::read_to_string(Path::new("/proc").join(family.file)).is_ok_and(|value| value.trim() == "0")
     };
-    for family in Family::of(config).filter(is_off) {
+    for family in ForwardingSetting::of(config).filter(is_off) {
         log.info(format_args!(
-            "{} forwarding is off: peers reach this machine and nothing behind it; to change that: {}",
+            "{} forwarding is off: peers reach only this machine: to change that: {}",
             family.name,
             family.command()
         ));

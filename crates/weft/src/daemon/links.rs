@@ -3,12 +3,12 @@
 //! Netlink events report interfaces, addresses and routes. This module decides which interfaces are links, opens and
 //! closes their sockets, and returns the changes for the engine and the log.
 
+mod route_cache;
 mod usable;
-mod ways;
 
+use route_cache::{LinkRoute, RouteCache};
 pub use usable::Demand;
 use usable::{Unusable, Usable, judge};
-use ways::{Way, Ways};
 
 use super::owner;
 use crate::config::LinkChoice;
@@ -38,7 +38,7 @@ pub struct Active {
 }
 
 /// A change of a link, for the engine and the log.
-pub enum Change {
+pub enum LinkChange {
     /// The link is in use from now on, or has changed.
     Up(LinkEvent),
     /// The link is no longer in use.
@@ -58,7 +58,7 @@ pub enum Change {
 
 /// The interfaces that the configuration asks for.
 #[derive(Clone, Default)]
-pub struct Wanted {
+pub struct WantedLinks {
     /// `[links]`: patterns of interfaces.
     pub choice: LinkChoice,
     /// Names with a `[[link]]` table that may send.
@@ -78,7 +78,7 @@ pub enum Leave {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownLink {
     link: Option<Link>,
     addresses: Vec<Address>,
     /// Reason why the interface is no link, at the last check.
@@ -94,27 +94,27 @@ struct Failed {
 
 /// All known interfaces, and the links in use.
 pub struct Links {
-    wanted: Wanted,
+    wanted: WantedLinks,
     demand: Demand,
     port: u16,
     own: Vec<u32>,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, KnownLink>,
     active: Vec<Active>,
     /// Links that were in use and are not forgotten.
     remembered: BTreeSet<u32>,
     /// Links without a socket, and the reason.
     failed: BTreeMap<u32, Failed>,
-    ways: Ways,
+    route_cache: RouteCache,
 }
 
 impl Links {
     /// Creates the set without interfaces.
     ///
     /// Sockets are bound to `port` (0: any); the interfaces `own` are never used.
-    pub fn new(wanted: Wanted, port: u16, own: Vec<u32>) -> Links {
+    pub fn new(wanted: WantedLinks, port: u16, own: Vec<u32>) -> Links {
         let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        let (failed, demand, ways) = (BTreeMap::new(), Demand::default(), Ways::default());
-        Links { wanted, demand, port, own, known, active, remembered, failed, ways }
+        let (failed, demand, route_cache) = (BTreeMap::new(), Demand::default(), RouteCache::default());
+        Links { wanted, demand, port, own, known, active, remembered, failed, route_cache }
     }
 
     /// Excludes further interfaces of this node.
@@ -140,7 +140,7 @@ impl Links {
 
     /// Returns the networks of all interfaces except this node's own and those with these names.
     pub fn foreign_networks(&self, names: &[&str]) -> Vec<Prefix> {
-        let is_foreign = |(index, known): &(&u32, &Known)| {
+        let is_foreign = |(index, known): &(&u32, &KnownLink)| {
             let name = known.link.as_ref().map_or("", |link| &link.name);
             !self.own.contains(index) && !names.contains(&name)
         };
@@ -159,14 +159,14 @@ impl Links {
     }
 
     /// Replaces the configured choice of interfaces.
-    pub fn choose(&mut self, wanted: Wanted) {
+    pub fn choose(&mut self, wanted: WantedLinks) {
         self.wanted = wanted;
     }
 
     /// Checks all interfaces again, because routes or the configuration may have changed.
-    pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<Change>) {
+    pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<LinkChange>) {
         self.demand = demand;
-        self.ways.forget();
+        self.route_cache.forget();
         let indices: Vec<u32> = self.known.keys().copied().collect();
         indices.into_iter().for_each(|index| self.refresh(index, changes));
     }
@@ -179,10 +179,10 @@ impl Links {
             return Leave::With(from);
         }
         let own = self.active.iter().find(|active| active.id == link).map_or(&[][..], |active| &active.addresses);
-        match self.ways.find(link.0, to, from, own) {
-            (Way::Plain, _) => Leave::With(from),
-            (Way::From(source), _) => Leave::With(Some(source)),
-            (Way::None, is_new) => Leave::Never { is_new },
+        match self.route_cache.find(link.0, to, from, own) {
+            (LinkRoute::Plain, _) => Leave::With(from),
+            (LinkRoute::From(source), _) => Leave::With(Some(source)),
+            (LinkRoute::None, is_new) => Leave::Never { is_new },
         }
     }
 
@@ -212,7 +212,7 @@ impl Links {
 
     /// Returns the interfaces from which no route leads to any endpoint.
     pub fn without_route(&self) -> Vec<String> {
-        let is_it = |known: &&Known| known.unusable == Some(Unusable::NoRoute);
+        let is_it = |known: &&KnownLink| known.unusable == Some(Unusable::NoRoute);
         self.known
             .values()
             .filter(is_it)
@@ -231,7 +231,7 @@ impl Links {
     }
 
     fn why_not(&self, name: &str) -> Option<String> {
-        let is_it = |known: &&Known| known.link.as_ref().is_some_and(|link| link.name == name);
+        let is_it = |known: &&KnownLink| known.link.as_ref().is_some_and(|link| link.name == name);
         let Some(known) = self.known.values().find(is_it) else { return Some("no such interface".to_owned()) };
         match known.unusable? {
             // The configuration itself excludes the interface.
@@ -245,9 +245,9 @@ impl Links {
     }
 
     /// Processes netlink events.
-    pub fn apply(&mut self, events: &[NetlinkEvent], changes: &mut Vec<Change>) {
+    pub fn apply(&mut self, events: &[NetlinkEvent], changes: &mut Vec<LinkChange>) {
         let mut touched = Vec::new();
-        self.ways.forget();
+        self.route_cache.forget();
         for event in events {
             let index = match event {
                 NetlinkEvent::Link(link) => {
@@ -279,7 +279,7 @@ impl Links {
         touched.into_iter().for_each(|index| self.refresh(index, changes));
     }
 
-    fn refresh(&mut self, index: u32, changes: &mut Vec<Change>) {
+    fn refresh(&mut self, index: u32, changes: &mut Vec<LinkChange>) {
         let verdict = self.verdict(index);
         let unusable = verdict.as_ref().err().copied();
         if let Some(known) = self.known.get_mut(&index) {
@@ -293,51 +293,51 @@ impl Links {
             (Ok(usable), None) => self.up(index, usable, changes),
         }
         if unusable.is_some_and(Unusable::is_final) && self.remembered.remove(&index) {
-            changes.push(Change::Forgotten(LinkId(index)));
+            changes.push(LinkChange::Forgotten(LinkId(index)));
         }
     }
 
     /// Returns the properties of the interface as a link, or the reason why it is none.
     fn verdict(&mut self, index: u32) -> Result<Usable, Unusable> {
         let known = self.known.get(&index).ok_or(Unusable::Removed)?;
-        let ways = &mut self.ways;
+        let route_cache = &mut self.route_cache;
         judge(
             known.link.as_ref(),
             &known.addresses,
             self.own.contains(&index),
             &self.wanted.choice,
             &self.demand,
-            |endpoint, own| ways.find(index, endpoint, None, own).0 != Way::None,
+            |endpoint, own| route_cache.find(index, endpoint, None, own).0 != LinkRoute::None,
         )
     }
 
-    fn down(&mut self, position: usize, cause: &'static str) -> Change {
+    fn down(&mut self, position: usize, cause: &'static str) -> LinkChange {
         let active = self.active.remove(position);
-        Change::Down { event: LinkEvent::Down { link: active.id, cause }, name: active.name, cause }
+        LinkChange::Down { event: LinkEvent::Down { link: active.id, cause }, name: active.name, cause }
     }
 
-    fn up(&mut self, index: u32, usable: Usable, changes: &mut Vec<Change>) {
+    fn up(&mut self, index: u32, usable: Usable, changes: &mut Vec<LinkChange>) {
         match bind(&usable.name, self.port) {
             Ok(socket) => {
                 let Usable { name, mtu, addresses, unreachable } = usable;
                 let active = Active { id: LinkId(index), name, mtu, addresses, unreachable, socket };
                 self.remembered.insert(index);
                 self.failed.remove(&index);
-                changes.push(Change::Up(active.event()));
+                changes.push(LinkChange::Up(active.event()));
                 self.active.push(active);
             }
             Err(why) => {
                 let failed = Failed { kind: why.kind(), why: self.explain(&usable.name, &why) };
                 // The socket is tried again at each check, because the port may become free.
                 if self.failed.get(&index) != Some(&failed) {
-                    changes.push(Change::Failed(failed.why.clone()));
+                    changes.push(LinkChange::Failed(failed.why.clone()));
                 }
                 self.failed.insert(index, failed);
             }
         }
     }
 
-    fn update(&mut self, position: usize, usable: Usable, changes: &mut Vec<Change>) {
+    fn update(&mut self, position: usize, usable: Usable, changes: &mut Vec<LinkChange>) {
         let active = &mut self.active[position];
         let gone = active.addresses.iter().any(|address| !usable.addresses.contains(address));
         let Usable { name, mtu, addresses, unreachable } = usable;
@@ -350,9 +350,9 @@ impl Links {
             // Paths may use a local address that is gone, so they must go down first.
             let cause = "address changed";
             let event = LinkEvent::Down { link: active.id, cause };
-            changes.push(Change::Down { event, name: active.name.clone(), cause });
+            changes.push(LinkChange::Down { event, name: active.name.clone(), cause });
         }
-        changes.push(Change::Up(active.event()));
+        changes.push(LinkChange::Up(active.event()));
     }
 
     fn explain(&self, name: &str, why: &io::Error) -> String {
@@ -360,14 +360,14 @@ impl Links {
             io::ErrorKind::AddrInUse => {
                 let by = owner::of_udp_port(self.port).map(|by| format!(" by {by}")).unwrap_or_default();
                 let port = self.port;
-                format!("UDP port {port} is in use on {name}{by}; choose another `listen` in [node], or stop its owner")
+                format!("UDP port {port} is in use on {name}{by}: choose another `listen` in [node], or stop its owner")
             }
             io::ErrorKind::PermissionDenied => {
                 format!(
-                    "not allowed to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
+                    "not permitted to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
                 )
             }
-            _ => format!("no socket on {name}: {why}"),
+            _ => format!("cannot open a socket on {name}: {why}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Answers to requests about flows and prefixes, and about drills.
 
-use super::{refusal, signal, view};
+use super::{refusal, signalling, view};
 use crate::config::{self, Config, proxy_prefix};
 use crate::control::Response;
 use crate::status::{
@@ -57,7 +57,7 @@ fn explanation(
         session: found.is_established,
         open: found.is_open,
         flow: found.flow.as_ref().map(|flow| SeenFlow {
-            flow: signal::flow(&flow.key),
+            flow: signalling::flow(&flow.key),
             packets: flow.packets,
             bytes: flow.bytes,
             idle_ms: view::millis(flow.idle),
@@ -149,7 +149,7 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
         None if !ports.is_empty() => format!("TCP connections to port {}", ports.join(", ")),
         _ => "TCP connections".to_owned(),
     };
-    let side = if rule.side.has_ingress() { "taken in here" } else { "taken in at the far edge" };
+    let side = if rule.side.has_ingress() { "accepted here" } else { "accepted at the far edge" };
     format!("{which} {side}")
 }
 
@@ -189,7 +189,7 @@ fn prefix(of: OwnedPrefix) -> status::Prefix {
 pub fn drill(engine: &Engine, now: Instant) -> Response {
     match engine.drill_report(now) {
         Some(report) => Response::Drill(Box::new(drill_status(&report))),
-        None => Response::Refused { why: "there was no drill since the node started".to_owned() },
+        None => Response::Refused { why: "no drill ran since the node started".to_owned() },
     }
 }
 

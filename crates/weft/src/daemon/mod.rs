@@ -39,7 +39,7 @@ mod refusal;
 mod restart;
 mod rotated;
 mod service;
-pub mod signal;
+pub mod signalling;
 mod signals;
 mod stamps;
 mod state;
@@ -58,7 +58,7 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 use crate::config;
 use crate::outcome::Failure;
 use changes::Changes;
-use control::{Sender, Server};
+use control::{ControlServer, Sender};
 use datapath::Datapath;
 use exit::Exit;
 use names::Names;
@@ -68,7 +68,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
-use state::Keeper;
+use state::StateWriter;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -83,10 +83,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Prevents core files, access by other processes of this user, and swapping of this process's memory.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
-        log.error(format_args!("memory stays readable for others of this user: {why}"));
+        log.error(format_args!("other processes of this user can read the memory: {why}"));
     }
     if let Err(why) = lock_memory() {
-        log.debug(format_args!("memory may go to swap: {why}"));
+        log.debug(format_args!("memory may be swapped: {why}"));
     }
 }
 
@@ -120,7 +120,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let waker = Arc::new(Waker::new().map_err(failed)?);
     let wakes = Arc::clone(&waker);
     let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed)?;
-    threads::say_panics(log);
+    threads::log_panics(log);
     let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
     let result = result
         .unwrap_or_else(|panic| Err(Failure::new(format!("the packet loop panicked: {}", threads::words(&*panic)))));
@@ -141,13 +141,14 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     keep_memory_private(log);
     let (sender, tasks) = Sender::channel(Arc::clone(&waker));
     // The control socket opens first, so that a second node with the same socket changes nothing.
-    let _server = Server::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
+    let _server = ControlServer::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {
-        Some(at) => Some(metrics::Server::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
+        Some(at) => Some(metrics::MetricsServer::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
         None => None,
     };
     let changes = Changes::begin(&config.node.control, log);
-    let (keeper, stamps) = Keeper::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
+    let (state_writer, stamps) =
+        StateWriter::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
 
     let names = Names::new(sender.clone(), threads);
     names.start(&mut config).map_err(failed("names"))?;
@@ -156,8 +157,18 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
     forwarding::say(&config, log);
     let threads = threads.clone();
-    let parts =
-        Parts { file: file.to_owned(), config, names, identity, certificate, clock, stamps, keeper, changes, threads };
+    let parts = Parts {
+        file: file.to_owned(),
+        config,
+        names,
+        identity,
+        certificate,
+        clock,
+        stamps,
+        state_writer,
+        changes,
+        threads,
+    };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.

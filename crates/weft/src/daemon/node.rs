@@ -16,7 +16,7 @@ use super::device;
 use super::devices::Devices;
 use super::gather::Gathered;
 use super::history::{self, Histories};
-use super::links::{Change, Links, Wanted};
+use super::links::{LinkChange, Links, WantedLinks};
 use super::live;
 use super::log::Log;
 use super::names::Names;
@@ -24,14 +24,14 @@ use super::outside::{Shown, Sieve};
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
-use super::proxy::Proxy;
+use super::proxy::ProxyProcess;
 use super::rates::Rates;
 use super::refusal::refused;
 use super::restart::needs_restart;
 use super::service;
-use super::signal;
+use super::signalling;
 use super::stamps;
-use super::state::{Keeper, Stamps};
+use super::state::{Stamps, StateWriter};
 use super::tcp_er;
 use super::threads::Threads;
 use super::totals;
@@ -87,17 +87,17 @@ pub struct Node {
     config: Config,
     identity: Identity,
     clock: Clock,
-    keeper: Keeper,
-    tcp_er: Option<tcp_er::Keeper>,
+    state_writer: StateWriter,
+    tcp_er: Option<tcp_er::RateKeeper>,
     accepted: Vec<(PublicKey, u64)>,
     /// Peers whose stamps must still be deleted on disk.
     forgotten: Vec<PublicKey>,
     log: Log,
     threads: Threads,
     /// Clients of WireGuard and OpenVPN.
-    access: Option<access::Keeper>,
+    access: Option<access::AccessHandle>,
     /// The proxy's process, and the rates of its connections.
-    proxy: Option<(Proxy, Totals)>,
+    proxy: Option<(ProxyProcess, Totals)>,
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
@@ -105,11 +105,11 @@ pub struct Node {
     next_history: Instant,
     is_stopping: bool,
     /// True if revocations are not yet stored.
-    has_news: bool,
+    has_unsaved_revocations: bool,
     /// Request to store accepted stamps.
-    stamps_news: Gathered,
+    stamp_write: Gathered,
     /// Request to set routes, because prefixes of peers have changed.
-    routes_news: Gathered,
+    route_update: Gathered,
     /// Networks that prefixes must not capture, by which the routes were set.
     ///
     /// The value is `None` before the interfaces are known.
@@ -119,7 +119,7 @@ pub struct Node {
     /// Diagnosis of peers that are not well.
     why: why::Watch,
     /// Request to check the links, because routes or interfaces may have changed.
-    link_news: Gathered,
+    link_check: Gathered,
     /// Configured links that are not in use, as last logged.
     unused_links: Vec<UnusedLink>,
     changes: Changes,
@@ -142,7 +142,7 @@ pub struct Parts {
     /// Stored stamps and revocations of earlier runs.
     pub stamps: Stamps,
     /// Writer of the stored state.
-    pub keeper: Keeper,
+    pub state_writer: StateWriter,
     /// Record of the changes to this machine.
     pub changes: Changes,
     /// The process's threads.
@@ -155,7 +155,7 @@ impl Node {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, names, identity, certificate, clock, stamps, keeper, changes, threads } = parts;
+        let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads } = parts;
         let Stamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
@@ -165,9 +165,9 @@ impl Node {
         engine.set_relaying(config.node.relay);
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
-        let mut links = Links::new(Wanted::of(&config), config.node.listen.unwrap_or(0), devices.indices());
-        let access = access::Keeper::start(&config, &threads)?;
-        links.add_own(access.iter().map(access::Keeper::device).collect());
+        let mut links = Links::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
+        let access = access::AccessHandle::start(&config, &threads)?;
+        links.add_own(access.iter().map(access::AccessHandle::device).collect());
         let mut node = Node {
             engine,
             devices,
@@ -181,7 +181,7 @@ impl Node {
             config,
             identity,
             clock,
-            keeper,
+            state_writer,
             tcp_er: None,
             accepted,
             forgotten: Vec::new(),
@@ -195,21 +195,21 @@ impl Node {
             rates: Rates::default(),
             next_history: clock.now(),
             is_stopping: false,
-            has_news: false,
-            stamps_news: Gathered::default(),
-            routes_news: Gathered::default(),
+            has_unsaved_revocations: false,
+            stamp_write: Gathered::default(),
+            route_update: Gathered::default(),
             outside: None,
             refused: Shown::default(),
             why: why::Watch::default(),
-            link_news: Gathered::default(),
+            link_check: Gathered::default(),
             unused_links: Vec::new(),
             changes,
             names,
         };
-        node.hold_tcp_er();
+        node.load_tcp_er();
         node.set_proxy();
         // No interface is known yet, so this call only stores which links are wanted.
-        node.look_at_links();
+        node.check_links();
         Ok(node)
     }
 
@@ -219,7 +219,7 @@ impl Node {
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
-            match Proxy::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
+            match ProxyProcess::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
                 Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
                 Err(why) => self.log.error(format_args!("proxy: {why}")),
             }
@@ -229,12 +229,12 @@ impl Node {
         }
     }
 
-    fn tell_totals(&mut self, now: Instant) {
-        if let Some((proxy, told)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
-            let totals = totals::totals(&self.config, self.engine.payload_rates(now), told);
-            self.next_totals = now + totals::look_again_in(told, &totals);
+    fn send_totals(&mut self, now: Instant) {
+        if let Some((proxy, known)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
+            let totals = totals::totals(&self.config, self.engine.payload_rates(now), known);
+            self.next_totals = now + totals::next_check_in(known, &totals);
             proxy.set_totals(totals.clone());
-            *told = totals;
+            *known = totals;
         }
     }
 
@@ -243,7 +243,7 @@ impl Node {
         if self.engine.wants_entropy() {
             match entropy::seed() {
                 Ok(entropy) => self.engine.reseed(entropy),
-                Err(why) => self.log.error(format_args!("the kernel gave no random numbers: {why}")),
+                Err(why) => self.log.error(format_args!("cannot get random numbers from the kernel: {why}")),
             }
         }
     }
@@ -252,7 +252,7 @@ impl Node {
     pub fn renew_sessions(&mut self, cause: &'static str) {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
-            self.log.error(format_args!("the kernel gave no random numbers: {why}"));
+            self.log.error(format_args!("cannot get random numbers from the kernel: {why}"));
             // The old keys must end in any case. The clocks of two copies differ, and the state into which the clock is
             // mixed stays secret.
             let mut entropy = [0; 32];
@@ -269,8 +269,8 @@ impl Node {
 
     /// Stores the state for the next run.
     pub fn finish(self) {
-        let Node { engine, keeper, .. } = self;
-        keeper.close(engine.used_stamp());
+        let Node { engine, state_writer, .. } = self;
+        state_writer.close(engine.used_stamp());
     }
 
     /// Returns true if the node is to stop.
@@ -283,8 +283,8 @@ impl Node {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
         let mut failures = self.on_link_changes(changes);
-        self.link_news.want();
-        failures.extend(self.look_at_links_again());
+        self.link_check.want();
+        failures.extend(self.recheck_links());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
             self.set_routes(true);
         }
@@ -298,7 +298,7 @@ impl Node {
 
     /// Ends all sessions and makes the node stop.
     pub fn close(&mut self, cause: &str) {
-        self.log.info(format_args!("going down: {cause}"));
+        self.log.info(format_args!("stopping: {cause}"));
         // The engine never refuses this command.
         let _ = self.engine.handle_command(self.clock.now(), Command::Close);
         self.keep_accepted();
@@ -310,12 +310,12 @@ impl Node {
         service::reloading();
         let result = self.try_reload();
         match &result {
-            Ok(()) => self.log.info(format_args!("{}: read again", self.file.display())),
+            Ok(()) => self.log.info(format_args!("{}: reloaded", self.file.display())),
             // The message about a wrong file has several lines.
             Err(why) => {
                 let mut lines = why.lines();
                 let first = lines.next().unwrap_or_default();
-                self.log.error(format_args!("not read again, nothing changed: {first}"));
+                self.log.error(format_args!("not reloaded, nothing changed: {first}"));
                 lines.for_each(|line| self.log.error(line));
             }
         }
@@ -352,10 +352,10 @@ impl Node {
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
         self.config = loaded.config;
-        self.hold_tcp_er();
+        self.load_tcp_er();
         self.set_proxy();
-        self.links.choose(Wanted::of(&self.config));
-        self.look_at_links();
+        self.links.choose(WantedLinks::of(&self.config));
+        self.check_links();
         self.set_routes(true);
         Ok(())
     }
@@ -369,7 +369,7 @@ impl Node {
         let certified = trust::prefixes(&self.engine);
         let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
         for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
-            self.log.error(format_args!("{prefix} of {name} is not routed to it: {why}"));
+            self.log.error(format_args!("prefix {prefix} of {name} is not routed: {why}"));
         }
         if let Err(why) = result {
             self.log.error(format_args!("route: {why}"));
@@ -377,14 +377,14 @@ impl Node {
     }
 
     /// Loads or unloads `weft_er` as the configuration demands; proxies and signalling need it, too.
-    fn hold_tcp_er(&mut self) {
+    fn load_tcp_er(&mut self) {
         let config = &self.config;
         let is_wanted = config.tcp_er.is_some() || config.signal.is_some() || !config.proxies.each.is_empty();
         let wanted = is_wanted.then(|| config.tcp_er.clone().unwrap_or_default());
         match (wanted, &self.tcp_er) {
             (None, _) => self.tcp_er = None,
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
-            (Some(wanted), None) => match tcp_er::Keeper::start(wanted, &self.threads) {
+            (Some(wanted), None) => match tcp_er::RateKeeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
                 Err(why) => self.log.error(format_args!("explicit rates: {why}")),
             },
@@ -403,51 +403,51 @@ impl Node {
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
-        self.tell_totals(now);
+        self.send_totals(now);
         self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
-        if self.has_news {
-            self.has_news = !self.keeper.revoked(self.engine.revocations().to_vec());
+        if self.has_unsaved_revocations {
+            self.has_unsaved_revocations = !self.state_writer.revoked(self.engine.revocations().to_vec());
         }
-        if self.stamps_news.take(now) {
+        if self.stamp_write.take(now) {
             self.keep_accepted();
-            self.stamps_news.done(now, self.clock.now());
+            self.stamp_write.done(now, self.clock.now());
         }
-        if self.routes_news.take(now) {
+        if self.route_update.take(now) {
             self.set_routes(false);
-            self.routes_news.done(now, self.clock.now());
+            self.route_update.done(now, self.clock.now());
         }
         if now >= self.next_history {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
             self.rates.note(now, &self.engine);
         }
-        self.look_at_links_again();
+        self.recheck_links();
         if now < self.next_upkeep {
             return;
         }
         self.next_upkeep = now + UPKEEP_INTERVAL;
         // The kernel reports no event for some changes, such as those of nexthop objects, so the links are checked
         // periodically.
-        self.link_news.want();
+        self.link_check.want();
         self.forget_stamps();
         self.keep_accepted();
         self.engine.set_unix_time(now, self.clock.unix_s());
-        self.keeper.reached(clock::unix_ns(), self.engine.used_stamp());
+        self.state_writer.reached(clock::unix_ns(), self.engine.used_stamp());
     }
 
     /// Returns the time at which [`Node::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let news = [self.stamps_news.next(), self.routes_news.next(), self.link_news.next()];
+        let requests = [self.stamp_write.next(), self.route_update.next(), self.link_check.next()];
         let others =
-            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(news).flatten();
+            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(requests).flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
     fn keep_accepted(&mut self) {
         let accepted: Vec<_> = self.engine.accepted_stamps().collect();
         if accepted != self.accepted {
-            self.keeper.accepted(accepted.clone());
+            self.state_writer.accepted(accepted.clone());
             self.accepted = accepted;
         }
     }
@@ -465,7 +465,7 @@ impl Node {
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);
         let own = why::own(&self.identity, &self.links);
         let mut peers: Vec<_> = snapshot.peers.iter().filter(|peer| is_there(peer)).map(view::peer).collect();
-        peers.iter_mut().for_each(|peer| self.rates.tell(peer));
+        peers.iter_mut().for_each(|peer| self.rates.fill(peer));
         Status {
             schema: status::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -475,11 +475,11 @@ impl Node {
             inner_mtu: snapshot.inner_mtu,
             links: self.links.active().iter().map(link).collect(),
             unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
-            strangers: why::tell(now, &self.engine, &own, &mut peers),
+            strangers: why::fill(now, &self.engine, &own, &mut peers),
             peers,
             vpns: self.engine.vpns().iter().map(|vpn| view::vpn(vpn, self.devices.get(vpn.id))).collect(),
             tcp_er: self.tcp_er.as_ref().map(|keeper| view::tcp_er(&keeper.choice(), self.config.tcp_er.as_ref())),
-            signal: signal::status(&self.engine, &snapshot, now),
+            signal: signalling::status(&self.engine, &snapshot, now),
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals(), self.engine.label_clashes())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),
@@ -515,7 +515,8 @@ fn engine(
         stamp_base: clock::unix_ns().saturating_sub(now.as_nanos()),
         inner_mtu: device::fixed(&config.tun),
     };
-    let fresh = || entropy::seed().map_err(|why| Failure::new(format!("the kernel gave no random numbers: {why}")));
+    let fresh =
+        || entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")));
     let seed = fresh()?;
     let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
     // A copy of the first seed may have stayed on the stack.

@@ -27,7 +27,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Maximum number of messages that wait for the supervisor.
-const WORDS: usize = 16;
+const MAX_MESSAGES: usize = 16;
 /// Maximum time for the process to connect to the socket, to answer a command, or to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of checks while the supervisor waits for the process to connect or to end.
@@ -39,20 +39,20 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
 
-enum Word {
+enum Message {
     /// A client was admitted or removed.
-    Changed,
+    ClientsChanged,
     /// A request for the connected clients, and the channel for the response.
-    Who(SyncSender<Response>),
+    ListClients(SyncSender<Response>),
 }
 
 /// Handle of the supervisor; dropping it ends the server.
-pub struct Keeper {
-    words: Option<SyncSender<Word>>,
+pub struct OpenvpnHandle {
+    messages: Option<SyncSender<Message>>,
     supervisor: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl OpenvpnHandle {
     /// Writes the server's files and starts the server.
     ///
     /// Returns `None` if the state directory does not allow that; the log has the reason.
@@ -64,78 +64,82 @@ impl Keeper {
         settings: &Openvpn,
         offer: &Offer,
         threads: &Threads,
-    ) -> Result<Option<Keeper>, Failure> {
+    ) -> Result<Option<OpenvpnHandle>, Failure> {
         let log = threads.log();
         let failed = |why: String| Failure::new(format!("[access.openvpn]: {why}"));
         if let Err(why) = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status() {
-            return Err(failed(format!("{PROGRAM} cannot be run: {why}; Debian's package is openvpn")));
+            return Err(failed(format!("cannot run {PROGRAM}: {why}: install the Debian package openvpn")));
         }
-        let (words, told) = sync_channel(WORDS);
-        let supervisor = match Supervisor::prepare(state, settings, offer, told, threads) {
+        let (messages, inbox) = sync_channel(MAX_MESSAGES);
+        let supervisor = match OpenvpnSupervisor::prepare(state, settings, offer, inbox, threads) {
             Ok(supervisor) => supervisor,
             Err(why) => {
-                log.error(format_args!("[access.openvpn]: no client is let in: {why}; then restart the node"));
+                log.error(format_args!("[access.openvpn]: no client is accepted: {why}; then restart the node"));
                 return Ok(None);
             }
         };
         log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
         let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
         let supervisor = Some(thread.map_err(|why| failed(why.to_string()))?);
-        Ok(Some(Keeper { words: Some(words), supervisor }))
+        Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
     }
 
     /// Makes the supervisor end the sessions of removed clients.
     pub fn has_changed(&self) {
         // A busy supervisor checks the sessions soon anyway.
-        let _ = self.words.as_ref().map(|words| words.try_send(Word::Changed));
+        let _ = self.messages.as_ref().map(|messages| messages.try_send(Message::ClientsChanged));
     }
 
     /// Requests the list of connected clients; returns a response at once if the supervisor is busy.
     pub fn ask(&self, reply: &SyncSender<Response>) -> Option<Response> {
-        match self.words.as_ref().is_some_and(|words| words.try_send(Word::Who(reply.clone())).is_ok()) {
+        match self
+            .messages
+            .as_ref()
+            .is_some_and(|messages| messages.try_send(Message::ListClients(reply.clone())).is_ok())
+        {
             true => None,
-            false => Some(Response::Refused { why: "the node is busy; try again".to_owned() }),
+            false => Some(Response::Refused { why: "the node is busy: try again".to_owned() }),
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for OpenvpnHandle {
     fn drop(&mut self) {
-        drop(self.words.take());
+        drop(self.messages.take());
         // The supervisor waits for the process at most `PATIENCE`.
         let _ = self.supervisor.take().map(JoinHandle::join);
     }
 }
 
-struct Supervisor {
+struct OpenvpnSupervisor {
     directory: Directory,
     config: String,
     listener: UnixListener,
     _socket: SocketFile,
-    told: Receiver<Word>,
+    inbox: Receiver<Message>,
     threads: Threads,
     log: Log,
 }
 
-impl Supervisor {
+impl OpenvpnSupervisor {
     fn prepare(
         state: &Path,
         settings: &Openvpn,
         offer: &Offer,
-        told: Receiver<Word>,
+        inbox: Receiver<Message>,
         threads: &Threads,
-    ) -> Result<Supervisor, String> {
+    ) -> Result<OpenvpnSupervisor, String> {
         let prepared = table::change(state, |state, _| server::prepare(state, settings, offer))?;
         let Prepared { directory, config, .. } = prepared;
         let failed = |why: io::Error| directory.failed(SOCKET, &why);
         let (listener, socket) = directory.bind(OsStr::new(SOCKET), 0o600).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Supervisor {
+        Ok(OpenvpnSupervisor {
             directory,
             config,
             listener,
             _socket: socket,
-            told,
+            inbox,
             threads: threads.clone(),
             log: threads.log(),
         })
@@ -180,20 +184,20 @@ impl Supervisor {
             .stderr(said.try_clone()?)
             .stdout(said)
             .spawn()?;
-        let told = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(self.config.as_bytes()));
-        let result = told.and_then(|()| self.serve(&mut child));
+        let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(self.config.as_bytes()));
+        let result = written.and_then(|()| self.serve(&mut child));
         end(child)?;
         result
     }
 
     fn serve(&self, child: &mut Child) -> io::Result<Option<String>> {
-        let Some(stream) = self.called(child)? else { return Ok(Some("it did not call".to_owned())) };
+        let Some(stream) = self.called(child)? else { return Ok(Some("it did not connect".to_owned())) };
         let mut orders = Orders::new(stream)?;
         self.log.info(format_args!("OpenVPN: running, pid {}", child.id()));
         loop {
-            match self.told.recv_timeout(WATCH_EVERY) {
-                Ok(Word::Changed) => self.end_sessions(&mut orders)?,
-                Ok(Word::Who(reply)) => {
+            match self.inbox.recv_timeout(WATCH_EVERY) {
+                Ok(Message::ClientsChanged) => self.end_sessions(&mut orders)?,
+                Ok(Message::ListClients(reply)) => {
                     let clients = orders.sessions()?.into_iter().filter_map(|session| self.client(session)).collect();
                     let _ = reply.try_send(Response::Clients { clients, refused: Refusals::default() });
                 }
@@ -251,10 +255,10 @@ impl Supervisor {
     fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
-            match self.told.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Word::Changed) => {}
-                Ok(Word::Who(reply)) => {
-                    let _ = reply.try_send(Response::Refused { why: "OpenVPN's server is not running".to_owned() });
+            match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Message::ClientsChanged) => {}
+                Ok(Message::ListClients(reply)) => {
+                    let _ = reply.try_send(Response::Refused { why: "the OpenVPN server is not running".to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,

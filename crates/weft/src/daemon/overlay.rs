@@ -22,17 +22,17 @@ pub fn status(status: &OverlayStatus) -> Overlay {
 pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
     let why = match why {
         ClaimVerdict::Owned => "other nodes have older certificates for all of this node's prefixes",
-        ClaimVerdict::Uncertified => "it takes this node's certificate for none that holds",
-        ClaimVerdict::Full => "it has no room",
-        ClaimVerdict::Outdated => "it has a newer one: perhaps this machine's clock is wrong",
-        ClaimVerdict::Taken | ClaimVerdict::Elsewhere => "none of the prefixes belongs there",
+        ClaimVerdict::Uncertified => "it does not accept this node's certificate",
+        ClaimVerdict::Full => "it has no space left",
+        ClaimVerdict::Outdated => "it has a newer certificate: check this machine's clock",
+        ClaimVerdict::Taken | ClaimVerdict::Elsewhere => "it is not responsible for any of the prefixes",
     };
-    format!("node {holder}, which is to tell others what lies behind this one, does not: {why}")
+    format!("node {holder} does not announce this node's prefixes: {why}")
 }
 
 /// Returns the log line for two certificates with one prefix.
 pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflict) -> String {
-    format!("{address}/{length} is signed for {owner}, and later for {refused}, which does not get it")
+    format!("{address}/{length} is signed for {owner}, and later for {refused}, whose claim is refused")
 }
 
 fn member(member: &weft_engine::OverlayMember) -> OverlayMember {

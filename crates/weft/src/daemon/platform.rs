@@ -65,7 +65,7 @@ pub fn key_of(text: &str) -> NodeId {
 /// # Errors
 /// Returns a message for a reader.
 pub fn body(text: &str) -> Result<Vec<u8>, String> {
-    Base64::decode_vec(text).map_err(|_| "the body is no base64".to_owned())
+    Base64::decode_vec(text).map_err(|_| "the body is not base64".to_owned())
 }
 
 /// Checks that programs may use this application number.
@@ -73,7 +73,7 @@ pub fn body(text: &str) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Returns a message for a reader.
 pub fn check(application: u16) -> Result<(), String> {
-    if application == 0 { Err("application 0 is weft's own".to_owned()) } else { Ok(()) }
+    if application == 0 { Err("application 0 is reserved for weft".to_owned()) } else { Ok(()) }
 }
 
 impl Platform {
@@ -86,7 +86,7 @@ impl Platform {
     pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
         check(application)?;
         if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
-            return Err(format!("{MAX_APPLICATIONS} programs receive calls already"));
+            return Err(format!("{MAX_APPLICATIONS} programs already receive calls"));
         }
         let new = || Application { asked_at: now, queue: VecDeque::new(), waiting: None };
         let of = self.applications.entry(application).or_insert_with(new);
@@ -106,7 +106,7 @@ impl Platform {
     /// Registers a client that waits for changes after this number.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
-        self.tell_watching(now);
+        self.notify_watchers(now);
     }
 
     /// Records the change of a path and answers the clients that wait for it.
@@ -116,7 +116,7 @@ impl Platform {
             self.changes.pop_front();
         }
         self.changes.push_back(change);
-        self.tell_watching(now);
+        self.notify_watchers(now);
     }
 
     /// Processes the engine's event about a call.
@@ -130,7 +130,8 @@ impl Platform {
             }
             CallEvent::Unanswered { number } => {
                 if let Some(caller) = self.callers.remove(&number) {
-                    let why = "no answer: no program with this number runs at the key's root, or nothing arrives there";
+                    let why = "no answer: no program with this number runs at the key's root, or the root is \
+                        unreachable";
                     send(&caller, Response::Refused { why: why.to_owned() });
                 }
             }
@@ -164,7 +165,7 @@ impl Platform {
         }
     }
 
-    fn tell_watching(&mut self, now: Instant) {
+    fn notify_watchers(&mut self, now: Instant) {
         let changes = &self.changes;
         self.watching.retain(|(after, until, reply)| {
             let new: Vec<PathChange> = changes.iter().filter(|change| change.number > *after).cloned().collect();
@@ -178,7 +179,7 @@ impl Platform {
 
     /// Answers the clients that have waited long enough, and drops programs without requests.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.tell_watching(now);
+        self.notify_watchers(now);
         for of in self.applications.values_mut() {
             if let Some((_, reply)) = of.waiting.take_if(|(until, _)| now >= *until) {
                 send(&reply, Response::Nothing);

@@ -31,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// State that the threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,7 +41,7 @@ struct State {
     policy: Option<ProxyPolicy>,
     totals: Totals,
     /// Changes that the process has not yet received.
-    news: News,
+    unsent: Unsent,
     stop: bool,
     /// True if the process has closed its standard output.
     has_ended: bool,
@@ -49,24 +49,24 @@ struct State {
 }
 
 #[derive(Clone, Copy, Default)]
-struct News {
+struct Unsent {
     policy: bool,
     totals: bool,
 }
 
-impl Shared {
+impl SharedState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The proxy of a node; dropping it ends the process.
-pub struct Proxy {
-    shared: Arc<Shared>,
+pub struct ProxyProcess {
+    shared: Arc<SharedState>,
     supervisor: Option<JoinHandle<()>>,
 }
 
-impl Drop for Proxy {
+impl Drop for ProxyProcess {
     fn drop(&mut self) {
         self.shared.state().stop = true;
         self.shared.changed.notify_all();
@@ -75,17 +75,17 @@ impl Drop for Proxy {
     }
 }
 
-impl Proxy {
+impl ProxyProcess {
     /// Starts the supervisor for the proxy of the device `tun`; the process starts with the first policy.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<Proxy> {
-        let shared = Arc::new(Shared::default());
+    pub fn start(tun: &str, changes: Changes, threads: &Threads) -> io::Result<ProxyProcess> {
+        let shared = Arc::new(SharedState::default());
         let names = DiversionNames::of(tun);
-        let supervisor = Supervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
+        let supervisor = ProxySupervisor { names, shared: Arc::clone(&shared), changes, threads: threads.clone() };
         let thread = threads.spawn("weft-proxy", move |pulse| supervisor.run(pulse))?;
-        Ok(Proxy { shared, supervisor: Some(thread) })
+        Ok(ProxyProcess { shared, supervisor: Some(thread) })
     }
 
     /// Sets the policy of the proxy. Existing connections remain.
@@ -93,7 +93,7 @@ impl Proxy {
         let mut state = self.shared.state();
         if state.policy.as_ref() != Some(&policy) {
             state.policy = Some(policy);
-            state.news.policy = true;
+            state.unsent.policy = true;
             self.shared.changed.notify_all();
         }
     }
@@ -103,7 +103,7 @@ impl Proxy {
         let mut state = self.shared.state();
         if state.totals != totals {
             state.totals = totals;
-            state.news.totals = true;
+            state.unsent.totals = true;
             self.shared.changed.notify_all();
         }
     }
@@ -114,14 +114,14 @@ impl Proxy {
     }
 }
 
-struct Supervisor {
+struct ProxySupervisor {
     names: DiversionNames,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     changes: Changes,
     threads: Threads,
 }
 
-impl Supervisor {
+impl ProxySupervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
         // An earlier run may have been killed, and its record of changes lost.
         pulse.resting(|| detour::unlead(&self.names));
@@ -138,8 +138,10 @@ impl Supervisor {
                 pause = PAUSE.0;
             }
             let how = result.unwrap_or_else(|why| why.to_string());
-            let text =
-                format!("{how}; its connections are reset, new ones go plain, again in {} ms", pause.as_millis());
+            let text = format!(
+                "{how}: its connections are reset, new connections are not proxied, next start in {} ms",
+                pause.as_millis()
+            );
             self.threads.log().error(format_args!("proxy: {text}"));
             let mut state = self.shared.state();
             state.shown = Shown { state: how, restarts: state.shown.restarts + 1, ..Shown::default() };
@@ -186,7 +188,7 @@ impl Supervisor {
         };
         let mut state = self.shared.state();
         state.has_ended = false;
-        state.news = News { policy: true, totals: true };
+        state.unsent = Unsent { policy: true, totals: true };
         state.shown = Shown { state: "running".to_owned(), early_data: early, pid: child.id(), ..state.shown.clone() };
         drop(state);
         let reader = Reader { shared: Arc::clone(&self.shared), log };
@@ -199,14 +201,14 @@ impl Supervisor {
     }
 
     fn give_orders(&self, stdin: &mut ChildStdin) -> io::Result<()> {
-        while self.wait_for(|state| state.has_ended || state.news.policy || state.news.totals, None) {
+        while self.wait_for(|state| state.has_ended || state.unsent.policy || state.unsent.totals, None) {
             let mut state = self.shared.state();
             if state.has_ended {
                 break;
             }
-            let news = std::mem::take(&mut state.news);
-            let totals = news.totals.then(|| Order::Totals(state.totals.clone()));
-            let policy = state.policy.clone().filter(|_| news.policy).map(Order::Policy);
+            let unsent = std::mem::take(&mut state.unsent);
+            let totals = unsent.totals.then(|| Order::Totals(state.totals.clone()));
+            let policy = state.policy.clone().filter(|_| unsent.policy).map(Order::Policy);
             drop(state);
             for order in [totals, policy].into_iter().flatten() {
                 writeln!(stdin, "{order}")?;
@@ -245,7 +247,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
             true
         }
         Err(why) => {
-            log.info(format_args!("proxy: no early data, for net.ipv4.tcp_fastopen cannot be set: {why}"));
+            log.info(format_args!("proxy: no early data: cannot set net.ipv4.tcp_fastopen: {why}"));
             false
         }
     }
@@ -253,7 +255,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
 
 /// Reader of the state that the process reports.
 struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     log: Log,
 }
 
@@ -274,7 +276,9 @@ impl Reader {
 
     /// Logs a refused connection; the proxy reports at most one per ten seconds.
     fn log_refused(&self, RefusedConnection { from, to, why }: &RefusedConnection) {
-        self.log.info(format_args!("proxy: connection from {from} to {to} refused: {why}; weft status counts all"));
+        self.log.info(format_args!(
+            "proxy: connection from {from} to {to} refused: {why}; weft status counts all refusals"
+        ));
     }
 
     fn show(&self, status: &ProxyStatus) {
@@ -285,11 +289,16 @@ impl Reader {
         if congestion != status.congestion {
             let name =
                 if status.congestion.is_empty() { "the system's congestion control" } else { &status.congestion };
-            self.log.info(format_args!("proxy: legs between proxies have {name}, {} connections fit", status.capacity));
+            self.log.info(format_args!(
+                "proxy: connections between proxies use {name}, at most {} connections",
+                status.capacity
+            ));
         }
         if was_open && !status.is_open {
-            self.log
-                .info(format_args!("proxy: full with {} connections, new ones go plain", status.counts.connections));
+            self.log.info(format_args!(
+                "proxy: full with {} connections: new connections are not proxied",
+                status.counts.connections
+            ));
         }
     }
 }

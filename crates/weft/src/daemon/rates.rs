@@ -53,7 +53,7 @@ impl Rates {
     }
 
     /// Writes the rates into the status of a peer.
-    pub fn tell(&self, peer: &mut Peer) {
+    pub fn fill(&self, peer: &mut Peer) {
         let Peer { name, paths, flows, .. } = peer;
         let of = |of: Of| self.meters.get(&(name.clone(), of)).and_then(|meter| meter.bps);
         for Path { id, sending_bps, receiving_bps, .. } in paths {

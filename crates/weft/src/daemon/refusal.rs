@@ -14,11 +14,13 @@ pub fn refused(why: CommandError) -> Response {
         CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
         CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
         CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::NoRoute => "no prefix of a peer holds this destination; see: weft status, weft vpns".to_owned(),
-        CommandError::Drill(why @ DrillError::NoOtherPath(_)) => format!("{why}; with --force it is cut all the same"),
+        CommandError::NoRoute => {
+            "no prefix of a peer contains this destination; see: weft status, weft vpns".to_owned()
+        }
+        CommandError::Drill(why @ DrillError::NoOtherPath(_)) => format!("{why}: use --force to cut it anyway"),
         CommandError::Drill(why) => why.to_string(),
         CommandError::Vpn(why) => why.to_string(),
-        CommandError::NoWeight => "with weight 0 nothing could be sent".to_owned(),
+        CommandError::NoWeight => "weight 0 would stop all traffic: set a weight above 0".to_owned(),
         CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
     };
     Response::Refused { why }

@@ -31,7 +31,7 @@ impl Watchdog {
         if let Some(interval) = self.interval.filter(|_| now >= self.next) {
             self.next = now + interval;
             if threads.are_well() {
-                tell(&[NotifyState::Watchdog]);
+                notify(&[NotifyState::Watchdog]);
             }
         }
     }
@@ -39,22 +39,22 @@ impl Watchdog {
 
 /// Reports that the node is ready, at its start or after a reload.
 pub fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// Reports that the node reads its configuration again.
 pub fn reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
-        tell(&[NotifyState::Reloading, now]);
+        notify(&[NotifyState::Reloading, now]);
     }
 }
 
 /// Reports that the node stops.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
-fn tell(states: &[NotifyState]) {
+fn notify(states: &[NotifyState]) {
     // The node runs on if the service manager cannot be reached.
     let _ = sd_notify::notify(false, states);
 }

@@ -14,17 +14,17 @@ pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
     match (fault, by_peer) {
         (StampFault::NotRising, false) => format!(
             "peer {peer}: handshake refused: its stamp is {behind} below the last one accepted: its state was lost or \
-             restored, its clock was set back, or this is a recording: it is told and calls again; if no session follows: \
-             weft peer reset {peer}"
+             restored, its clock was set back, or this is a recording: this node sends it the last stamp, and it calls \
+             again; if no session follows: weft peer reset {peer}"
         ),
         (StampFault::NotRising, true) => format!(
             "peer {peer} refused this node's handshake: its stamp is {behind} below the last one accepted: this node's \
-             state was lost or restored, or its clock was set back: it calls again with the next stamp"
+             state was lost or restored, or its clock was set back: this node calls again with the next stamp"
         ),
         (StampFault::TooFarAhead, false) => format!(
             "peer {peer}: handshake refused: its stamp is {ahead} above the last one accepted, and too far ahead of this \
-             node's clock: set the clocks of both nodes; it is told and calls again; if no session follows: \
-             weft peer reset {peer}"
+             node's clock: set the clocks of both nodes; this node sends it the last stamp, and it calls again; if no \
+             session follows: weft peer reset {peer}"
         ),
         (StampFault::TooFarAhead, true) => format!(
             "peer {peer} refused this node's handshake: its stamp is {ahead} above the last one accepted, and too far \
@@ -37,7 +37,7 @@ pub fn refused(peer: &str, refused: &RefusedStamp, by_peer: bool) -> String {
 pub fn shared(peer: &str, is_own: bool) -> String {
     if is_own {
         format!(
-            "peer {peer} says that another running node uses this node's key: their sessions end each other: \
+            "peer {peer} reports that another running node uses this node's key: their sessions end each other: \
              give each node its own key: weft keygen"
         )
     } else {

@@ -47,7 +47,7 @@ pub struct Stamps {
 }
 
 /// A change to be written.
-enum Change {
+enum StateChange {
     Accepted(Vec<(PublicKey, u64)>),
     Revoked(Vec<Revocation>),
     /// This node's stamps are reserved up to this one.
@@ -59,14 +59,14 @@ enum Change {
 }
 
 /// Handle of the thread that writes changes, so that a slow disk delays no packet.
-pub struct Keeper {
-    changes: SyncSender<Change>,
+pub struct StateWriter {
+    changes: SyncSender<StateChange>,
     /// Closes once the last change is written.
     ended: Receiver<()>,
     reserved: u64,
 }
 
-impl Keeper {
+impl StateWriter {
     /// Reads the state in `directory`, creates the directory if missing, and starts the thread.
     ///
     /// `unix_ns` is the wall clock.
@@ -76,18 +76,18 @@ impl Keeper {
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(Keeper, Stamps)> {
+    pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(StateWriter, Stamps)> {
         let log = threads.log();
         let mut files = Files::new(directory);
         let mut troubles = Vec::new();
         let revocations = files.read(&mut troubles);
         let base = unix_ns.max(files.reserved);
         let reserved = reserve(unix_ns, base);
-        if let Err(why) = files.apply(Change::Reserved(reserved)) {
+        if let Err(why) = files.apply(StateChange::Reserved(reserved)) {
             troubles.push(why);
         }
         if !troubles.is_empty() {
-            log.error(format_args!("{}: the node goes on without", files.describe(&troubles.join("; "))));
+            log.error(format_args!("{}: the node continues without it", files.describe(&troubles.join("; "))));
         }
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
         let (changes, queue) = sync_channel(256);
@@ -96,25 +96,25 @@ impl Keeper {
             let _ends: SyncSender<()> = ends;
             files.keep(&queue, log, pulse)
         })?;
-        Ok((Keeper { changes, ended, reserved }, Stamps { base, accepted, revocations }))
+        Ok((StateWriter { changes, ended, reserved }, Stamps { base, accepted, revocations }))
     }
 
     /// Stores the highest accepted stamps.
     pub fn accepted(&self, stamps: Vec<(PublicKey, u64)>) {
         // If the queue is full, this change is dropped: the next one contains a higher stamp.
-        let _ = self.send(Change::Accepted(stamps));
+        let _ = self.send(StateChange::Accepted(stamps));
     }
 
     /// Stores all revocations; returns false if the queue is full and the caller must try again.
     pub fn revoked(&self, revocations: Vec<Revocation>) -> bool {
-        self.send(Change::Revoked(revocations))
+        self.send(StateChange::Revoked(revocations))
     }
 
     /// Reserves more stamps if needed; `used` is this node's last stamp, and `unix_ns` the wall clock.
     pub fn reached(&mut self, unix_ns: u64, used: u64) {
         if used.saturating_add(nanos(REFILL)) > self.reserved {
             let reserved = reserve(unix_ns, used);
-            if reserved > self.reserved && self.send(Change::Reserved(reserved)) {
+            if reserved > self.reserved && self.send(StateChange::Reserved(reserved)) {
                 self.reserved = reserved;
             }
         }
@@ -124,21 +124,21 @@ impl Keeper {
     ///
     /// Returns false if the queue is full and the caller must try again.
     pub fn forget(&self, key: PublicKey) -> bool {
-        self.send(Change::Forget(key))
+        self.send(StateChange::Forget(key))
     }
 
     /// Writes the waiting changes, and `used`, the last used stamp, after which the next run continues.
     ///
     /// Waits for at most `LAST_WORDS`.
     pub fn close(self, used: u64) {
-        let _ = self.send(Change::Used(used));
-        let Keeper { changes, ended, .. } = self;
+        let _ = self.send(StateChange::Used(used));
+        let StateWriter { changes, ended, .. } = self;
         drop(changes);
         let _ = ended.recv_timeout(LAST_WORDS);
     }
 
     /// Returns false if the queue is full; a change after the end of the thread is dropped.
-    fn send(&self, change: Change) -> bool {
+    fn send(&self, change: StateChange) -> bool {
         !matches!(self.changes.try_send(change), Err(TrySendError::Full(_)))
     }
 }
@@ -194,7 +194,7 @@ impl Files {
         format!("state in {}: {why}", self.directory.display())
     }
 
-    fn keep(mut self, queue: &Receiver<Change>, log: Log, pulse: &Pulse) -> Result<(), String> {
+    fn keep(mut self, queue: &Receiver<StateChange>, log: Log, pulse: &Pulse) -> Result<(), String> {
         while let Ok(change) = pulse.resting(|| queue.recv()) {
             // A disk may take any time.
             if let Err(why) = pulse.resting(|| self.apply(change)) {
@@ -204,24 +204,24 @@ impl Files {
         Ok(())
     }
 
-    fn apply(&mut self, change: Change) -> Result<(), String> {
+    fn apply(&mut self, change: StateChange) -> Result<(), String> {
         match change {
-            Change::Accepted(stamps) => {
+            StateChange::Accepted(stamps) => {
                 for (key, stamp) in stamps {
                     let highest = self.accepted.entry(key).or_default();
                     *highest = stamp.max(*highest);
                 }
                 self.write_accepted()
             }
-            Change::Forget(key) => {
+            StateChange::Forget(key) => {
                 self.accepted.remove(&key);
                 self.write_accepted()
             }
-            Change::Revoked(revocations) => {
+            StateChange::Revoked(revocations) => {
                 let lines: String = revocations.iter().map(|revocation| format!("{revocation}\n")).collect();
                 self.write(REVOKED, &lines)
             }
-            Change::Reserved(stamp) | Change::Used(stamp) => self.write(STAMP, &format!("{stamp}\n")),
+            StateChange::Reserved(stamp) | StateChange::Used(stamp) => self.write(STAMP, &format!("{stamp}\n")),
         }
     }
 }
@@ -261,13 +261,13 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weft-state-{}", std::process::id()));
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let mut files = Files::new(&directory);
-        let (_, first) = Keeper::open(&directory, 1_000, &threads).unwrap();
+        let (_, first) = StateWriter::open(&directory, 1_000, &threads).unwrap();
         assert_eq!((first.base, first.accepted.len()), (1_000, 0));
-        files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 9)])).unwrap();
-        files.apply(Change::Accepted(vec![(PublicKey([7; 32]), 5)])).unwrap();
+        files.apply(StateChange::Accepted(vec![(PublicKey([7; 32]), 9)])).unwrap();
+        files.apply(StateChange::Accepted(vec![(PublicKey([7; 32]), 5)])).unwrap();
         let revocation = RootKey::from_seed([1; 32]).revoke(&PublicKey([7; 32]), 5);
-        files.apply(Change::Revoked(vec![revocation])).unwrap();
-        let (_, second) = Keeper::open(&directory, 10, &threads).unwrap();
+        files.apply(StateChange::Revoked(vec![revocation])).unwrap();
+        let (_, second) = StateWriter::open(&directory, 10, &threads).unwrap();
         assert_eq!((first.revocations.len(), &second.revocations[..]), (0, &[revocation][..]));
         assert!(second.base > first.base);
         assert_eq!(second.accepted, [(PublicKey([7; 32]), 9)]);
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
         assert!(troubles[2].starts_with("revoked: it is a directory"), "{troubles:?}");
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
-        let (_, stamps) = Keeper::open(&directory, 10, &threads).unwrap();
+        let (_, stamps) = StateWriter::open(&directory, 10, &threads).unwrap();
         assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));
         std::fs::remove_dir_all(&directory).unwrap();
     }
@@ -302,7 +302,7 @@ mod tests {
         let mut rng = weft_units::Rng::new(28);
         for round in 0..400 {
             let mut files = Files::new(&directory);
-            files.apply(Change::Accepted(accepted.clone())).unwrap();
+            files.apply(StateChange::Accepted(accepted.clone())).unwrap();
             let path = directory.join(ACCEPTED);
             let mut bytes = std::fs::read(&path).unwrap();
             let whole = String::from_utf8(bytes.clone()).unwrap();

@@ -28,25 +28,25 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of messages that wait for the thread.
 ///
 /// A dropped message is repeated a round trip later.
-const WORDS: usize = 1_024;
+const MAX_MESSAGES: usize = 1_024;
 
-enum Word {
+enum Message {
     Config(TcpEr),
     Granted { flow: KernelConnection, bytes_per_s: u64, until: Instant },
     Withdrawn(KernelConnection),
 }
 
 /// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
-pub struct Keeper {
+pub struct RateKeeper {
     /// `None` makes the thread end.
-    words: Option<SyncSender<Word>>,
+    messages: Option<SyncSender<Message>>,
     choice: Arc<Mutex<CongestionChoice>>,
     holder: Option<JoinHandle<()>>,
 }
 
-impl Drop for Keeper {
+impl Drop for RateKeeper {
     fn drop(&mut self) {
-        self.words = None;
+        self.messages = None;
         // Before Linux 6.4 the congestion control stays loaded until its holder unloads it, even after the process
         // ends.
         if let Some(holder) = self.holder.take() {
@@ -55,12 +55,12 @@ impl Drop for Keeper {
     }
 }
 
-impl Keeper {
+impl RateKeeper {
     /// Loads the congestion control; if that fails, logs the reason once, and what sockets use instead.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn start(wanted: TcpEr, threads: &Threads) -> io::Result<Keeper> {
+    pub fn start(wanted: TcpEr, threads: &Threads) -> io::Result<RateKeeper> {
         let log = threads.log();
         let (loaded, choice) = match Congestion::load() {
             Ok(congestion) => (Some(congestion), choose(None)),
@@ -68,31 +68,31 @@ impl Keeper {
         };
         if !choice.because.is_empty() {
             let instead = choice.available.name().unwrap_or("the kernel's own congestion control");
-            log.info(format_args!("explicit rates by {instead}: {}", choice.because));
+            log.info(format_args!("explicit rates use {instead}: {}", choice.because));
         }
-        let (words, told) = sync_channel(WORDS);
+        let (messages, inbox) = sync_channel(MAX_MESSAGES);
         let choice = Arc::new(Mutex::new(choice));
-        let mut keeper = Keeper { words: Some(words), choice: Arc::clone(&choice), holder: None };
+        let mut keeper = RateKeeper { messages: Some(messages), choice: Arc::clone(&choice), holder: None };
         if let Some(congestion) = loaded {
             let holder = Holder { congestion, wanted, flows: HashMap::new(), choice, log };
-            keeper.holder = Some(threads.spawn("weft-tcp-er", move |pulse| holder.run(&told, pulse))?);
+            keeper.holder = Some(threads.spawn("weft-tcp-er", move |pulse| holder.run(&inbox, pulse))?);
         }
         Ok(keeper)
     }
 
     /// Replaces the grants by destination.
     pub fn set(&self, wanted: TcpEr) {
-        self.say(Word::Config(wanted));
+        self.send_message(Message::Config(wanted));
     }
 
     /// Grants a rate to a flow for a while, in bytes per second.
     pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
-        self.say(Word::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
+        self.send_message(Message::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
     }
 
     /// Withdraws the grant of a flow.
     pub fn withdrawn(&self, flow: &FlowKey) {
-        self.say(Word::Withdrawn(connection(flow)));
+        self.send_message(Message::Withdrawn(connection(flow)));
     }
 
     /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
@@ -100,9 +100,9 @@ impl Keeper {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn say(&self, word: Word) {
+    fn send_message(&self, word: Message) {
         // Without the thread no rate can be granted, so the message is dropped.
-        let _ = self.words.as_ref().map(|words| words.try_send(word));
+        let _ = self.messages.as_ref().map(|messages| messages.try_send(word));
     }
 }
 
@@ -120,7 +120,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn run(mut self, words: &Receiver<Word>, pulse: &Pulse) -> Result<(), String> {
+    fn run(mut self, messages: &Receiver<Message>, pulse: &Pulse) -> Result<(), String> {
         let (mut renew_at, mut look_at) = (Instant::now(), Instant::now() + LOOK_EVERY);
         loop {
             let now = Instant::now();
@@ -129,18 +129,18 @@ impl Holder {
                 renew_at = now + RENEW_EVERY;
             }
             if now >= look_at {
-                self.look();
+                self.check();
                 look_at = now + LOOK_EVERY;
             }
-            match pulse.resting(|| words.recv_timeout(renew_at - now)) {
-                Ok(Word::Config(wanted)) => self.change(wanted),
-                Ok(Word::Granted { flow, bytes_per_s, until }) => {
+            match pulse.resting(|| messages.recv_timeout(renew_at - now)) {
+                Ok(Message::Config(wanted)) => self.change(wanted),
+                Ok(Message::Granted { flow, bytes_per_s, until }) => {
                     self.flows.insert(flow, (bytes_per_s, until));
-                    self.tell(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
+                    self.log_failure(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
                 }
-                Ok(Word::Withdrawn(flow)) => {
+                Ok(Message::Withdrawn(flow)) => {
                     self.flows.remove(&flow);
-                    self.tell(self.congestion.grants().clear_flow(flow));
+                    self.log_failure(self.congestion.grants().clear_flow(flow));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -155,10 +155,10 @@ impl Holder {
         let (grants, now_ns) = (self.congestion.grants(), monotonic_ns());
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            self.tell(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
+            self.log_failure(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
         }
         for (flow, (bytes_per_s, until)) in &self.flows {
-            self.tell(if now < *until {
+            self.log_failure(if now < *until {
                 grants.set_flow(*flow, *bytes_per_s, now_ns)
             } else {
                 grants.clear_flow(*flow)
@@ -170,7 +170,7 @@ impl Holder {
     fn change(&mut self, wanted: TcpEr) {
         for grant in &self.wanted.grants {
             let to = grant.to.value;
-            self.tell(self.congestion.grants().clear(to.address, to.length));
+            self.log_failure(self.congestion.grants().clear(to.address, to.length));
         }
         self.wanted = wanted;
     }
@@ -178,16 +178,16 @@ impl Holder {
     fn end(mut self) {
         self.change(TcpEr::default());
         for flow in self.flows.keys() {
-            self.tell(self.congestion.grants().clear_flow(*flow));
+            self.log_failure(self.congestion.grants().clear_flow(*flow));
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let failed = self.congestion.keep().err().map(|why| why.to_string());
         *self.choice.lock().unwrap_or_else(PoisonError::into_inner) = choose(failed.as_deref());
     }
 
-    fn tell(&self, done: Result<(), GrantError>) {
+    fn log_failure(&self, done: Result<(), GrantError>) {
         if let Err(why) = done {
             self.log.debug(format_args!("grant: {why}"));
         }

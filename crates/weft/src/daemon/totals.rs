@@ -33,7 +33,7 @@ pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>,
 }
 
 /// Returns the time until the next look, from the earlier rates and the present ones.
-pub fn look_again_in(before: &Totals, now: &Totals) -> Duration {
+pub fn next_check_in(before: &Totals, now: &Totals) -> Duration {
     let hundred = |rate: Option<u64>, times: u64| rate.unwrap_or(0).saturating_mul(times);
     let grows = |before, now| hundred(now, 100) > hundred(before, GROWS);
     let mut both = before.0.iter().zip(&now.0);
@@ -49,7 +49,7 @@ fn steady(before: Option<u64>, now: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{INTERVAL, INTERVAL_WHILE_GROWING, look_again_in, steady};
+    use super::{INTERVAL, INTERVAL_WHILE_GROWING, next_check_in, steady};
     use weft_tcp_er::proxy::{Total, Totals};
 
     #[test]
@@ -65,9 +65,9 @@ mod tests {
             Totals(of.iter().map(|bytes_per_s| Total { bytes_per_s: *bytes_per_s, prefixes: Vec::new() }).collect())
         };
         let before = totals(&[Some(1_000), None]);
-        assert_eq!(look_again_in(&before, &totals(&[Some(1_190), None])), INTERVAL);
-        assert_eq!(look_again_in(&before, &totals(&[Some(500), None])), INTERVAL);
-        assert_eq!(look_again_in(&before, &totals(&[Some(2_000), None])), INTERVAL_WHILE_GROWING);
-        assert_eq!(look_again_in(&before, &totals(&[Some(1_000), Some(900)])), INTERVAL_WHILE_GROWING);
+        assert_eq!(next_check_in(&before, &totals(&[Some(1_190), None])), INTERVAL);
+        assert_eq!(next_check_in(&before, &totals(&[Some(500), None])), INTERVAL);
+        assert_eq!(next_check_in(&before, &totals(&[Some(2_000), None])), INTERVAL_WHILE_GROWING);
+        assert_eq!(next_check_in(&before, &totals(&[Some(1_000), Some(900)])), INTERVAL_WHILE_GROWING);
     }
 }

@@ -33,7 +33,7 @@ pub fn set(
 /// # Errors
 /// Returns the reason why it has no effect, as text for a reader.
 pub fn revoke(engine: &mut Engine, clock: Clock, text: &str) -> Result<(), String> {
-    let revocation: Revocation = text.parse().map_err(|_| "this is no revocation".to_owned())?;
+    let revocation: Revocation = text.parse().map_err(|_| "not a revocation".to_owned())?;
     engine.revoke(clock.now(), &revocation).map(|_| ()).map_err(|why| why.to_string())
 }
 
@@ -45,12 +45,12 @@ pub fn prefixes(engine: &Engine) -> Vec<Prefix> {
 
 /// Returns the log line about a peer that joined.
 pub fn joined(engine: &Engine, peer: PeerId) -> String {
-    let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else { return "gone again".to_owned() };
+    let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else { return "already removed".to_owned() };
     let claims = of.certificate.claims();
     let prefixes: Vec<String> =
         claims.prefixes.iter().map(|&(address, length)| prefix::text(Prefix { address, length })).collect();
     let (prefixes, until) = (prefixes.join(" "), rfc_3339(claims.not_after_unix_s));
-    format!("joined by certificate, good until {until}; behind it {prefixes}")
+    format!("joined by certificate, valid until {until}, with prefixes {prefixes}")
 }
 
 /// Logs a revocation.
@@ -59,7 +59,7 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
 pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     let key = revocation.public_key();
     if key == *own {
-        log.error("this node's own key was revoked: make a new one and have it signed");
+        log.error("this node's own key was revoked: make a new key and have it signed");
     } else {
         log.info(format_args!("key {key} was revoked"));
     }

@@ -42,7 +42,7 @@ pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'
 
 /// Returns the message about two peers with the same relay label.
 pub fn label_clash(peer: &str, owner: &str) -> String {
-    format!("peer {peer}: not relayed: its relay label is that of {owner}: give it a new key")
+    format!("peer {peer}: not relayed: it has the relay label of {owner}: give it a new key")
 }
 
 /// Converts a peer.

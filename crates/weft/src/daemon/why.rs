@@ -44,7 +44,7 @@ pub fn own(identity: &Identity, links: &Links) -> Own {
 /// Returns the log line about a rejected handshake of a stranger.
 pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     let seen = why::stranger(stranger, own);
-    format!("handshake turned away: {}", seen.finding)
+    format!("handshake rejected: {}", seen.finding)
 }
 
 impl Watch {
@@ -82,7 +82,7 @@ impl Watch {
         }
         self.said.retain(|peer, _| unwell.contains(peer));
         if lines > MOST_LINES {
-            log.error(format_args!("{} more peers are not well; see: weft status", lines - MOST_LINES));
+            log.error(format_args!("{} more peers have problems; see: weft status", lines - MOST_LINES));
         }
     }
 
@@ -109,7 +109,7 @@ fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
 /// Adds findings and session facts to the status of the peers.
 ///
 /// Returns the strangers that called in vain.
-pub fn tell(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
+pub fn fill(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
     let strangers = engine.strangers(now);
     let mut facts: BTreeMap<_, _> = engine.session_facts(now).map(|facts| (facts.peer.clone(), facts)).collect();
     for peer in peers {

@@ -24,13 +24,13 @@ const TABLES: [&str; 13] = [
 ];
 
 /// A directory with the files that the examples name.
-struct Place(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl TemporaryDirectory {
+    fn new() -> TemporaryDirectory {
         let path = std::env::temp_dir().join(format!("weft-examples-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
-        Place(path)
+        TemporaryDirectory(path)
     }
 
     fn key(&self, name: &str, text: &str) {
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -119,7 +119,7 @@ fn completed(text: &str) -> String {
 
 #[test]
 fn every_configuration_of_every_document_is_read() {
-    let place = Place::new();
+    let place = TemporaryDirectory::new();
     let own = identity(1);
     let root = RootKey::from_seed([7; 32]);
     place.key("weft.key", &own.secret_to_base64());

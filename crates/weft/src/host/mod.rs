@@ -9,7 +9,7 @@ mod redirection;
 mod rules;
 
 use crate::config::host::{self, Host};
-use crate::daemon::tcp_er::Keeper;
+use crate::daemon::tcp_er::RateKeeper;
 use crate::daemon::threads::{Pulse, Threads};
 use crate::daemon::{self, Clock, Level, Log};
 use crate::entropy;
@@ -74,7 +74,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let SignalTotals { asked, granted, refused, given_up, forged, quick_start_answered, .. } =
         agent.host.status(agent.clock.now()).totals;
     log.info(format_args!(
-        "ended: asked {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
+        "ended: requested {asked}, granted {granted}, refused {refused}, given up {given_up}, wrong tags {forged}, \
          Quick-Start answered {quick_start_answered}"
     ));
     drop(agent);
@@ -92,7 +92,7 @@ struct Agent {
     index: u32,
     addresses: BTreeSet<IpAddr>,
     rates: [Rate; 2],
-    keeper: Keeper,
+    keeper: RateKeeper,
     clock: Clock,
     log: Log,
 }
@@ -101,19 +101,20 @@ impl Agent {
     fn start(config: &Host, threads: &Threads) -> io::Result<Agent> {
         let log = threads.log();
         let interface = config.interface.as_str();
-        let index = if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no {interface}")))?;
+        let index =
+            if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no interface {interface}")))?;
         let (clock, mut meter) = (Clock::start(), DeviceMeter::open(index)?);
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
-        let keeper = Keeper::start(config.tcp_er.clone(), threads)?;
+        let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
         let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;
         let mut agent =
             Agent { host, diversion, raw, meter, watch, index, addresses: BTreeSet::new(), rates, keeper, clock, log };
-        agent.hear_of_addresses()?;
+        agent.read_address_changes()?;
         Ok(agent)
     }
 
@@ -130,7 +131,7 @@ impl Agent {
                 return Ok(());
             }
             if ready.iter().any(|ready| ready.token == ADDRESSES) {
-                self.hear_of_addresses()?;
+                self.read_address_changes()?;
             }
             let now = self.clock.now();
             if self.host.wants_look(now) {
@@ -144,7 +145,7 @@ impl Agent {
                 }
             }
             self.host.handle_timeout(self.clock.now());
-            self.tell();
+            self.process_events();
         }
     }
 
@@ -171,16 +172,16 @@ impl Agent {
     }
 
     /// Passes grants on to this machine's sockets, and writes events to the log.
-    fn tell(&mut self) {
+    fn process_events(&mut self) {
         while let Some(event) = self.host.poll_event() {
             let now = self.clock.now();
             match event {
                 Event::Granted(grant) => {
-                    self.log.debug(daemon::signal::granted(&grant, now));
+                    self.log.debug(daemon::signalling::granted(&grant, now));
                     self.keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends - now);
                 }
                 Event::Withdrawn(flow) => {
-                    self.log.debug(daemon::signal::withdrawn(&flow));
+                    self.log.debug(daemon::signalling::withdrawn(&flow));
                     self.keeper.withdrawn(&flow);
                 }
                 _ => {}
@@ -188,7 +189,7 @@ impl Agent {
         }
     }
 
-    fn hear_of_addresses(&mut self) -> io::Result<()> {
+    fn read_address_changes(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         self.watch.poll(&mut events)?;
         for event in events {
@@ -196,7 +197,7 @@ impl Agent {
                 netlink::NetlinkEvent::Address(address) => _ = self.addresses.insert(address.address),
                 netlink::NetlinkEvent::AddressRemoved { address, .. } => _ = self.addresses.remove(&address),
                 netlink::NetlinkEvent::LinkRemoved { index } if index == self.index => {
-                    return Err(io::Error::other("the interface is gone"));
+                    return Err(io::Error::other("the interface was removed"));
                 }
                 _ => {}
             }

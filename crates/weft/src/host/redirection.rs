@@ -26,7 +26,7 @@ impl Redirection {
         for (name, is_needed) in [("iptables", true), ("ip6tables", false)] {
             let Some(program) = find_program(name) else {
                 if is_needed {
-                    return Err(io::Error::new(io::ErrorKind::NotFound, "there is no iptables; install iptables"));
+                    return Err(io::Error::new(io::ErrorKind::NotFound, "iptables is missing: install iptables"));
                 }
                 continue;
             };

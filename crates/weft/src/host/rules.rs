@@ -41,7 +41,7 @@ pub fn table(interface: &str, number: u16, handover: Handover, rules: &[Signalle
     };
     let mut text = format!("table inet {} {{ flags owner; ", name(interface));
     for family in [V4, V6] {
-        let Family { digit, kind, .. } = family;
+        let AddressFamily { digit, kind, .. } = family;
         for (set, seconds) in [("due", 5), ("heard", 30), ("often", 30), ("seldom", 30)] {
             let _ = write!(
                 text,
@@ -88,17 +88,17 @@ pub fn table(interface: &str, number: u16, handover: Handover, rules: &[Signalle
 
 /// Words of nftables that differ between IPv4 and IPv6.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Family {
+struct AddressFamily {
     digit: char,
     word: &'static str,
     kind: &'static str,
 }
 
-const V4: Family = Family { digit: '4', word: "ip", kind: "ipv4_addr" };
-const V6: Family = Family { digit: '6', word: "ip6", kind: "ipv6_addr" };
+const V4: AddressFamily = AddressFamily { digit: '4', word: "ip", kind: "ipv4_addr" };
+const V6: AddressFamily = AddressFamily { digit: '6', word: "ip6", kind: "ipv6_addr" };
 
-impl Family {
-    fn of(prefix: &Prefix) -> Family {
+impl AddressFamily {
+    fn of(prefix: &Prefix) -> AddressFamily {
         if prefix.address.is_ipv4() { V4 } else { V6 }
     }
 
@@ -121,12 +121,13 @@ impl Family {
 fn matches(flows: &SignalledFlows) -> Vec<String> {
     let SignalledFlows { from, to, protocol, ports, dscp, .. } = flows;
     let prefixes = [("saddr", from), ("daddr", to)].map(|(end, at)| at.as_ref().map(|at| (end, at.value)));
-    let is_of = |family: &Family| prefixes.iter().flatten().all(|(_, prefix)| Family::of(prefix) == *family);
+    let is_of =
+        |family: &AddressFamily| prefixes.iter().flatten().all(|(_, prefix)| AddressFamily::of(prefix) == *family);
     let families = match (prefixes.iter().any(Option::is_some), dscp) {
         (false, None) => vec![None],
         _ => [V4, V6].into_iter().filter(is_of).map(Some).collect(),
     };
-    let one = |family: Option<Family>| {
+    let one = |family: Option<AddressFamily>| {
         let mut text = format!("meta l4proto {protocol}");
         if let Some(family) = family {
             let word = family.word;

@@ -1,6 +1,6 @@
 //! The files of a member: key, certificate and configuration in one directory.
 
-use crate::keys::{self, Kind};
+use crate::keys::{self, KeyKind};
 use crate::outcome::Failure;
 use crate::{config, entropy, files};
 use nix::unistd::User;
@@ -58,7 +58,7 @@ impl Member {
         let [key, cert, config] = [KEY_FILE, CERTIFICATE_FILE, CONFIG_FILE].map(|name| self.directory.join(name));
         let failed = |path: &Path, why: std::io::Error| Failure::new(format!("{}: {why}", path.display()));
         if !self.has_key {
-            keys::store_key(Kind::Node, &self.identity.secret_to_base64(), &key)
+            keys::store_key(KeyKind::Node, &self.identity.secret_to_base64(), &key)
                 .map_err(|why| Failure::new(why.to_string()))?;
         }
         files::create(&cert, 0o644, format!("{certificate}\n").as_bytes()).map_err(|why| failed(&cert, why))?;

@@ -68,6 +68,6 @@ impl OverlayContact {
     /// Returns the reason why the contact was not reached, if it was not.
     pub fn trouble(&self) -> Option<String> {
         let why = self.why_not.as_ref().filter(|_| self.name.is_none())?;
-        Some(format!("contact {} not met: {why}", self.endpoints.join(" ")))
+        Some(format!("contact {} not reached: {why}", self.endpoints.join(" ")))
     }
 }

@@ -72,14 +72,15 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
         Cause::Rejected,
         "rejected",
         "a firewall rejects UDP to this port",
-        "allow UDP to the port in the firewall of the one who says so",
+        "allow UDP to the port in the firewall that sent the error",
     ),
     (
         Cause::Silent,
         "silent",
         "a firewall drops UDP to this port, the host is off, the peer does not know this node's key, or `public-key` of the \
          peer here is wrong",
-        "look at `weft status` on the peer, which names handshakes that it turns away; if it names none, open the port there",
+        "run `weft status` on the peer, which lists the handshakes that it rejects; if it lists none, open the port \
+         there",
     ),
     (
         Cause::TooBig,
@@ -97,7 +98,7 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
         Cause::NetworkUnreachable,
         "network-unreachable",
         "a router has no route to the address",
-        "correct `endpoints`, or the routes of the router that says so",
+        "correct `endpoints`, or the routes of the router that sent the error",
     ),
     (
         Cause::Unreachable,
@@ -108,33 +109,34 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::Filtered,
         "filtered",
-        "this machine's own firewall refuses to send it",
+        "this machine's own firewall blocks it",
         "allow outgoing UDP from weft in this machine's firewall",
     ),
     (
         Cause::NoRoute,
         "no-route",
-        "this machine has no route to it by the link",
-        "add a route by the link, or leave the link out of [links] use",
+        "this machine has no route to it over the link",
+        "add a route over the link, or leave the link out of [links] use",
     ),
-    (Cause::LinkDown, "link-down", "the link cannot send now", "look at the link: ip link"),
+    (Cause::LinkDown, "link-down", "the link cannot send now", "check the link: ip link"),
     (
         Cause::NoLink,
         "no-link",
-        "every interface is down, has no address, or is left out by [links]",
+        "every interface is down, has no address, or is excluded by [links]",
         "set an interface up with an address, and compare its name with [links] use",
     ),
     (
         Cause::NoCall,
         "no-call",
-        "the peer is not running, has a wrong endpoint for this node, or a firewall here or on the way drops UDP",
-        "look at `weft status` on the peer, which says what it tries; open this node's UDP port, or give the peer an endpoint",
+        "the peer is not running, has a wrong endpoint for this node, or a firewall here or on the path drops UDP",
+        "run `weft status` on the peer, which shows what it tries; open this node's UDP port, or give the peer an \
+         endpoint",
     ),
     (
         Cause::NoCallBehindNat,
         "no-call-behind-nat",
-        "this node has private addresses only: a NAT before it drops calls, unless it forwards them; so does each further NAT",
-        "forward this node's UDP port in each NAT before it, or give the peer an endpoint so that this node calls",
+        "this node has private addresses only: each NAT in front of it drops calls unless it forwards them",
+        "forward this node's UDP port in each NAT in front of it, or give the peer an endpoint so that this node calls",
     ),
     (
         Cause::UnknownKey,
@@ -145,7 +147,7 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::OtherKey,
         "other-key",
-        "the sender has a wrong `public-key` for this node, or means another node",
+        "the sender has a wrong `public-key` for this node, or calls another node",
         "set `public-key` of this node in the sender's configuration",
     ),
     (
@@ -163,26 +165,27 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
     (
         Cause::AnswerLost,
         "answer-lost",
-        "the answers do not arrive there, or the preshared keys of the two nodes differ",
-        "compare `preshared-key` on both nodes, and allow UDP from this node's port to there",
+        "the answers do not arrive at the peer, or the preshared keys of the two nodes differ",
+        "compare `preshared-key` on both nodes, and allow UDP from this node's port to the peer",
     ),
     (
         Cause::StampBehind,
         "stamp-behind",
         "its state was lost or restored, its clock was set back, or this is a recording",
-        "set the clocks of both nodes; it counts on by itself; if no session follows: weft peer reset NAME on the one that refused",
+        "set the clocks of both nodes; the caller continues with the next stamp; if no session follows: weft peer \
+         reset NAME on the node that refused",
     ),
     (
         Cause::ClockAhead,
         "clock-ahead",
         "the clock of one of the two nodes is wrong",
-        "set the clocks of both nodes; if no session follows: weft peer reset NAME on the one that refused",
+        "set the clocks of both nodes; if no session follows: weft peer reset NAME on the node that refused",
     ),
     (
         Cause::SmallMtu,
         "small-mtu",
-        "a tunnel or a firewall on the way drops longer packets without saying so",
-        "raise the MTU on the way, or let ICMP `too big` pass; until then full packets go in parts",
+        "a tunnel or a firewall on the path drops longer packets without an error",
+        "raise the MTU of the path, or let ICMP `too big` pass; until then weft sends full packets in parts",
     ),
 ];
 

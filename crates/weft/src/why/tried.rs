@@ -32,20 +32,20 @@ pub fn groups(tried: &[Tried]) -> Vec<Group> {
 }
 
 fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Group {
-    let names = pairs.iter().map(|pair| format!("{} by {}", pair.remote, pair.link));
+    let names = pairs.iter().map(|pair| format!("{} over {}", pair.remote, pair.link));
     let by = by.map_or_else(String::new, |by| format!(" from {by}"));
     let sent: u32 = pairs.iter().map(|pair| pair.sent).sum();
     let calls = if sent > 0 { format!("{sent} handshakes to ") } else { String::new() };
     let came_back = match why {
-        None => "nothing came back".to_owned(),
-        Some(Unreachable::Port) => format!("ICMP port unreachable came back{by}"),
-        Some(Unreachable::Prohibited) => format!("ICMP administratively prohibited came back{by}"),
-        Some(Unreachable::Host) => format!("ICMP host unreachable came back{by}"),
-        Some(Unreachable::Network) => format!("ICMP network unreachable came back{by}"),
-        Some(Unreachable::TooBig) => format!("ICMP too big came back{by}"),
-        Some(Unreachable::Other) => format!("another ICMP error came back{by}"),
+        None => "no answer".to_owned(),
+        Some(Unreachable::Port) => format!("ICMP port unreachable received{by}"),
+        Some(Unreachable::Prohibited) => format!("ICMP administratively prohibited received{by}"),
+        Some(Unreachable::Host) => format!("ICMP host unreachable received{by}"),
+        Some(Unreachable::Network) => format!("ICMP network unreachable received{by}"),
+        Some(Unreachable::TooBig) => format!("ICMP too big received{by}"),
+        Some(Unreachable::Other) => format!("another ICMP error received{by}"),
         Some(Unreachable::Filtered) => "the kernel did not send: not permitted".to_owned(),
-        Some(Unreachable::NoRoute) => "the kernel did not send: no route by the link".to_owned(),
+        Some(Unreachable::NoRoute) => "the kernel did not send: no route over the link".to_owned(),
         Some(Unreachable::LinkDown) => "the kernel did not send: the link is down".to_owned(),
     };
     Group { cause: Cause::of(why), text: format!("{calls}{}: {came_back}", list(names, "and")) }

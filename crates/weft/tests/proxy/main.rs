@@ -188,8 +188,8 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
         echo "refused: $(ask 82)"
         end home hold 10.9.0.2:80 10 4000 >held & held=$!; ready held "held 10"
         echo "full: $(ask 80)"; sleep 1.2; run home status | grep ^proxy; run hub status | grep ^proxy
-        sed -i 's/ports = .*/ports = [82]/' home.toml; kill -HUP $home; logged home "read again"
-        sed -i 's/ports = .*/ports = [82]/' hub.toml; kill -HUP $hub; logged hub "read again"; sleep 0.3
+        sed -i 's/ports = .*/ports = [82]/' home.toml; kill -HUP $home; logged home "reloaded"
+        sed -i 's/ports = .*/ports = [82]/' hub.toml; kill -HUP $hub; logged hub "reloaded"; sleep 0.3
         wait $held; grep ^reset held
         echo "after the reload: $(ask 80)"
         sed -i 's/ports = .*/ports = [80]/' home.toml; kill -HUP $home; sleep 0.5; echo "and another: $(ask 80)""#,
@@ -200,7 +200,7 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
     {
         assert!(text.lines().any(|l| l == line), "{line:?} is missing\n{}", logs(&dir, &out));
     }
-    assert!(text.contains("FULL: new ones go plain") && text.contains("; reno"), "{}", logs(&dir, &out));
+    assert!(text.contains("FULL: new connections are not proxied") && text.contains("; reno"), "{}", logs(&dir, &out));
     assert!(text.contains("1 without server"), "{}", logs(&dir, &out));
 }
 

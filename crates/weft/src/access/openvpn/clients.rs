@@ -20,7 +20,7 @@ const SERIAL_BYTES: usize = 8;
 
 /// An admitted client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Client {
+pub struct OpenvpnClient {
     /// Name of the client, for readers of output.
     pub name: String,
     /// Common name in the client's certificate; also the name of its file.
@@ -29,12 +29,12 @@ pub struct Client {
     pub address: Ipv4Addr,
 }
 
-impl Client {
-    fn parse(common_name: &str, text: &str) -> Option<Client> {
+impl OpenvpnClient {
+    fn parse(common_name: &str, text: &str) -> Option<OpenvpnClient> {
         let (first, second) = text.split_once('\n')?;
         let mut words = second.strip_prefix("ifconfig-push ")?.split(' ');
         let (name, address) = (first.strip_prefix("# ")?.to_owned(), words.next()?.parse().ok()?);
-        Some(Client { name, common_name: common_name.to_owned(), address })
+        Some(OpenvpnClient { name, common_name: common_name.to_owned(), address })
     }
 }
 
@@ -44,7 +44,7 @@ impl Client {
 ///
 /// # Errors
 /// Returns the reason why they cannot be read, as text for a reader.
-pub fn of(state: &Path) -> Result<Vec<Client>, String> {
+pub fn of(state: &Path) -> Result<Vec<OpenvpnClient>, String> {
     match Directory::open(state) {
         Ok(directory) => in_state(&directory),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -56,7 +56,7 @@ pub fn of(state: &Path) -> Result<Vec<Client>, String> {
 ///
 /// # Errors
 /// Fails as [`of`] does.
-pub fn in_state(state: &Directory) -> Result<Vec<Client>, String> {
+pub fn in_state(state: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     enter(state, super::DIRECTORY)?.map_or_else(|| Ok(Vec::new()), |directory| list(&directory))
 }
 
@@ -64,14 +64,15 @@ pub fn in_state(state: &Directory) -> Result<Vec<Client>, String> {
 ///
 /// # Errors
 /// Fails as [`of`] does.
-pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
+pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     let Some(directory) = enter(directory, DIRECTORY)? else { return Ok(Vec::new()) };
     let names = directory.names().map_err(|why| format!("{}: {why}", directory.path().display()))?;
     let mut clients = Vec::new();
     for name in names.iter().filter(|name| !name.contains('.')) {
-        let no_client =
-            || format!("{}: it does not hold what weft access add writes", directory.path().join(name).display());
-        clients.push(Client::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
+        let no_client = || {
+            format!("{}: the file contains nothing that weft access add writes", directory.path().join(name).display())
+        };
+        clients.push(OpenvpnClient::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }
     clients.sort_by_key(|client| client.address);
     Ok(clients)
@@ -81,19 +82,19 @@ pub fn list(directory: &Directory) -> Result<Vec<Client>, String> {
 ///
 /// # Errors
 /// Returns an error if the pool has no free address, or the kernel gives no random numbers.
-pub fn new(clients: &[Client], name: &str, pool: &Pool) -> Result<Client, String> {
+pub fn new(clients: &[OpenvpnClient], name: &str, pool: &Pool) -> Result<OpenvpnClient, String> {
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
     let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
-    let seed = entropy::seed().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+    let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
     let common_name = seed.iter().take(SERIAL_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    Ok(Client { name: name.to_owned(), common_name, address })
+    Ok(OpenvpnClient { name: name.to_owned(), common_name, address })
 }
 
 /// Admits the client.
 ///
 /// # Errors
 /// Returns the reason why its file cannot be written, as text for a reader.
-pub fn let_in(directory: &Directory, client: &Client, pool: &Pool) -> Result<(), String> {
+pub fn admit(directory: &Directory, client: &OpenvpnClient, pool: &Pool) -> Result<(), String> {
     let directory = directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
     write(&directory, &client.common_name, &text)
@@ -102,16 +103,17 @@ pub fn let_in(directory: &Directory, client: &Client, pool: &Pool) -> Result<(),
 /// Names of clients for the server's log, which contains only common names of certificates.
 #[derive(Debug, Default)]
 pub struct Names {
-    known: Vec<Client>,
+    known: Vec<OpenvpnClient>,
 }
 
 impl Names {
     /// Inserts the client's name before a common name in the line.
     ///
     /// Calls `list` if the line has an unknown common name.
-    pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<Client>) {
+    pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<OpenvpnClient>) {
         let Some(at) = serial(line) else { return };
-        let called = |client: &&Client| line.get(at..at + 2 * SERIAL_BYTES) == Some(client.common_name.as_bytes());
+        let called =
+            |client: &&OpenvpnClient| line.get(at..at + 2 * SERIAL_BYTES) == Some(client.common_name.as_bytes());
         if !self.known.iter().any(|client| called(&client)) {
             self.known = list();
         }
@@ -137,7 +139,7 @@ fn serial(line: &[u8]) -> Option<usize> {
 ///
 /// # Errors
 /// Returns the reason why its file cannot be removed, as text for a reader.
-pub fn put_out(state: &Directory, client: &Client) -> Result<(), String> {
+pub fn remove_client(state: &Directory, client: &OpenvpnClient) -> Result<(), String> {
     let failed = |why: io::Error| format!("client {}: {why}", client.name);
     let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;
     directory.remove(OsStr::new(&client.common_name)).map_err(failed)
@@ -150,9 +152,10 @@ mod tests {
     #[test]
     fn lines_of_the_server_name_the_client() {
         let common_name = "0f".repeat(SERIAL_BYTES);
-        let client = Client { name: "phone".into(), common_name: common_name.clone(), address: [10, 9, 0, 2].into() };
+        let client =
+            OpenvpnClient { name: "phone".into(), common_name: common_name.clone(), address: [10, 9, 0, 2].into() };
         let mut names = Names::default();
-        let mut put = |text: &str, list: Vec<Client>| {
+        let mut put = |text: &str, list: Vec<OpenvpnClient>| {
             let mut line = text.as_bytes().to_vec();
             names.put(&mut line, || list);
             String::from_utf8(line).unwrap()
@@ -167,8 +170,8 @@ mod tests {
 
     #[test]
     fn files_are_read_back_and_others_refused() {
-        let client = Client { name: "phone".into(), common_name: "0a".into(), address: [10, 9, 129, 2].into() };
-        assert_eq!(Client::parse("0a", "# phone\nifconfig-push 10.9.129.2 255.255.255.0\n"), Some(client));
+        let client = OpenvpnClient { name: "phone".into(), common_name: "0a".into(), address: [10, 9, 129, 2].into() };
+        assert_eq!(OpenvpnClient::parse("0a", "# phone\nifconfig-push 10.9.129.2 255.255.255.0\n"), Some(client));
         for bad in [
             "",
             "# phone",
@@ -176,7 +179,7 @@ mod tests {
             "# phone\nifconfig-push x y",
             "# phone\npush",
         ] {
-            assert_eq!(Client::parse("0a", bad), None, "{bad}");
+            assert_eq!(OpenvpnClient::parse("0a", bad), None, "{bad}");
         }
     }
 

@@ -25,7 +25,7 @@ pub enum Role {
 }
 
 /// A certificate and its private key (PEM).
-pub struct Issued {
+pub struct KeyAndCertificate {
     /// The certificate, which is public.
     pub certificate: String,
     /// The private key, which only its holder may have.
@@ -81,7 +81,7 @@ impl Authority {
     ///
     /// # Errors
     /// Returns an error if no key can be generated.
-    pub fn issue(&self, name: &str, role: Role) -> Result<Issued, Error> {
+    pub fn issue(&self, name: &str, role: Role) -> Result<KeyAndCertificate, Error> {
         let key = KeyPair::generate()?;
         let mut params = called(name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -91,7 +91,7 @@ impl Authority {
         }];
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Issued { certificate, key: key.serialize_pem() })
+        Ok(KeyAndCertificate { certificate, key: key.serialize_pem() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Profile of an OpenVPN client: one file that contains its keys and certificates.
 
-use super::pki::{Authority, Issued};
+use super::pki::{Authority, KeyAndCertificate};
 use super::server::{CIPHERS, MTU};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use weft_engine::Prefix;
 /// that protects handshakes from strangers. The server pushes further settings itself, see [`super::server`].
 pub fn text(
     authority: &Authority,
-    issued: &Issued,
+    issued: &KeyAndCertificate,
     (wrap, wrap_key): (&str, &str),
     endpoint: &str,
     routes: &[Prefix],

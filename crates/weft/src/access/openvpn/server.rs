@@ -71,10 +71,10 @@ pub fn prepare(state: &Directory, settings: &Openvpn, offer: &Offer) -> Result<P
 }
 
 fn make_keys(directory: &Directory) -> Result<Authority, String> {
-    let failed = |why: rcgen::Error| format!("no key can be made: {why}");
+    let failed = |why: rcgen::Error| format!("cannot make a key: {why}");
     let authority = Authority::new().map_err(failed)?;
     let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
-    let common = new_common_key().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+    let common = new_common_key().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
     for (name, text) in [(SERVER_CERTIFICATE, &server.certificate), (SERVER_KEY, &server.key), (COMMON_KEY, &common)] {
         write(directory, name, text)?;
     }

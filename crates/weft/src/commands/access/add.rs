@@ -3,7 +3,7 @@
 //! The client enters the table of the state directory before its configuration is given out. The client's private key
 //! is stored nowhere on the edge.
 
-use super::{edge, settings, tell};
+use super::{edge, notify_node, settings};
 use crate::access::clients::{self, Client};
 use crate::access::openvpn::pki::Role;
 use crate::access::openvpn::server::Prepared;
@@ -21,7 +21,7 @@ use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_session::Identity;
 
 /// The client to create.
-struct Wanted<'a> {
+struct NewClient<'a> {
     options: &'a AddOptions,
     config: &'a Config,
     name: String,
@@ -44,24 +44,24 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
         (false, _) => None,
         (true, Some(openvpn)) => Some(openvpn),
         (true, None) => {
-            return Err(Failure::new("this edge takes no clients with OpenVPN; it would with [access.openvpn]"));
+            return Err(Failure::new("this edge accepts no OpenVPN clients: add [access.openvpn]"));
         }
     };
     let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
     let endpoint = endpoint(options, access, openvpn)?;
-    let wanted = Wanted { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
+    let wanted = NewClient { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
     let made = match openvpn {
         None => wanted.with_wireguard(access),
         Some(openvpn) => wanted.with_openvpn(openvpn),
     };
     show(&wanted, &made.map_err(Failure::new)?)?;
-    tell(&config)
+    notify_node(&config)
 }
 
-impl Wanted<'_> {
+impl NewClient<'_> {
     fn with_wireguard(&self, access: &Access) -> Result<Made, String> {
         let state = &self.config.node.state;
-        let seed = entropy::seed().map_err(|why| format!("the kernel gave no random numbers: {why}"))?;
+        let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
         let (key, edge_key) = (Identity::from_secret(seed), clients::edge_key(state)?.public_key());
         clients::change(state, |directory, table| {
             self.name_is_free(directory, table)?;
@@ -80,11 +80,11 @@ impl Wanted<'_> {
             let Prepared { directory, authority, .. } = openvpn::server::prepare(directory, settings, &self.offer)?;
             let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
             let issued = authority.issue(&client.common_name, Role::Client);
-            let issued = issued.map_err(|why| format!("no key can be made: {why}"))?;
+            let issued = issued.map_err(|why| format!("cannot make a key: {why}"))?;
             let (wrap, key) = openvpn::wrap::for_client(&directory)?;
             let text = openvpn::profile::text(&authority, &issued, (wrap, &key), &self.endpoint, &self.offer.routes);
             self.keep(&text)?;
-            openvpn::clients::let_in(&directory, &client, pool)?;
+            openvpn::clients::admit(&directory, &client, pool)?;
             Ok(Made { address: client.address, key: client.common_name, text })
         })
     }
@@ -95,9 +95,9 @@ impl Wanted<'_> {
         let mut taken = taken.chain(others.iter().map(|client| (&client.name, client.address)));
         let name = &self.name;
         match taken.find(|(taken, _)| *taken == name) {
-            Some((_, address)) => Err(format!(
-                "there is a client {name} already ({address}); put it out first: weft access remove {name}"
-            )),
+            Some((_, address)) => {
+                Err(format!("there is already a client {name} ({address}): remove it first: weft access remove {name}"))
+            }
             None => Ok(()),
         }
     }
@@ -124,12 +124,14 @@ fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) ->
         (Some(text), _) => access::endpoint(text).map_err(|why| wrong(text, why))?,
         (None, Some(at)) => at.value.clone(),
         (None, None) => {
-            let why = format!("where do clients reach this edge? Say --edge HOST:PORT, or `endpoint` in {table}");
+            let why =
+                format!("the address of this edge is missing: give --edge HOST:PORT, or set `endpoint` in {table}");
             return Err(Failure::with(Outcome::Usage, why));
         }
     };
     // A client whose endpoint has no address could never connect, so the name is resolved before anything changes.
-    let unknown = |why: String| Failure::new(format!("the edge `{endpoint}` is not known: {why}; nothing was changed"));
+    let unknown =
+        |why: String| Failure::new(format!("cannot resolve the edge `{endpoint}`: {why}; nothing was changed"));
     let first = endpoint.to_socket_addrs().map_err(|why| unknown(why.to_string()))?.next();
     match first {
         Some(_) => Ok(endpoint),
@@ -137,8 +139,8 @@ fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) ->
     }
 }
 
-fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
-    let Wanted { options, name, .. } = wanted;
+fn show(wanted: &NewClient<'_>, made: &Made) -> Result<(), Failure> {
+    let NewClient { options, name, .. } = wanted;
     let Made { address, key, text } = made;
     if options.json {
         let configuration = options.out.is_none().then_some(text);
@@ -151,7 +153,7 @@ fn show(wanted: &Wanted<'_>, made: &Made) -> Result<(), Failure> {
     // OpenVPN's programs read files, and their configuration is too long for a QR code.
     if !options.openvpn {
         let code = profile::qr_code(text, io::stderr().is_terminal());
-        let short = "name fewer networks in [access] `routes`";
+        let short = "list fewer networks in [access] `routes`";
         eprint!("{}", code.unwrap_or_else(|why| format!("no QR code: {why}: {short}\n")));
     }
     Ok(())

@@ -31,7 +31,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     clients::change(&config.node.state, |directory, table| {
         let others = openvpn::clients::in_state(directory)?;
         if let Some(client) = others.iter().find(|client| client.name == name) {
-            return openvpn::clients::put_out(directory, client);
+            return openvpn::clients::remove_client(directory, client);
         }
         let Some(index) = table.iter().position(|client| client.name == name) else {
             let names = table.iter().map(|client| &client.name).chain(others.iter().map(|client| &client.name));
@@ -45,14 +45,14 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
         Ok(())
     })
     .map_err(Failure::new)?;
-    tell(&config)
+    notify_node(&config)
 }
 
 /// Tells a running node that the table has changed; a node that starts later reads the table.
-fn tell(config: &Config) -> Result<Outcome, Failure> {
+fn notify_node(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
-            eprintln!("weft: the node is not running; it holds from its start on");
+            eprintln!("weft: the node is not running; the change takes effect when it starts");
             Ok(Outcome::Well)
         }
         Err(failure) => Err(Failure::new(format!("the table is changed, but {}", failure.text()))),
@@ -102,9 +102,9 @@ fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, 
         Some(other) => return Err(unexpected(&other)),
         None => Vec::new(),
     };
-    let or_absent = |client: openvpn::clients::Client| {
+    let or_absent = |client: openvpn::clients::OpenvpnClient| {
         let there = there.iter().find(|there| there.key == client.common_name).cloned();
-        let openvpn::clients::Client { name, common_name, address } = client;
+        let openvpn::clients::OpenvpnClient { name, common_name, address } = client;
         there.unwrap_or_else(|| AccessClient::absent(name, address, ClientProgram::Openvpn, common_name))
     };
     Ok(all.into_iter().map(or_absent).collect())
@@ -132,13 +132,13 @@ fn turned_away(refused: Refusals) -> String {
     let lines = [
         (
             for_another_edge,
-            "handshakes turned away: their configuration is for another edge, or for an earlier key of this one",
+            "handshakes rejected: their configuration is for another edge, or for an earlier key of this edge",
         ),
-        (from_no_client, "handshakes turned away: no client of this edge, or not any more"),
-        (strays, "packets dropped: their source was not their client's address"),
+        (from_no_client, "handshakes rejected: the sender is not a client of this edge, or no longer one"),
+        (strays, "packets dropped: the source was not the client's address"),
     ];
     let said = lines.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n"));
-    let last = last_from.map(|from| format!("the last handshake of these came from {from}\n"));
+    let last = last_from.map(|from| format!("the last of these handshakes came from {from}\n"));
     said.chain(last).collect()
 }
 
@@ -150,6 +150,6 @@ fn settings<'a>(config: &'a Config, file: &Path) -> Result<&'a Access, Failure> 
     config.access.as_ref().ok_or_else(|| {
         let file = file.display();
         let example = "[access] with listen = 51820 and pool = \"10.9.128.0/24\"";
-        Failure::new(format!("{file}: this node is no edge for clients; it would be with {example}, for example"))
+        Failure::new(format!("{file}: this node accepts no clients: add, for example, {example}"))
     })
 }

@@ -1,6 +1,6 @@
 //! `weft ca list` and `weft ca renew`: the certificates that a root key has signed.
 
-use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, give_out, lines, prefixes, root, unix_s};
+use super::{DAY_S, EARLIER_S, ISSUED_FILE, REVOKED_FILE, append, lines, prefixes, root, unix_s, write_out};
 use crate::config::did_you_mean;
 use crate::date::rfc_3339;
 use crate::outcome::json as json_line;
@@ -88,7 +88,7 @@ fn table(all: &[Issued], now: u64) -> String {
             public_key.to_string(),
         ]);
     }
-    if table.is_empty() { "nothing was signed yet\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no certificate was signed yet\n".to_owned() } else { table.to_string() }
 }
 
 /// Signs the last certificate of this name again, with a later expiry.
@@ -98,7 +98,7 @@ pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>)
     let of_name = |of: &&Issued| of.certificate.claims().name == name;
     let Some(found) = all.iter().filter(of_name).find(|of| !of.is_revoked) else {
         if all.iter().any(|of| of.certificate.claims().name == name) {
-            let why = format!("the key of {name} is revoked; sign a certificate for a new one: weft ca sign");
+            let why = format!("the key of {name} is revoked: sign a certificate for a new one: weft ca sign");
             return Err(Failure::new(why));
         }
         let names = all.iter().map(|of| of.certificate.claims().name.as_str());
@@ -114,6 +114,6 @@ pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>)
     };
     let certificate = root.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     super::others_keep_theirs(directory, &claims, now)?;
-    give_out(&certificate, out)?;
+    write_out(&certificate, out)?;
     append(directory, ISSUED_FILE, &certificate)
 }

@@ -127,21 +127,22 @@ pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> V
 /// Checks if the congestion control `weft_er` is loaded, or could be.
 fn explicit_rates(machine: &Machine) -> Check {
     let name = "explicit rates";
-    let needs = "weft_er needs Linux 6.0 with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for who loads it";
+    let needs = "weft_er needs Linux 6.0 with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for the process that \
+        loads it";
     if is_available(NAME) {
         return Check::new(name, Verdict::Good, format!("{NAME} is loaded"), "");
     }
-    let lacks = lacks_for_weft_er(machine);
+    let lacks = missing_for_weft_er(machine);
     match choose(Some(&lacks.join(", "))).available {
         _ if lacks.is_empty() => Check::new(name, Verdict::Good, format!("{NAME} can be loaded"), ""),
         Available::Bbr => {
-            Check::new(name, Verdict::Warning, format!("bbr instead of {NAME}: {}", lacks.join(", ")), needs)
+            Check::new(name, Verdict::Warning, format!("using bbr instead of {NAME}: {}", lacks.join(", ")), needs)
         }
         _ => Check::new(name, Verdict::Warning, format!("neither {NAME} nor bbr: {}", lacks.join(", ")), needs),
     }
 }
 
-fn lacks_for_weft_er(machine: &Machine) -> Vec<&'static str> {
+fn missing_for_weft_er(machine: &Machine) -> Vec<&'static str> {
     let lacks = [
         version(machine).is_some_and(|version| version < WEFT_ER).then_some("the kernel is older than Linux 6.0"),
         (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
@@ -162,7 +163,7 @@ fn tun(machine: &Machine) -> Check {
         Ok(_) => Check::new("TUN device", Verdict::Good, "can be opened", ""),
         Err(why) => {
             let help = match why.kind() {
-                io::ErrorKind::PermissionDenied => "run as root, or with the group that may open /dev/net/tun",
+                io::ErrorKind::PermissionDenied => "run as root, or in the group that may open /dev/net/tun",
                 _ => "modprobe tun; in a container: --device /dev/net/tun",
             };
             Check::new("TUN device", Verdict::Bad, why.to_string(), help)
@@ -172,7 +173,7 @@ fn tun(machine: &Machine) -> Check {
 
 fn net_admin(machine: &Machine) -> Check {
     let (verdict, found) =
-        if capable(machine, &[NET_ADMIN]) { (Verdict::Good, "held") } else { (Verdict::Bad, "not held") };
+        if capable(machine, &[NET_ADMIN]) { (Verdict::Good, "held") } else { (Verdict::Bad, "missing") };
     Check::new(
         "CAP_NET_ADMIN",
         verdict,
@@ -194,8 +195,8 @@ fn version(machine: &Machine) -> Option<(u32, u32)> {
 fn kernel(machine: &Machine) -> Check {
     let (verdict, help) = match version(machine) {
         Some(version) if version >= WANTED => (Verdict::Good, ""),
-        Some(version) if version >= NEEDED => (Verdict::Warning, "6.2 and later hand over UDP in large pieces too"),
-        _ => (Verdict::Warning, "5.0 and later have GRO for UDP: far fewer calls for each byte"),
+        Some(version) if version >= NEEDED => (Verdict::Warning, "Linux 6.2 and later pass UDP in large pieces too"),
+        _ => (Verdict::Warning, "Linux 5.0 and later have GRO for UDP: fewer calls for each byte"),
     };
     Check::new("kernel", verdict, release(machine), help)
 }
@@ -206,7 +207,7 @@ fn offloads(socket: io::Result<UdpLink>) -> Check {
     match socket {
         Ok(socket) if socket.has_gso() => Check::new(name, Verdict::Good, "GSO on a socket", ""),
         Ok(_) => Check::new(name, Verdict::Warning, "no GSO on a socket", "Linux 4.18 and later have it"),
-        Err(why) => Check::new(name, Verdict::Bad, why.to_string(), "a UDP socket is needed"),
+        Err(why) => Check::new(name, Verdict::Bad, why.to_string(), "weft needs a UDP socket"),
     }
 }
 
@@ -215,7 +216,12 @@ fn clock(machine: &Machine) -> Check {
     let source = source.unwrap_or_else(|| "unknown".to_owned());
     let is_slow = SLOW_CLOCKS.contains(&source.as_str()) || source == "unknown";
     let verdict = if is_slow { Verdict::Warning } else { Verdict::Good };
-    Check::new("clock source", verdict, source, "boot with tsc=reliable, or let the hypervisor offer a better one")
+    Check::new(
+        "clock source",
+        verdict,
+        source,
+        "boot with tsc=reliable, or set a better clock source in the hypervisor",
+    )
 }
 
 /// Checks the limit of a socket buffer; a process with CAP_NET_ADMIN may exceed it.
@@ -244,8 +250,8 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
             checks.push(Check::new(
                 format!("link {name}"),
                 Verdict::Warning,
-                "not there",
-                "plug it in, or mend its name",
+                "missing",
+                "connect it, or correct its name",
             ));
             continue;
         };
@@ -256,7 +262,7 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
             format!("link {name}"),
             verdict,
             state,
-            format!("ip link set {name} up, or see to its carrier"),
+            format!("ip link set {name} up, or check its cable"),
         ));
         if several {
             checks.extend(reverse_path(machine, name));
@@ -286,15 +292,15 @@ mod tests {
     use super::*;
 
     /// A directory that is removed at the end of the test.
-    struct Place(PathBuf);
+    struct TemporaryDirectory(PathBuf);
 
-    impl Drop for Place {
+    impl Drop for TemporaryDirectory {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
-    fn machine(name: &str, files: &[(&str, &str)]) -> (Place, Machine) {
+    fn machine(name: &str, files: &[(&str, &str)]) -> (TemporaryDirectory, Machine) {
         let root = std::env::temp_dir().join(format!("weft-doctor-{name}-{}", std::process::id()));
         for (path, text) in files {
             let path = root.join(path);
@@ -303,7 +309,7 @@ mod tests {
         }
         let machine =
             Machine { proc: root.join("proc"), sys: root.join("sys"), tun: root.join("tun"), root: root.clone() };
-        (Place(root), machine)
+        (TemporaryDirectory(root), machine)
     }
 
     #[test]
@@ -327,7 +333,7 @@ mod tests {
             socket_buffer(&machine, "rmem_max"),
         ];
         assert!(checks.iter().all(|check| check.verdict == Verdict::Good && check.help.is_empty()), "{checks:#?}");
-        assert!(lacks_for_weft_er(&machine).is_empty());
+        assert!(missing_for_weft_er(&machine).is_empty());
     }
 
     #[test]
@@ -347,7 +353,7 @@ mod tests {
         assert_eq!(kernel(&machine).verdict, Verdict::Warning);
         let lacks =
             ["the kernel is older than Linux 6.0", "the kernel has no BTF", "this user may not load BPF programs"];
-        assert_eq!(lacks_for_weft_er(&machine), lacks);
+        assert_eq!(missing_for_weft_er(&machine), lacks);
         assert_eq!(clock(&machine).found, "hpet");
         assert_eq!(socket_buffer(&machine, "rmem_max").help, "sysctl -w net.core.rmem_max=8388608");
         let filter = reverse_path(&machine, "eth0").unwrap();

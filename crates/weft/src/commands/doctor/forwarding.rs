@@ -2,37 +2,37 @@
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
-use crate::daemon::forwarding::Family;
+use crate::daemon::forwarding::ForwardingSetting;
 
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
 /// The first states if the kernel forwards. The second states that only the far end can tell if it forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
-    let here = Family::of(config).filter_map(|family| {
+    let here = ForwardingSetting::of(config).filter_map(|family| {
         // A node that accepts no calls is an end of the network, unless hosts are behind it.
         let is_hub = config.node.listen.is_some();
         Some(state(family, &machine.proc(family.file)?, is_hub))
     });
     here.chain(config.default_routes().map(|(peer, prefix)| {
-        let help = format!("weft doctor on {peer} says whether it forwards; it must translate addresses as well");
+        let help = format!("run weft doctor on {peer}, which must forward and translate addresses");
         Check::new(
             format!("{} by {peer}", prefix::text(prefix)),
             Verdict::Warning,
-            format!("whether {peer} forwards cannot be seen from here"),
+            format!("this node cannot see whether {peer} forwards"),
             help,
         )
     }))
     .collect()
 }
 
-fn state(family: &Family, value: &str, is_hub: bool) -> Check {
+fn state(family: &ForwardingSetting, value: &str, is_hub: bool) -> Check {
     let name = format!("{} forwarding", family.name);
     match value {
         "0" if is_hub => {
-            let found = "off: peers reach this machine and nothing behind it, and a default route of theirs ends here";
+            let found = "off: peers reach only this machine, and their default route ends here";
             Check::new(name, Verdict::Warning, found, family.command())
         }
-        "0" => Check::new(name, Verdict::Good, "off: needed only where hosts lie behind this node", ""),
+        "0" => Check::new(name, Verdict::Good, "off: needed only if hosts are behind this node", ""),
         _ => Check::new(name, Verdict::Good, "on", ""),
     }
 }

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 /// Text that is printed where no code point is configured.
 pub const WHY_SET_ONE: &str = "\
-A bottleneck can keep the tunnel's packets in a queue of their own if it knows them by a code point: set one, for example
-dscp = \"af21\" in [policy], and weft doctor shows how routers are told.
+A bottleneck can keep the tunnel's packets in a queue of their own if they carry a code point: set one, for example
+dscp = \"af21\" in [policy], and weft doctor shows the commands for routers.
 ";
 
 /// Router commands in each vendor's syntax; the reader replaces the words in capitals.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Isolation {
+pub struct QueueCommands {
     /// Code point, 0 to 63.
     pub dscp: u8,
     /// Commands for Linux: tc(8).
@@ -25,9 +25,9 @@ pub struct Isolation {
     pub junos: String,
 }
 
-impl Isolation {
+impl QueueCommands {
     /// Creates the commands for packets with this code point.
-    pub fn of(code_point: u8) -> Isolation {
+    pub fn of(code_point: u8) -> QueueCommands {
         let (name, tos) = (dscp::name(code_point), code_point << 2);
         // IOS and Junos accept numbers as well as names; Junos takes them in binary.
         let bits = format!("{code_point:06b}");
@@ -68,15 +68,16 @@ set class-of-service interfaces IN-INTERFACE unit 0 classifiers dscp weft-in
 set class-of-service interfaces OUT-INTERFACE scheduler-map weft-out
 "
         );
-        Isolation { dscp: code_point, linux, ios, junos }
+        QueueCommands { dscp: code_point, linux, ios, junos }
     }
 
     /// Returns the commands as text for a reader.
     pub fn text(&self) -> String {
         format!(
             "\
-A queue of its own for the tunnel (dscp {}), to be set where packets wait, which is where the network is narrowest. Fill in DEV, the
-line's rate LINE and how it is divided, TUNNEL and REST. The tunnel's own control packets (cs6, a hundredth) may stay elsewhere.
+A queue of its own for the tunnel (dscp {}). Set it at the bottleneck, where packets wait. Fill in DEV, the line's rate
+LINE and its two shares, TUNNEL and REST. The tunnel's control packets (cs6, 1 % of the traffic) may stay in another
+queue.
 
 Linux
 {}
@@ -98,10 +99,10 @@ mod tests {
 
     #[test]
     fn each_router_hears_the_code_point_in_its_own_words() {
-        let af21 = Isolation::of(18);
+        let af21 = QueueCommands::of(18);
         assert_eq!(af21.linux.matches("0x48 0xfc flowid 1:10").count(), 2, "{}", af21.linux);
         assert!(af21.ios.contains("match dscp af21\n") && af21.junos.contains("code-points 010010\n"));
-        let odd = Isolation::of(5);
+        let odd = QueueCommands::of(5);
         assert!(odd.linux.contains("0x14 0xfc") && odd.ios.contains("match dscp 5\n"));
     }
 }

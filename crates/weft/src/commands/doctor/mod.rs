@@ -19,7 +19,7 @@ use crate::table::Table;
 pub use peer::peer;
 
 use checks::{Check, Machine, Verdict};
-use isolation::Isolation;
+use isolation::QueueCommands;
 use serde::Serialize;
 use std::path::Path;
 use weft_engine::Dscp;
@@ -29,7 +29,7 @@ struct Diagnosis {
     schema: u32,
     checks: Vec<Check>,
     /// Router commands for each code point that the configuration sets for a peer.
-    isolation: Vec<Isolation>,
+    isolation: Vec<QueueCommands>,
 }
 
 /// Checks this machine, and the configuration in `file` or, if it exists, in `default`.
@@ -46,7 +46,7 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
         .collect();
     code_points.sort_unstable();
     code_points.dedup();
-    let isolation: Vec<_> = code_points.into_iter().map(Isolation::of).collect();
+    let isolation: Vec<_> = code_points.into_iter().map(QueueCommands::of).collect();
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     let diagnosis = Diagnosis { schema: 1, checks, isolation };
     let text = if as_json { json(&diagnosis)? } else { text(&diagnosis, config.is_some()) };
@@ -55,13 +55,13 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
 }
 
 fn text(diagnosis: &Diagnosis, has_config: bool) -> String {
-    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "WHAT HELPS"]);
+    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "ADVICE"]);
     for Check { name, verdict, found, help } in &diagnosis.checks {
         table.row([name.clone(), verdict.word().to_owned(), found.clone(), help.clone()]);
     }
     let mut text = format!("{table}\n");
     if !has_config {
-        text += "No configuration: name one with -c FILE, and links and code points are looked at too.\n\n";
+        text += "No configuration: give one with -c FILE to check links and code points too.\n\n";
     }
     match &diagnosis.isolation[..] {
         [] => text += isolation::WHY_SET_ONE,

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::status::{Finding, Peer, Status};
 use crate::table::{millis, span};
 use crate::why::is_private;
-use probe::{Probe, Route};
+use probe::{Probe, ProbedRoute};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -86,12 +86,12 @@ fn session(peer: &Peer) -> Vec<Check> {
     let mut checks: Vec<_> = peer.findings.iter().map(finding).collect();
     match (peer.established_s, peer.without_session_s) {
         (Some(s), _) => {
-            let found = format!("stands since {}", span(Duration::from_secs(s)));
+            let found = format!("established {} ago", span(Duration::from_secs(s)));
             checks.insert(0, Check::new("session", Verdict::Good, found, ""));
         }
         (None, since) if checks.is_empty() => {
             let found = format!("none for {}", span(Duration::from_secs(since.unwrap_or(0))));
-            checks.push(Check::new("session", Verdict::Bad, found, "ask again in ten seconds"));
+            checks.push(Check::new("session", Verdict::Bad, found, "try again in ten seconds"));
         }
         (None, _) => {}
     }
@@ -99,8 +99,8 @@ fn session(peer: &Peer) -> Vec<Check> {
 }
 
 /// Checks if the remote address is reachable by a link, from the answers to the probes.
-fn reachability(peer: &Peer, route: &Route) -> Check {
-    let name = format!("{} by {}", route.remote, route.link);
+fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
+    let name = format!("{} over {}", route.remote, route.link);
     let path = peer.paths.iter().find(|path| path.link == route.link && path.remote == route.remote.to_string());
     if let Some(path) = path.filter(|path| !path.is_down()) {
         return Check::new(name, Verdict::Good, format!("weft answers in {}", millis(path.rtt_us.unwrap_or(0))), "");
@@ -108,34 +108,32 @@ fn reachability(peer: &Peer, route: &Route) -> Check {
     let host = match &route.ping {
         Probe::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
         Probe::Silent => "the host does not answer ping".to_owned(),
-        Probe::Failed(why) => format!("no ping could be sent: {why}"),
+        Probe::Failed(why) => format!("cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
         (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
         (None, Probe::Answered(_)) => (
-            format!("UDP: nothing came back; {host}"),
-            "UDP to this port is blocked, or weft there does not answer this node's key: look at `weft status` there",
+            format!("UDP: no answer; {host}"),
+            "UDP to this port is blocked, or weft there does not accept this node's key: run `weft status` there",
         ),
         (None, Probe::Silent) => (
-            format!("UDP: nothing came back; {host}"),
-            "the host is off, its address is wrong, or a firewall drops all: try another host in its network",
+            format!("UDP: no answer; {host}"),
+            "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
-        (None, Probe::Failed(_)) => {
-            (format!("UDP: nothing came back; {host}"), "add a route by the link, or run as root")
-        }
+        (None, Probe::Failed(_)) => (format!("UDP: no answer; {host}"), "add a route over the link, or run as root"),
     };
     Check::new(name, Verdict::Bad, found, help)
 }
 
 /// Checks the longest packet that passes; `None` if the host answered no ping.
-fn mtu(route: &Route) -> Option<Check> {
+fn mtu(route: &ProbedRoute) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
-    let name = format!("MTU to {} by {}", route.remote.ip(), route.link);
+    let name = format!("MTU to {} over {}", route.remote.ip(), route.link);
     Some(if passes >= asked {
         Check::new(name, Verdict::Good, format!("packets of {asked} B pass"), "")
     } else {
-        let found = format!("packets of {passes} B pass, of {asked} B not");
-        let help = "raise the MTU on the way; weft finds the limit by itself and sends full packets in parts";
+        let found = format!("packets of {passes} B pass, packets of {asked} B do not");
+        let help = "raise the MTU of the path; weft finds the limit itself and sends full packets in parts";
         Check::new(name, if passes < 1280 { Verdict::Warning } else { Verdict::Good }, found, help)
     })
 }
@@ -144,23 +142,23 @@ fn clock(peer: &Peer) -> Check {
     let of_clock = |finding: &&Finding| finding.cause == "clock-ahead" || finding.cause == "stamp-behind";
     match peer.findings.iter().find(of_clock) {
         Some(finding) => Check::new("clock", Verdict::Warning, finding.found.clone(), finding.advice.clone()),
-        None => Check::new("clock", Verdict::Good, "no handshake was refused for its stamp lately", ""),
+        None => Check::new("clock", Verdict::Good, "no handshake was refused recently because of its stamp", ""),
     }
 }
 
 /// Checks for address translation (NAT), from private addresses of this node and of the routers.
-fn nat(status: &Status, routes: &[Route]) -> Check {
+fn nat(status: &Status, routes: &[ProbedRoute]) -> Check {
     let own: Vec<IpAddr> =
         status.links.iter().flat_map(|link| &link.addresses).filter_map(|a| a.parse().ok()).collect();
     let is_public = |address: &IpAddr| !is_private(*address);
     let leads_out = routes.is_empty() || routes.iter().any(|route| is_public(&route.remote.ip()));
     if own.iter().any(is_public) || !leads_out {
-        return Check::new("NAT", Verdict::Good, "none is needed by the addresses here", "");
+        return Check::new("NAT", Verdict::Good, "the addresses here need no NAT", "");
     }
     let hops = routes.iter().map(|route| &route.hops).max_by_key(|hops| hops.len());
     let private: Vec<_> =
         hops.into_iter().flatten().take_while(|hop| is_private(**hop)).map(ToString::to_string).collect();
-    let help = "a node behind NAT must call, or each NAT must forward its UDP port";
+    let help = "let a node behind NAT initiate, or forward its UDP port in each NAT";
     match private.len() {
         0 | 1 => Check::new("NAT", Verdict::Warning, "this node has private addresses only: at least one NAT", help),
         _ => {
@@ -174,7 +172,7 @@ fn nat(status: &Status, routes: &[Route]) -> Check {
 fn strangers(status: &Status) -> Vec<Check> {
     let of = |seen: &crate::status::StrangerSeen| {
         let Finding { found, likely, advice, .. } = &seen.finding;
-        Check::new("turned away", Verdict::Warning, format!("{found}: likely cause: {likely}"), advice.clone())
+        Check::new("rejected handshake", Verdict::Warning, format!("{found}: likely cause: {likely}"), advice.clone())
     };
     status.strangers.iter().map(of).collect()
 }

@@ -16,7 +16,7 @@ pub fn proxies(machine: &Machine, config: &Config) -> Vec<Check> {
 
 fn diversion() -> Check {
     let (verdict, found) = match nft::check() {
-        Ok(()) => (Verdict::Good, "TPROXY and socket expressions can be used".to_owned()),
+        Ok(()) => (Verdict::Good, "TPROXY and socket expressions work".to_owned()),
         Err(why) => (Verdict::Bad, why.to_string()),
     };
     Check::new("proxies: nft", verdict, found, "apt install nftables; modprobe -a nft_tproxy nft_socket nft_ct")
@@ -26,11 +26,11 @@ fn diversion() -> Check {
 fn early_data(machine: &Machine) -> Check {
     let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
     let (verdict, found) = match bits {
-        Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both ways".to_owned()),
-        Some(bits) => (Verdict::Warning, format!("{bits}, not both ways")),
+        Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both directions".to_owned()),
+        Some(bits) => (Verdict::Warning, format!("{bits}, not both directions")),
         None => (Verdict::Warning, "unknown".to_owned()),
     };
-    Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if it may")
+    Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if permitted")
 }
 
 fn descriptors(capacity: usize) -> Check {
@@ -53,5 +53,5 @@ fn legs(names: &[String]) -> Check {
         Ok(None) => (Verdict::Warning, "the system's congestion control".to_owned()),
         Err(why) => (Verdict::Bad, why.to_string()),
     };
-    Check::new("proxies: legs", verdict, found, "modprobe tcp_bbr, or name others in [proxies] congestion")
+    Check::new("proxies: legs", verdict, found, "modprobe tcp_bbr, or set others in [proxies] congestion")
 }

@@ -32,7 +32,7 @@ impl Unusable {
     pub fn text(self) -> &'static str {
         match self {
             Unusable::Removed => "removed",
-            Unusable::NotChosen => "not to be used",
+            Unusable::NotChosen => "excluded by the configuration",
             Unusable::Tunnel => "tunnel of another weft",
             Unusable::SetDown => "set down",
             Unusable::NoCarrier => "no carrier",

@@ -2,18 +2,18 @@
 //!
 //! They follow Prometheus's conventions: seconds and bytes, and counters in `_total`.
 
-use super::text::{Exposition, Family, Kind, Labels};
+use super::text::{Exposition, Family, Labels, MetricKind};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
 
 /// States of a path, as values of the label `state`.
 const STATES: [&str; 5] = ["opening", "good", "degraded", "suspect", "down"];
 
 const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
-    Family { kind: Kind::Gauge, name, help, value }
+    Family { kind: MetricKind::Gauge, name, help, value }
 }
 
 const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> Option<f64>) -> Family<T> {
-    Family { kind: Kind::Counter, name, help, value }
+    Family { kind: MetricKind::Counter, name, help, value }
 }
 
 fn seconds(us: u64) -> f64 {
@@ -34,8 +34,8 @@ fn number(value: u64) -> Option<f64> {
 
 /// Metrics of the node, without labels.
 const NODE: &[Family<Status>] = &[
-    gauge("weft_uptime_seconds", "Time since the start.", |n| number(n.uptime_s)),
-    gauge("weft_inner_mtu_bytes", "Largest packet inside the tunnel.", |n| number(n.inner_mtu.into())),
+    gauge("weft_uptime_seconds", "Time since the node started.", |n| number(n.uptime_s)),
+    gauge("weft_inner_mtu_bytes", "MTU inside the tunnel.", |n| number(n.inner_mtu.into())),
     counter("weft_rejected_datagrams_total", "Datagrams dropped before authentication.", |n| {
         number(n.rejected_datagrams)
     }),
@@ -43,22 +43,26 @@ const NODE: &[Family<Status>] = &[
         number(n.unroutable_packets)
     }),
     gauge("weft_buffers", "Packet buffers in use.", |n| number(n.buffers_in_use as u64)),
-    gauge("weft_buffers_peak", "The most packet buffers there have been in use.", |n| number(n.buffers_peak as u64)),
-    counter("weft_relayed_datagrams_total", "Datagrams passed on between other nodes.", |n| {
+    gauge("weft_buffers_peak", "Maximum number of packet buffers in use since the start.", |n| {
+        number(n.buffers_peak as u64)
+    }),
+    counter("weft_relayed_datagrams_total", "Datagrams forwarded between other nodes.", |n| {
         number(n.relay.as_ref()?.datagrams)
     }),
-    counter("weft_relayed_bytes_total", "Bytes passed on between other nodes, without IP and UDP headers.", |n| {
+    counter("weft_relayed_bytes_total", "Bytes forwarded between other nodes, without IP and UDP headers.", |n| {
         number(n.relay.as_ref()?.bytes)
     }),
-    counter("weft_relay_refused_datagrams_total", "Datagrams for others that were not passed on.", |n| {
-        number(n.relay.as_ref()?.refused_datagrams)
-    }),
+    counter(
+        "weft_relay_refused_datagrams_total",
+        "Datagrams for other nodes that this node refused to forward.",
+        |n| number(n.relay.as_ref()?.refused_datagrams),
+    ),
     counter(
         "weft_relay_dropped_datagrams_total",
-        "Datagrams for others dropped in the queue of a link with a limit.",
+        "Datagrams for other nodes dropped in the queue of a rate-limited link.",
         |n| number(n.relay.as_ref()?.dropped_datagrams),
     ),
-    gauge("weft_relay_label_clashes", "Peers that are not relayed, because their relay label is another's.", |n| {
+    gauge("weft_relay_label_clashes", "Peers that are not relayed because another peer has their relay label.", |n| {
         number(n.relay.as_ref()?.label_clashes.len() as u64)
     }),
     gauge("weft_overlay_ready", "Whether this node has found its place in the overlay.", |n| {
@@ -67,31 +71,33 @@ const NODE: &[Family<Status>] = &[
     gauge("weft_overlay_members", "Nodes of the overlay that this node uses.", |n| {
         Some(n.overlay.as_ref()?.members.iter().filter(|member| member.standing == "member").count() as f64)
     }),
-    gauge("weft_overlay_calling", "Nodes that were called and have not answered yet.", |n| {
+    gauge("weft_overlay_calling", "Nodes called that have not answered yet.", |n| {
         number(n.overlay.as_ref()?.calling as u64)
     }),
-    counter("weft_overlay_losses_total", "How often a node of the overlay has fallen silent.", |n| {
+    counter("weft_overlay_losses_total", "Nodes of the overlay that stopped answering.", |n| {
         number(n.overlay.as_ref()?.losses)
     }),
-    gauge("weft_proxy_connections", "Connections of the proxy now.", |n| number(n.proxy.as_ref()?.connections)),
-    counter("weft_proxy_taken_connections_total", "Connections the proxy took in.", |n| {
+    gauge("weft_proxy_connections", "Open connections of the proxy.", |n| number(n.proxy.as_ref()?.connections)),
+    counter("weft_proxy_taken_connections_total", "Connections that the proxy accepted.", |n| {
         number(n.proxy.as_ref()?.taken)
     }),
     counter(
         "weft_proxy_refused_connections_total",
-        "Connections the proxy did not make because a rule denies them.",
+        "Connections that the proxy refused because a rule denies them.",
         |n| number(n.proxy.as_ref()?.refused),
     ),
-    counter("weft_no_buffer_drops_total", "Packets and datagrams that came while no buffer was left for them.", |n| {
+    counter("weft_no_buffer_drops_total", "Packets and datagrams dropped because no buffer was free.", |n| {
         number(n.no_buffer_drops)
     }),
-    counter("weft_socket_full_drops_total", "Datagrams the kernel did not take: a socket's buffer was full.", |n| {
-        number(n.socket_full_drops)
-    }),
-    counter("weft_log_dropped_lines_total", "Lines of the log dropped because nobody read it in time.", |n| {
+    counter(
+        "weft_socket_full_drops_total",
+        "Datagrams that the kernel did not accept: a socket buffer was full.",
+        |n| number(n.socket_full_drops),
+    ),
+    counter("weft_log_dropped_lines_total", "Log lines dropped: the log was not read in time.", |n| {
         number(n.dropped_log_lines)
     }),
-    gauge("weft_longest_turn_seconds", "The longest turn of the packet loop since the start.", |n| {
+    gauge("weft_longest_turn_seconds", "Longest turn of the packet loop since the start.", |n| {
         Some(seconds(n.longest_turn_us))
     }),
     counter("weft_long_turns_total", "Turns of the packet loop that took more than 50 ms.", |n| number(n.long_turns)),
@@ -99,24 +105,24 @@ const NODE: &[Family<Status>] = &[
 
 /// Metrics of each peer.
 const PEER: &[Family<Peer>] = &[
-    gauge("weft_peer_up", "Whether there is a session.", |p| flag(p.established_s.is_some())),
+    gauge("weft_peer_up", "Whether a session is established.", |p| flag(p.established_s.is_some())),
     gauge("weft_peer_session_age_seconds", "Age of the session.", |p| number(p.established_s?)),
-    gauge("weft_peer_last_heard_seconds", "Time since something authentic came.", |p| {
+    gauge("weft_peer_last_heard_seconds", "Time since the last authentic datagram arrived.", |p| {
         Some(p.last_heard_ms? as f64 / 1e3)
     }),
     gauge(
         "weft_peer_links_without_path",
-        "Links that have no path to the peer, because as many are open as may be.",
+        "Links without a path to the peer because the limit of paths is reached.",
         |p| number(p.not_tried.as_ref().map_or(0, |pairs| pairs.links_without_path.len() as u64)),
     ),
-    counter("weft_peer_refused_datagrams_total", "Datagrams dropped: on more paths than the peer may open.", |p| {
+    counter("weft_peer_refused_datagrams_total", "Datagrams dropped: the peer opened more paths than it may.", |p| {
         number(p.not_tried.as_ref().map_or(0, |pairs| pairs.refused_datagrams))
     }),
-    counter("weft_peer_received_packets_total", "Packets given to TUN devices.", |p| number(p.received_packets)),
-    counter("weft_peer_received_bytes_total", "IP bytes given to TUN devices.", |p| number(p.received_bytes)),
+    counter("weft_peer_received_packets_total", "Packets delivered to TUN devices.", |p| number(p.received_packets)),
+    counter("weft_peer_received_bytes_total", "IP bytes delivered to TUN devices.", |p| number(p.received_bytes)),
     counter("weft_peer_sent_units_total", "Units sent for the first time.", |p| number(p.sent_units)),
     counter("weft_peer_sent_bytes_total", "Bytes of units sent for the first time.", |p| number(p.sent_bytes)),
-    counter("weft_peer_repeated_units_total", "Units sent again.", |p| number(p.repeated_units)),
+    counter("weft_peer_repeated_units_total", "Units retransmitted.", |p| number(p.repeated_units)),
     counter("weft_peer_abandoned_units_total", "Units given up.", |p| number(p.abandoned_units)),
     counter("weft_peer_queue_drops_total", "Packets dropped by queues toward the peer.", |p| number(p.queue_drops)),
     counter(
@@ -124,16 +130,18 @@ const PEER: &[Family<Peer>] = &[
         "TCP acknowledgments that a newer one replaced in queues toward the peer.",
         |p| number(p.replaced_acks),
     ),
-    gauge("weft_peer_queue_bytes", "Bytes that wait for the paths.", |p| number(p.queue_bytes)),
+    gauge("weft_peer_queue_bytes", "Bytes that wait for a path.", |p| number(p.queue_bytes)),
     counter(
         "weft_peer_unserved_datagrams_total",
-        "Datagrams dropped because the node was behind and the peer had had its share.",
+        "Datagrams dropped because the node was overloaded and the peer had used its share.",
         |p| number(p.unserved_datagrams),
     ),
-    counter("weft_peer_duplicate_units_total", "Units that came twice.", |p| number(p.duplicate_units)),
-    counter("weft_peer_broken_parts_total", "Parts of units that were of no use.", |p| number(p.broken_parts)),
-    gauge("weft_peer_held_units", "Units held for order.", |p| number(p.held_units as u64)),
-    gauge("weft_peer_hold_seconds", "How long a hole is waited for.", |p| Some(seconds(p.hold_us))),
+    counter("weft_peer_duplicate_units_total", "Duplicate units received.", |p| number(p.duplicate_units)),
+    counter("weft_peer_broken_parts_total", "Parts that could not be joined to a unit.", |p| number(p.broken_parts)),
+    gauge("weft_peer_held_units", "Units that wait in the resequencer.", |p| number(p.held_units as u64)),
+    gauge("weft_peer_hold_seconds", "Maximum time for which the resequencer waits for a missing unit.", |p| {
+        Some(seconds(p.hold_us))
+    }),
 ];
 
 /// Metrics of each path.
@@ -141,22 +149,18 @@ const PATH: &[Family<Path>] = &[
     gauge("weft_path_in_bundle", "Whether bulk may use the path now.", |p| flag(p.in_bundle)),
     gauge("weft_path_rtt_seconds", "Smoothed round-trip time.", |p| Some(seconds(p.rtt_us?))),
     gauge("weft_path_rtt_min_seconds", "Least round-trip time.", |p| Some(seconds(p.rtt_min_us?))),
-    gauge("weft_path_queue_delay_seconds", "Delay beyond the least one-way delay.", |p| {
-        Some(seconds(p.queue_delay_us))
-    }),
-    gauge("weft_path_skew_seconds", "One-way delay beyond the fastest path's.", |p| Some(seconds(p.skew_us))),
+    gauge("weft_path_queue_delay_seconds", "One-way delay above the base delay.", |p| Some(seconds(p.queue_delay_us))),
+    gauge("weft_path_skew_seconds", "One-way delay above that of the fastest path.", |p| Some(seconds(p.skew_us))),
     gauge("weft_path_jitter_seconds", "Jitter of the one-way delay.", |p| Some(seconds(p.jitter_us))),
-    gauge("weft_path_loss_ratio", "Part of the datagrams that is lost.", |p| Some(p.loss)),
-    gauge("weft_path_capacity_bytes_per_second", "Learnt capacity.", |p| Some(bytes_per_second(p.capacity_bps?))),
+    gauge("weft_path_loss_ratio", "Share of the datagrams lost.", |p| Some(p.loss)),
+    gauge("weft_path_capacity_bytes_per_second", "Estimated capacity.", |p| Some(bytes_per_second(p.capacity_bps?))),
     gauge("weft_path_pacing_bytes_per_second", "Pacing rate.", |p| Some(bytes_per_second(p.pacing_bps))),
-    gauge("weft_path_delivery_bytes_per_second", "Delivery rate last seen.", |p| {
-        Some(bytes_per_second(p.delivery_bps))
-    }),
-    gauge("weft_path_available_bytes_per_second", "What others leave of an idle path's capacity.", |p| {
+    gauge("weft_path_delivery_bytes_per_second", "Latest delivery rate.", |p| Some(bytes_per_second(p.delivery_bps))),
+    gauge("weft_path_available_bytes_per_second", "Capacity of an idle path that other traffic leaves free.", |p| {
         let sensed = p.sensed.as_ref().filter(|sensed| sensed.is_fresh())?;
         Some(bytes_per_second(sensed.available_bps?))
     }),
-    gauge("weft_path_weight", "Weight of weighted schedules.", |p| number(p.weight.into())),
+    gauge("weft_path_weight", "Weight of the path for weighted schedulers.", |p| number(p.weight.into())),
     gauge("weft_path_mtu_bytes", "Path MTU.", |p| number(p.mtu.into())),
     counter("weft_path_sent_datagrams_total", "Datagrams sent.", |p| number(p.sent_datagrams)),
     counter("weft_path_sent_bytes_total", "IP bytes sent.", |p| number(p.sent_bytes)),
@@ -167,18 +171,20 @@ const PATH: &[Family<Path>] = &[
 
 /// Metrics of each VPN.
 const VPN: &[Family<Vpn>] = &[
-    gauge("weft_vpn_weight", "Its weight beside other VPNs.", |v| number(v.weight.into())),
-    gauge("weft_vpn_promised_bytes_per_second", "The rate it is promised.", |v| {
+    gauge("weft_vpn_weight", "Weight of the VPN relative to other VPNs.", |v| number(v.weight.into())),
+    gauge("weft_vpn_promised_bytes_per_second", "Promised rate of the VPN.", |v| {
         Some(bytes_per_second(v.promised_bps?))
     }),
     counter("weft_vpn_sent_packets_total", "Units sent for the first time.", |v| number(v.sent_packets)),
     counter("weft_vpn_sent_bytes_total", "Bytes of units sent for the first time.", |v| number(v.sent_bytes)),
-    counter("weft_vpn_received_packets_total", "Packets given to the device.", |v| number(v.received_packets)),
-    counter("weft_vpn_received_bytes_total", "IP bytes given to the device.", |v| number(v.received_bytes)),
+    counter("weft_vpn_received_packets_total", "Packets delivered to the TUN device.", |v| number(v.received_packets)),
+    counter("weft_vpn_received_bytes_total", "IP bytes delivered to the TUN device.", |v| number(v.received_bytes)),
     counter("weft_vpn_dropped_packets_total", "Packets dropped before they were sent.", |v| number(v.dropped_packets)),
-    counter("weft_vpn_strays_total", "Units refused: not from behind who sent them, or he is no member.", |v| {
-        number(v.strays)
-    }),
+    counter(
+        "weft_vpn_strays_total",
+        "Units refused: source outside the sender's prefixes, or sender not a member.",
+        |v| number(v.strays),
+    ),
     counter("weft_vpn_unroutable_packets_total", "Packets for which no member has a prefix.", |v| {
         number(v.unroutable_packets)
     }),
@@ -191,39 +197,41 @@ const MEMBER: &[Family<VpnMember>] = &[
     gauge("weft_vpn_queue_bytes", "Bytes that wait in the VPN's queue.", |m| number(m.queue_bytes)),
     counter("weft_vpn_queue_sent_packets_total", "Packets that left the queue.", |m| number(m.sent_packets)),
     counter("weft_vpn_queue_sent_bytes_total", "Bytes that left the queue.", |m| number(m.sent_bytes)),
-    counter("weft_vpn_queue_full_drops_total", "Packets the full queue dropped.", |m| number(m.dropped_full)),
-    counter("weft_vpn_queue_aqm_drops_total", "Packets the AQM dropped.", |m| number(m.dropped_aqm)),
-    counter("weft_vpn_queue_marked_packets_total", "Packets the AQM marked.", |m| number(m.marked)),
+    counter("weft_vpn_queue_full_drops_total", "Packets dropped because the queue was full.", |m| {
+        number(m.dropped_full)
+    }),
+    counter("weft_vpn_queue_aqm_drops_total", "Packets dropped by the AQM.", |m| number(m.dropped_aqm)),
+    counter("weft_vpn_queue_marked_packets_total", "Packets marked by the AQM.", |m| number(m.marked)),
 ];
 
 /// Metrics of each loop.
 const LOOP: &[Family<VpnLoop>] = &[
-    gauge("weft_vpn_loop_rate_bytes_per_second", "What the loop may send.", |l| Some(bytes_per_second(l.rate_bps))),
-    gauge("weft_vpn_loop_window_bytes", "Its window, or what its rate sends in a round trip.", |l| {
+    gauge("weft_vpn_loop_rate_bytes_per_second", "Rate of the loop.", |l| Some(bytes_per_second(l.rate_bps))),
+    gauge("weft_vpn_loop_window_bytes", "Window of the loop, or its rate times the round-trip time.", |l| {
         number(l.window_bytes)
     }),
-    gauge("weft_vpn_loop_delivered_bytes_per_second", "What arrived lately.", |l| {
+    gauge("weft_vpn_loop_delivered_bytes_per_second", "Latest delivery rate of the loop.", |l| {
         Some(bytes_per_second(l.delivered_bps))
     }),
     gauge("weft_vpn_loop_rtt_seconds", "Smoothed round-trip time between the edges.", |l| Some(seconds(l.rtt_us))),
-    gauge("weft_vpn_loop_loss_event_ratio", "Loss events a packet.", |l| l.loss_event_rate),
-    counter("weft_vpn_loop_lost_packets_total", "Packets finally lost; begins anew at 2^32.", |l| {
+    gauge("weft_vpn_loop_loss_event_ratio", "Loss events per packet.", |l| l.loss_event_rate),
+    counter("weft_vpn_loop_lost_packets_total", "Packets lost for good; wraps at 2^32.", |l| {
         number(l.lost_packets.into())
     }),
-    gauge("weft_vpn_loop_in_flight_bytes", "Bytes sent, neither received nor lost.", |l| {
+    gauge("weft_vpn_loop_in_flight_bytes", "Bytes sent that are neither received nor lost.", |l| {
         number(l.in_flight_bytes.into())
     }),
-    gauge("weft_vpn_loop_accumulation_bytes", "Bytes in queues on the way.", |l| number(l.accumulation_bytes)),
+    gauge("weft_vpn_loop_accumulation_bytes", "Bytes in queues between the edges.", |l| number(l.accumulation_bytes)),
 ];
 
 /// Returns all metrics as text.
 pub fn write(status: &Status) -> String {
     let mut out = Exposition::default();
     let version = vec![("version", status.version.as_str())];
-    out.family(Kind::Gauge, "weft_build_info", "The program.", [(version, 1.0)].into_iter());
+    out.family(MetricKind::Gauge, "weft_build_info", "Version of the program.", [(version, 1.0)].into_iter());
     out.add(NODE, std::iter::once((Labels::new(), status)));
     let links = status.links.iter().map(|link| (vec![("link", link.name.as_str())], f64::from(link.mtu)));
-    out.family(Kind::Gauge, "weft_link_mtu_bytes", "A local link in use, and its MTU.", links);
+    out.family(MetricKind::Gauge, "weft_link_mtu_bytes", "MTU of a link in use.", links);
     out.add(PEER, status.peers.iter().map(|peer| (vec![("peer", peer.name.as_str())], peer)));
     paths(&mut out, status);
     vpns(&mut out, status);
@@ -247,7 +255,7 @@ fn paths(out: &mut Exposition, status: &Status) {
             (labels, f64::from(u8::from(path.state == state)))
         })
     });
-    out.family(Kind::Gauge, "weft_path_state", "1 for the state the path is in.", states);
+    out.family(MetricKind::Gauge, "weft_path_state", "1 for the current state of the path.", states);
     out.add(PATH, paths.iter().map(|(labels, path)| (labels.clone(), *path)));
 }
 
@@ -265,7 +273,12 @@ fn vpns(out: &mut Exposition, status: &Status) {
         })
         .collect();
     let shares = members.iter().filter_map(|(labels, member)| Some((labels.clone(), status.vpn_share(member)?)));
-    out.family(Kind::Gauge, "weft_vpn_share_ratio", "Part of what all VPNs sent to the member, ever.", shares);
+    out.family(
+        MetricKind::Gauge,
+        "weft_vpn_share_ratio",
+        "The VPN's share of the bytes that all VPNs have sent to the member.",
+        shares,
+    );
     out.add(MEMBER, members.iter().map(|(labels, member)| (labels.clone(), *member)));
     out.add(LOOP, members.iter().filter_map(|(labels, member)| Some((labels.clone(), member.control.as_ref()?))));
 }
@@ -274,8 +287,8 @@ fn vpns(out: &mut Exposition, status: &Status) {
 mod tests {
     use super::*;
 
-    fn names() -> Vec<(Kind, &'static str)> {
-        fn of<T>(families: &[Family<T>]) -> impl Iterator<Item = (Kind, &'static str)> {
+    fn names() -> Vec<(MetricKind, &'static str)> {
+        fn of<T>(families: &[Family<T>]) -> impl Iterator<Item = (MetricKind, &'static str)> {
             families.iter().map(|family| (family.kind, family.name))
         }
         of(NODE).chain(of(PEER)).chain(of(PATH)).chain(of(VPN)).chain(of(MEMBER)).chain(of(LOOP)).collect()
@@ -286,7 +299,7 @@ mod tests {
         let mut names = names();
         for (kind, name) in &names {
             assert!(name.starts_with("weft_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
-            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert_eq!(*kind == MetricKind::Counter, name.ends_with("_total"), "{name}");
         }
         names.sort_unstable_by_key(|(_, name)| *name);
         assert!(names.windows(2).all(|pair| pair[0].1 != pair[1].1), "{names:?}");

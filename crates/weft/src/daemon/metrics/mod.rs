@@ -25,16 +25,16 @@ use std::sync::Arc;
 const MAX_CLIENTS: usize = 4;
 
 /// The listening endpoint; dropping it removes the file of a Unix socket.
-pub struct Server {
+pub struct MetricsServer {
     _file: Option<SocketFile>,
 }
 
-impl Server {
+impl MetricsServer {
     /// Listens at `address` and queries the packet loop through `tasks`.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> Result<Server, String> {
+    pub fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> Result<MetricsServer, String> {
         let describe = |why: io::Error| match address {
             MetricsAddress::Loopback(address) => format!("metrics at {address}: {why}"),
             MetricsAddress::Unix(path) => format!("metrics at {}: {why}", path.display()),
@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Result<Server> {
+fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Result<MetricsServer> {
     let (name, log, shared) = ("weft-metrics", threads.log(), threads.clone());
     match address {
         MetricsAddress::Loopback(address) => {
@@ -53,7 +53,7 @@ fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Resu
             threads.spawn(name, move |pulse| {
                 serve(|| listener.accept().map(|(stream, _)| stream), hosts, &tasks, &shared, pulse)
             })?;
-            Ok(Server { _file: None })
+            Ok(MetricsServer { _file: None })
         }
         MetricsAddress::Unix(path) => {
             // The socket's group may scrape if it may enter the directory.
@@ -62,7 +62,7 @@ fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Resu
             threads.spawn(name, move |pulse| {
                 serve(|| listener.accept().map(|(stream, _)| stream), Hosts::Any, &tasks, &shared, pulse)
             })?;
-            Ok(Server { _file: Some(file) })
+            Ok(MetricsServer { _file: Some(file) })
         }
     }
 }

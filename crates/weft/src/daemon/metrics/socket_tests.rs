@@ -29,7 +29,7 @@ fn endpoint() -> (SocketAddr, Arc<AtomicU64>) {
     });
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
-    let server = Server::start(&MetricsAddress::Loopback(port), tasks, &threads).unwrap();
+    let server = MetricsServer::start(&MetricsAddress::Loopback(port), tasks, &threads).unwrap();
     std::mem::forget(server);
     (port, snapshots)
 }

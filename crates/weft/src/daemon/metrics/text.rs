@@ -8,7 +8,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MetricKind {
     /// A value that only grows; its name ends in `_total`.
     Counter,
     /// A value that rises and falls.
@@ -17,7 +17,7 @@ pub enum Kind {
 
 /// A metric of things of type `T`: its name, its help text, and its value, which may be absent.
 pub struct Family<T: ?Sized> {
-    pub kind: Kind,
+    pub kind: MetricKind,
     pub name: &'static str,
     pub help: &'static str,
     pub value: fn(&T) -> Option<f64>,
@@ -51,8 +51,14 @@ impl Exposition {
     }
 
     /// Adds a family; a family without samples is left out.
-    pub fn family<'a>(&mut self, kind: Kind, name: &str, help: &str, samples: impl Iterator<Item = (Labels<'a>, f64)>) {
-        let word = if kind == Kind::Counter { "counter" } else { "gauge" };
+    pub fn family<'a>(
+        &mut self,
+        kind: MetricKind,
+        name: &str,
+        help: &str,
+        samples: impl Iterator<Item = (Labels<'a>, f64)>,
+    ) {
+        let word = if kind == MetricKind::Counter { "counter" } else { "gauge" };
         for (at, (labels, value)) in samples.enumerate() {
             if at == 0 {
                 let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {word}\n");
@@ -86,8 +92,8 @@ mod tests {
     fn one_head_a_family_and_values_of_others_cannot_break_a_line() {
         let mut exposition = Exposition::default();
         let samples = [(vec![("peer", "a\"b\\c\nd"), ("path", "0")], 1.5), (Vec::new(), f64::from(u32::MAX))];
-        exposition.family(Kind::Gauge, "weft_x_seconds", "A time.", samples.into_iter());
-        exposition.family(Kind::Counter, "weft_y_total", "Never.", std::iter::empty());
+        exposition.family(MetricKind::Gauge, "weft_x_seconds", "A time.", samples.into_iter());
+        exposition.family(MetricKind::Counter, "weft_y_total", "Never.", std::iter::empty());
         assert_eq!(
             exposition.into_text(),
             "# HELP weft_x_seconds A time.\n# TYPE weft_x_seconds gauge\n\
@@ -116,7 +122,7 @@ mod tests {
         #[test]
         fn any_name_makes_one_sample_that_is_read_back(name in hostile::name()) {
             let mut exposition = Exposition::default();
-            exposition.family(Kind::Gauge, "weft_x", "X.", std::iter::once((vec![("peer", name.as_str())], 1.0)));
+            exposition.family(MetricKind::Gauge, "weft_x", "X.", std::iter::once((vec![("peer", name.as_str())], 1.0)));
             let text = exposition.into_text();
             prop_assert!(hostile::acting(&text).is_none(), "{text:?}");
             prop_assert_eq!(text.split_terminator('\n').count(), 3);

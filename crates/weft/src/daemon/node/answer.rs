@@ -50,7 +50,7 @@ impl Node {
             }
             Request::Drill { cut, time_ms, force } => {
                 let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
-                let said = format!("drill: {of} falls silent for {time_ms} ms");
+                let said = format!("drill: {of} is cut for {time_ms} ms");
                 match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
                     Ok(()) => {
                         self.log.info(said);
@@ -87,7 +87,7 @@ impl Node {
             Request::History { peer } => self.history(&peer),
             Request::AccessChanged | Request::AccessClients | Request::OpenvpnClients => match &self.access {
                 Some(access) => return access.ask(request, reply),
-                None => Response::Refused { why: "the running node has no [access]; restart it".to_owned() },
+                None => Response::Refused { why: "the running node has no [access]: restart it".to_owned() },
             },
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Done,
@@ -111,7 +111,7 @@ impl Node {
             _ => Response::DoneBut {
                 note: format!(
                     "the weights are set, but the schedule ignores them toward {}; [policy] schedule = \
-                     \"weighted-round-robin\" goes by them",
+                     \"weighted-round-robin\" uses them",
                     heedless.join(", ")
                 ),
             },
@@ -137,13 +137,13 @@ impl Node {
 
     fn answer_call(&mut self, call: u64, body: &str) -> Result<(), String> {
         let body = platform::body(body)?;
-        let asked = self.platform.take(call).ok_or("no such call waits for an answer")?;
+        let asked = self.platform.take(call).ok_or("no call with this number waits for an answer")?;
         self.engine.answer_call(self.clock.now(), &asked, &body).map_err(|why| why.to_string())
     }
 
     fn reset_peer(&mut self, peer: &str) -> Result<(), CommandError> {
         let key = self.engine.reset_peer(self.clock.now(), peer)?;
-        self.log.info(format_args!("peer {peer}: its handshake stamps are forgotten"));
+        self.log.info(format_args!("peer {peer}: this node forgot its handshake stamps"));
         self.accepted.retain(|(of, _)| *of != key);
         self.forgotten.push(key);
         self.forget_stamps();
@@ -152,8 +152,8 @@ impl Node {
 
     /// Passes the peers to forget to the state thread; if its queue is full, the next upkeep tries again.
     pub(super) fn forget_stamps(&mut self) {
-        let keeper = &self.keeper;
-        self.forgotten.retain(|key| !keeper.forget(*key));
+        let state_writer = &self.state_writer;
+        self.forgotten.retain(|key| !state_writer.forget(*key));
     }
 
     /// Returns the history of a peer, even of one that is gone while its paths are still stored.

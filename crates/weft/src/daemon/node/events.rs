@@ -1,6 +1,7 @@
 //! Processing of the engine's events: logs, routes, and stored state.
 
 use super::*;
+use std::fmt;
 
 impl Node {
     /// Processes an event of the engine.
@@ -8,11 +9,11 @@ impl Node {
         match event {
             Event::Established { peer, fresh } => {
                 let how = if fresh { "established" } else { "established again" };
-                self.tell_of(peer, format_args!("session {how}"));
-                self.stamps_news.want();
+                self.log_of(peer, format_args!("session {how}"));
+                self.stamp_write.want();
             }
             Event::Lost { peer, cause } => {
-                self.tell_of(peer, format_args!("session lost: {cause}"));
+                self.log_of(peer, format_args!("session lost: {cause}"));
             }
             Event::StampRefused { peer, refused, by_peer } => {
                 self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
@@ -24,15 +25,13 @@ impl Node {
             Event::Path { peer, path, link, remote, state, cause } => {
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link)).to_owned();
                 let remote = view::remote(&remote);
-                if !self.tell_of(peer, format_args!("path {path} ({link} → {remote}) {state}: {cause}")) {
-                    return;
-                }
-                let (peer, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
-                let change = PathChange { number: 0, peer, path: path.0, link, remote, state, cause };
-                self.platform.on_change(self.clock.now(), change);
+                let (name, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
+                let change = PathChange { number: 0, peer: name, path: path.0, link, remote, state, cause };
+                let Node { platform, allowances, log, clock, .. } = self;
+                on_path(platform, &mut PeerLog { allowances, log: *log, now: clock.now() }, peer, change);
             }
             Event::NotTried { peer, pairs } => {
-                self.tell_of(peer, format_args!("{pairs}"));
+                self.log_of(peer, format_args!("{pairs}"));
             }
             Event::LabelClash { peer, owner } => {
                 let (peer, owner) = (self.peer_name(peer), self.peer_name(owner));
@@ -40,23 +39,23 @@ impl Node {
             }
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
-                self.routes_news.want();
+                self.route_update.want();
             }
             Event::Left { name, cause } => {
-                self.log.info(format_args!("peer {name}: no peer any more: {cause}"));
-                self.routes_news.want();
+                self.log.info(format_args!("peer {name} removed: {cause}"));
+                self.route_update.want();
             }
             Event::Refused { name, public_key, why } => {
-                self.log.error(format_args!("refused {name} ({public_key}): {why}"));
+                self.log.error(format_args!("peer {name} ({public_key}) refused: {why}"));
                 self.refused.add_certified(self.clock.now(), &name, &why);
             }
-            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not met: {why}")),
+            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not reached: {why}")),
             Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
             Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
             Event::Call(call) => self.platform.on_event(call),
             Event::Revoked(revocation) => {
                 trust::log_revoked(&revocation, &self.identity.public_key(), self.log);
-                self.has_news = true;
+                self.has_unsaved_revocations = true;
             }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
             Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
@@ -65,31 +64,26 @@ impl Node {
             },
             Event::Granted(grant) => {
                 let now = self.clock.now();
-                self.log.debug(signal::granted(&grant, now));
+                self.log.debug(signalling::granted(&grant, now));
                 if let Some(keeper) = &self.tcp_er {
                     keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends.since(now));
                 }
             }
             Event::Withdrawn(flow) => {
-                self.log.debug(signal::withdrawn(&flow));
+                self.log.debug(signalling::withdrawn(&flow));
                 if let Some(keeper) = &self.tcp_er {
                     keeper.withdrawn(&flow);
                 }
             }
-            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is as it was")),
+            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is restored")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
 
-    /// Logs a line about a peer; returns false if the peer had too many lines lately.
-    fn tell_of(&mut self, peer: PeerId, what: std::fmt::Arguments<'_>) -> bool {
-        let Some(omitted) = self.allowances.take(self.clock.now(), peer) else { return false };
+    /// Logs a line about a peer, unless its log allowance is used up.
+    fn log_of(&mut self, peer: PeerId, what: fmt::Arguments<'_>) {
         let name = self.peer_name(peer);
-        if omitted > 0 {
-            self.log.info(format_args!("peer {name}: {omitted} lines about it omitted: it changes too often"));
-        }
-        self.log.info(format_args!("peer {name}: {what}"));
-        true
+        PeerLog { allowances: &mut self.allowances, log: self.log, now: self.clock.now() }.write(peer, &name, what);
     }
 
     /// Returns the name of a peer.
@@ -97,5 +91,69 @@ impl Node {
     /// The engine's peer ids survive a reload, the order in the configuration does not.
     fn peer_name(&self, peer: PeerId) -> String {
         self.engine.peer_name(peer).unwrap_or_default().to_owned()
+    }
+}
+
+/// The log, with an allowance of lines for each peer.
+struct PeerLog<'a> {
+    allowances: &'a mut Allowances,
+    log: Log,
+    now: Instant,
+}
+
+impl PeerLog<'_> {
+    /// Logs a line about a peer, unless its allowance is used up.
+    fn write(&mut self, peer: PeerId, name: &str, what: fmt::Arguments<'_>) {
+        let Some(omitted) = self.allowances.take(self.now, peer) else { return };
+        if omitted > 0 {
+            self.log.info(format_args!("peer {name}: {omitted} log lines omitted: the peer changes too often"));
+        }
+        self.log.info(format_args!("peer {name}: {what}"));
+    }
+}
+
+/// Logs the change of a path and passes it to the clients that watch.
+///
+/// The log allowance limits the log only: the clients receive every change.
+fn on_path(platform: &mut Platform, log: &mut PeerLog<'_>, peer: PeerId, change: PathChange) {
+    let PathChange { peer: name, path, link, remote, state, cause, .. } = &change;
+    log.write(peer, name, format_args!("path {path} ({link} → {remote}) {state}: {cause}"));
+    platform.on_change(log.now, change);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::log::Level;
+    use proptest::prelude::*;
+    use std::sync::mpsc::sync_channel;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn watchers_receive_every_path_change_whatever_the_log_omits(
+            changes in prop::collection::vec((0u16..2, any::<u8>(), 0u64..20), 300..600),
+        ) {
+            let (mut platform, mut allowances) = (Platform::default(), Allowances::default());
+            let (log, mut now, mut seen) = (Log::new(Level::Error), Instant::from_millis(1_000), 0);
+            for (peer, path, later_ms) in changes {
+                now = now + Duration::from_millis(later_ms);
+                let (reply, response) = sync_channel(1);
+                platform.watch(now, seen, reply);
+                let change = PathChange { path, peer: format!("peer {peer}"), ..PathChange::default() };
+                on_path(&mut platform, &mut PeerLog { allowances: &mut allowances, log, now }, PeerId(peer), change);
+                match response.try_recv() {
+                    Ok(Response::Changes { changes }) => {
+                        let got: Vec<_> = changes.iter().map(|change| (change.number, change.path)).collect();
+                        prop_assert_eq!(got, [(seen + 1, path)]);
+                    }
+                    other => return Err(TestCaseError::fail(format!("change {} is missing: {other:?}", seen + 1))),
+                }
+                seen += 1;
+            }
+            let is_used_up = |peer| allowances.take(now, PeerId(peer)).is_none_or(|omitted| omitted > 0);
+            prop_assert!([0, 1].into_iter().any(is_used_up), "the log omitted no line");
+        }
     }
 }

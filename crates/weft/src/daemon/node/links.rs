@@ -5,11 +5,11 @@ use crate::daemon::links::{Demand, Leave};
 use std::net::IpAddr;
 use weft_engine::{LinkEvent, Transmit};
 
-impl Wanted {
+impl WantedLinks {
     /// Returns the links that a configuration wants.
-    pub fn of(config: &Config) -> Wanted {
+    pub fn of(config: &Config) -> WantedLinks {
         let configured = config.link.iter().filter(|link| link.up).map(|link| link.name.value.clone());
-        Wanted { choice: config.links.clone(), configured: configured.collect() }
+        WantedLinks { choice: config.links.clone(), configured: configured.collect() }
     }
 }
 
@@ -19,9 +19,9 @@ impl Node {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);
         if leave == (Leave::Never { is_new: true }) {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
-            self.log.debug(format_args!("nothing is sent to {to} by {link}: no route"));
+            self.log.debug(format_args!("link {link} sends nothing to {to}: no route"));
             // The engine may have learnt this address after the last check of the links.
-            self.link_news.want();
+            self.link_check.want();
         }
         leave
     }
@@ -39,26 +39,26 @@ impl Node {
     /// Checks all links against the present demand and routes.
     ///
     /// Returns messages about links that could not be used.
-    pub(super) fn look_at_links(&mut self) -> Vec<String> {
+    pub(super) fn check_links(&mut self) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.look_again(self.demand(), &mut changes);
         self.on_link_changes(changes)
     }
 
     /// Checks the links if something has changed, but not too often while many changes follow each other.
-    pub(super) fn look_at_links_again(&mut self) -> Vec<String> {
+    pub(super) fn recheck_links(&mut self) -> Vec<String> {
         let now = self.clock.now();
-        if !self.link_news.take(now) {
+        if !self.link_check.take(now) {
             return Vec::new();
         }
-        let failures = self.look_at_links();
-        self.link_news.done(now, self.clock.now());
-        self.say_unused();
+        let failures = self.check_links();
+        self.link_check.done(now, self.clock.now());
+        self.log_unused_links();
         failures
     }
 
     /// Logs configured links that are not in use, once for each change.
-    fn say_unused(&mut self) {
+    fn log_unused_links(&mut self) {
         let unused = self.links.unused();
         for link in unused.iter().filter(|link| !self.unused_links.contains(link)) {
             self.log.error(format_args!("link {} not used: {}", link.name, link.why));
@@ -66,18 +66,18 @@ impl Node {
         self.unused_links = unused;
     }
 
-    pub(super) fn on_link_changes(&mut self, changes: Vec<Change>) -> Vec<String> {
+    pub(super) fn on_link_changes(&mut self, changes: Vec<LinkChange>) -> Vec<String> {
         let now = self.clock.now();
         let mut failures = Vec::new();
         for change in changes {
             match change {
-                Change::Up(event) => self.on_link_up(now, event),
-                Change::Down { event, name, cause } => {
+                LinkChange::Up(event) => self.on_link_up(now, event),
+                LinkChange::Down { event, name, cause } => {
                     self.log.info(format_args!("link {name} out of use: {cause}"));
                     self.engine.handle_link(now, event);
                 }
-                Change::Forgotten(link) => self.engine.forget_link(now, link),
-                Change::Failed(why) => {
+                LinkChange::Forgotten(link) => self.engine.forget_link(now, link),
+                LinkChange::Failed(why) => {
                     self.log.error(&why);
                     failures.push(why);
                 }

@@ -55,7 +55,7 @@ impl Watched {
     }
 }
 
-struct Shared {
+struct ThreadState {
     log: Log,
     began: Instant,
     /// Time of the last heartbeat check, in milliseconds since `began`.
@@ -67,7 +67,7 @@ struct Shared {
 
 /// Starts threads and watches them.
 #[derive(Clone)]
-pub struct Threads(Arc<Shared>);
+pub struct Threads(Arc<ThreadState>);
 
 impl Threads {
     /// Starts the log's writer and the watch.
@@ -77,7 +77,7 @@ impl Threads {
     /// # Errors
     /// Returns an error if no thread can be started.
     pub fn start(log: Log, on_fault: impl Fn() + Send + Sync + 'static) -> io::Result<Threads> {
-        let threads = Threads(Arc::new(Shared {
+        let threads = Threads(Arc::new(ThreadState {
             log,
             began: Instant::now(),
             looked_ms: AtomicU64::new(0),
@@ -201,7 +201,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Makes panics write to the log, because standard error could block the panicking thread.
-pub fn say_panics(log: Log) {
+pub fn log_panics(log: Log) {
     panic::set_hook(Box::new(move |info| {
         let (thread, place) = (thread::current(), info.location().map(ToString::to_string).unwrap_or_default());
         let name = thread.name().unwrap_or("without a name");

@@ -26,7 +26,7 @@ pub enum Probe {
 }
 
 /// Results of all probes of an address by a link.
-pub struct Route {
+pub struct ProbedRoute {
     pub link: String,
     pub remote: SocketAddr,
     pub ping: Probe,
@@ -41,7 +41,7 @@ pub struct Route {
 }
 
 /// Probes all pairs in parallel.
-pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<Route> {
+pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<ProbedRoute> {
     std::thread::scope(|scope| {
         let probe = |(link, remote): &(String, SocketAddr)| {
             let (link, remote) = (link.clone(), *remote);
@@ -52,14 +52,14 @@ pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<Route> {
     })
 }
 
-fn probe(link: String, remote: SocketAddr) -> Route {
+fn probe(link: String, remote: SocketAddr) -> ProbedRoute {
     let ping = ping(&link, remote.ip(), SHORT);
     let passes = |size: &&usize| matches!(self::ping(&link, remote.ip(), **size), Probe::Answered(_));
     let answers = matches!(ping, Probe::Answered(_));
     let largest = answers.then(|| SIZES.iter().find(passes).copied().unwrap_or(SHORT));
     let bounce = bounce(&link, remote, None).and_then(|bounce| words(bounce.error));
     let hops = (1..=HOPS).map_while(|hops| bounce_of_router(&link, remote, hops)).collect();
-    Route { link, remote, ping, bounce, largest, asked: SIZES[0], hops }
+    ProbedRoute { link, remote, ping, bounce, largest, asked: SIZES[0], hops }
 }
 
 fn ping(link: &str, to: IpAddr, size: usize) -> Probe {

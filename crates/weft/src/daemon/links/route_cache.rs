@@ -13,7 +13,7 @@ const MAX_KNOWN: usize = 4_096;
 
 /// Route of a packet by a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum LinkRoute {
     /// No route leads to the destination.
     None,
     /// A route exists for the packet as it is.
@@ -27,12 +27,12 @@ type Question = (u32, IpAddr, Option<IpAddr>);
 
 /// The kernel's cached answers.
 #[derive(Default)]
-pub struct Ways {
+pub struct RouteCache {
     lookup: Option<RouteLookup>,
-    known: HashMap<Question, Way>,
+    known: HashMap<Question, LinkRoute>,
 }
 
-impl Ways {
+impl RouteCache {
     /// Forgets all answers, because routes may have changed.
     pub fn forget(&mut self) {
         self.known.clear();
@@ -41,29 +41,29 @@ impl Ways {
     /// Returns the route of a packet, and true if it was not cached.
     ///
     /// `own` are the link's addresses, which are tried as sources if the packet has none.
-    pub fn find(&mut self, index: u32, to: IpAddr, from: Option<IpAddr>, own: &[IpAddr]) -> (Way, bool) {
-        if let Some(way) = self.known.get(&(index, to, from)) {
-            return (*way, false);
+    pub fn find(&mut self, index: u32, to: IpAddr, from: Option<IpAddr>, own: &[IpAddr]) -> (LinkRoute, bool) {
+        if let Some(route) = self.known.get(&(index, to, from)) {
+            return (*route, false);
         }
-        let way = self.look_up(index, to, from, own);
+        let route = self.look_up(index, to, from, own);
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        self.known.insert((index, to, from), way);
-        (way, true)
+        self.known.insert((index, to, from), route);
+        (route, true)
     }
 
-    fn look_up(&mut self, index: u32, to: IpAddr, from: Option<IpAddr>, own: &[IpAddr]) -> Way {
+    fn look_up(&mut self, index: u32, to: IpAddr, from: Option<IpAddr>, own: &[IpAddr]) -> LinkRoute {
         if self.lookup.is_none() {
             self.lookup = RouteLookup::open().ok();
         }
         // If the kernel does not answer, it decides itself when the packet leaves.
-        let Some(lookup) = &mut self.lookup else { return Way::Plain };
+        let Some(lookup) = &mut self.lookup else { return LinkRoute::Plain };
         let mut leads = |source| lookup.has_route(to, index, source).unwrap_or(true);
         if leads(from) {
-            return Way::Plain;
+            return LinkRoute::Plain;
         }
         let sources = own.iter().filter(|own| from.is_none() && own.is_ipv4() == to.is_ipv4());
-        sources.copied().find(|source| leads(Some(*source))).map_or(Way::None, Way::From)
+        sources.copied().find(|source| leads(Some(*source))).map_or(LinkRoute::None, LinkRoute::From)
     }
 }

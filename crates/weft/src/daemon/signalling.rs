@@ -6,9 +6,9 @@ use weft_engine::{Engine, FlowKey, Grant, SignalStatus, SignalTotals, Snapshot};
 use weft_units::{Instant, PeerId, Rate};
 
 /// Formats a flow, for example `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
-struct Flow<'a>(&'a FlowKey);
+struct FlowText<'a>(&'a FlowKey);
 
-impl Display for Flow<'_> {
+impl Display for FlowText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FlowKey { src, dst, src_port, dst_port, protocol, .. } = self.0;
         match protocol {
@@ -22,18 +22,18 @@ impl Display for Flow<'_> {
 
 /// Returns protocol, addresses and ports as text.
 pub fn flow(key: &FlowKey) -> String {
-    Flow(key).to_string()
+    FlowText(key).to_string()
 }
 
 /// Returns the log line for a grant.
 pub fn granted(grant: &Grant, now: Instant) -> String {
     let (rate, ends) = (Rate::from_bps(grant.bytes_per_second.saturating_mul(8)), grant.ends - now);
-    format!("{}: granted {rate} for {} ms", Flow(&grant.flow), ends.as_millis())
+    format!("{}: granted {rate} for {} ms", FlowText(&grant.flow), ends.as_millis())
 }
 
 /// Returns the log line for the end of a grant.
 pub fn withdrawn(flow: &FlowKey) -> String {
-    format!("{}: granted no more", Flow(flow))
+    format!("{}: grant withdrawn", FlowText(flow))
 }
 
 /// Returns the state of signalling; `None` if it is off.
@@ -44,7 +44,7 @@ pub fn status(engine: &Engine, snapshot: &Snapshot, now: Instant) -> Option<Sign
     let SignalTotals { asked, granted, refused, given_up, forged, .. } = totals;
     let SignalTotals { quick_start_granted, quick_start_refused, quick_start_answered, .. } = totals;
     let flow = |flow: weft_engine::SignalFlow| SignalFlow {
-        flow: Flow(&flow.flow).to_string(),
+        flow: FlowText(&flow.flow).to_string(),
         peer: name(flow.peer),
         rule: flow.rule,
         rate_bps: flow.grant.map(|(rate, _)| rate.bps()),
