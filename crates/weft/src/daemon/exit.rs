@@ -31,7 +31,7 @@ impl Exit {
         let file = Path::new("/proc/sys/net/ipv6/conf/all/forwarding");
         let has_ipv6 = std::fs::read_to_string(file).is_ok_and(|value| value.trim() != "0");
         let (name, tun) = (format!("weft_exit_{}", identifier(&config.tun.name)), &config.tun.name);
-        let table = nft::NftSession::create(&name, "leave", &rules(&name, tun, settings.masquerade, has_ipv6))
+        let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6))
             .map_err(|why| format!("[exit]: {why}"))?;
         log.info(format_args!("exit: packets of peers leave to this machine's networks"));
         if !has_ipv6 {
