@@ -1,6 +1,6 @@
-//! Determines the next event source with a tournament over the times of all sources.
+//! Determines the next event source with a tournament tree over the times of all sources.
 
-use weft_units::{Duration, Instant, Join, Tournament};
+use weft_units::{Duration, Instant};
 
 /// Maximum duration of a simulation: 4.8 hours.
 ///
@@ -16,6 +16,8 @@ struct Entrant(u64);
 const SOURCE_BITS: u32 = 20;
 
 impl Entrant {
+    const NOBODY: Entrant = Entrant(u64::MAX);
+
     /// Combines a time and a source.
     ///
     /// A time beyond the range means never.
@@ -36,28 +38,35 @@ impl Entrant {
     }
 }
 
-/// Combines two entrants to the earlier one.
-impl Join for Entrant {
-    const NOTHING: Entrant = Entrant(u64::MAX);
-
-    fn join(self, other: Entrant) -> Entrant {
-        self.min(other)
-    }
-}
+/// Number of players in a match.
+const SIDES: usize = 4;
 
 /// Stores the next time of each source.
 ///
 /// The earliest time is known at once. A change costs the logarithm of the number of sources. Sources with equal times
 /// follow in the order of their numbers.
-#[derive(Default)]
 pub(crate) struct SourceSchedule {
-    tournament: Tournament<Entrant>,
+    /// The matches of the tree in rounds, with the final first.
+    ///
+    /// The winner of match `m` is a player of the round before it in this array. The players of the last round are the
+    /// sources.
+    matches: Vec<[Entrant; SIDES]>,
+    /// Index of the first match of the last round.
+    last_round: usize,
     sources: u32,
+    /// Winner of the final.
+    first: Entrant,
+}
+
+impl Default for SourceSchedule {
+    fn default() -> SourceSchedule {
+        SourceSchedule::new()
+    }
 }
 
 impl SourceSchedule {
     pub(crate) fn new() -> SourceSchedule {
-        SourceSchedule::default()
+        SourceSchedule { matches: vec![[Entrant::NOBODY; SIDES]], last_round: 0, sources: 0, first: Entrant::NOBODY }
     }
 
     /// Adds a source without a pending event.
@@ -68,23 +77,57 @@ impl SourceSchedule {
         let source = self.sources;
         assert!(source < (1 << SOURCE_BITS) - 1, "too many nodes and links");
         self.sources += 1;
-        self.set(source, Instant::FAR_FUTURE);
+        if self.sources as usize > (self.matches.len() - self.last_round) * SIDES {
+            self.grow();
+        }
+        self.replay(source, Entrant::new(Instant::FAR_FUTURE, source));
         source
+    }
+
+    /// Adds one round to the tree.
+    fn grow(&mut self) {
+        let players = self.matches.split_off(self.last_round);
+        self.last_round += players.len();
+        self.matches = vec![[Entrant::NOBODY; SIDES]; self.last_round + players.len() * SIDES];
+        for (source, entrant) in players.into_iter().flatten().enumerate() {
+            self.replay(source as u32, entrant);
+        }
     }
 
     /// Sets the next time of `source`, or [`Instant::FAR_FUTURE`] for never.
     #[inline]
     pub(crate) fn set(&mut self, source: u32, at: Instant) {
-        self.tournament.set(source as usize, Entrant::new(at, source));
+        let entrant = Entrant::new(at, source);
+        let player = source as usize;
+        if self.matches[self.last_round + player / SIDES][player % SIDES] != entrant {
+            self.replay(source, entrant);
+        }
+    }
+
+    /// Replays the matches from the source's first one to the final.
+    #[inline]
+    fn replay(&mut self, source: u32, entrant: Entrant) {
+        let matches = &mut self.matches[..];
+        let (mut winner, mut side, mut game) =
+            (entrant, source as usize % SIDES, self.last_round + source as usize / SIDES);
+        loop {
+            let players = &mut matches[game];
+            players[side] = winner;
+            let [a, b, c, d] = *players;
+            winner = a.min(b).min(c.min(d));
+            if game == 0 {
+                break;
+            }
+            (side, game) = ((game - 1) % SIDES, (game - 1) / SIDES);
+        }
+        self.first = winner;
     }
 
     /// Returns the earliest source and its time.
     ///
     /// The time is [`Instant::FAR_FUTURE`] if no source has a pending event.
-    #[inline]
     pub(crate) fn first(&self) -> (Instant, u32) {
-        let first = self.tournament.total();
-        (first.at(), first.source())
+        (self.first.at(), self.first.source())
     }
 }
 
