@@ -79,7 +79,7 @@ fn explain(message: &str) -> String {
         Some("unknown field") => "unknown setting",
         Some("unknown varia") => "unknown value",
         _ => {
-            return message.replace("invalid type: ", "wrong type: ").replace("invalid value: ", "invalid value: ");
+            return message.replace("invalid type: ", "wrong type: ");
         }
     };
     let unknown = quoted.next().unwrap_or_default();
