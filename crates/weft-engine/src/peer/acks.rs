@@ -3,9 +3,9 @@
 //! With `ack = "filter"`, a newer acknowledgement replaces a queued older one. With `ack = "condition"`, duplicate
 //! ACKs are thinned as the receiver of paper 000 does. Data, SACK blocks and ECN marks are never lost.
 
-use super::{Context, Peer};
-use crate::config::AckPolicy;
-use crate::unit::Segment;
+use crate::api::AckPolicy;
+use crate::peer::{Context, Peer};
+use crate::units::Segment;
 use weft_core::flow::ack_condition::{AckConditioner, AckView, Verdict};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;

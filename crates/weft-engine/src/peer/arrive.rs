@@ -6,15 +6,16 @@
 
 use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
-use super::{Arrivals, Context, Peer, Totals, loops};
-use crate::PathState;
-use crate::egress::{Arrived, Output};
-use crate::event::Event;
-use crate::interface::Received;
-use crate::join::Joined;
+use super::{Arrivals, Totals, loops};
+use crate::api::Event;
+use crate::api::PathState;
+use crate::api::Received;
+use crate::links::is_route;
 use crate::links::{ETHERNET_MTU, Link};
 use crate::path::{Ends, Path, Proof};
-use crate::relay::is_route;
+use crate::peer::inbound::egress::{Arrived, Output};
+use crate::peer::inbound::join::Joined;
+use crate::peer::{Context, Peer};
 use crate::signal::{Offer, Place, Room};
 use crate::vpn::{News, Vpns};
 use alloc::boxed::Box;
@@ -35,20 +36,14 @@ use weft_wire::super_packet::MAX_HEADER_LEN;
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
 /// An authentic datagram, and the position of its plaintext in the buffer.
-pub(crate) struct Datagram {
-    pub(crate) opened: Opened,
-    pub(crate) plaintext: Range<usize>,
-    pub(crate) wire_bytes: u32,
+pub struct Datagram {
+    pub opened: Opened,
+    pub plaintext: Range<usize>,
+    pub wire_bytes: u32,
 }
 
 impl Peer {
-    pub(crate) fn on_datagram(
-        &mut self,
-        cx: &mut Context<'_>,
-        received: &Received,
-        datagram: &Datagram,
-        link: Option<&Link>,
-    ) {
+    pub fn on_datagram(&mut self, cx: &mut Context<'_>, received: &Received, datagram: &Datagram, link: Option<&Link>) {
         let now = cx.now;
         let Some(index) = self.path_of(cx, received, datagram, link) else { return };
         let is_data = datagram.opened.packet_type != PacketType::Control;
@@ -167,7 +162,7 @@ impl Peer {
     /// Notes the source address of an initiation that was answered.
     ///
     /// `repeated` is true for a copy of the last initiation.
-    pub(crate) fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
+    pub fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
         if !repeated {
             self.handshake_from.clear();
         }
@@ -526,12 +521,12 @@ impl Peer {
     }
 
     /// Returns the number of discarded parts and of units that never became complete.
-    pub(crate) fn broken_parts(&self) -> u64 {
+    pub fn broken_parts(&self) -> u64 {
         self.joins.broken
     }
 
     /// Returns the number of units that wait for order.
-    pub(crate) fn held_units(&self) -> usize {
+    pub fn held_units(&self) -> usize {
         match &self.arrivals {
             Arrivals::Resequence(r) => r.held(),
             Arrivals::AsTheyCome(_) => 0,

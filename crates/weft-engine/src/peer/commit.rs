@@ -5,10 +5,11 @@
 //! in the sequence.
 
 use super::outage::is_useless;
-use super::{Context, LastSlice, Peer, dropping, view};
-use crate::config::{Recovery, Reorder};
+use super::{LastSlice, dropping, view};
+use crate::api::{Recovery, Reorder};
 use crate::path::Lane;
-use crate::unit::{Segment, Unit, UnitId};
+use crate::peer::{Context, Peer};
+use crate::units::{Segment, Unit, UnitId};
 use crate::vpn::{Gate, Vpns};
 use weft_core::pool::Pool;
 use weft_core::queue::Arrival;

@@ -5,11 +5,11 @@
 //! the pacer.
 
 use super::sense::write_chirped;
-use super::{Context, Peer};
-use crate::Transmit;
-use crate::config::Bundle;
+use crate::api::Bundle;
+use crate::api::Transmit;
+use crate::links::is_route;
 use crate::path::{Path, Said, Sent};
-use crate::relay::is_route;
+use crate::peer::{Context, Peer};
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -281,7 +281,7 @@ impl Peer {
     }
 
     /// Returns the healthiest path with the least RTT. A path on probation is chosen only if there is no other.
-    pub(crate) fn fastest_path(&self) -> Option<usize> {
+    pub fn fastest_path(&self) -> Option<usize> {
         let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))
     }

@@ -4,10 +4,11 @@
 //! Nothing of the running peer changes.
 
 use super::standby::relieves;
-use super::{Peer, view};
-use crate::PathState;
-use crate::explain::{Explanation, FlowPattern, KnownFlow, PathReason};
+use super::view;
+use crate::api::PathState;
+use crate::api::{Explanation, FlowPattern, KnownFlow, PathReason};
 use crate::path::{Lane, Path};
+use crate::peer::Peer;
 use alloc::string::String;
 use alloc::vec::Vec;
 use weft_core::sched::{Choice, PathView, Scheduler, UnitView};
@@ -33,7 +34,7 @@ impl Ways {
 
 impl Peer {
     /// Returns the part of an explanation that the peer can give.
-    pub(crate) fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
+    pub fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
         let known = self.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
         let hash = known.map(|(_, flow)| flow.hash);
         let ways = self.ways(now, &[], hash);

@@ -3,8 +3,8 @@
 //! Between two nodes there are only these paths, and this node knows their capacities. It therefore asks no other
 //! node.
 
-use super::Peer;
 use crate::path::{Lane, Path};
+use crate::peer::Peer;
 use weft_core::control_loop::explicit_rate::{Grant, LinkConfig, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
 use weft_units::{Instant, Rate};

@@ -4,11 +4,12 @@
 //! super-packet then becomes one queue entry. A packet of a VPN that is not open waits or is dropped at the gate.
 //! Where buffers are short, this module gives up queued packets.
 
+use super::dropping;
 use super::signalling::checksum;
-use super::{Context, Peer, dropping};
-use crate::config::{AckPolicy, Dscp};
-use crate::node::INNER_MTU_MIN;
-use crate::unit::Segment;
+use crate::api::{AckPolicy, Dscp};
+use crate::peer::{Context, Peer};
+use crate::units::INNER_MTU_MIN;
+use crate::units::Segment;
 use crate::vpn::{Gate, VpnFlow};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
@@ -36,7 +37,7 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 
 impl Peer {
     /// Queues every segment of a packet of `vpn`, and takes ownership of the buffer reference.
-    pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
+    pub fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
         let now = cx.now;
         self.note_packet(now);
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
@@ -100,19 +101,19 @@ impl Peer {
     /// Returns the number of segments that wait for a path.
     ///
     /// The number of their buffers is about the same.
-    pub(crate) fn backlog_packets(&self) -> usize {
+    pub fn backlog_packets(&self) -> usize {
         self.way_in.backlog_packets()
     }
 
     /// Returns the number of buffers that this peer holds.
     ///
     /// Their units wait for a path, for order, for further parts, or to be written.
-    pub(crate) fn buffers(&self) -> usize {
+    pub fn buffers(&self) -> usize {
         self.backlog_packets() + self.held_units() + self.joins.len() + self.output.buffers()
     }
 
     /// Gives up a batch of buffers where this peer holds most of them, because buffers are short.
-    pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
+    pub fn give_way(&mut self, cx: &mut Context<'_>) {
         let (backlog, held) = (self.backlog_packets(), self.held_units());
         let (joins, output) = (self.joins.len(), self.output.buffers());
         // Units released by the resequencer move to the output. If the output already holds many, only dropping frees

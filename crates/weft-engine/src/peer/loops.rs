@@ -5,9 +5,10 @@
 //! ingress queue ([`super::way_in`]).
 
 use super::control::CONTROL_TOS;
-use super::{Context, Peer};
-use crate::Transmit;
+use crate::api::Transmit;
+use crate::path::LoneMarker;
 use crate::path::{Path, Said, Sent};
+use crate::peer::{Context, Peer};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -25,17 +26,6 @@ use weft_wire::loop_data::OfRun;
 const USUAL_HEADER: usize = 52;
 /// Most markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
 const MAX_MARKERS: usize = 256;
-
-/// A marker that travels without a unit, in a control frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoneMarker {
-    pub(crate) vpn: VpnId,
-    pub(crate) marker: OfRun<Marker>,
-    /// TOS of the unit that the marker follows.
-    pub(crate) tos: u8,
-    /// Time at which the marker was queued.
-    pub(crate) since: Instant,
-}
 
 /// Returns the time by which a marker or report leaves.
 ///

@@ -10,7 +10,9 @@ mod commit;
 mod control;
 mod explain;
 mod grants;
+pub mod inbound;
 mod ingress;
+mod links;
 mod loops;
 mod opening_paths;
 mod outage;
@@ -21,6 +23,7 @@ mod report;
 mod sense;
 mod settle;
 mod signalling;
+mod snapshot;
 mod standby;
 mod tidings;
 mod transmit;
@@ -29,24 +32,22 @@ mod view;
 mod watch;
 mod way_in;
 
-pub(crate) use arrive::Datagram;
-pub(crate) use loops::LoneMarker;
-pub use opening_paths::AddressPairs;
-pub(crate) use probes::Probes;
-pub(crate) use way_in::Admitted;
+pub use arrive::Datagram;
+pub use probes::Probes;
+pub use snapshot::FLOWS_SHOWN;
 
-use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
-use crate::egress::{Arrived, Output};
-use crate::event::Event;
-use crate::headers::{KnownHeaders, SentHeaders};
-use crate::join::Joins;
+use crate::api::Event;
+use crate::api::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
 use crate::links::Links;
 use crate::path::Path;
+use crate::peer::inbound::egress::{Arrived, Output};
+use crate::peer::inbound::join::Joins;
 use crate::relay::{Bulletin, Reach};
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
-use crate::unit::{Segment, UnitId, Units};
-use crate::vpn::{Openings, VpnFlow, Vpns};
+use crate::units::headers::{KnownHeaders, SentHeaders};
+use crate::units::{Segment, UnitId, Units};
+use crate::vpn::{Admitted, Openings, VpnFlow, Vpns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -84,16 +85,16 @@ const HOLD_INITIAL: Duration = Duration::from_millis(50);
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
 
 /// Node-wide state that a peer borrows during one call.
-pub(crate) struct Context<'a> {
-    pub(crate) now: Instant,
-    pub(crate) pool: &'a mut Pool,
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) vpns: &'a mut Vpns,
-    pub(crate) events: &'a mut VecDeque<Event>,
-    pub(crate) signal: &'a mut Signalling,
-    pub(crate) trust: &'a mut Trust,
-    pub(crate) links: &'a Links,
-    pub(crate) bulletin: &'a Bulletin,
+pub struct Context<'a> {
+    pub now: Instant,
+    pub pool: &'a mut Pool,
+    pub sessions: &'a mut Sessions,
+    pub vpns: &'a mut Vpns,
+    pub events: &'a mut VecDeque<Event>,
+    pub signal: &'a mut Signalling,
+    pub trust: &'a mut Trust,
+    pub links: &'a Links,
+    pub bulletin: &'a Bulletin,
 }
 
 /// Returns a callback that counts segments dropped before scheduling and releases their buffers.
@@ -124,46 +125,46 @@ struct LastSlice {
 
 /// Counters for `weft status`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) received_packets: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) sent_units: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) repeated_units: u64,
-    pub(crate) abandoned_units: u64,
-    pub(crate) queue_drops: u64,
-    pub(crate) replaced_acks: u64,
-    pub(crate) duplicate_units: u64,
+pub struct Totals {
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub sent_units: u64,
+    pub sent_bytes: u64,
+    pub repeated_units: u64,
+    pub abandoned_units: u64,
+    pub queue_drops: u64,
+    pub replaced_acks: u64,
+    pub duplicate_units: u64,
     /// Datagrams from the peer on paths beyond the number that it may open.
-    pub(crate) refused_datagrams: u64,
+    pub refused_datagrams: u64,
     /// Datagrams from the peer that were dropped unopened.
     ///
     /// The node was behind, and the peer had used its share of the processing.
-    pub(crate) unserved_datagrams: u64,
+    pub unserved_datagrams: u64,
 }
 
 /// A peer.
-pub(crate) struct Peer {
-    pub(crate) id: PeerId,
-    pub(crate) config: PeerConfig,
+pub struct Peer {
+    pub id: PeerId,
+    pub config: PeerConfig,
     /// The peer's place in the overlay.
-    pub(crate) node: NodeId,
+    pub node: NodeId,
     /// Addresses that stand for the peer's relayed routes.
-    pub(crate) routes: Vec<SocketAddr>,
+    pub routes: Vec<SocketAddr>,
     /// Addresses of the relayed routes that stand by as spare paths.
-    pub(crate) detours: Vec<SocketAddr>,
+    pub detours: Vec<SocketAddr>,
     /// Nodes to which the peer relays datagrams, as it reports.
-    pub(crate) reach: Reach,
+    pub reach: Reach,
     /// Position in this relay's bulletin up to which the peer has been informed.
     told_to: u64,
-    pub(crate) paths: Vec<Path>,
+    pub paths: Vec<Path>,
     /// Source addresses of the peer's last initiation.
     ///
     /// The handshake succeeds only if the peer gets an answer at one of them.
     handshake_from: Vec<SocketAddr>,
     /// Addresses that links tried without an answer.
     attempts: Attempts,
-    pub(crate) flows: FlowTable<VpnFlow>,
+    pub flows: FlowTable<VpnFlow>,
     way_in: WayIn,
     outage: Option<Outage>,
     loops: Loops,
@@ -175,10 +176,10 @@ pub(crate) struct Peer {
     last_slices: Vec<LastSlice>,
     /// Bytes of each flow that wait on paths, by flow id.
     committed: Vec<u32>,
-    pub(crate) scheduler: Scheduler,
+    pub scheduler: Scheduler,
     rescue: EarliestDelivery,
     views: Vec<PathView>,
-    pub(crate) units: Units,
+    pub units: Units,
     lost: Vec<UnitId>,
     /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
     ///
@@ -187,14 +188,14 @@ pub(crate) struct Peer {
     skips: VecDeque<(FlowId, FlowSeq)>,
     joins: Joins,
     arrivals: Arrivals,
-    pub(crate) output: Output,
+    pub output: Output,
     sent_headers: SentHeaders,
     known_headers: KnownHeaders,
     conditioners: Vec<AckConditioner>,
-    pub(crate) established_at: Option<Instant>,
-    pub(crate) heard_at: Option<Instant>,
+    pub established_at: Option<Instant>,
+    pub heard_at: Option<Instant>,
     /// Time since which there is no session, while there is none.
-    pub(crate) alone_since: Instant,
+    pub alone_since: Instant,
     busy_at: Instant,
     watch: Watch,
     next_path: u16,
@@ -204,18 +205,18 @@ pub(crate) struct Peer {
     /// True if the peer wants this node to send on several paths at once.
     peer_wants_bundle: bool,
     hold_announced: Duration,
-    pub(crate) hold_asked: Duration,
-    pub(crate) totals: Totals,
+    pub hold_asked: Duration,
+    pub totals: Totals,
     /// Rate that the paths offer to signalled flows, if signalling is configured.
     offer: Option<Box<Offer>>,
     tidings: Tidings,
     /// Probes of the current drill, or of the last one.
-    pub(crate) probes: Option<Probes>,
+    pub probes: Option<Probes>,
     overlay: OverlayMail,
 }
 
 impl Peer {
-    pub(crate) fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
+    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
         Peer {
@@ -271,21 +272,21 @@ impl Peer {
         }
     }
 
-    pub(crate) fn is_established(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.established_at.is_some()
     }
 
     /// Returns the addresses at which the peer can be reached, directly and over relays.
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
+    pub fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
         self.config.endpoints.iter().chain(&self.routes).chain(&self.detours)
     }
 
-    pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
+    pub fn path_index(&self, id: PathId) -> Option<usize> {
         self.paths.iter().position(|p| p.id == id)
     }
 
     /// Handles an established session. If the peer restarted, discards all state of earlier datagrams.
-    pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
+    pub fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
         self.heard_at = Some(cx.now);
         self.established_at.get_or_insert(cx.now);
         if !planted::is(Fault::VpnNotAskedAgain) {
@@ -304,7 +305,7 @@ impl Peer {
     }
 
     /// Handles the end of the session: discards state learnt under it and keeps the flow queue.
-    pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+    pub fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         if self.established_at.take().is_some() {
             self.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
@@ -316,7 +317,7 @@ impl Peer {
     /// Starts a handshake if no path to the peer is usable.
     ///
     /// The peer may have restarted, and then only a handshake reaches it.
-    pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
+    pub fn call_again(&self, cx: &mut Context<'_>) {
         if self.usable_paths().next().is_none() {
             self.call(cx);
         }
@@ -331,7 +332,7 @@ impl Peer {
     /// Repeats the call to a peer that has been silent on all paths.
     ///
     /// The peer may have restarted without this session, or its session may have ended before it could answer a call.
-    pub(crate) fn keep_calling(&self, cx: &mut Context<'_>) {
+    pub fn keep_calling(&self, cx: &mut Context<'_>) {
         let is_silent = self.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
         if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
             self.call(cx);
@@ -383,7 +384,7 @@ impl Peer {
     }
 
     /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
-    pub(crate) fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+    pub fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
         self.config.prefixes.clear();
         self.config.endpoints.clear();
@@ -401,13 +402,7 @@ impl Peer {
     }
 
     /// Applies the peer's VPN memberships. `share` is the default VPN's share beside them.
-    pub(crate) fn set_vpns(
-        &mut self,
-        cx: &mut Context<'_>,
-        share: Share,
-        vpns: &[Admitted],
-        controller: Option<Controller>,
-    ) {
+    pub fn set_vpns(&mut self, cx: &mut Context<'_>, share: Share, vpns: &[Admitted], controller: Option<Controller>) {
         let kind = queue_kind(self.config.policy.queue);
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         let begun = self.way_in.configure(now, (kind, share), vpns, &self.rng, &mut dropping(cx, drops));
@@ -424,23 +419,23 @@ impl Peer {
     }
 
     /// Returns the state of a VPN's queue and loop toward the peer.
-    pub(crate) fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
+    pub fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
         self.way_in.status(vpn)
     }
 
     /// Returns the bytes that wait for a path.
-    pub(crate) fn backlog_bytes(&self) -> u64 {
+    pub fn backlog_bytes(&self) -> u64 {
         self.way_in.backlog_bytes()
     }
 
     /// Gives a VPN another share, and its window law the parameters that match the share.
-    pub(crate) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
+    pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
         let window = self.loops.parameters(share.weight(), nominal_weight);
         self.way_in.set_share(now, vpn, share, window);
     }
 
     /// Applies a changed policy. Flows, paths and units in flight continue.
-    pub(crate) fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
+    pub fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
         if config.policy.reorder != self.config.policy.reorder {
             self.drop_held(cx.pool);
             self.arrivals = arrivals(config.policy.reorder);
@@ -457,7 +452,7 @@ impl Peer {
         self.refresh_weights();
     }
 
-    pub(crate) fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
+    pub fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
         if let Some(path) = self.paths.get(index) {
             events.push_back(Event::Path {
                 peer: self.id,
@@ -471,7 +466,7 @@ impl Peer {
     }
 
     /// Returns the paths that carry data now.
-    pub(crate) fn usable_paths(&self) -> impl Iterator<Item = &Path> {
+    pub fn usable_paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().filter(|p| p.is_usable())
     }
 }

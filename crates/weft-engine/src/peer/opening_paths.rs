@@ -5,13 +5,11 @@
 //! under a key, and the peer's reports stay valid. All other state of the path starts anew. The peer follows the
 //! newest datagram of the path.
 
-use super::{Context, Peer};
-use crate::PathState;
-use crate::event::Event;
+use crate::api::{AddressPairs, Event, PathState};
 use crate::links::{Link, Links};
 use crate::path::choice::{self, Candidate, MAX_PATHS, MOST_OWN};
 use crate::path::{Ends, Path};
-use alloc::string::String;
+use crate::peer::{Context, Peer};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
@@ -26,7 +24,7 @@ const MOST_NAMED: usize = 4;
 
 /// History of the attempts on pairs that have no path now.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     /// Number of failed attempts of a link at an address since that pair last answered.
     failed: Vec<(LinkId, SocketAddr, u32)>,
     /// Number of pairs without a path that were called so far.
@@ -53,28 +51,6 @@ impl Attempts {
     pub(super) fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.failed.retain(|(by, _, _)| *by != link);
         self.changed_at = Some(now);
-    }
-}
-
-/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct AddressPairs {
-    /// All pairs with the same address family.
-    pub all: usize,
-    /// Pairs that have no path and were never tried.
-    pub not_tried: usize,
-    /// Addresses that each link tries at the same time.
-    pub at_once: usize,
-    /// Links without a path to the peer, because the limit of open paths is reached.
-    pub links_without_path: Vec<String>,
-    /// Datagrams dropped because the peer sent them on more paths than it may open.
-    pub refused_datagrams: u64,
-}
-
-impl AddressPairs {
-    /// True if every pair was tried and nothing was refused.
-    pub fn is_complete(&self) -> bool {
-        self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
     }
 }
 
@@ -112,7 +88,7 @@ impl Peer {
     }
 
     /// Opens paths for a link up to its share, first for pairs that were open before.
-    pub(crate) fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
+    pub fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
         self.attempts.changed_at = Some(cx.now);
         if !link.send {
             return;
@@ -275,7 +251,7 @@ impl Peer {
     }
 
     /// Returns at most `most` pairs without a path to call, continuing after the last call.
-    pub(crate) fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
+    pub fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
         let of = |link| self.candidates(links, link).map(|candidate| (candidate.rank(), link.id, candidate.remote));
         let mut pairs: Vec<_> = self.links_toward(links).flat_map(of).collect();
         pairs.sort_unstable();
@@ -288,7 +264,7 @@ impl Peer {
     /// Opens a path for a pair that has answered a call.
     ///
     /// If necessary, another path of the link is turned.
-    pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
+    pub fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
         // While there is no path at all, accept an unlisted pair: the address that answered is the only one known to
@@ -309,7 +285,7 @@ impl Peer {
     }
 
     /// Returns how many of the pairs of links and addresses are tried.
-    pub(crate) fn address_pairs(&self, links: &Links) -> AddressPairs {
+    pub fn address_pairs(&self, links: &Links) -> AddressPairs {
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
         let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();
         let without_path = self.links_toward(links).filter(|link| self.open_on(link) == 0);

@@ -4,10 +4,11 @@
 //! after an outage are fresh. While paths work, CoDel controls the queue's length. This module then drops only
 //! packets that are useless to any receiver.
 
-use super::{Context, Peer, dropping};
-use crate::PathState;
+use super::dropping;
+use crate::api::PathState;
 use crate::path::Path;
-use crate::unit::Segment;
+use crate::peer::{Context, Peer};
+use crate::units::Segment;
 use weft_core::queue::Expiry;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
@@ -15,11 +16,11 @@ use weft_units::{Duration, Instant};
 /// Age limit of packets that are not TCP's.
 ///
 /// Standard: a call tolerates a one-way delay of at most 400 ms (ITU-T G.114).
-pub(crate) const AGE_LIMIT: Duration = Duration::from_millis(400);
+pub const AGE_LIMIT: Duration = Duration::from_millis(400);
 /// Age limit of waiting TCP segments.
 ///
 /// Standard: after the initial retransmission timeout of 1 s (RFC 6298 §2.1), a copy waits behind the original.
-pub(crate) const AGE_LIMIT_TCP: Duration = Duration::from_secs(1);
+pub const AGE_LIMIT_TCP: Duration = Duration::from_secs(1);
 /// Age limit of TCP segments that were in flight when the outage began. Tuned: outages of radio links last up to 2 s.
 ///
 /// A late segment spares its sender the loss. The acknowledgement shows that the timeout was spurious, and the sender

@@ -2,7 +2,7 @@
 //!
 //! They may be lost; the overlay's requests are repeated by their sender.
 
-use super::Peer;
+use crate::peer::Peer;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
@@ -13,7 +13,7 @@ const MAX_WAITING: usize = 32;
 
 /// Queues of overlay messages to and from the peer.
 #[derive(Debug, Default)]
-pub(crate) struct OverlayMail {
+pub struct OverlayMail {
     outgoing: VecDeque<Box<[u8]>>,
     arrived: VecDeque<Box<[u8]>>,
     heard_at: Option<Instant>,
@@ -21,7 +21,7 @@ pub(crate) struct OverlayMail {
 
 impl Peer {
     /// Queues a message to leave by the fastest path.
-    pub(crate) fn tell_overlay(&mut self, message: &[u8]) {
+    pub fn tell_overlay(&mut self, message: &[u8]) {
         let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) else { return };
         path.pending.overlay = true;
         if self.overlay.outgoing.len() >= MAX_WAITING {
@@ -51,22 +51,22 @@ impl Peer {
     }
 
     /// Returns the next message that arrived, for the node's overlay.
-    pub(crate) fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
+    pub fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
         self.overlay.arrived.pop_front()
     }
 
-    pub(crate) fn has_overlay_messages(&self) -> bool {
+    pub fn has_overlay_messages(&self) -> bool {
         !self.overlay.arrived.is_empty()
     }
 
     /// Stops calling the peer until the overlay or the configuration asks for it again.
-    pub(crate) fn stop_calling(&mut self) {
+    pub fn stop_calling(&mut self) {
         self.config.endpoints.clear();
         self.detours.clear();
     }
 
     /// True if a message arrived within the last `time`.
-    pub(crate) fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
+    pub fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
         self.overlay.heard_at.is_some_and(|at| now - at < time)
     }
 }

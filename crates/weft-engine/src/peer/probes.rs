@@ -3,9 +3,9 @@
 //! For each path and phase they count the pings sent and answered. They also record the longest gap between answers,
 //! and the times at which paths became suspect, went down and returned.
 
-use super::Peer;
-use crate::drill::{DrillPhase, PeerDrill, WayDrill};
+use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
+use crate::peer::Peer;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, PathId, Rate};
@@ -39,7 +39,7 @@ struct Way {
 }
 
 /// State and results of a peer's probes during a drill.
-pub(crate) struct Probes {
+pub struct Probes {
     /// Paths that lead over the cut link or node.
     cut: Vec<PathId>,
     next: Instant,
@@ -55,7 +55,7 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    pub(crate) fn new(now: Instant, cut: Vec<PathId>) -> Probes {
+    pub fn new(now: Instant, cut: Vec<PathId>) -> Probes {
         Probes {
             cut,
             next: now,
@@ -72,7 +72,7 @@ impl Probes {
     }
 
     /// Returns the time at which the next probe leaves.
-    pub(crate) fn next(&self) -> Instant {
+    pub fn next(&self) -> Instant {
         self.next
     }
 
@@ -122,7 +122,7 @@ fn number(phase: DrillPhase) -> usize {
 
 impl Peer {
     /// Sends the next probe of a drill if it is due, and records state changes of the cut paths.
-    pub(crate) fn probe_in_drill(&mut self, now: Instant, phase: DrillPhase, cut_at: Instant) {
+    pub fn probe_in_drill(&mut self, now: Instant, phase: DrillPhase, cut_at: Instant) {
         let Some(mut probes) = self.probes.take() else { return };
         if phase >= DrillPhase::Silent && now >= cut_at {
             let cut = || self.paths.iter().filter(|path| probes.cut.contains(&path.id) && path.active);
@@ -159,7 +159,7 @@ impl Peer {
     }
 
     /// Returns the results of the drill for this peer.
-    pub(crate) fn drill_report(&self, now: Instant, cut_at: Instant, restored_at: Instant) -> Option<PeerDrill> {
+    pub fn drill_report(&self, now: Instant, cut_at: Instant, restored_at: Instant) -> Option<PeerDrill> {
         let probes = self.probes.as_ref()?;
         let ways = probes.ways.iter().filter_map(|way| {
             let path = self.paths.iter().find(|path| path.id == way.path)?;

@@ -5,11 +5,11 @@
 //! down, this module moves its units to other paths.
 
 use super::outage::sent_stale_at;
-use super::{Context, Peer};
-use crate::PathState;
-use crate::config::Recovery;
+use crate::api::PathState;
+use crate::api::Recovery;
 use crate::path::{Lane, Path, Sent};
-use crate::unit::{Unit, UnitId};
+use crate::peer::{Context, Peer};
+use crate::units::{Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_core::sched::{Choice, UnitView};
 use weft_units::Instant;
@@ -17,7 +17,7 @@ use weft_wire::hop::DATA_OVERHEAD;
 
 /// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rescue {
+pub enum Rescue {
     /// The path should carry no more data. Units already sent are left to arrive.
     Spared,
     /// The path is silent, perhaps by chance. Sparse flows are retransmitted, and bulk only if little is in flight.
@@ -126,7 +126,7 @@ impl Peer {
     /// Moves a path's queued units to other paths.
     ///
     /// Its units in flight are retransmitted as far as `why` requires.
-    pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
+    pub fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
         if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
         }

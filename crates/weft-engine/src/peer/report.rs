@@ -3,9 +3,9 @@
 //! A report updates the path's sent book, RTT, loss and rate, and confirms that the path answers. Here a path of a
 //! link is put into use, and the hold time for the peer is computed.
 
-use super::{Context, Peer};
-use crate::PathState;
+use crate::api::PathState;
 use crate::path::Path;
+use crate::peer::{Context, Peer};
 use weft_core::sense::Report as Counters;
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::Report;
@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// Puts the best answering path of a link into use after the one in use was given up.
-    pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
+    pub fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;
         }

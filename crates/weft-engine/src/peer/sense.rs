@@ -1,8 +1,8 @@
 //! Measures paths that carry no data, by trains of chirps.
 
-use super::{Context, Peer};
-use crate::Transmit;
+use crate::api::Transmit;
 use crate::path::{Path, Said, Sent};
+use crate::peer::{Context, Peer};
 use weft_units::Instant;
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};

@@ -4,10 +4,10 @@
 //! queued for retransmission, frames become pending again, and loops are informed of losses.
 
 use super::tidings::Tidings;
-use super::{Context, Peer};
-use crate::headers::SentHeaders;
 use crate::path::{PathMtu, Pending, Sent};
-use crate::unit::{UnitId, Units};
+use crate::peer::{Context, Peer};
+use crate::units::headers::SentHeaders;
+use crate::units::{UnitId, Units};
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_core::sense::{Fate, SentBook};

@@ -3,10 +3,10 @@
 //! A leaving packet may get a signal option, or a separate packet with the signal goes before it. In an arriving
 //! packet, signals that end here are removed. The offer holds the rates that the bundle grants to signalled flows.
 
-use super::{Context, Peer};
-use crate::config::{QueueKind, Schedule};
-use crate::egress::Arrived;
+use crate::api::{QueueKind, Schedule};
 use crate::path::Path;
+use crate::peer::inbound::egress::Arrived;
+use crate::peer::{Context, Peer};
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
 use weft_core::pool::{BufId, Pool};
@@ -42,7 +42,7 @@ impl Peer {
     }
 
     /// Returns the rate to offer to rate-controlled senders, or `None` while no path exists.
-    pub(crate) fn payload_rate(&self, now: Instant) -> Option<Rate> {
+    pub fn payload_rate(&self, now: Instant) -> Option<Rate> {
         let rate = self.offered_by(|path| path.offered_or_tried(now));
         (rate > Rate::ZERO).then_some(rate)
     }
@@ -85,12 +85,12 @@ impl Peer {
     }
 
     /// Returns the rates that the bundle grants, if signalling is configured.
-    pub(crate) fn offer(&self) -> Option<&Offer> {
+    pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
     /// Forgets all grants.
-    pub(crate) fn forget_offer(&mut self) {
+    pub fn forget_offer(&mut self) {
         self.offer = None;
     }
 

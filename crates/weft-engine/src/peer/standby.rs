@@ -4,9 +4,11 @@
 //! writes what this relay reports about its neighbours.
 
 use super::recovery::Rescue;
-use super::{Context, Peer};
+use crate::links::is_route;
 use crate::path::Path;
+use crate::peer::{Context, Peer};
 use crate::relay::Bulletin;
+use core::net::SocketAddr;
 use weft_wire::frame::{Frame, FrameWriter};
 
 /// True if this path, while it answers, makes standby paths unnecessary.
@@ -35,7 +37,7 @@ impl Peer {
     }
 
     /// True if the relay's bulletin has entries that the peer has not received.
-    pub(crate) fn is_behind(&self, bulletin: &Bulletin) -> bool {
+    pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
         self.is_established() && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
     }
 
@@ -56,8 +58,14 @@ impl Peer {
     }
 
     /// Returns the healthiest path to the peer that crosses no relay.
-    pub(crate) fn fastest_direct_path(&self) -> Option<&Path> {
-        let direct = self.paths.iter().filter(|path| path.is_usable() && !crate::relay::is_route(&path.remote));
+    pub fn fastest_direct_path(&self) -> Option<&Path> {
+        let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
+    }
+
+    /// Returns the addresses at which the peer answers now without relays.
+    pub fn direct_remotes(&self) -> impl Iterator<Item = SocketAddr> {
+        let answers = self.paths.iter().filter(|path| path.health.answers() && !is_route(&path.remote));
+        answers.map(|path| path.remote)
     }
 }

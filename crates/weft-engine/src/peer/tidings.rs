@@ -3,8 +3,8 @@
 //! The list only grows. One datagram at a time is in flight: the next follows an acknowledgement, and a loss or a
 //! timeout sends the same part again. The number of false revocations that a peer may send is limited.
 
-use super::{Context, Peer};
 use crate::path::Said;
+use crate::peer::{Context, Peer};
 use weft_session::Revocation;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
@@ -20,7 +20,7 @@ const MAX_FALSE: u8 = 16;
 
 /// Progress of one peer through the node's list of revocations.
 #[derive(Debug, Default)]
-pub(crate) struct Tidings {
+pub struct Tidings {
     /// Number of revocations that the peer has acknowledged.
     told: u16,
     /// Time until which a datagram with revocations counts as in flight.
@@ -57,12 +57,12 @@ impl Tidings {
 
 impl Peer {
     /// Starts again from the beginning of the node's list.
-    pub(crate) fn forget_told(&mut self) {
+    pub fn forget_told(&mut self) {
         self.tidings = Tidings::default();
     }
 
     /// Sends the peer the revocations that it lacks by the fastest path, one datagram at a time.
-    pub(crate) fn tell_revocations(&mut self, cx: &mut Context<'_>) {
+    pub fn tell_revocations(&mut self, cx: &mut Context<'_>) {
         if planted::is(Fault::RevocationNotTold) || !self.tidings.is_due(cx.now, cx.trust.revocations.list().len()) {
             return;
         }

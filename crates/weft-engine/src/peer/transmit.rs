@@ -3,13 +3,14 @@
 //! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
 //! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent book.
 
-use super::{Context, LoneMarker, Peer};
-use crate::Transmit;
-use crate::config::Recovery;
-use crate::headers::Compressed;
+use crate::api::Recovery;
+use crate::api::Transmit;
+use crate::links::room_for_relays;
+use crate::path::LoneMarker;
 use crate::path::{Lane, Path, Sent};
-use crate::relay::room_for_relays;
-use crate::unit::{Part, Unit, UnitId};
+use crate::peer::{Context, Peer};
+use crate::units::headers::Compressed;
+use crate::units::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PathId, VpnId};
@@ -65,7 +66,7 @@ impl Batch {
 
 impl Peer {
     /// Writes the next datagrams to `out`: first control, then data where pacer and window allow.
-    pub(crate) fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
         if !self.is_established() {
             return None;
         }

@@ -2,10 +2,11 @@
 //!
 //! Each timer has a matching deadline in [`Peer::next_timeout`]. CoDel's times are adapted to the paths here.
 
+use super::dropping;
 use super::recovery::Rescue;
-use super::{Context, Peer, dropping};
-use crate::PathState;
+use crate::api::PathState;
 use crate::path::{Lane, Path, Sent};
+use crate::peer::{Context, Peer};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
@@ -25,7 +26,7 @@ const HOLD_AGAIN: Duration = Duration::from_millis(5);
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
-    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+    pub fn is_busy(&self, now: Instant) -> bool {
         now - self.busy_at < BUSY
     }
 
@@ -45,7 +46,7 @@ impl Peer {
         path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
     }
 
-    pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+    pub fn on_timeout(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_established() {
             return;
@@ -202,7 +203,7 @@ impl Peer {
     }
 
     /// Moves all units of a path that may no longer carry data to other paths.
-    pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
+    pub fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
@@ -218,7 +219,7 @@ impl Peer {
     }
 
     /// Handles the loss of a local link.
-    pub(crate) fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
+    pub fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
         self.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
@@ -237,14 +238,14 @@ impl Peer {
     }
 
     /// Informs the peer that this node is leaving.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
             path.pending.close = true;
         }
     }
 
     /// Pings the peer over every path in use.
-    pub(crate) fn ping(&mut self, now: Instant, id: u32) {
+    pub fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
             let token = *path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);
@@ -254,7 +255,7 @@ impl Peer {
     }
 
     /// Handles a datagram of `size` UDP bytes that the kernel refused as too long.
-    pub(crate) fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
+    pub fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
         for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
             let ip_bytes = (size + path.outer_header_len()) as u16;
             path.mtu.on_too_big(now, ip_bytes);
@@ -273,12 +274,12 @@ impl Peer {
     }
 
     /// Returns the earliest time at which the peer has work without input.
-    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
     }
 
     /// Returns the time at which [`Peer::on_timeout`] next has work.
-    pub(crate) fn next_timer(&self, now: Instant) -> Option<Instant> {
+    pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         let outage = self.outage_deadline(now);
         if !self.is_established() {
             return outage;

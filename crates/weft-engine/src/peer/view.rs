@@ -1,9 +1,9 @@
 //! Builds the scheduler's view of the paths: usability, delay, backlog, rate, weight and loss.
 
-use super::Peer;
-use crate::PathState;
-use crate::config::{Bundle, Weights};
+use crate::api::PathState;
+use crate::api::{Bundle, Weights};
 use crate::path::{Lane, Path};
+use crate::peer::Peer;
 use alloc::string::String;
 use alloc::vec::Vec;
 use weft_core::sched::PathView;
@@ -70,7 +70,7 @@ impl Peer {
     }
 
     /// Returns the weights of all links, with those in `list` changed. Measured links keep their current weight.
-    pub(crate) fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
+    pub fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
         let mut weights = match &self.config.policy.weights {
             Weights::Static(before) => before.clone(),
             Weights::Measured => {
@@ -92,12 +92,12 @@ impl Peer {
     }
 
     /// True if the weights of `list` would leave no link with a weight above zero.
-    pub(crate) fn would_be_weightless(&self, list: &[(String, u32)]) -> bool {
+    pub fn would_be_weightless(&self, list: &[(String, u32)]) -> bool {
         self.weights_with(list).iter().all(|(_, weight)| *weight == 0)
     }
 
     /// Sets weights at run time. They apply from the next unit on (NATALIE).
-    pub(crate) fn set_weights(&mut self, weights: Weights) {
+    pub fn set_weights(&mut self, weights: Weights) {
         self.config.policy.weights = weights;
         self.refresh_weights();
         self.scheduler.set_weights(&[]);

@@ -4,7 +4,8 @@
 //! configured. A segment enters by `enqueue`; `head` selects the next one, and `pop` or `discard` takes it out. The
 //! queue never chooses a path and numbers no units.
 
-use crate::unit::Segment;
+use crate::units::Segment;
+use crate::vpn::Admitted;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,14 +24,6 @@ const DEFAULT: VpnNo = VpnNo(0);
 ///
 /// It is small to limit a busy VPN's memory.
 const FLOW_QUEUES: u32 = 128;
-
-/// A VPN's queue and loop toward this peer, as configured.
-#[derive(Clone)]
-pub(crate) struct Admitted {
-    pub(crate) vpn: VpnId,
-    pub(crate) share: Share,
-    pub(crate) profile: Arc<Profile>,
-}
 
 /// The ingress queue of one peer, without or with VPNs.
 #[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]

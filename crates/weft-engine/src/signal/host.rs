@@ -5,8 +5,10 @@
 //! lost where a network drops packets with options.
 
 use super::packet::write_ack;
-use super::{Bundle, Carrier, Offer, Place, SignalConfig, SignalStatus, Signalling};
-use crate::event::Event;
+use super::{Bundle, Carrier, Offer, Place};
+use crate::api::Event;
+use crate::api::{SignalConfig, SignalStatus};
+use crate::signal::Signalling;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
