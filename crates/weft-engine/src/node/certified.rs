@@ -3,9 +3,9 @@
 //! A certificate must be signed by the network's root and not revoked. Its name and prefixes must not conflict with
 //! configured peers, with other peers or with this machine's networks. Only then does its owner become a peer.
 
+use super::Engine;
 use crate::api::{CertifiedPeer, Clash, Event, Outside, PeerConfig, Prefix, Rejection, TrustConfig, Unmet};
 use crate::links::is_route;
-use crate::node::Engine;
 use crate::peer::Peer;
 use crate::trust::Revocations;
 use crate::trust::certified::{Certified, prefixes};
@@ -170,7 +170,7 @@ impl Engine {
                 self.trust.next_look.get_or_insert(now + LOOK_INTERVAL);
                 self.trust.certified.insert(id, Certified { certificate, alone_since: Some(now) });
                 self.on_peer_changed(now, id);
-                self.events.push_back(Event::Joined { peer: id });
+                self.events.queue.push_back(Event::Joined { peer: id });
             }
             None => drop(self.sessions.remove_peer(id)),
         }
@@ -230,7 +230,7 @@ impl Engine {
         self.trust.next_look.get_or_insert(now + LOOK_INTERVAL);
         self.trust.certified.insert(peer, Certified { certificate, alone_since: None });
         self.on_peer_changed(now, peer);
-        self.events.push_back(Event::Joined { peer });
+        self.events.queue.push_back(Event::Joined { peer });
         self.send_what_waited(now);
     }
 
@@ -250,7 +250,7 @@ impl Engine {
         let Claims { public_key, name, .. } = certificate.claims();
         let is_strange = why == Rejection::Certificate(CertificateError::OtherRoot);
         if !is_strange && self.trust.refusals.are_news(now, *public_key) {
-            self.events.push_back(Event::Refused { public_key: *public_key, name: name.clone(), why });
+            self.events.queue.push_back(Event::Refused { public_key: *public_key, name: name.clone(), why });
         }
     }
 
@@ -265,7 +265,7 @@ impl Engine {
         self.trust.certified.remove(&peer);
         self.remove_peer(now, index, cause);
         self.on_peer_changed(now, peer);
-        self.events.push_back(Event::Left { name, cause });
+        self.events.queue.push_back(Event::Left { name, cause });
     }
 
     /// Removes peers whose certificate has expired, and peers without a session for too long.

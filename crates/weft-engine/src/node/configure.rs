@@ -24,7 +24,7 @@ impl Engine {
         check_routes(&self.sessions.public_key(), &peers)?;
         self.give_way_to_configured(now, &peers);
         self.links.configure(links);
-        self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
+        self.hosts.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
         for index in 0..self.peers.len() {
             let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
@@ -96,7 +96,7 @@ impl Engine {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.overlay.forget_peer(id);
-        self.facts.forget(id);
+        self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);
     }
 

@@ -1,6 +1,6 @@
 //! Detours: routes over one relay that were not configured. They stand by for when nothing else reaches a peer.
 
-use crate::node::Engine;
+use super::Engine;
 use crate::peer::Peer;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -26,14 +26,15 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 impl Engine {
     /// Selects detours by the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
-        let is_needed = self.peers.iter().any(|peer| !peer.reach.is_empty() || !peer.detours.is_empty());
+        let is_needed =
+            self.peers.iter().any(|peer| !peer.control.reach.is_empty() || !peer.addresses.detours.is_empty());
         self.relaying.look_at = is_needed.then_some(now + LOOK_EVERY);
         if !is_needed {
             return;
         }
         let mut relays = core::mem::take(&mut self.relaying.speakers);
         relays.clear();
-        relays.extend(self.peers.iter().filter(|peer| !peer.reach.is_empty()).map(|peer| peer.id));
+        relays.extend(self.peers.iter().filter(|peer| !peer.control.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
             // One of the two ends selects for both. A node that this node calls may not know this node yet, so this
             // node selects.
@@ -52,8 +53,8 @@ impl Engine {
         let mut found: Vec<(f64, PeerId)> = Vec::new();
         let relays = relays.iter().filter_map(|relay| self.peers.get(usize::from(relay.0)));
         for relay in relays.filter(|relay| relay.id != peer.id && peer.config.policy.detours) {
-            let cost = relay.reach.of(now, label).and_then(|behind| cost(relay, &behind));
-            let is_used = self.relaying.routes.leads_over(relay.id, &peer.detours);
+            let cost = relay.control.reach.of(now, label).and_then(|behind| cost(relay, &behind));
+            let is_used = self.relaying.routes.leads_over(relay.id, &peer.addresses.detours);
             found.extend(cost.map(|cost| (if is_used { cost * BETTER } else { cost }, relay.id)));
         }
         found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -71,12 +72,14 @@ impl Engine {
         let peer = &mut self.peers[to];
         // Exclude routes that are configured here or opened by the peer.
         let is_there = |detour| peer.paths.iter().any(|path| !path.ours && path.remote == detour);
-        chosen.retain(|detour| !peer.routes.contains(detour) && !is_there(*detour));
-        if peer.detours.len() == chosen.len() && chosen.iter().all(|detour| peer.detours.contains(detour)) {
+        chosen.retain(|detour| !peer.addresses.routes.contains(detour) && !is_there(*detour));
+        if peer.addresses.detours.len() == chosen.len()
+            && chosen.iter().all(|detour| peer.addresses.detours.contains(detour))
+        {
             return;
         }
-        let is_called = peer.is_established() || !peer.detours.is_empty();
-        peer.detours = chosen;
+        let is_called = peer.is_established() || !peer.addresses.detours.is_empty();
+        peer.addresses.detours = chosen;
         self.with_peer(now, to, |peer, cx| peer.bar_unwanted(cx, None));
         let links: Vec<_> = self.relaying.routes.up().cloned().collect();
         for link in links {

@@ -5,9 +5,9 @@
 //! started it. During the drill, every peer that is reached over the cut target is probed
 //! ([`probes`](crate::peer::Probes)).
 
-use crate::api::{CommandError, DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget};
+use super::Engine;
+use crate::api::{CommandError, DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, Event};
 use crate::links::is_route;
-use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::{Peer, Probes};
 use crate::relay::label;
@@ -75,7 +75,7 @@ impl Engine {
         force: bool,
     ) -> Result<(), CommandError> {
         let refused = |why| Err(CommandError::Drill(why));
-        if self.drill.as_ref().is_some_and(|drill| drill.phase != DrillPhase::Over) {
+        if self.diagnosis.drill.as_ref().is_some_and(|drill| drill.phase != DrillPhase::Over) {
             return refused(DrillError::UnderWay);
         }
         if time > DRILL_MAX || time < Duration::from_millis(1) {
@@ -92,15 +92,16 @@ impl Engine {
         if !lost.is_empty() && !force {
             return refused(DrillError::NoOtherPath(lost));
         }
-        self.peers.iter_mut().for_each(|peer| peer.probes = None);
+        self.peers.iter_mut().for_each(|peer| peer.control.probes = None);
         for id in &peers {
             let probes = self.peers.get(usize::from(id.0)).map(|peer| Probes::new(now, self.paths_by(&cut, peer)));
             if let Some(peer) = self.peers.get_mut(usize::from(id.0)) {
-                peer.probes = probes;
+                peer.control.probes = probes;
             }
         }
         let cut_at = now + BEFORE;
-        self.drill = Some(Drill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
+        self.diagnosis.drill =
+            Some(Drill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
         Ok(())
     }
 
@@ -179,17 +180,17 @@ impl Engine {
 
     /// True if a drill drops datagrams on this link to or from this address now.
     pub(super) fn is_cut(&self, link: LinkId, address: &SocketAddr) -> bool {
-        let silent = self.drill.as_ref().filter(|drill| drill.is_silent());
+        let silent = self.diagnosis.drill.as_ref().filter(|drill| drill.is_silent());
         silent.is_some_and(|drill| self.goes_by(&drill.cut, link, address))
     }
 
     /// Advances the drill to its next phase, and sends probes.
     pub(super) fn drive_drill(&mut self, now: Instant) {
-        let Some(drill) = self.drill.as_mut().filter(|drill| drill.phase != DrillPhase::Over) else { return };
+        let Some(drill) = self.diagnosis.drill.as_mut().filter(|drill| drill.phase != DrillPhase::Over) else { return };
         while drill.phase_ends().is_some_and(|at| at <= now) {
             drill.phase = drill.next_phase();
             if drill.phase == DrillPhase::Over {
-                self.events.push_back(crate::Event::DrillOver { of: format!("{}", drill.of) });
+                self.events.queue.push_back(Event::DrillOver { of: format!("{}", drill.of) });
             }
         }
         for id in &drill.peers {
@@ -200,16 +201,16 @@ impl Engine {
     }
 
     pub(super) fn drill_deadline(&self) -> Option<Instant> {
-        let drill = self.drill.as_ref()?;
+        let drill = self.diagnosis.drill.as_ref()?;
         let peers = drill.peers.iter().filter_map(|id| self.peers.get(usize::from(id.0)));
-        let probes = peers.filter_map(|peer| peer.probes.as_ref()).map(Probes::next);
+        let probes = peers.filter_map(|peer| peer.control.probes.as_ref()).map(Probes::next);
         let probes = probes.min().filter(|_| drill.phase != DrillPhase::Over);
         drill.phase_ends().into_iter().chain(probes).min()
     }
 
     /// Returns the results so far of the running drill, or of the last one.
     pub fn drill_report(&self, now: Instant) -> Option<DrillReport> {
-        let drill = self.drill.as_ref()?;
+        let drill = self.diagnosis.drill.as_ref()?;
         let peers = drill.peers.iter().filter_map(|id| self.peers.get(usize::from(id.0)));
         Some(DrillReport {
             of: format!("{}", drill.of),

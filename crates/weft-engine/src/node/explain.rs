@@ -1,7 +1,7 @@
 //! Explains the route, queue and paths that a packet would take. It only reads state and changes nothing.
 
+use super::Engine;
 use crate::api::{CommandError, Explanation, FlowPattern, Match, Prefix};
-use crate::node::Engine;
 use crate::vpn::Vpn;
 use alloc::vec::Vec;
 use core::net::IpAddr;

@@ -3,9 +3,9 @@
 //! The program turns these facts into text. ICMP errors can be forged, and strangers can send anything. Nothing here
 //! therefore changes the node's behaviour.
 
+use super::Engine;
 use super::strangers::Strangers;
 use crate::api::{PathSnapshot, Received, SessionFacts, Shown, Stranger, Tried, Unreachable};
-use crate::node::Engine;
 use crate::path::Path;
 use crate::peer::Peer;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -160,16 +160,16 @@ impl Engine {
         reporter: Option<IpAddr>,
     ) {
         let error = |pair: &Pair| CameBack { at: now, sent: pair.sent, why, reporter };
-        self.facts.on_error((link, remote), error);
-        if self.facts.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
+        self.diagnosis.facts.on_error((link, remote), error);
+        if self.diagnosis.facts.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
             return;
         }
-        self.facts.looked_at = Some(now);
+        self.diagnosis.facts.looked_at = Some(now);
         let is_silent = |p: &&Peer| {
             p.paths.iter().any(|p| (p.link, p.remote) == (link, remote) && p.link_up && !p.health.answers())
         };
         for peer in self.peers.iter().filter(|peer| peer.is_established()).filter(is_silent) {
-            let pair = self.facts.pair(peer.id, link, remote);
+            let pair = self.diagnosis.facts.pair(peer.id, link, remote);
             pair.came_back = Some(error(pair));
         }
     }
@@ -185,7 +185,7 @@ impl Engine {
         let key = self.sessions.take_stranger();
         let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
         if let (Some(HandshakeError::BadCrypto), Some(peer)) = (why, self.sessions.answers(datagram)) {
-            self.facts.peers.entry(peer).or_default().unreadable = Some((now, received.source));
+            self.diagnosis.facts.peers.entry(peer).or_default().unreadable = Some((now, received.source));
         }
         let shown = match (why, key) {
             (Some(HandshakeError::Stranger), Some(key)) => Shown::Key(key),
@@ -193,12 +193,12 @@ impl Engine {
             (Some(HandshakeError::BadCrypto), _) if is_initiation => Shown::Unreadable,
             _ => return,
         };
-        self.events.extend(self.facts.strangers.note(now, received.source, shown));
+        self.events.queue.extend(self.diagnosis.facts.strangers.note(now, received.source, shown));
     }
 
     /// Returns the strangers that called in the last two minutes, the most recent first.
     pub fn strangers(&self, now: Instant) -> Vec<Stranger> {
-        self.facts.strangers.lately(now)
+        self.diagnosis.facts.strangers.lately(now)
     }
 
     /// Returns the facts about each peer's session.
@@ -213,7 +213,9 @@ impl Engine {
     pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
         let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
         let is_unwell = move |peer: &&Peer| {
-            !peer.is_established() || self.facts.peers.contains_key(&peer.id) || peer.paths.iter().any(is_narrow)
+            !peer.is_established()
+                || self.diagnosis.facts.peers.contains_key(&peer.id)
+                || peer.paths.iter().any(is_narrow)
         };
         let unwell = self.peers.iter().filter(is_unwell).filter(|peer| self.is_present(peer));
         unwell.map(move |peer| (self.facts_of(now, peer), self.snapshot_of(now, peer).paths))
@@ -221,7 +223,7 @@ impl Engine {
 
     fn facts_of(&self, now: Instant, peer: &Peer) -> SessionFacts {
         let none = PeerFacts::default();
-        let facts = self.facts.peers.get(&peer.id).unwrap_or(&none);
+        let facts = self.diagnosis.facts.peers.get(&peer.id).unwrap_or(&none);
         let fresh = |at: Instant| now - at < FRESH_FOR;
         let pair = |pair: &Pair| Tried {
             link: self.link_name(pair.link),
@@ -241,7 +243,7 @@ impl Engine {
         SessionFacts {
             id: peer.id,
             peer: peer.config.name.clone(),
-            without_session: (!peer.is_established()).then(|| now - peer.alone_since),
+            without_session: (!peer.is_established()).then(|| now - peer.session.alone_since),
             out_of_reach: endpoints.iter().filter(|remote| !leads(remote)).copied().collect(),
             endpoints,
             links: self.links.iter().filter(|link| link.send).count(),

@@ -3,9 +3,9 @@
 //! A relayed datagram is authenticated and its header is rewritten. It then joins a batch for its next node. The
 //! relay cannot decrypt the content and keeps no state about it.
 
+use super::Engine;
 use crate::api::{Departing, Forward, Received, Transmit};
 use crate::links::is_route;
-use crate::node::Engine;
 use crate::relay::forward::{Arrival, Segment, ip_bytes};
 use crate::relay::turns::Waiting;
 use core::ops::Range;
@@ -21,7 +21,7 @@ impl Engine {
         let opened = match self.sessions.open_relayed(bytes) {
             Ok(opened) if !is_route(&received.source) => opened,
             _ => {
-                self.rejected_datagrams += 1;
+                self.wire.rejected_datagrams += 1;
                 return;
             }
         };
@@ -181,7 +181,7 @@ impl Engine {
     /// If relayed batches wait for a limited link, the next data of the path waits for its turn.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
-        if let Some(peer) = self.peers.get_mut(self.turn) {
+        if let Some(peer) = self.peers.get_mut(self.wire.turn) {
             peer.paths.iter_mut().filter(|own| own.link == path).for_each(|own| own.pacer.wait_until(at));
         }
     }

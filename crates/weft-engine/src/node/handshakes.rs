@@ -3,8 +3,9 @@
 //! Outgoing handshake datagrams wait in a bounded queue. Under load, initiators must return a cookie before they are
 //! answered (`weft-session`). An initiation by certificate is checked by `trust` before it is answered.
 
+use super::Engine;
+use super::stamps::Stamps;
 use crate::api::{Received, Transmit};
-use crate::node::Engine;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -29,11 +30,12 @@ const MAX_CALLED: usize = 64;
 pub(super) struct Handshakes {
     pub(super) waiting: VecDeque<(Transmit, Vec<u8>)>,
     load: (Instant, u32),
+    pub(super) stamps: Stamps,
 }
 
 impl Handshakes {
-    pub(super) fn new(now: Instant) -> Handshakes {
-        Handshakes { waiting: VecDeque::new(), load: (now, 0) }
+    pub(super) fn new(now: Instant, stamps: Stamps) -> Handshakes {
+        Handshakes { waiting: VecDeque::new(), load: (now, 0), stamps }
     }
 
     /// Counts an initiation with a valid MAC1. Returns true if the load requires cookies.
@@ -52,7 +54,7 @@ impl Engine {
         // Without space for the answer, the work is wasted, and the initiator would take its stamp for used.
         let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
         if is_initiation && self.handshakes.waiting.len() >= MAX_WAITING {
-            self.rejected_datagrams += 1;
+            self.wire.rejected_datagrams += 1;
             return;
         }
         let (source, source_len) = self.source_of(received);
@@ -69,7 +71,7 @@ impl Engine {
             Ok(Outcome::Reply { len, peer, repeated }) => {
                 self.with_peer(now, peer.0.into(), |p, _| p.on_handshake_from(received.source, repeated));
                 if self.peers.get(usize::from(peer.0)).is_some_and(|peer| !peer.is_established()) {
-                    self.facts.on_answered(now, peer, received.source);
+                    self.diagnosis.facts.on_answered(now, peer, received.source);
                 }
                 self.on_shown(now, peer).then_some(len)
             }
@@ -95,7 +97,7 @@ impl Engine {
                 None
             }
             Ok(Outcome::Introduced { .. }) | Err(_) => {
-                self.rejected_datagrams += 1;
+                self.wire.rejected_datagrams += 1;
                 self.note_rejected(now, received, datagram, outcome.err());
                 self.answer_refused(now, received);
                 None
@@ -107,7 +109,7 @@ impl Engine {
     }
 
     pub(super) fn begin_session(&mut self, now: Instant, peer: PeerId, fresh: bool) {
-        self.facts.on_session(peer);
+        self.diagnosis.facts.on_session(peer);
         self.with_peer(now, peer.0.into(), |p, cx| p.on_established(cx, fresh));
         self.on_session(now, peer);
     }
@@ -130,7 +132,7 @@ impl Engine {
     /// other copy may have used earlier ones.
     pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
         self.sessions.reseed(entropy);
-        self.stamps.raise(now, unix_ns);
+        self.handshakes.stamps.raise(now, unix_ns);
         self.handshakes.waiting.clear();
         for index in 0..self.peers.len() {
             let Some((peer, had_session)) = self.peers.get(index).map(|peer| (peer.id, peer.is_established())) else {
@@ -197,7 +199,7 @@ impl Engine {
         let is_established = p.is_established();
         for (link, remote, local) in ways {
             if !is_established {
-                self.facts.on_called(peer, link, remote);
+                self.diagnosis.facts.on_called(peer, link, remote);
             }
             self.queue_handshake(link, remote, local, &out[..len]);
         }

@@ -1,7 +1,7 @@
 //! The link settings that the program reports, and the addresses at which peers are called.
 
+use super::Engine;
 use crate::api::Prefix;
-use crate::node::Engine;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_units::{Instant, LinkId};

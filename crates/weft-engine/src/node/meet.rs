@@ -3,9 +3,9 @@
 //! A called node becomes a peer once it has shown a valid certificate. Contacts that did not answer are left alone
 //! for a while. The initiator removes a peer that neither the overlay nor traffic has used for some time.
 
+use super::Engine;
 use super::overlay::LOOK_INTERVAL;
 use crate::api::{Contact, Event, PeerConfig, Unmet};
-use crate::node::Engine;
 use crate::overlay::contact::without_repeats;
 use crate::overlay::meetings::Met;
 use alloc::string::{String, ToString};
@@ -143,7 +143,7 @@ impl Engine {
         self.remove_peer(now, peer.0.into(), "it did not show a good certificate");
         self.on_peer_changed(now, peer);
         if self.overlay.meetings.note(now, key, Some(&why)) {
-            self.events.push_back(Event::Unmet { public_key: key, why });
+            self.events.queue.push_back(Event::Unmet { public_key: key, why });
         }
     }
 
@@ -172,7 +172,7 @@ impl Engine {
     fn is_silent(&self, now: Instant, peer: PeerId) -> bool {
         let patience = if self.standing(peer) == Some(Standing::Lost) { LOST_FOR } else { SILENT_FOR };
         let of = self.peers.get(usize::from(peer.0)).filter(|of| of.is_established());
-        self.overlay.is_on() && of.is_some_and(|of| of.heard_at.is_some_and(|at| now - at >= patience))
+        self.overlay.is_on() && of.is_some_and(|of| of.session.heard_at.is_some_and(|at| now - at >= patience))
     }
 
     /// Removes an unused peer if this node called it. If both nodes called, both must agree.

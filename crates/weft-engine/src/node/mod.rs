@@ -23,17 +23,19 @@ mod peers;
 mod prefixes;
 mod relaying;
 mod revocations;
+mod sending;
 mod signalling;
 mod snapshot;
 mod stamps;
 mod strangers;
+mod tun;
 mod wrap;
 
 use crate::api::{
     Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, Received, SignalConfig,
     Transmit, VpnChange, VpnConfig, VpnError, Weights,
 };
-use crate::links::{Link, Links, outer_header_len, room_for_relays};
+use crate::links::{Link, Links, outer_header_len};
 use crate::overlay::Overlaying;
 use crate::peer::{Context, Datagram, Peer};
 use crate::relay::{Relaying, check_routes};
@@ -44,28 +46,59 @@ use crate::vpn::{Leases, Vpn, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use drill::Drill;
 use facts::Facts;
 use handshakes::{HANDSHAKE_MAX, Handshakes};
 use intake::Intake;
 use peers::Peers;
 use stamps::Stamps;
-use weft_core::pool::{BufId, Limits, Pool, SMALL_BYTES};
+use weft_core::pool::{Limits, Pool};
 use weft_core::service::{Service, Share};
 use weft_session::{Action, PeerConfig as SessionPeer, PeerError, PublicKey, Sessions};
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Rng, VpnId};
 use weft_wire::hop::PacketType;
-use weft_wire::ip::IpView;
-use weft_wire::super_packet::SuperPacket;
-use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
 const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
 /// Inner MTU until the paths' MTUs are known: 1500 bytes minus the overhead over IPv4 (derived).
 const INNER_MTU_DEFAULT: u16 = 1440;
-/// Most TUN writes for one peer in a round. A round of eight peers is a quarter of the daemon's writes in one turn.
-const WRITES_AT_A_TIME: usize = 32;
+
+/// Events that the program has not taken yet.
+#[derive(Default)]
+struct Events {
+    queue: VecDeque<Event>,
+    /// Number of events that the program has taken.
+    taken: u64,
+}
+
+/// The node's side toward the hosts: what they may send, and the packets that were lost here.
+struct HostSide {
+    inner_mtu_limit: u16,
+    inner_mtu: u16,
+    reordering: Option<u32>,
+    /// Number of the next packet from a TUN device.
+    serial: u32,
+    /// Index after the peer whose packets were written to a TUN device last.
+    written: usize,
+    unroutable_packets: u64,
+    no_buffer_packets: u64,
+}
+
+/// The node's side toward the network.
+#[derive(Default)]
+struct WireSide {
+    intake: Intake,
+    /// Index of the peer whose turn it is to send.
+    turn: usize,
+    rejected_datagrams: u64,
+}
+
+/// What people ask about the node: why a peer is not reached, and how traffic reacts to a cut.
+#[derive(Default)]
+struct Diagnosis {
+    drill: Option<Drill>,
+    facts: Facts,
+}
 
 /// A node. The crate documentation describes how to drive it.
 pub struct Engine {
@@ -77,25 +110,13 @@ pub struct Engine {
     signal: Signalling,
     relaying: Relaying,
     trust: Trust,
-    drill: Option<Drill>,
     overlay: Overlaying,
-    events: VecDeque<Event>,
-    events_taken: u64,
     handshakes: Handshakes,
-    intake: Intake,
     rng: Rng,
-    stamps: Stamps,
-    facts: Facts,
-    inner_mtu_limit: u16,
-    inner_mtu: u16,
-    reordering: Option<u32>,
-    serial: u32,
-    turn: usize,
-    /// Index after the peer whose packets were written to a TUN device last.
-    written: usize,
-    rejected_datagrams: u64,
-    unroutable_packets: u64,
-    no_buffer_packets: u64,
+    events: Events,
+    hosts: HostSide,
+    wire: WireSide,
+    diagnosis: Diagnosis,
 }
 
 impl Engine {
@@ -128,24 +149,21 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
-            drill: None,
             overlay: Overlaying::default(),
-            events: VecDeque::new(),
-            events_taken: 0,
-            handshakes: Handshakes::new(now),
-            intake: Intake::default(),
+            handshakes: Handshakes::new(now, Stamps::new(config.stamp_base)),
             rng,
-            stamps: Stamps::new(config.stamp_base),
-            facts: Facts::default(),
-            inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
-            inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
-            reordering: None,
-            serial: 0,
-            turn: 0,
-            written: 0,
-            rejected_datagrams: 0,
-            unroutable_packets: 0,
-            no_buffer_packets: 0,
+            events: Events::default(),
+            hosts: HostSide {
+                inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
+                inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
+                reordering: None,
+                serial: 0,
+                written: 0,
+                unroutable_packets: 0,
+                no_buffer_packets: 0,
+            },
+            wire: WireSide::default(),
+            diagnosis: Diagnosis::default(),
         };
         for (index, peer) in config.peers.into_iter().enumerate() {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
@@ -170,12 +188,12 @@ impl Engine {
 
     /// Returns the number of datagrams dropped before they were authenticated.
     pub fn rejected_datagrams(&self) -> u64 {
-        self.rejected_datagrams
+        self.wire.rejected_datagrams
     }
 
     /// Returns the largest packet that the TUN device should pass to this node, in bytes.
     pub fn inner_mtu(&self) -> u16 {
-        self.inner_mtu
+        self.hosts.inner_mtu
     }
 
     /// Starts, changes or stops in-band signalling of rates.
@@ -184,7 +202,7 @@ impl Engine {
     pub fn set_signalling(&mut self, now: Instant, config: Option<SignalConfig>) {
         let [high, low, ..] = *self.sessions.public_key().node_id().as_bytes();
         let rng = self.rng.split(now.as_nanos().rotate_left(32));
-        if self.signal.set(now, config, (u16::from_be_bytes([high, low]), rng), &mut self.events) {
+        if self.signal.set(now, config, (u16::from_be_bytes([high, low]), rng), &mut self.events.queue) {
             self.peers.iter_mut().for_each(Peer::forget_offer);
         }
     }
@@ -206,7 +224,7 @@ impl Engine {
             pool: &mut self.pool,
             sessions: &mut self.sessions,
             vpns: &mut self.vpns,
-            events: &mut self.events,
+            events: &mut self.events.queue,
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
@@ -232,91 +250,12 @@ impl Engine {
         self.links.iter()
     }
 
-    /// Accepts a packet from the TUN device of `vpn`.
-    ///
-    /// The packet has `len` bytes in `buf`, which begin with a virtio-net header. The engine takes ownership of the
-    /// buffer.
-    pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
-        let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
-        let Some((shape, destination)) = parsed else {
-            self.pool.release(buf);
-            return;
-        };
-        let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
-        let Some(buf) = self.shrink(buf, len).and_then(|buf| self.may_wait(now, buf)) else {
-            self.no_buffer_packets += 1;
-            return;
-        };
-        match peer {
-            Some(peer) if planted::is(Fault::VpnNotChecked) => self.enqueue(now, peer, VpnId::DEFAULT, buf, shape),
-            Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
-            None => {
-                if let Some(buf) = self.seek(now, vpn, destination, buf, shape) {
-                    self.count_unroutable(vpn);
-                    self.pool.release(buf);
-                }
-            }
-        }
-    }
-
-    /// Hands a packet to the peer behind which its destination lies.
-    fn enqueue(&mut self, now: Instant, peer: PeerId, vpn: VpnId, buf: BufId, shape: SuperPacket) {
-        self.serial = self.serial.wrapping_add(1);
-        let serial = self.serial;
-        self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
-    }
-
-    /// Counts a packet whose destination lies behind no peer.
-    fn count_unroutable(&mut self, vpn: VpnId) {
-        self.unroutable_packets += 1;
-        if let Some(vpn) = self.vpns.get_mut(vpn) {
-            vpn.totals.unroutable_packets += 1;
-        }
-    }
-
-    /// Moves a small packet to a small buffer, so that few large buffers are in use.
-    fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
-        if len > SMALL_BYTES || !buf.is_large() {
-            return Some(buf);
-        }
-        let small = self.pool.alloc_small();
-        if let Some(small) = small {
-            let memory = self.pool.take(buf);
-            self.pool.bytes_mut(small)[..len].copy_from_slice(&memory[..len]);
-            self.pool.put(buf, memory);
-        }
-        self.pool.release(buf);
-        small
-    }
-
-    /// Returns the buffer if enough buffers are left for the packet to queue. Otherwise releases it.
-    fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
-        self.make_room(now, buf);
-        if self.pool.is_scarce(buf) {
-            self.pool.release(buf);
-            return None;
-        }
-        Some(buf)
-    }
-
-    /// Drops queued packets of the peer that holds most buffers, if buffers are short.
-    ///
-    /// The method is buffer stealing (McKenney 1991). A peer that is unreachable or has missing units therefore
-    /// cannot take the buffers of other peers.
-    fn make_room(&mut self, now: Instant, buf: BufId) {
-        if self.pool.is_scarce(buf)
-            && let Some(index) = self.peers.with_most_buffers()
-        {
-            self.with_peer(now, index, |p, cx| p.give_way(cx));
-        }
-    }
-
     /// Accepts one batch of received datagrams and takes ownership of its buffer.
     pub fn handle_datagrams(&mut self, now: Instant, received: Received) {
         let stride = if received.stride == 0 { received.len } else { received.stride };
-        let rejected = self.rejected_datagrams;
+        let rejected = self.wire.rejected_datagrams;
         self.forget_last_batch();
-        self.intake.on_batch(now, received.link, received.at);
+        self.wire.intake.on_batch(now, received.link, received.at);
         self.make_room(now, received.buf);
         let mut start = 0;
         while start < received.len {
@@ -324,7 +263,7 @@ impl Engine {
             self.handle_datagram(now, &received, start, end);
             start = end;
         }
-        if planted::is(Fault::RejectedKeepsBuffer) && self.rejected_datagrams > rejected {
+        if planted::is(Fault::RejectedKeepsBuffer) && self.wire.rejected_datagrams > rejected {
             return;
         }
         self.pool.release(received.buf);
@@ -335,16 +274,16 @@ impl Engine {
             return;
         }
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
-        if self.intake.is_behind()
+        if self.wire.intake.is_behind()
             && let Some(peer) = self.sessions.claimed_by(bytes)
-            && self.intake.has_had_its_share(peer)
+            && self.wire.intake.has_had_its_share(peer)
         {
             return self.peers.count_unserved(peer);
         }
         match PacketType::of(bytes) {
             Ok(packet_type) if packet_type.is_sealed() => match self.sessions.open(bytes) {
                 Ok(opened) => self.on_opened(now, received, start, end, opened),
-                Err(_) => self.rejected_datagrams += 1,
+                Err(_) => self.wire.rejected_datagrams += 1,
             },
             Ok(PacketType::Relayed) => self.on_relayed(now, received, start, end),
             Ok(_) => {
@@ -352,11 +291,11 @@ impl Engine {
                 let len = bytes.len();
                 match copy.get_mut(..len) {
                     Some(copy) => copy.copy_from_slice(bytes),
-                    None => return self.rejected_datagrams += 1,
+                    None => return self.wire.rejected_datagrams += 1,
                 }
                 self.on_handshake(now, received, &copy[..len]);
             }
-            Err(_) => self.rejected_datagrams += 1,
+            Err(_) => self.wire.rejected_datagrams += 1,
         }
     }
 
@@ -365,7 +304,7 @@ impl Engine {
             return;
         }
         let index = usize::from(opened.peer.0);
-        self.intake.charge(opened.peer, opened.packet_type, opened.plaintext.len());
+        self.wire.intake.charge(opened.peer, opened.packet_type, opened.plaintext.len());
         let outer = outer_header_len(&received.source);
         let plaintext = start + opened.plaintext.start..start + opened.plaintext.end;
         let datagram = Datagram { opened, plaintext, wire_bytes: (end - start + outer) as u32 };
@@ -375,7 +314,7 @@ impl Engine {
             pool: &mut self.pool,
             sessions: &mut self.sessions,
             vpns: &mut self.vpns,
-            events: &mut self.events,
+            events: &mut self.events.queue,
             signal: &mut self.signal,
             trust: &mut self.trust,
             links: &self.links,
@@ -384,7 +323,7 @@ impl Engine {
         if let Some(peer) = self.peers.get_mut(index) {
             peer.on_datagram(&mut cx, received, &datagram, link);
             let is_established = peer.is_established();
-            self.relaying.has_news |= peer.reach.take_change();
+            self.relaying.has_news |= peer.control.reach.take_change();
             if peer.has_overlay_messages() {
                 self.take_overlay_messages(now, index);
             }
@@ -408,7 +347,7 @@ impl Engine {
             return true;
         }
         if was_established {
-            of.heard_at = Some(now);
+            of.session.heard_at = Some(now);
         }
         was_established
     }
@@ -434,7 +373,7 @@ impl Engine {
         self.look_after_certified(now);
         self.refresh_overlay(now);
         self.refresh_relaying(now);
-        self.signal.handle_timeout(now, &mut self.events);
+        self.signal.handle_timeout(now, &mut self.events.queue);
         self.refresh_inner_mtu();
         self.refresh_reordering();
     }
@@ -452,10 +391,10 @@ impl Engine {
     }
 
     fn set_inner_mtu(&mut self, mtu: u16) {
-        let mtu = mtu.clamp(INNER_MTU_MIN, self.inner_mtu_limit.max(INNER_MTU_MIN));
-        if mtu != self.inner_mtu {
-            self.inner_mtu = mtu;
-            self.events.push_back(Event::InnerMtu(mtu));
+        let mtu = mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN));
+        if mtu != self.hosts.inner_mtu {
+            self.hosts.inner_mtu = mtu;
+            self.events.queue.push_back(Event::InnerMtu(mtu));
         }
     }
 
@@ -464,9 +403,9 @@ impl Engine {
     /// Hosts should tolerate more duplicate ACKs where units are spread over paths and not resequenced.
     fn refresh_reordering(&mut self) {
         let metric = self.peers.standing().reordering;
-        if metric != self.reordering {
-            self.reordering = metric;
-            self.events.push_back(Event::ReorderingMetric(metric));
+        if metric != self.hosts.reordering {
+            self.hosts.reordering = metric;
+            self.events.queue.push_back(Event::ReorderingMetric(metric));
         }
     }
 
@@ -503,72 +442,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns this node's next own datagram in the form in which it leaves the node.
-    fn poll_wrapped(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        while let Some(transmit) = self.poll_own(now, out) {
-            if self.is_cut(transmit.link, &transmit.destination) {
-                continue;
-            }
-            let path = transmit.link;
-            let wrapped = self.wrap(transmit, out);
-            if let Some(leaves) = wrapped.filter(|transmit| !self.is_cut(transmit.link, &transmit.destination)) {
-                self.note_own(now, path, &leaves);
-                return Some(leaves);
-            }
-        }
-        None
-    }
-
-    /// Returns this node's next own datagram.
-    ///
-    /// A datagram for a relayed route is written with space for the relay header.
-    fn poll_own(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        if let Some((transmit, datagram)) = self.handshakes.waiting.pop_front() {
-            let (before, _) = room_for_relays(&transmit.destination);
-            out.get_mut(before..before + datagram.len())?.copy_from_slice(&datagram);
-            return Some(transmit);
-        }
-        while let Some(index) = self.peers.next_awake(self.turn) {
-            if let Some(Some(transmit)) = self.with_peer(now, index, |p, cx| p.poll_transmit(cx, out)) {
-                self.turn = index;
-                return Some(transmit);
-            }
-            self.peers.rest(index);
-        }
-        self.peers.note_deadlines(now);
-        None
-    }
-
-    /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
-    pub fn deliver(&mut self, write: impl FnMut(VpnId, &[&[u8]])) {
-        self.deliver_some(usize::MAX, write);
-    }
-
-    /// Works as [`Engine::deliver`] with at most `most` writes, in turns by peer. Returns true if more may remain.
-    pub fn deliver_some(&mut self, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
-        let mut left = most;
-        while left > 0 {
-            let Some((index, output)) = self.peers.next_output(self.written) else { return false };
-            let done = output.drain(left.min(WRITES_AT_A_TIME), &mut self.pool, &mut write);
-            if done < left.min(WRITES_AT_A_TIME) {
-                self.peers.all_written(index);
-            }
-            left -= done;
-            self.written = index + 1;
-        }
-        true
-    }
-
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front();
-        self.events_taken += u64::from(event.is_some());
+        let event = self.events.queue.pop_front();
+        self.events.taken += u64::from(event.is_some());
         event
     }
 
     /// Returns the number of events so far, including those not yet polled.
     fn event_count(&self) -> u64 {
-        self.events_taken + self.events.len() as u64
+        self.events.taken + self.events.queue.len() as u64
     }
 
     /// Returns the time at which [`Engine::handle_timeout`] must be called next.
@@ -612,13 +495,4 @@ impl Engine {
 /// Returns the session layer's configuration of a peer.
 fn session_peer(config: &PeerConfig) -> SessionPeer {
     SessionPeer { public_key: config.public_key, preshared_key: config.preshared_key.clone() }
-}
-
-/// Returns the shape and the destination of a packet read from a TUN device.
-fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
-    let (header, _) = VnetHeader::parse(bytes).ok()?;
-    let packet = bytes.get_mut(VNET_HEADER_LEN..)?;
-    let shape = SuperPacket::parse(&header, packet).ok()?;
-    let view = IpView::parse(packet).ok()?;
-    Some((shape, view.dst))
 }

@@ -4,7 +4,7 @@
 //! another. A false report therefore concerns only the sender's own links. The resulting route is measured from end
 //! to end before anything depends on it.
 
-use crate::node::Engine;
+use super::Engine;
 use crate::peer::Peer;
 use crate::relay::reach::{tell_every, words};
 use weft_units::Instant;

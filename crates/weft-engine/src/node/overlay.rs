@@ -5,8 +5,8 @@
 //! certificate. Routes around a failed link belong to relaying, below the session. The overlay's own detours are not
 //! used here.
 
+use super::Engine;
 use crate::api::{Contact, OverlayConfig};
-use crate::node::Engine;
 use crate::overlay::contact::{named, without_repeats};
 use crate::relay::label_of;
 use alloc::boxed::Box;

@@ -4,8 +4,8 @@
 //! root key. A holder of claims states where an owner can be reached. A node that answers there must show the owner's
 //! key.
 
+use super::Engine;
 use crate::api::{Contact, Event};
-use crate::node::Engine;
 use crate::overlay::owners::{Owners, Root, Sought, Waiting, completed};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -176,11 +176,11 @@ impl Engine {
             ownership::Event::Refused(holder, why) => {
                 let is_news = self.overlay.owners.as_mut().is_some_and(|owners| owners.refused.insert((holder, why)));
                 if is_news {
-                    self.events.push_back(Event::ClaimRefused { holder, why });
+                    self.events.queue.push_back(Event::ClaimRefused { holder, why });
                 }
             }
-            ownership::Event::Conflict(conflict) => self.events.push_back(Event::Conflict(conflict)),
-            ownership::Event::Call(call) => self.events.push_back(Event::Call(call)),
+            ownership::Event::Conflict(conflict) => self.events.queue.push_back(Event::Conflict(conflict)),
+            ownership::Event::Call(call) => self.events.queue.push_back(Event::Call(call)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Lists the prefixes of all VPNs with their owners, for status output.
 
+use super::Engine;
 use crate::api::{OwnedPrefix, Prefix};
-use crate::node::Engine;
 use crate::vpn::Vpn;
 use alloc::vec::Vec;
 use weft_units::{PeerId, VpnId};

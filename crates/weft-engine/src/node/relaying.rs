@@ -1,8 +1,8 @@
 //! Relaying: presents relayed routes as links, and keeps labels, routes, reports and detours up to date.
 
+use super::Engine;
 use crate::api::{Event, PeerConfig, RelayTotals};
 use crate::links::Link;
-use crate::node::Engine;
 use crate::relay::{label, label_of};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -31,12 +31,16 @@ impl Engine {
         self.set_labels();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
-            if self.peers.get(index).is_none_or(|peer| peer.config.routes.is_empty() && peer.routes.is_empty()) {
+            if self
+                .peers
+                .get(index)
+                .is_none_or(|peer| peer.config.routes.is_empty() && peer.addresses.routes.is_empty())
+            {
                 continue;
             }
             let config = self.peers[index].config.clone();
             let routes = config.routes.iter().filter_map(|relays| self.configure_route(now, &config, relays)).collect();
-            self.peers[index].routes = routes;
+            self.peers[index].addresses.routes = routes;
         }
     }
 
@@ -112,7 +116,7 @@ impl Engine {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();
         let clashes = self.relaying.labels.set(self.peers.len(), peers);
-        self.events.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
+        self.events.queue.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
     /// Returns the peers that are not relayed because of a label clash.

@@ -1,7 +1,7 @@
 //! Acts on revocations: a revocation ends every session with its key, and is sent to every peer.
 
+use super::Engine;
 use crate::api::{Event, RevokeError};
-use crate::node::Engine;
 use weft_session::{PublicKey, Revocation};
 use weft_units::Instant;
 use weft_units::planted::{self, Fault};
@@ -55,7 +55,7 @@ impl Engine {
     pub(super) fn act_on_revocations(&mut self, now: Instant) {
         while let Some(revocation) = self.trust.revocations.list.get(self.trust.revocations.done).copied() {
             self.trust.revocations.done += 1;
-            self.events.push_back(Event::Revoked(revocation));
+            self.events.queue.push_back(Event::Revoked(revocation));
             self.end_all_with(now, &revocation.public_key());
         }
         for index in 0..self.peers.len() {

@@ -1,7 +1,7 @@
 //! The state of in-band signalling over all peers.
 
+use super::Engine;
 use crate::api::SignalStatus;
-use crate::node::Engine;
 use weft_units::Instant;
 
 impl Engine {

@@ -1,7 +1,7 @@
 //! Copies the node's state, for status output and metrics.
 
+use super::Engine;
 use crate::api::{MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot};
-use crate::node::Engine;
 use crate::peer::{FLOWS_SHOWN, Peer};
 use crate::vpn::Vpn;
 use alloc::string::ToString;
@@ -19,10 +19,10 @@ impl Engine {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
         Snapshot {
             peers: self.peers.iter().map(|peer| self.snapshot_of(now, peer)).collect(),
-            inner_mtu: self.inner_mtu,
-            rejected_datagrams: self.rejected_datagrams,
-            unroutable_packets: self.unroutable_packets,
-            no_buffer_packets: self.no_buffer_packets,
+            inner_mtu: self.hosts.inner_mtu,
+            rejected_datagrams: self.wire.rejected_datagrams,
+            unroutable_packets: self.hosts.unroutable_packets,
+            no_buffer_packets: self.hosts.no_buffer_packets,
             buffers_in_use: (small.in_use + large.in_use) as usize,
             buffers_peak: (small.high_water + large.high_water) as usize,
         }
@@ -56,7 +56,7 @@ impl Engine {
     pub fn flow_bytes(&self) -> impl Iterator<Item = (&str, FlowId, u64)> {
         self.peers.iter().flat_map(|peer| {
             let name = peer.config.name.as_str();
-            peer.flows.iter().take(FLOWS_SHOWN).map(move |(id, flow)| (name, id, flow.bytes))
+            peer.ingress.flows.iter().take(FLOWS_SHOWN).map(move |(id, flow)| (name, id, flow.bytes))
         })
     }
 
@@ -118,6 +118,6 @@ impl Engine {
             rtt: Duration::from_micros(neighbour.rtt_us.into()),
             loss: f64::from(neighbour.loss) / 256.0,
         };
-        relay.reach.iter(now).map(of).collect()
+        relay.control.reach.iter(now).map(of).collect()
     }
 }

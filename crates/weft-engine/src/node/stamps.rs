@@ -3,9 +3,9 @@
 //! A stamp follows the wall clock and always rises. If a peer refuses a stamp, the next one continues from the value
 //! that the peer returned.
 
+use super::Engine;
 use crate::api::Received;
 use crate::api::{CommandError, Event};
-use crate::node::Engine;
 use alloc::collections::BTreeMap;
 use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
@@ -63,17 +63,17 @@ impl Stamps {
 impl Engine {
     /// Excludes all stamps up to this one, because an earlier run used them or may have used them.
     pub fn set_used_stamp(&mut self, stamp: u64) {
-        self.stamps.used = self.stamps.used.max(stamp);
+        self.handshakes.stamps.used = self.handshakes.stamps.used.max(stamp);
     }
 
     /// Returns the highest stamp used so far.
     pub fn used_stamp(&self) -> u64 {
-        self.stamps.used
+        self.handshakes.stamps.used
     }
 
     /// Returns the stamp of the next handshake.
     pub(super) fn next_stamp(&mut self, now: Instant) -> u64 {
-        self.stamps.next(now)
+        self.handshakes.stamps.next(now)
     }
 
     /// Forgets a peer's accepted stamps, and its refusals of this node's stamps. Returns the peer's key.
@@ -103,7 +103,7 @@ impl Engine {
         let peer = peer.filter(|peer| peer.is_established());
         // A well peer initiates when its key is old. Such an initiation is no replay, or the answer is harmless.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
-        if !is_expected && peer.is_some_and(|peer| peer.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
+        if !is_expected && peer.is_some_and(|peer| peer.session.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
         // A session outlives its peer by minutes. If all its paths are silent, an earlier run may be back, since two
@@ -114,9 +114,13 @@ impl Engine {
         if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);
         }
-        self.facts.on_refused_stamp(now, refusal.peer, refusal.refused, false);
-        if self.stamps.is_news(now, refusal.peer, Topic::Refused) {
-            self.events.push_back(Event::StampRefused { peer: refusal.peer, refused: refusal.refused, by_peer: false });
+        self.diagnosis.facts.on_refused_stamp(now, refusal.peer, refusal.refused, false);
+        if self.handshakes.stamps.is_news(now, refusal.peer, Topic::Refused) {
+            self.events.queue.push_back(Event::StampRefused {
+                peer: refusal.peer,
+                refused: refusal.refused,
+                by_peer: false,
+            });
         }
     }
 
@@ -124,9 +128,9 @@ impl Engine {
     ///
     /// The next stamp continues from the value that the peer returned.
     pub(super) fn on_refused(&mut self, now: Instant, peer: PeerId, refused: RefusedStamp, call_again: bool) {
-        self.facts.on_refused_stamp(now, peer, refused, true);
-        if self.stamps.is_news(now, peer, Topic::WasRefused) {
-            self.events.push_back(Event::StampRefused { peer, refused, by_peer: true });
+        self.diagnosis.facts.on_refused_stamp(now, peer, refused, true);
+        if self.handshakes.stamps.is_news(now, peer, Topic::WasRefused) {
+            self.events.queue.push_back(Event::StampRefused { peer, refused, by_peer: true });
         }
         if call_again {
             self.initiate(now, peer);
@@ -138,8 +142,8 @@ impl Engine {
         let (is_peers, is_own) = self.sessions.shared_keys(now, peer);
         for (is_shared, is_own, topic) in [(is_peers, false, Topic::PeerKeyShared), (is_own, true, Topic::OwnKeyShared)]
         {
-            if is_shared && self.stamps.is_news(now, peer, topic) {
-                self.events.push_back(Event::KeyShared { peer, is_own });
+            if is_shared && self.handshakes.stamps.is_news(now, peer, topic) {
+                self.events.queue.push_back(Event::KeyShared { peer, is_own });
             }
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! It works in the buffer in which they were written: see [`room_for_relays`](crate::links::room_for_relays).
 
+use super::Engine;
 use crate::api::Transmit;
 use crate::links::is_route;
-use crate::node::Engine;
 use weft_units::PeerId;
 use weft_wire::relay::{Way, overhead};
 

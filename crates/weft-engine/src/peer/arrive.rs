@@ -4,18 +4,18 @@
 //! parts and from a compressed header. Its source is checked against the peer's prefixes, and the unit is resequenced
 //! and handed to the egress output. A datagram that was not authenticated never reaches this module.
 
+use super::inbound::Arrivals;
+use super::inbound::egress::{Arrived, Output};
+use super::inbound::join::Joined;
 use super::sense::asks_for_report;
 use super::signalling::{may_carry, signal_in};
-use super::{Arrivals, Totals, loops};
+use super::{Context, Peer, Totals, loops};
 use crate::api::Event;
 use crate::api::PathState;
 use crate::api::Received;
 use crate::links::is_route;
 use crate::links::{ETHERNET_MTU, Link};
 use crate::path::{Ends, Path, Proof};
-use crate::peer::inbound::egress::{Arrived, Output};
-use crate::peer::inbound::join::Joined;
-use crate::peer::{Context, Peer};
 use crate::signal::{Offer, Place, Room};
 use crate::vpn::{News, Vpns};
 use alloc::boxed::Box;
@@ -156,7 +156,10 @@ impl Peer {
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.proof.is_proven() && path.health.answers();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
-        is_configured || is_route(remote) || self.handshake_from.contains(remote) || self.paths.iter().any(has_path)
+        is_configured
+            || is_route(remote)
+            || self.addresses.handshake_from.contains(remote)
+            || self.paths.iter().any(has_path)
     }
 
     /// Notes the source address of an initiation that was answered.
@@ -164,10 +167,12 @@ impl Peer {
     /// `repeated` is true for a copy of the last initiation.
     pub fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
         if !repeated {
-            self.handshake_from.clear();
+            self.addresses.handshake_from.clear();
         }
-        if self.handshake_from.len() < MAX_HANDSHAKE_ADDRESSES && !self.handshake_from.contains(&remote) {
-            self.handshake_from.push(remote);
+        if self.addresses.handshake_from.len() < MAX_HANDSHAKE_ADDRESSES
+            && !self.addresses.handshake_from.contains(&remote)
+        {
+            self.addresses.handshake_from.push(remote);
         }
     }
 
@@ -249,7 +254,7 @@ impl Peer {
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Gone { path } => self.on_gone(cx, path),
-            Frame::Neighbour(ref neighbour) => self.reach.hear(cx.now, neighbour),
+            Frame::Neighbour(ref neighbour) => self.control.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
             Frame::Overlay(message) => self.on_overlay(cx.now, message),
             Frame::Chirp(ref chirp) => self.on_chirp(index, at, chirp),
@@ -266,7 +271,7 @@ impl Peer {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
             // An index for a key older than the newest one does not open the VPN. This node then asks again.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
-            let waited = self.openings.answered(vpn, is_open);
+            let waited = self.ingress.openings.answered(vpn, is_open);
             if !waited.is_empty() {
                 for (arrival, segment) in waited {
                     self.push_to_queue(cx, arrival, segment);
@@ -274,17 +279,17 @@ impl Peer {
                 self.drop_stale(cx);
             }
         } else if is_member {
-            for (_, segment) in self.openings.refused(cx.now, vpn) {
+            for (_, segment) in self.ingress.openings.refused(cx.now, vpn) {
                 self.drop_closed(cx, segment);
             }
         }
         if wants_index {
-            self.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
+            self.ingress.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
         }
     }
 
     fn on_pong(&mut self, cx: &mut Context<'_>, token: u32, path: weft_units::PathId) {
-        if let Some(probes) = &mut self.probes {
+        if let Some(probes) = &mut self.control.probes {
             probes.on_answer(cx.now, token);
         }
         let Some(path) = self.path_index(path).and_then(|i| self.paths.get_mut(i)) else { return };
@@ -296,12 +301,12 @@ impl Peer {
 
     fn on_hold(&mut self, hold: Duration) {
         let most = if planted::is(Fault::HoldUnbounded) { Duration::MAX } else { Duration::from_secs(5) };
-        self.hold_asked = hold.min(most);
-        if let Arrivals::Resequence(resequencer) = &mut self.arrivals
+        self.inbound.hold_asked = hold.min(most);
+        if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals
             && !planted::is(Fault::HoldIgnored)
         {
             let part = if planted::is(Fault::HoldHalved) { 2 } else { 1 };
-            resequencer.set_hold(self.hold_asked / part);
+            resequencer.set_hold(self.inbound.hold_asked / part);
         }
     }
 
@@ -309,7 +314,7 @@ impl Peer {
     ///
     /// It states whether the peer wants several paths used toward it, and whether it uses this path for data.
     fn on_policy(&mut self, cx: &mut Context<'_>, index: usize, bundle: bool, active: bool) {
-        self.peer_wants_bundle = bundle;
+        self.dispatch.peer_wants_bundle = bundle;
         let Some(path) = self.paths.get_mut(index) else { return };
         if path.ours {
             return;
@@ -350,7 +355,7 @@ impl Peer {
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
-        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+        if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals {
             let now = cx.now;
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
             resequencer.skip(now, flow, first, count, &mut |flow, seq, item| egress.deliver(flow, seq, item));
@@ -374,7 +379,7 @@ impl Peer {
         if is_restored {
             return self.insert(cx, item, ce);
         }
-        if self.would_hold(cx.now, &inner) {
+        if self.inbound.would_hold(cx.now, &inner) {
             match copy_out(cx, &item) {
                 Some(copied) => item = copied,
                 None => return,
@@ -395,11 +400,11 @@ impl Peer {
             return Some(item);
         }
         if item.inner.form == HeaderForm::Reference {
-            self.known_headers.learn(flow, inner.seq, item.bytes(cx.pool));
+            self.inbound.known_headers.learn(flow, inner.seq, item.bytes(cx.pool));
             return Some(Arrived { inner, ..item });
         }
         let (seq, body) = inner::parse_reference(item.bytes(cx.pool)).ok()?;
-        let Some(reference) = self.known_headers.get(flow, seq) else {
+        let Some(reference) = self.inbound.known_headers.get(flow, seq) else {
             self.output.orphans += 1;
             return None;
         };
@@ -428,10 +433,10 @@ impl Peer {
             Some(copy)
         });
         let Some(Ok((part, payload))) = bytes.map(|bytes| PartHeader::parse(bytes)) else {
-            self.joins.broken += 1;
+            self.inbound.joins.broken += 1;
             return;
         };
-        let Some(joined) = self.joins.add(cx.now, cx.pool, vpn, &part, payload, outer_tos) else { return };
+        let Some(joined) = self.inbound.joins.add(cx.now, cx.pool, vpn, &part, payload, outer_tos) else { return };
         let Joined { vpn, unit: inner, buf, len, outer_tos } = joined;
         let packet = cx.pool.bytes(buf).get(..len).unwrap_or_default();
         let (source, ce) = seen(&inner, packet, outer_tos);
@@ -454,7 +459,7 @@ impl Peer {
         let (now, vpn, inner, len) = (cx.now, item.vpn, item.inner, item.len);
         let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
         let mut out = |flow, seq, item| egress.deliver(flow, seq, item);
-        let inserted = match &mut self.arrivals {
+        let inserted = match &mut self.inbound.arrivals {
             Arrivals::Resequence(r) => r.insert(now, inner.flow, inner.seq, item, &mut out),
             Arrivals::AsTheyCome(d) => d.insert(now, inner.flow, inner.seq, item, &mut out),
         };
@@ -482,21 +487,14 @@ impl Peer {
         cx.vpns.count_stray(vpn);
         self.count_in_loop(vpn, inner, len, ce);
         if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
-            self.openings.tell(News::Refuse(vpn));
+            self.ingress.openings.tell(News::Refuse(vpn));
             self.announce_vpns(None);
-        }
-    }
-
-    fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {
-        match &mut self.arrivals {
-            Arrivals::Resequence(r) => r.would_hold(now, inner.flow, inner.seq),
-            Arrivals::AsTheyCome(_) => false,
         }
     }
 
     /// Releases units whose wait for a missing unit has exceeded the hold time.
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
-        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+        if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals {
             let now = cx.now;
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
             resequencer.expire(now, &mut |flow, seq, item| egress.deliver(flow, seq, item));
@@ -507,29 +505,9 @@ impl Peer {
     ///
     /// The missing units before them are skipped.
     pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>, units: usize) {
-        if let Arrivals::Resequence(resequencer) = &mut self.arrivals {
+        if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals {
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
             resequencer.give_up(units, &mut |flow, seq, item| egress.deliver(flow, seq, item));
-        }
-    }
-
-    pub(super) fn hole_deadline(&self) -> Option<Instant> {
-        match &self.arrivals {
-            Arrivals::Resequence(r) => r.next_deadline(),
-            Arrivals::AsTheyCome(_) => None,
-        }
-    }
-
-    /// Returns the number of discarded parts and of units that never became complete.
-    pub fn broken_parts(&self) -> u64 {
-        self.joins.broken
-    }
-
-    /// Returns the number of units that wait for order.
-    pub fn held_units(&self) -> usize {
-        match &self.arrivals {
-            Arrivals::Resequence(r) => r.held(),
-            Arrivals::AsTheyCome(_) => 0,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A link that appears opens paths. A link that disappears takes its paths down. A change of the configuration gives
 //! up the paths that are no longer wanted.
 
+use super::{Context, Peer};
 use crate::links::Link;
-use crate::peer::{Context, Peer};
 use weft_units::{LinkId, PathId};
 
 /// Logged reason for a path that the configuration no longer asks for.

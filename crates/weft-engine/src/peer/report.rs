@@ -3,9 +3,9 @@
 //! A report updates the path's sent book, RTT, loss and rate, and confirms that the path answers. Here a path of a
 //! link is put into use, and the hold time for the peer is computed.
 
+use super::{Context, Peer};
 use crate::api::PathState;
 use crate::path::Path;
-use crate::peer::{Context, Peer};
 use weft_core::sense::Report as Counters;
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::Report;
@@ -65,8 +65,8 @@ impl Peer {
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
         // The peer still waits for units that were given up while no path could tell it.
-        self.paths[index].pending.skips |= !self.skips.is_empty();
-        self.openings.hurry(cx.now);
+        self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
+        self.ingress.openings.hurry(cx.now);
         self.say_gone();
         self.log_path(cx.events, index, cause);
     }
@@ -118,9 +118,9 @@ impl Peer {
         }
         let skew = Duration::from_micros(u64::try_from(most - least).unwrap_or(0));
         let hold = (skew + (rtt + REPEAT_MARGIN) * REPEATS).min(HOLD_MAX);
-        let (old, new) = (self.hold_announced.as_micros() as i128, hold.as_micros() as i128);
+        let (old, new) = (self.recovery.hold_announced.as_micros() as i128, hold.as_micros() as i128);
         if (old - new).abs() * 5 > old {
-            self.hold_announced = hold;
+            self.recovery.hold_announced = hold;
             for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
                 path.pending.hold = true;
             }

@@ -1,8 +1,8 @@
 //! Measures paths that carry no data, by trains of chirps.
 
+use super::{Context, Peer};
 use crate::api::Transmit;
 use crate::path::{Path, Said, Sent};
-use crate::peer::{Context, Peer};
 use weft_units::Instant;
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -22,7 +22,7 @@ impl Peer {
         for path in &mut self.paths {
             let may = wanted && path.carries() && path.health.answers() && path.queues.is_empty();
             let (limit, stream) = (path.mtu.current(), STREAM + u64::from(path.id.0));
-            path.sensing.on_time(now, may, limit, || self.rng.split(stream));
+            path.sensing.on_time(now, may, limit, || self.ingress.rng.split(stream));
         }
     }
 

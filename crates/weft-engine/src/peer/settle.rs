@@ -3,9 +3,9 @@
 //! A report or a timeout of a path's sent book yields acknowledged and lost datagrams. Units are then released or
 //! queued for retransmission, frames become pending again, and loops are informed of losses.
 
-use super::tidings::Tidings;
+use super::control::tidings::Tidings;
+use super::{Context, Peer};
 use crate::path::{PathMtu, Pending, Sent};
-use crate::peer::{Context, Peer};
 use crate::units::headers::SentHeaders;
 use crate::units::{UnitId, Units};
 use alloc::vec::Vec;
@@ -40,18 +40,18 @@ impl Peer {
         index: usize,
         work: impl FnOnce(&mut SentBook<Sent>, &mut Settling<'_>) -> R,
     ) -> R {
-        let (now, lost_before) = (cx.now, self.lost.len());
+        let (now, lost_before) = (cx.now, self.recovery.lost.len());
         let path = &mut self.paths[index];
         let mut settling = Settling {
             now,
-            units: &mut self.units,
-            lost: &mut self.lost,
-            lost_data: &mut self.lost_data,
+            units: &mut self.recovery.units,
+            lost: &mut self.recovery.lost,
+            lost_data: &mut self.recovery.lost_data,
             pool: &mut *cx.pool,
             mtu: &mut path.mtu,
             pending: &mut path.pending,
-            tidings: &mut self.tidings,
-            headers: &mut self.sent_headers,
+            tidings: &mut self.control.tidings,
+            headers: &mut self.recovery.sent_headers,
             black_hole: false,
         };
         let found = work(&mut path.book, &mut settling);
@@ -65,15 +65,16 @@ impl Peer {
 
     /// Informs loops of losses. A loss that is retransmitted counts as congestion, and any other as a final loss.
     fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
-        for at in from..self.lost.len() {
-            let vpn = self.lost.get(at).and_then(|id| self.units.get(*id)).map(|unit| unit.segment.vpn);
+        for at in from..self.recovery.lost.len() {
+            let vpn =
+                self.recovery.lost.get(at).and_then(|id| self.recovery.units.get(*id)).map(|unit| unit.segment.vpn);
             if let Some(vpn) = vpn.filter(|vpn| *vpn != VpnId::DEFAULT) {
-                self.way_in.on_congestion(now, vpn);
+                self.ingress.queue.on_congestion(now, vpn);
             }
         }
-        for vpn in self.lost_data.drain(..) {
+        for vpn in self.recovery.lost_data.drain(..) {
             if !planted::is(Fault::LoopNotToldOfLoss) {
-                self.way_in.on_loss(now, vpn);
+                self.ingress.queue.on_loss(now, vpn);
             }
         }
     }

@@ -3,10 +3,10 @@
 //! A leaving packet may get a signal option, or a separate packet with the signal goes before it. In an arriving
 //! packet, signals that end here are removed. The offer holds the rates that the bundle grants to signalled flows.
 
+use super::inbound::egress::Arrived;
+use super::{Context, Peer};
 use crate::api::{QueueKind, Schedule};
 use crate::path::Path;
-use crate::peer::inbound::egress::Arrived;
-use crate::peer::{Context, Peer};
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
 use weft_core::pool::{BufId, Pool};
@@ -62,7 +62,7 @@ impl Peer {
     /// Returns the paths that carry bulk.
     pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
         let best = if self.bundles() { None } else { self.best_single() };
-        let carries = move |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
+        let carries = move |at: usize| best.map_or_else(|| self.dispatch.scheduler.carries_bulk(at), |best| best == at);
         let usable = move |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
         self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
     }
@@ -80,7 +80,7 @@ impl Peer {
         if self.config.policy.queue != QueueKind::FqCodel {
             return 0;
         }
-        let active = self.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
+        let active = self.ingress.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
         active.take(MOST_ACTIVE).count().max(1) as u32
     }
 
@@ -116,7 +116,7 @@ impl Peer {
         shape: &mut SuperPacket,
     ) -> Option<(BufId, SuperPacket)> {
         self.ready_offer(cx);
-        let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
+        let sent_bytes = self.ingress.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
         let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, events: cx.events };

@@ -1,8 +1,8 @@
 //! Copies a peer's state, for status output and metrics.
 
+use super::Peer;
 use crate::api::{AddressPairs, FlowSnapshot, PathSnapshot, PeerSnapshot};
 use crate::path::Path;
-use crate::peer::Peer;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -23,14 +23,14 @@ impl Peer {
             name: self.config.name.clone(),
             public_key: self.config.public_key.to_string(),
             certified_until_unix_s: None,
-            established_for: self.established_at.map(|at| now - at),
-            last_heard: self.heard_at.map(|at| now - at),
+            established_for: self.session.established_at.map(|at| now - at),
+            last_heard: self.session.heard_at.map(|at| now - at),
             schedule: self.config.policy.schedule,
             paths: (self.paths.iter().enumerate())
                 .filter(|(_, path)| !path.is_gone())
                 .map(|(i, p)| PathSnapshot {
                     skew: Duration::from_micros(relative(p).map_or(0, |d| u64::try_from(d - least).unwrap_or(0))),
-                    in_bundle: p.is_usable() && self.scheduler.carries_bulk(i),
+                    in_bundle: p.is_usable() && self.dispatch.scheduler.carries_bulk(i),
                     ..p.snapshot(now)
                 })
                 .collect(),
@@ -44,14 +44,15 @@ impl Peer {
             queue_drops: totals.queue_drops,
             replaced_acks: totals.replaced_acks,
             queue_bytes: self.backlog_bytes(),
-            waiting_for_vpns: self.openings.waiting(),
+            waiting_for_vpns: self.ingress.openings.waiting(),
             unserved_datagrams: totals.unserved_datagrams,
             duplicate_units: totals.duplicate_units,
-            broken_parts: self.broken_parts(),
-            held_units: self.held_units(),
-            units_in_flight: self.units.len(),
-            hold: self.hold_asked,
+            broken_parts: self.inbound.broken_parts(),
+            held_units: self.inbound.held_units(),
+            units_in_flight: self.recovery.units.len(),
+            hold: self.inbound.hold_asked,
             flows: self
+                .ingress
                 .flows
                 .iter()
                 .take(FLOWS_SHOWN)

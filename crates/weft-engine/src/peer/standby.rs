@@ -4,9 +4,9 @@
 //! writes what this relay reports about its neighbours.
 
 use super::recovery::Rescue;
+use super::{Context, Peer};
 use crate::links::is_route;
 use crate::path::Path;
-use crate::peer::{Context, Peer};
 use crate::relay::Bulletin;
 use core::net::SocketAddr;
 use weft_wire::frame::{Frame, FrameWriter};
@@ -38,7 +38,7 @@ impl Peer {
 
     /// True if the relay's bulletin has entries that the peer has not received.
     pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established() && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
+        self.is_established() && bulletin.read(self.control.told_to, self.id.0.into()).next().is_some()
     }
 
     /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
@@ -48,11 +48,11 @@ impl Peer {
             return false;
         }
         let before = writer.len();
-        for (place, neighbour) in bulletin.read(self.told_to, self.id.0.into()) {
+        for (place, neighbour) in bulletin.read(self.control.told_to, self.id.0.into()) {
             if writer.write(&Frame::Neighbour(neighbour)).is_err() {
                 break;
             }
-            self.told_to = place;
+            self.control.told_to = place;
         }
         writer.len() > before
     }

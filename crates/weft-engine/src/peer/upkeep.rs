@@ -4,9 +4,9 @@
 
 use super::dropping;
 use super::recovery::Rescue;
+use super::{Context, Peer};
 use crate::api::PathState;
 use crate::path::{Lane, Path, Sent};
-use crate::peer::{Context, Peer};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
@@ -27,18 +27,18 @@ const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
     pub fn is_busy(&self, now: Instant) -> bool {
-        now - self.busy_at < BUSY
+        now - self.session.busy_at < BUSY
     }
 
     /// Notes a host's packet to or from the peer.
     pub(super) fn note_packet(&mut self, now: Instant) {
-        self.busy_at = now;
-        self.watch.on_packet(now);
+        self.session.busy_at = now;
+        self.session.watch.on_packet(now);
     }
 
     /// Returns the probe interval of a path that answers and carries no traffic.
     pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
-        path.keepalive(self.watch.pace(now))
+        path.keepalive(self.session.watch.pace(now))
     }
 
     /// Returns the time of a path's next probe.
@@ -61,7 +61,7 @@ impl Peer {
         }
         self.repeat_lost(cx);
         self.expire_holes(cx);
-        self.joins.expire(cx.now, cx.pool);
+        self.inbound.joins.expire(cx.now, cx.pool);
         self.open_vpns(cx);
         self.tell_revocations(cx);
         self.drive_loops(cx.now);
@@ -77,7 +77,7 @@ impl Peer {
 
     /// Asks the peer to open the VPNs for which packets wait.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
-        if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
+        if self.ingress.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
             self.announce_vpns(None);
         }
     }
@@ -101,8 +101,8 @@ impl Peer {
             return;
         }
         if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
-            path.pending.ping.get_or_insert(self.next_token);
-            self.next_token = self.next_token.wrapping_add(1);
+            path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);
         if path.waiting.overdue_at(threshold).is_some_and(|at| at <= cx.now) {
@@ -154,13 +154,13 @@ impl Peer {
         }
         let confirm = path.suspect_after();
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
-        path.pending.ping.get_or_insert(self.next_token);
+        path.pending.ping.get_or_insert(self.control.next_token);
         if is_wanted {
-            self.openings.hurry(cx.now);
+            self.ingress.openings.hurry(cx.now);
         }
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.ours && path.active;
-        self.next_token = self.next_token.wrapping_add(1);
+        self.control.next_token = self.control.next_token.wrapping_add(1);
         if let Some(cause) = change {
             let link = path.link;
             self.log_path(cx.events, index, cause);
@@ -194,18 +194,18 @@ impl Peer {
         let fade = sum(|path| path.rate.carried_at_best()) / sum(|path| path.rate.carried()).max(1.0);
         let round_trip = round_trip.mul_f64(fade.max(1.0)).min(RTT_MAX);
         let target = (round_trip / 2).max(TARGET_MIN);
-        if self.queue_target.abs_diff(target) * 10 < self.queue_target {
+        if self.ingress.queue_target.abs_diff(target) * 10 < self.ingress.queue_target {
             return;
         }
-        self.queue_target = target;
+        self.ingress.queue_target = target;
         let interval = (round_trip * 2).max(target * 2).max(INTERVAL_MIN);
-        self.way_in.set_delays(target, interval);
+        self.ingress.queue.set_delays(target, interval);
     }
 
     /// Moves all units of a path that may no longer carry data to other paths.
     pub fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
-        let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
+        let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         path.waiting.clear();
         path.book.drain(|sent, _, _| match sent {
@@ -220,7 +220,7 @@ impl Peer {
 
     /// Handles the loss of a local link.
     pub fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
-        self.attempts.forget_link(cx.now, link);
+        self.addresses.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
             if path.link != link || !path.link_up {
@@ -247,8 +247,8 @@ impl Peer {
     /// Pings the peer over every path in use.
     pub fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
-            let token = *path.pending.ping.get_or_insert(self.next_token);
-            self.next_token = self.next_token.wrapping_add(1);
+            let token = *path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
             path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
             path.pings.push((token, (id, now)));
         }
@@ -266,7 +266,7 @@ impl Peer {
     ///
     /// The scheduler is asked when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
-        if !self.way_in.is_ready() {
+        if !self.ingress.queue.is_ready() {
             return None;
         }
         let again = now + HOLD_AGAIN;
@@ -286,12 +286,12 @@ impl Peer {
         }
         let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
         let waits = [
-            self.hole_deadline(),
-            self.joins.next_deadline(),
-            self.openings.next_deadline(),
+            self.inbound.hole_deadline(),
+            self.inbound.joins.next_deadline(),
+            self.ingress.openings.next_deadline(),
             self.lost_deadline(),
             self.loops_deadline(),
-            self.tidings.deadline(),
+            self.control.tidings.deadline(),
             outage,
         ];
         waits.into_iter().flatten().chain(paths).min()

@@ -1,9 +1,9 @@
 //! Builds the scheduler's view of the paths: usability, delay, backlog, rate, weight and loss.
 
+use super::Peer;
 use crate::api::PathState;
 use crate::api::{Bundle, Weights};
 use crate::path::{Lane, Path};
-use crate::peer::Peer;
 use alloc::string::String;
 use alloc::vec::Vec;
 use weft_core::sched::PathView;
@@ -30,17 +30,17 @@ impl Peer {
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
         let bundled = self.bundles();
         let best = if bundled { None } else { self.best_single() };
-        self.views.clear();
+        self.dispatch.views.clear();
         for (index, path) in self.paths.iter().enumerate() {
             let mut view = view_of(path, now, origin);
             view.usable &= best.is_none_or(|b| b == index);
-            self.views.push(view);
+            self.dispatch.views.push(view);
         }
     }
 
     /// True if this node may send to the peer on more than one path.
     pub(super) fn bundles(&self) -> bool {
-        self.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
+        self.dispatch.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
     }
 
     /// Returns the path with the most capacity, for use when only one path is allowed.
@@ -100,7 +100,7 @@ impl Peer {
     pub fn set_weights(&mut self, weights: Weights) {
         self.config.policy.weights = weights;
         self.refresh_weights();
-        self.scheduler.set_weights(&[]);
+        self.dispatch.scheduler.set_weights(&[]);
     }
 }
 

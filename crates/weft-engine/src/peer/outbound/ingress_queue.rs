@@ -27,7 +27,7 @@ const FLOW_QUEUES: u32 = 128;
 
 /// The ingress queue of one peer, without or with VPNs.
 #[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]
-pub(super) enum WayIn {
+pub enum WayIn {
     /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
     /// VPNs have this peer as a member. The default VPN is one of them.
@@ -35,7 +35,7 @@ pub(super) enum WayIn {
 }
 
 /// Queues and loops of all VPNs toward the peer.
-pub(super) struct Shared {
+pub struct Shared {
     ingress: Ingress<Segment>,
     numbers: HashMap<VpnId, VpnNo, SeededState>,
     /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
@@ -49,23 +49,17 @@ pub(super) struct Shared {
 }
 
 impl WayIn {
-    pub(super) fn new(kind: QueueKind) -> WayIn {
+    pub fn new(kind: QueueKind) -> WayIn {
         WayIn::Alone(FlowQueue::new(kind, QueueConfig::default()))
     }
 
     /// True if VPNs other than the default one have this peer as a member.
-    pub(super) fn has_vpns(&self) -> bool {
+    pub fn has_vpns(&self) -> bool {
         matches!(self, WayIn::Shared(_))
     }
 
     /// Queues a segment. The queue may pass this segment or others to `dropped`.
-    pub(super) fn enqueue(
-        &mut self,
-        now: Instant,
-        arrival: Arrival,
-        segment: Segment,
-        dropped: &mut impl FnMut(Segment),
-    ) {
+    pub fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
         match self {
             WayIn::Alone(queue) if segment.vpn == VpnId::DEFAULT => queue.enqueue(now, arrival, segment, dropped),
             WayIn::Alone(_) => dropped(segment),
@@ -77,7 +71,7 @@ impl WayIn {
     ///
     /// # Errors
     /// Returns the segment itself if it replaced nothing.
-    pub(super) fn replace_last(
+    pub fn replace_last(
         &mut self,
         now: Instant,
         arrival: Arrival,
@@ -94,7 +88,7 @@ impl WayIn {
     }
 
     /// Selects the segment that leaves next.
-    pub(super) fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
+    pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
         match self {
             WayIn::Alone(queue) => queue.head(now, dropped),
             WayIn::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
@@ -102,7 +96,7 @@ impl WayIn {
     }
 
     /// Returns the segment that [`WayIn::head`] selected.
-    pub(super) fn head_item(&self) -> Option<&Segment> {
+    pub fn head_item(&self) -> Option<&Segment> {
         match self {
             WayIn::Alone(queue) => queue.head_item(),
             WayIn::Shared(shared) => shared.ingress.head_item(),
@@ -112,7 +106,7 @@ impl WayIn {
     /// Removes the segment that [`WayIn::head`] selected.
     ///
     /// Returns it with the marker that travels with it.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
+    pub fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
             WayIn::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
             WayIn::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
@@ -122,7 +116,7 @@ impl WayIn {
     /// Moves the flow of the segment that [`WayIn::head`] selected behind all other flows.
     ///
     /// Returns false if there is no such flow, or if the queue does not distinguish flows.
-    pub(super) fn pass_over(&mut self) -> bool {
+    pub fn pass_over(&mut self) -> bool {
         match self {
             WayIn::Alone(queue) => queue.pass_over(),
             WayIn::Shared(_) => false,
@@ -132,7 +126,7 @@ impl WayIn {
     /// Notes that the segment that [`WayIn::head`] selected cannot leave now.
     ///
     /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
-    pub(super) fn on_hold(&mut self, now: Instant) -> bool {
+    pub fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             WayIn::Alone(queue) => queue.on_hold(now),
             WayIn::Shared(shared) => shared.ingress.on_hold(now),
@@ -140,7 +134,7 @@ impl WayIn {
     }
 
     /// Removes the segment that [`WayIn::head`] selected without sending it.
-    pub(super) fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
+    pub fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
             WayIn::Alone(queue) => queue.pop(now),
             WayIn::Shared(shared) => shared.ingress.discard(now),
@@ -148,7 +142,7 @@ impl WayIn {
     }
 
     /// Drops a batch of queued segments, because buffers are short.
-    pub(super) fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
+    pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
             WayIn::Alone(queue) => queue.shed(now, dropped),
             WayIn::Shared(shared) => shared.ingress.shed(now, dropped),
@@ -156,12 +150,7 @@ impl WayIn {
     }
 
     /// Drops segments that have waited too long.
-    pub(super) fn expire(
-        &mut self,
-        now: Instant,
-        expiry: &impl Fn(&Segment) -> Expiry,
-        dropped: &mut impl FnMut(Segment),
-    ) {
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
         match self {
             WayIn::Alone(queue) => queue.expire(now, expiry, dropped),
             WayIn::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
@@ -169,7 +158,7 @@ impl WayIn {
     }
 
     /// True if a segment waits that may leave as soon as a path takes it.
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         match self {
             WayIn::Alone(queue) => !queue.is_empty(),
             WayIn::Shared(shared) => shared.ingress.is_ready(),
@@ -177,7 +166,7 @@ impl WayIn {
     }
 
     /// Returns the time at which a loop or a queue needs attention next.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         match self {
             WayIn::Alone(_) => None,
             WayIn::Shared(shared) => shared.ingress.deadline(),
@@ -185,14 +174,14 @@ impl WayIn {
     }
 
     /// Returns a marker that must travel without a unit.
-    pub(super) fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
+    pub fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
         let WayIn::Shared(shared) = self else { return None };
         let (number, marker) = shared.ingress.next_marker(now)?;
         Some((*shared.vpns.get(number.0 as usize)?, marker))
     }
 
     /// Hands a report to the loop of its VPN.
-    pub(super) fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {
@@ -201,7 +190,7 @@ impl WayIn {
     }
 
     /// Informs a VPN's loop that a unit was lost and will not be retransmitted.
-    pub(super) fn on_loss(&mut self, now: Instant, vpn: VpnId) {
+    pub fn on_loss(&mut self, now: Instant, vpn: VpnId) {
         if let WayIn::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {
@@ -213,7 +202,7 @@ impl WayIn {
     ///
     /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
     /// by its own bytes in queues.
-    pub(super) fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
+    pub fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
         let WayIn::Shared(shared) = self else { return };
         if shared.windows == 0 {
             return;
@@ -226,22 +215,22 @@ impl WayIn {
     }
 
     /// True if loops with a window law may be active.
-    pub(super) fn has_windows(&self) -> bool {
+    pub fn has_windows(&self) -> bool {
         matches!(self, WayIn::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
 
     /// True if some loops follow the rates that the paths grant.
-    pub(super) fn goes_by_grants(&self) -> bool {
+    pub fn goes_by_grants(&self) -> bool {
         matches!(self, WayIn::Shared(shared) if shared.granted > 0)
     }
 
     /// Returns the requests of the explicit-rate VPNs that have a queue at present.
-    pub(super) fn asks(&self) -> impl Iterator<Item = Ask> {
+    pub fn asks(&self) -> impl Iterator<Item = Ask> {
         self.ingress().into_iter().flat_map(Ingress::asks)
     }
 
     /// Returns the shares of the VPNs that have packets waiting, with or without a loop.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = Share> {
+    pub fn waiting(&self) -> impl Iterator<Item = Share> {
         self.ingress().into_iter().flat_map(Ingress::waiting)
     }
 
@@ -250,21 +239,21 @@ impl WayIn {
     }
 
     /// Gives all requesting loops the same grant.
-    pub(super) fn grant_all(&mut self, now: Instant, grant: Grant) {
+    pub fn grant_all(&mut self, now: Instant, grant: Grant) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }
     }
 
     /// Restarts all loops.
-    pub(super) fn restart_loops(&mut self) {
+    pub fn restart_loops(&mut self) {
         if let WayIn::Shared(shared) = self {
             shared.ingress.restart_loops();
         }
     }
 
     /// Gives a VPN another share. `window` holds the new `a` and `b` of its window law, if it has one.
-    pub(super) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
+    pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
         let WayIn::Shared(shared) = self else { return };
         let Some(number) = shared.numbers.get(&vpn) else { return };
         shared.ingress.set_share(now, *number, share);
@@ -274,7 +263,7 @@ impl WayIn {
     }
 
     /// Returns the loops of VPNs that have a queue at present.
-    pub(super) fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
+    pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
         let shared = if let WayIn::Shared(shared) = self { Some(shared.as_mut()) } else { None };
         shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
             ingress.loops_mut().filter_map(|(no, share, law)| Some((*vpns.get(no.0 as usize)?, share, law)))
@@ -282,13 +271,13 @@ impl WayIn {
     }
 
     /// Returns the state of a VPN's queue and loop, if the VPN has a queue of its own.
-    pub(super) fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
+    pub fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
         let WayIn::Shared(shared) = self else { return None };
         shared.ingress.status(*shared.numbers.get(&vpn)?)
     }
 
     /// Returns the number of segments that wait.
-    pub(super) fn backlog_packets(&self) -> usize {
+    pub fn backlog_packets(&self) -> usize {
         match self {
             WayIn::Alone(queue) => queue.len(),
             WayIn::Shared(shared) => shared.ingress.backlog_packets(),
@@ -296,7 +285,7 @@ impl WayIn {
     }
 
     /// Returns the bytes that wait.
-    pub(super) fn backlog_bytes(&self) -> u64 {
+    pub fn backlog_bytes(&self) -> u64 {
         match self {
             WayIn::Alone(queue) => queue.backlog_bytes(),
             WayIn::Shared(shared) => shared.ingress.backlog_bytes(),
@@ -304,7 +293,7 @@ impl WayIn {
     }
 
     /// Sets CoDel's target and interval.
-    pub(super) fn set_delays(&mut self, target: Duration, interval: Duration) {
+    pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         match self {
             WayIn::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
             WayIn::Shared(shared) => shared.ingress.set_delays(target, interval),
@@ -314,7 +303,7 @@ impl WayIn {
     /// Applies the default VPN's queue and share, and the queues of the configured VPNs.
     ///
     /// Returns true if a loop restarted.
-    pub(super) fn configure(
+    pub fn configure(
         &mut self,
         now: Instant,
         default: (QueueKind, Share),
@@ -350,7 +339,7 @@ impl WayIn {
     }
 
     /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
-    pub(super) fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
+    pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
             WayIn::Alone(queue) => {
                 while let Some(unit) = queue.dequeue(now, &mut |segment| taken(None, segment)) {

@@ -24,7 +24,7 @@ const GAIN: u32 = 8;
 
 /// Paid probing time for the paths to one peer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     until: Instant,
     last: Instant,
     /// Mean interval between packets, at most [`EACH_PACKET`].
@@ -33,12 +33,12 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Returns a watch with the most probing time, counted from `now`.
-    pub(super) fn new(now: Instant) -> Watch {
+    pub fn new(now: Instant) -> Watch {
         Watch { until: now + MOST, last: now, interval: EACH_PACKET }
     }
 
     /// Notes a host's packet to or from the peer.
-    pub(super) fn on_packet(&mut self, now: Instant) {
+    pub fn on_packet(&mut self, now: Instant) {
         self.until = (self.until.max(now) + EACH_PACKET).min(now + MOST);
         let newest = (now - self.last).min(EACH_PACKET);
         self.interval = (self.interval * (GAIN - 1) + newest) / GAIN;
@@ -46,12 +46,12 @@ impl Watch {
     }
 
     /// Returns the probe interval of paths without traffic, while they are watched.
-    pub(super) fn pace(&self, now: Instant) -> Option<Duration> {
+    pub fn pace(&self, now: Instant) -> Option<Duration> {
         (self.until - now > LEAST).then_some(PACE)
     }
 
     /// True if packets arrive close together.
-    pub(super) fn is_dense(&self, now: Instant) -> bool {
+    pub fn is_dense(&self, now: Instant) -> bool {
         self.interval.max(now - self.last) <= DENSE
     }
 }

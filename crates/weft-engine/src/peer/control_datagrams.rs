@@ -5,11 +5,11 @@
 //! the pacer.
 
 use super::sense::write_chirped;
+use super::{Context, Peer};
 use crate::api::Bundle;
 use crate::api::Transmit;
 use crate::links::is_route;
 use crate::path::{Path, Said, Sent};
-use crate::peer::{Context, Peer};
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -72,8 +72,8 @@ impl Peer {
             return None;
         }
         path.proof.on_ping(cx.now);
-        let token = self.next_token;
-        self.next_token = token.wrapping_add(1);
+        let token = self.control.next_token;
+        self.control.next_token = token.wrapping_add(1);
         let mut writer = self.control_writer(index, out)?;
         writer.write(&Frame::Ping { token }).ok()?;
         let len = writer.len();
@@ -91,18 +91,18 @@ impl Peer {
     /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
     /// asks as well.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
-        let is_dense = self.watch.is_dense(now);
+        let is_dense = self.session.watch.is_dense(now);
         let path = &mut self.paths[index];
         if (is_dense || path.unasked_bytes >= ASK_BYTES) && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
             path.unasked_bytes = 0;
-            path.pending.ping.get_or_insert(self.next_token);
-            self.next_token = self.next_token.wrapping_add(1);
+            path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
         }
     }
 
     /// Writes a ping that is padded to the size under test.
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
-        let token = self.next_token;
+        let token = self.control.next_token;
         let path = self.paths.get_mut(index)?;
         if !path.active || path.barred || !path.health.answers() {
             return None;
@@ -113,7 +113,7 @@ impl Peer {
         body.fill(0);
         FrameWriter::new(body).write(&Frame::Ping { token }).ok()?;
         path.mtu.on_probe_sent();
-        self.next_token = token.wrapping_add(1);
+        self.control.next_token = token.wrapping_add(1);
         self.send_control(cx, index, CONTROL_TOS, len, true, Sent::MtuProbe(size), out)
     }
 
@@ -145,7 +145,7 @@ impl Peer {
 
     /// Writes the frames that ask for a report. Returns true if there were any.
     fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
-        let hold_us = u32::try_from(self.hold_announced.as_micros()).unwrap_or(u32::MAX);
+        let hold_us = u32::try_from(self.recovery.hold_announced.as_micros()).unwrap_or(u32::MAX);
         let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
         let Some(path) = self.paths.get_mut(index) else { return false };
         let pending = &mut path.pending;
@@ -160,7 +160,7 @@ impl Peer {
             let (path_active, path_standby) = (path.active, path.standby);
             let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_standby });
         }
-        if core::mem::take(&mut pending.hold) && !self.hold_announced.is_zero() {
+        if core::mem::take(&mut pending.hold) && !self.recovery.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });
         }
         writer.len() > before
@@ -207,7 +207,7 @@ impl Peer {
         let before = writer.len();
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };
         path.pending.vpns = false;
-        while let Some(news) = self.openings.news() {
+        while let Some(news) = self.ingress.openings.news() {
             let (vpn, wants_index) = match news {
                 News::Ask(vpn) => (vpn, true),
                 News::Answer(vpn) | News::Refuse(vpn) => (vpn, false),
@@ -222,7 +222,7 @@ impl Peer {
                 path.pending.vpns = true;
                 break;
             }
-            self.openings.told();
+            self.ingress.openings.told();
         }
         writer.len() > before
     }
@@ -237,14 +237,14 @@ impl Peer {
             self.paths[index].pending.skips = false;
             return false;
         }
-        while let Some(&(flow, first)) = self.skips.front() {
-            let count = run_length(&self.skips, flow, first);
+        while let Some(&(flow, first)) = self.recovery.skips.front() {
+            let count = run_length(&self.recovery.skips, flow, first);
             if writer.write(&Frame::Skip { flow, first, count }).is_err() {
                 break;
             }
-            self.skips.drain(..count as usize);
+            self.recovery.skips.drain(..count as usize);
         }
-        self.paths[index].pending.skips = !self.skips.is_empty();
+        self.paths[index].pending.skips = !self.recovery.skips.is_empty();
         writer.len() > before
     }
 
