@@ -34,7 +34,7 @@ impl Engine {
         self.sessions.set_certificate(config.as_ref().and_then(|config| config.certificate.as_ref()));
         if self.trust.config.as_ref().map(|config| config.root) != config.as_ref().map(|config| config.root) {
             self.trust.revocations = Revocations::default();
-            self.peers.iter_mut().for_each(Peer::forget_told);
+            self.peers.iter_mut().for_each(Peer::restart_revocation_sync);
             let all: Vec<PeerId> = self.trust.certified.keys().copied().collect();
             all.into_iter().for_each(|peer| self.dismiss(now, peer, "its root key is trusted no more"));
         }

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::peer::Peer;
-use crate::relay::reach::{tell_every, words};
+use crate::relay::reach::{repeat_interval, words};
 use weft_units::Instant;
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
@@ -30,42 +30,42 @@ fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
 
 impl Engine {
     /// Sends reports about the peers to each other: changes soon, and everything periodically.
-    pub(super) fn tell_neighbours(&mut self, now: Instant) {
+    pub(super) fn report_neighbours(&mut self, now: Instant) {
         if !self.relaying.is_relay {
-            (self.relaying.say_at, self.relaying.tell_at) = (None, None);
+            (self.relaying.repeat_at, self.relaying.send_at) = (None, None);
             return;
         }
-        self.say_changes();
-        if self.relaying.say_at.is_none_or(|at| now >= at) {
-            self.say_again(now);
+        self.report_changes();
+        if self.relaying.repeat_at.is_none_or(|at| now >= at) {
+            self.repeat_reports(now);
         }
         if now >= self.relaying.quiet_until {
-            self.tell_listeners(now);
+            self.send_reports(now);
         } else {
-            self.relaying.tell_at = Some(self.relaying.quiet_until);
+            self.relaying.send_at = Some(self.relaying.quiet_until);
         }
     }
 
     /// Adds reports about peers that became reachable or unreachable.
-    fn say_changes(&mut self) {
+    fn report_changes(&mut self) {
         while let Some(of) = self.peers.take_unseen() {
             let Some(neighbour) = self.neighbour(of) else { continue };
-            if self.relaying.bulletin.said_reachable(of) != neighbour.is_reachable {
+            if self.relaying.bulletin.reports_reachable(of) != neighbour.is_reachable {
                 let reached = self.relaying.reached.saturating_add_signed(if neighbour.is_reachable { 1 } else { -1 });
                 self.relaying.reached = reached;
-                self.relaying.bulletin.say(of, neighbour);
+                self.relaying.bulletin.add(of, neighbour);
             }
         }
     }
 
     /// Repeats the reports about the next reachable peers.
-    fn say_again(&mut self, now: Instant) {
+    fn repeat_reports(&mut self, now: Instant) {
         let mut said = 0;
         for _ in 0..self.peers.len() {
-            let of = self.relaying.say_next % self.peers.len();
-            self.relaying.say_next = of + 1;
+            let of = self.relaying.repeat_next % self.peers.len();
+            self.relaying.repeat_next = of + 1;
             if let Some(neighbour) = self.neighbour(of).filter(|neighbour| neighbour.is_reachable) {
-                self.relaying.bulletin.say(of, neighbour);
+                self.relaying.bulletin.add(of, neighbour);
                 said += 1;
             }
             if said == DATAGRAM_WORDS {
@@ -74,7 +74,7 @@ impl Engine {
         }
         let reached = self.relaying.reached;
         let part = if reached > DATAGRAM_WORDS { DATAGRAM_WORDS as f64 / reached as f64 } else { 1.0 };
-        self.relaying.say_at = Some(now + tell_every(reached).mul_f64(part));
+        self.relaying.repeat_at = Some(now + repeat_interval(reached).mul_f64(part));
     }
 
     fn neighbour(&self, of: usize) -> Option<Neighbour> {
@@ -82,15 +82,15 @@ impl Engine {
     }
 
     /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
-    fn tell_listeners(&mut self, now: Instant) {
+    fn send_reports(&mut self, now: Instant) {
         let mut told = 0;
         for _ in 0..self.peers.len() {
-            let index = self.relaying.tell_next % self.peers.len();
+            let index = self.relaying.send_next % self.peers.len();
             let peer = self.peers.get(index).filter(|peer| peer.is_behind(&self.relaying.bulletin));
             if peer.is_some() && told == BATCH {
                 break;
             }
-            self.relaying.tell_next = index + 1;
+            self.relaying.send_next = index + 1;
             if let Some(fastest) = peer.and_then(Peer::fastest_path)
                 && let Some(path) = self.peers.get_mut(index).and_then(|peer| peer.paths.get_mut(fastest))
             {
@@ -102,6 +102,6 @@ impl Engine {
             self.relaying.quiet_until = now + words(DATAGRAM_WORDS.min(self.relaying.reached), told);
         }
         // A peer with more reports outstanding than fit into a datagram gets the rest at this time.
-        self.relaying.tell_at = (told > 0).then_some(self.relaying.quiet_until);
+        self.relaying.send_at = (told > 0).then_some(self.relaying.quiet_until);
     }
 }

@@ -44,7 +44,7 @@ impl Engine {
             self.on_session(now, peer);
         }
         self.claim_own(now);
-        self.settle_overlay(now);
+        self.drive_overlay(now);
     }
 
     /// Notes a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
@@ -81,14 +81,14 @@ impl Engine {
             state.handle_met(now, &named(&Contact { public_key, endpoints }));
         }
         state.handle_reachable(now, of.node);
-        self.settle_overlay(now);
+        self.drive_overlay(now);
     }
 
     /// Informs the overlay that a peer has ended its session.
     pub(super) fn on_session_closed(&mut self, now: Instant, index: usize) {
         let (Some(state), Some(peer)) = (&mut self.overlay.state, self.peers.get(index)) else { return };
         state.handle_leave(now, peer.node);
-        self.settle_overlay(now);
+        self.drive_overlay(now);
     }
 
     /// Passes a peer's messages to the overlay.
@@ -98,7 +98,7 @@ impl Engine {
         {
             self.on_overlay_message(now, peer, &message);
         }
-        self.settle_overlay(now);
+        self.drive_overlay(now);
     }
 
     fn on_overlay_message(&mut self, now: Instant, peer: PeerId, bytes: &[u8]) {
@@ -128,8 +128,8 @@ impl Engine {
     }
 
     /// Sends the overlay's messages, and updates its wake-up time.
-    pub(super) fn settle_overlay(&mut self, now: Instant) {
-        self.settle_owners(now);
+    pub(super) fn drive_overlay(&mut self, now: Instant) {
+        self.drive_owners(now);
         let mut out = [0; MAX_MESSAGE];
         while let Some(Transmit { to, via, len }) = self.poll_overlay(&mut out) {
             // A node that only relays reach has a session as well, so its messages need no overlay detour.
@@ -151,7 +151,7 @@ impl Engine {
         let peer = self.peer_at(to).and_then(|peer| self.peers.get_mut(usize::from(peer.0)));
         if let Some(peer) = peer.filter(|peer| peer.is_established()) {
             if self.trust.is_certified(peer.id) || self.overlay.members.contains(&peer.id) {
-                peer.tell_overlay(message);
+                peer.send_overlay(message);
             }
             return;
         }
@@ -171,7 +171,7 @@ impl Engine {
     pub(super) fn refresh_overlay(&mut self, now: Instant) {
         if let Some(state) = self.overlay.state.as_mut().filter(|_| self.overlay.wake.is_some_and(|at| at <= now)) {
             state.handle_timeout(now);
-            self.settle_overlay(now);
+            self.drive_overlay(now);
         }
         if self.overlay.look_at.is_some_and(|at| at <= now) {
             self.look_after_met(now);

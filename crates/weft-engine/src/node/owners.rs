@@ -60,7 +60,7 @@ impl Engine {
     /// Withdraws this node's claims and leaves the overlay, because this node is leaving.
     pub(super) fn leave_overlay(&mut self, now: Instant) {
         self.with_directory(now, |directory, at| directory.withdraw(at));
-        self.settle_overlay(now);
+        self.drive_overlay(now);
         self.set_overlay(now, None);
     }
 
@@ -111,7 +111,7 @@ impl Engine {
         }
         owners.sought.insert(to, Sought { until: now + WAIT, waiting: alloc::vec![Waiting { buf, shape }] });
         self.with_directory(now, |directory, at| directory.look_up(at, to));
-        self.settle_overlay(now);
+        self.drive_overlay(now);
         None
     }
 
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Runs the directory's timers and events. Call it after changes of the overlay as well.
-    pub(super) fn settle_owners(&mut self, now: Instant) {
+    pub(super) fn drive_owners(&mut self, now: Instant) {
         self.with_directory(now, |directory, at| directory.handle_timeout(at));
         while let Some(event) = self.overlay.owners.as_mut().and_then(|owners| owners.directory.poll_event()) {
             self.on_directory_event(now, event);
@@ -206,7 +206,7 @@ impl Engine {
         let patience = Patience { first: CALL_AGAIN, tries: CALL_TRIES };
         let call = |directory: &mut Directory, at: &Context<'_>| directory.call(at, key, application, body, patience);
         let number = self.with_directory(now, call).unwrap_or(Err(CallError::Busy))?;
-        self.settle_overlay(now);
+        self.drive_overlay(now);
         Ok(number)
     }
 
@@ -216,7 +216,7 @@ impl Engine {
     /// Fails with [`CallError::TooLong`].
     pub fn answer_call(&mut self, now: Instant, asked: &Asked, body: &[u8]) -> Result<(), CallError> {
         let answered = self.with_directory(now, |directory, at| directory.answer(at, asked, body));
-        self.settle_overlay(now);
+        self.drive_overlay(now);
         answered.unwrap_or(Ok(()))
     }
 

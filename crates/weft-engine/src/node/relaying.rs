@@ -61,7 +61,7 @@ impl Engine {
     /// Returns the time at which [`Engine::refresh_relaying`] must be called next.
     pub(super) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
         let relaying = &self.relaying;
-        let timeout = [relaying.tell_at, relaying.say_at, relaying.look_at].into_iter().flatten().min();
+        let timeout = [relaying.send_at, relaying.repeat_at, relaying.look_at].into_iter().flatten().min();
         let depends = relaying.is_relay || timeout.is_some() || !relaying.routes.is_empty();
         if depends && self.has_relaying_news() { Some(now) } else { timeout }
     }
@@ -75,7 +75,7 @@ impl Engine {
         self.relaying.seen_events = self.event_count();
         self.relaying.has_news = false;
         self.refresh_routes(now);
-        self.tell_neighbours(now);
+        self.report_neighbours(now);
         self.refresh_detours(now);
     }
 

@@ -59,7 +59,7 @@ impl Engine {
             self.end_all_with(now, &revocation.public_key());
         }
         for index in 0..self.peers.len() {
-            self.with_peer(now, index, |peer, cx| peer.tell_revocations(cx));
+            self.with_peer(now, index, |peer, cx| peer.send_revocations(cx));
         }
     }
 }

@@ -16,7 +16,7 @@ use weft_units::{Duration, Instant, PeerId};
 /// A refused initiation is then a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);
 /// Least interval between two reports on one topic about one peer.
-const SAY_EVERY: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
@@ -52,7 +52,7 @@ impl Stamps {
     }
 
     fn is_news(&mut self, now: Instant, peer: PeerId, topic: Topic) -> bool {
-        let is_news = self.said.get(&(peer, topic)).is_none_or(|said| now - *said >= SAY_EVERY);
+        let is_news = self.said.get(&(peer, topic)).is_none_or(|said| now - *said >= REPORT_INTERVAL);
         if is_news {
             self.said.insert((peer, topic), now);
         }

@@ -10,10 +10,10 @@ use weft_units::{Duration, Instant};
 /// Handshakes without a key cost their sender nothing.
 const MOST: usize = 8;
 /// Least interval between two events about one stranger.
-const SAY_EVERY: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which a stranger is listed after its last call.
 const LATELY: Duration = Duration::from_secs(120);
-/// Most events in one [`SAY_EVERY`], for all strangers together.
+/// Most events in one [`REPORT_INTERVAL`], for all strangers together.
 const MOST_SAID: u32 = 8;
 
 #[derive(Debug)]
@@ -49,10 +49,10 @@ impl Strangers {
         });
         let entry = &mut list[at];
         (entry.source, entry.at, entry.times) = (source, now, entry.times.saturating_add(1));
-        if now - self.said.0 >= SAY_EVERY {
+        if now - self.said.0 >= REPORT_INTERVAL {
             self.said = (now, 0);
         }
-        if entry.said_at.is_some_and(|at| now - at < SAY_EVERY) || self.said.1 >= MOST_SAID {
+        if entry.said_at.is_some_and(|at| now - at < REPORT_INTERVAL) || self.said.1 >= MOST_SAID {
             return None;
         }
         (entry.said_at, self.said.1) = (Some(now), self.said.1 + 1);

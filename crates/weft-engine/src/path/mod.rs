@@ -76,12 +76,12 @@ pub enum Sent {
     /// Data that is not retransmitted: its IP bytes and its VPN.
     Data(u16, VpnId),
     MtuProbe(u16),
-    Control(Said),
+    Control(Resend),
 }
 
 /// Frames of a control datagram that become pending again if it is lost.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said {
+pub struct Resend {
     pub policy: bool,
     pub hold: bool,
     pub gone: bool,
@@ -146,15 +146,15 @@ impl Pending {
     }
 
     /// Returns the pending frames to resend if this datagram is lost.
-    pub fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
+    pub fn to_resend(&self) -> Resend {
+        Resend { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
     }
 
-    pub fn say_again(&mut self, said: Said) {
-        self.policy |= said.policy;
-        self.hold |= said.hold;
-        self.gone |= said.gone;
-        self.link |= said.link;
+    pub fn resend(&mut self, resend: Resend) {
+        self.policy |= resend.policy;
+        self.hold |= resend.hold;
+        self.gone |= resend.gone;
+        self.link |= resend.link;
     }
 }
 
@@ -197,7 +197,7 @@ pub struct Path {
     pub markers: VecDeque<LoneMarker>,
     /// Time at which the first marker is due; in the far future if there are none.
     pub markers_due: Instant,
-    pub book: SentBook<Sent>,
+    pub sent_packets: SentBook<Sent>,
     pub waiting: Waiting,
     pub log: ReceiveLog,
     pub rate: PathRate,
@@ -271,7 +271,7 @@ impl Path {
             pending: Pending::of_new_path(),
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
-            book: SentBook::new(),
+            sent_packets: SentBook::new(),
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
@@ -338,7 +338,7 @@ impl Path {
         self.active = false;
         self.pending = Pending::of_new_path();
         self.forget_markers();
-        self.book = SentBook::new();
+        self.sent_packets = SentBook::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
         self.rate.on_new_clock();
@@ -445,7 +445,7 @@ impl Path {
 
     /// True if the bytes in flight allow another datagram.
     pub fn has_window(&self) -> bool {
-        self.book.in_flight_bytes() < self.rate.in_flight_limit_bytes()
+        self.sent_packets.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
 
     /// Notes a datagram of `ip_bytes` bytes that leaves now under `number`.
@@ -453,7 +453,7 @@ impl Path {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
         self.proof.on_sent(number, ip_bytes.into());
-        self.book.on_sent(number, now, ip_bytes, self.limited, sent);
+        self.sent_packets.on_sent(number, now, ip_bytes, self.limited, sent);
         if eliciting {
             self.asked_at = Some(now);
             self.waiting.on_sent(number, now);

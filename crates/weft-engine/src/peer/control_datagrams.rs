@@ -9,7 +9,7 @@ use super::{Context, Peer};
 use crate::api::Bundle;
 use crate::api::Transmit;
 use crate::links::is_route;
-use crate::path::{Path, Said, Sent};
+use crate::path::{Path, Resend, Sent};
 use crate::vpn::News;
 use weft_core::sense::ReceiveLog;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
@@ -44,25 +44,25 @@ impl Peer {
         }
         let mut writer = self.control_writer(index, out)?;
         self.ask_among_reports(now, index);
-        let mut said = self.paths.get(index)?.pending.said();
+        let mut resend = self.paths.get(index)?.pending.to_resend();
         let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
         eliciting |= self.write_neighbours(cx.bulletin, index, &mut writer);
-        said.revocations = self.write_revocations(cx, index, &mut writer);
-        eliciting |= said.revocations > 0;
+        resend.revocations = self.write_revocations(cx, index, &mut writer);
+        eliciting |= resend.revocations > 0;
         self.write_reports(now, index, &mut writer);
         self.write_loop_reports(now, index, &mut writer);
         self.write_overlay(index, &mut writer);
         write_chirped(self.paths.get_mut(index)?, &mut writer);
         eliciting |= self.write_skips(index, &mut writer);
         eliciting |= self.write_gone(index, &mut writer);
-        said.link = !writer.is_empty() && self.write_link(index, &mut writer);
-        eliciting |= said.link;
+        resend.link = !writer.is_empty() && self.write_link(index, &mut writer);
+        eliciting |= resend.link;
         self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
             return None;
         }
-        self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(said), out)
+        self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(resend), out)
     }
 
     /// Pings an unproven address. While its credit is small, nothing else may be sent there.
@@ -77,7 +77,7 @@ impl Peer {
         let mut writer = self.control_writer(index, out)?;
         writer.write(&Frame::Ping { token }).ok()?;
         let len = writer.len();
-        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::Control(Said::default()), out)
+        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::Control(Resend::default()), out)
     }
 
     /// Returns a writer for the frames of a control datagram on a path.
@@ -222,7 +222,7 @@ impl Peer {
                 path.pending.vpns = true;
                 break;
             }
-            self.ingress.openings.told();
+            self.ingress.openings.on_frame_sent();
         }
         writer.len() > before
     }

@@ -4,7 +4,7 @@
 //! Nothing of the running peer changes.
 
 use super::Peer;
-use super::standby::relieves;
+use super::spares::relieves;
 use super::view;
 use crate::api::PathState;
 use crate::api::{Explanation, FlowPattern, KnownFlow, PathReason};

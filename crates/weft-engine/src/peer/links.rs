@@ -49,7 +49,7 @@ impl Peer {
                 self.log_path(cx.events, index, if has_route { UNWANTED } else { "no route" });
             }
         }
-        self.say_gone();
+        self.report_gone();
     }
 
     /// Forgets this node's paths over a link that will not be used again.
@@ -65,14 +65,14 @@ impl Peer {
                 false => self.leave(cx, index),
             }
         }
-        self.say_gone();
+        self.report_gone();
     }
 
     /// Marks a path of the peer as given up: the peer gave it up, or its local link is gone.
     fn leave(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         (path.left, path.barred, path.active) = (true, true, false);
-        self.close_books(cx, index);
+        self.move_units_away(cx, index);
     }
 
     /// Handles the peer's message that it has given up a path.
@@ -85,7 +85,7 @@ impl Peer {
     }
 
     /// Sends the peer the list of this node's paths that were given up, by the fastest path.
-    pub fn say_gone(&mut self) {
+    pub fn report_gone(&mut self) {
         if self.paths.iter().any(|path| path.ours && path.is_gone())
             && let Some(fastest) = self.fastest_path()
         {
@@ -99,14 +99,14 @@ impl Peer {
         path.barred = true;
         path.pending.policy |= path.active;
         path.active = false;
-        self.close_books(cx, index);
+        self.move_units_away(cx, index);
     }
 
     /// Moves the units of a path that may no longer carry data to other paths.
     fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
         if self.paths[index].barred {
             self.log_path(cx.events, index, UNWANTED);
-            self.close_books(cx, index);
+            self.move_units_away(cx, index);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::outbound::loops::due;
 use super::{Context, Peer};
 use crate::api::Transmit;
 use crate::path::LoneMarker;
-use crate::path::{Path, Said, Sent};
+use crate::path::{Path, Resend, Sent};
 use alloc::vec::Vec;
 use weft_core::control_loop::aimd_window::AimdWindow;
 use weft_core::control_loop::{ControlLoop, Marker, Report};
@@ -144,7 +144,7 @@ impl Peer {
         if len == 0 {
             return None;
         }
-        self.send_control(cx, index, tos, len, has_markers, Sent::Control(Said::default()), out)
+        self.send_control(cx, index, tos, len, has_markers, Sent::Control(Resend::default()), out)
     }
 
     /// Writes the markers at the head of a path's list that share one TOS, and returns that TOS.

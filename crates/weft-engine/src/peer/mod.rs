@@ -1,16 +1,17 @@
 //! One peer: its flows, queue and paths, its units in flight, and the units received from it.
 //!
-//! Outgoing packets pass `ingress`, `way_in`, `commit` and `transmit`. Arriving datagrams pass `arrive`, which hands
-//! frames to `report` and `control`. The node lends its shared state with each call ([`Context`]). A peer never
+//! Outgoing packets pass `ingress`, `commit` and `transmit`. Arriving datagrams pass `receive`, which hands frames to
+//! `report` and its neighbours. The state lies in components ([`outbound`], [`inbound`], [`control`], [`addresses`]) that
+//! know no peer. The node lends its shared state with each call ([`Context`]). A peer never
 //! reaches into another peer.
 
 mod acks;
 pub mod addresses;
-mod arrive;
 mod commit;
 pub mod control;
 mod control_datagrams;
 mod explain;
+mod fates;
 mod grants;
 pub mod inbound;
 mod ingress;
@@ -21,20 +22,20 @@ mod outage;
 pub mod outbound;
 mod overlay;
 mod probes;
+mod receive;
 mod recovery;
 mod report;
+mod revocation_sync;
 mod sense;
-mod settle;
 mod signalling;
 mod snapshot;
-mod standby;
-mod tidings;
+mod spares;
 mod transmit;
 mod upkeep;
 mod view;
 
-pub use arrive::Datagram;
 pub use control::probes::Probes;
+pub use receive::Datagram;
 pub use snapshot::FLOWS_SHOWN;
 
 use crate::api::{Event, PeerConfig, QueueKind, Schedule, WrrOrder};
@@ -49,12 +50,12 @@ use addresses::Addresses;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use control::tidings::Tidings;
+use control::revocation_sync::RevocationSync;
 use control::{Exchange, SessionTimes};
 use core::net::SocketAddr;
 use inbound::Inbound;
 use inbound::egress::Output;
-use outbound::ingress_queue::WayIn;
+use outbound::ingress_queue::IngressQueue;
 use outbound::loops::Loops;
 use outbound::{Dispatch, IngressEnd, Retransmission};
 use weft_core::fair::controller::Controller;
@@ -185,7 +186,7 @@ impl Peer {
         if !planted::is(Fault::VpnNotAskedAgain) {
             self.ingress.openings.on_new_session(cx.now);
         }
-        self.control.tidings = Tidings::default();
+        self.control.revocation_sync = RevocationSync::default();
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -237,7 +238,7 @@ impl Peer {
             self.forget_in_flight(cx.pool, index);
         }
         self.control.reach = Reach::default();
-        self.control.told_to = cx.bulletin.end();
+        self.control.bulletin_position = cx.bulletin.end();
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);
@@ -261,7 +262,7 @@ impl Peer {
         }
         let Some(path) = self.paths.get_mut(index) else { return };
         let units = &mut self.recovery.units;
-        path.book.drain(|sent, _, _| {
+        path.sent_packets.drain(|sent, _, _| {
             if let Some(unit) = sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)) {
                 units.release(unit, pool);
             }
@@ -281,7 +282,7 @@ impl Peer {
                 cx.pool.release(segment.buf);
             }
         });
-        self.ingress.queue = WayIn::new(queue_kind(self.config.policy.queue));
+        self.ingress.queue = IngressQueue::new(queue_kind(self.config.policy.queue));
     }
 
     /// Applies the peer's VPN memberships. `share` is the default VPN's share beside them.

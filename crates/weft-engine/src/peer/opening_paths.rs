@@ -18,7 +18,7 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Duration, LinkId, PathId};
 
 /// Delay before untried pairs are reported. At the start, links appear one after another.
-const SAY_AFTER: Duration = Duration::from_secs(2);
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// Most links without a path that a message names.
 const MOST_NAMED: usize = 4;
 
@@ -178,10 +178,10 @@ impl Peer {
 
     /// Turns a path to another link or address. Its queued units and its units in flight move to other paths.
     fn turn_path(&mut self, cx: &mut Context<'_>, index: usize, ends: Ends) {
-        self.close_books(cx, index);
+        self.move_units_away(cx, index);
         let Some(path) = self.paths.get_mut(index) else { return };
         let before = core::mem::replace(path, Path::new(cx.now, path.id, ends, true));
-        path.book = before.book;
+        path.sent_packets = before.sent_packets;
         path.log = before.log;
         path.newest = before.newest;
         path.newest_policy = before.newest_policy;
@@ -269,8 +269,8 @@ impl Peer {
     /// Reports the untried pairs once links and addresses have been stable for a while.
     ///
     /// An unchanged result is not reported again.
-    pub(super) fn say_untried(&mut self, cx: &mut Context<'_>) {
-        if self.addresses.attempts.changed_at.is_none_or(|at| cx.now - at < SAY_AFTER) {
+    pub(super) fn report_untried(&mut self, cx: &mut Context<'_>) {
+        if self.addresses.attempts.changed_at.is_none_or(|at| cx.now - at < REPORT_AFTER) {
             return;
         }
         self.addresses.attempts.changed_at = None;

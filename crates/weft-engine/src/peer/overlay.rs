@@ -12,7 +12,7 @@ const MAX_WAITING: usize = 32;
 
 impl Peer {
     /// Queues a message to leave by the fastest path.
-    pub fn tell_overlay(&mut self, message: &[u8]) {
+    pub fn send_overlay(&mut self, message: &[u8]) {
         let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) else { return };
         path.pending.overlay = true;
         if self.control.overlay.outgoing.len() >= MAX_WAITING {

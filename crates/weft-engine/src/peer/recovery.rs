@@ -110,7 +110,7 @@ impl Peer {
     /// Gives a unit up, and tells the peer not to wait for it.
     pub(super) fn abandon(&mut self, now: Instant, id: UnitId, pool: &mut Pool) {
         let Some(unit) = self.recovery.units.get(id).copied() else { return };
-        if self.recovery.units.settle(id, pool) {
+        if self.recovery.units.release_packet(id, pool) {
             self.totals.abandoned_units += 1;
             if self.recovery.skips.len() >= MAX_SKIPS {
                 self.recovery.skips.pop_front();
@@ -185,7 +185,7 @@ impl Peer {
     /// Returns the bytes of bulk units in flight on a path.
     fn bulk_in_flight(&self, index: usize) -> usize {
         let mut bytes = 0;
-        self.paths[index].book.for_each_outstanding(|sent| {
+        self.paths[index].sent_packets.for_each_outstanding(|sent| {
             let unit = sent.unit().and_then(|id| self.recovery.units.get(id));
             bytes += unit.filter(|unit| !unit.urgent && !unit.settled).map_or(0, Unit::len);
         });
@@ -200,7 +200,7 @@ impl Peer {
             return;
         }
         let (units, lost) = (&mut self.recovery.units, &mut self.recovery.lost);
-        self.paths[index].book.for_each_outstanding(|sent| {
+        self.paths[index].sent_packets.for_each_outstanding(|sent| {
             let Some(id) = sent.unit().filter(|id| units.get(*id).is_some_and(&is_wanted)) else { return };
             let waits = match *sent {
                 Sent::Part(_, part) => units.part_lost(id, part),

@@ -23,8 +23,8 @@ impl Peer {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
         let now = cx.now;
-        let sample = self.settle(cx, index, |book, settling| {
-            book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| settling.settle(sent, fate))
+        let sample = self.apply_fates(cx, index, |sent_packets, fates| {
+            sent_packets.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| fates.on_fate(sent, fate))
         });
         let keepalive = self.keepalive(&self.paths[index], now);
         let path = &mut self.paths[index];
@@ -67,7 +67,7 @@ impl Peer {
         // The peer still waits for units that were given up while no path could tell it.
         self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
         self.ingress.openings.hurry(cx.now);
-        self.say_gone();
+        self.report_gone();
         self.log_path(cx.events, index, cause);
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Context, Peer};
 use crate::api::Transmit;
-use crate::path::{Path, Said, Sent};
+use crate::path::{Path, Resend, Sent};
 use weft_units::Instant;
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -37,7 +37,7 @@ impl Peer {
         let body = out.get_mut(HOP_HEADER_LEN..HOP_HEADER_LEN + len)?;
         body.fill(0);
         FrameWriter::new(body).write(&Frame::Chirp(chirp)).ok()?;
-        let sent = Sent::Control(Said::default());
+        let sent = Sent::Control(Resend::default());
         let transmit = self.send_control(cx, index, BEST_EFFORT, len, asks_for_report(&chirp), sent, out)?;
         self.paths.get_mut(index)?.sensing.on_left(cx.now, chirp.index, (len + headers) as u32);
         Some(transmit)

@@ -134,7 +134,7 @@ impl Peer {
         let packet = packet_mut(cx.pool, buf, shape)?;
         let view = IpView::parse(packet).ok()?;
         let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
-        let signal = room.say(&mut place, &view, sent_bytes)?;
+        let signal = room.signal_for(&mut place, &view, sent_bytes)?;
         let headers = if view.version == IpVersion::V6 { 60 } else { 40 };
         clamp_mss(packet, inner_limit.saturating_sub(headers + ADDED_LEN) as u16, checksum(shape));
         carry(cx.pool, buf, shape, carrier, &signal)

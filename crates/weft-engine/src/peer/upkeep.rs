@@ -52,7 +52,7 @@ impl Peer {
             return;
         }
         self.choose_spares(cx);
-        self.say_untried(cx);
+        self.report_untried(cx);
         for index in 0..self.paths.len() {
             self.check_silence(cx, index);
             self.try_next_address(cx, index);
@@ -63,7 +63,7 @@ impl Peer {
         self.expire_holes(cx);
         self.inbound.joins.expire(cx.now, cx.pool);
         self.open_vpns(cx);
-        self.tell_revocations(cx);
+        self.send_revocations(cx);
         self.drive_loops(cx.now);
         self.update_hold();
         self.update_queue();
@@ -165,7 +165,7 @@ impl Peer {
             let link = path.link;
             self.log_path(cx.events, index, cause);
             self.choose_path(cx, link);
-            self.close_books(cx, index);
+            self.move_units_away(cx, index);
             self.call_again(cx);
         }
         self.keep_calling(cx);
@@ -173,12 +173,12 @@ impl Peer {
 
     fn check_losses(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
-        if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
+        if path.sent_packets.next_loss_timeout().is_none_or(|at| at > cx.now) {
             return;
         }
         let now = cx.now;
-        self.settle(cx, index, |book, settling| {
-            book.detect_lost(now, &mut |sent, fate, _| settling.settle(sent, fate));
+        self.apply_fates(cx, index, |sent_packets, fates| {
+            sent_packets.detect_lost(now, &mut |sent, fate, _| fates.on_fate(sent, fate));
         });
     }
 
@@ -203,17 +203,17 @@ impl Peer {
     }
 
     /// Moves all units of a path that may no longer carry data to other paths.
-    pub fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
+    pub fn move_units_away(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
         let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         path.waiting.clear();
-        path.book.drain(|sent, _, _| match sent {
+        path.sent_packets.drain(|sent, _, _| match sent {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
             // The datagram may have been lost, and no later report will show it.
-            Sent::Control(said) => pending.link |= said.link,
+            Sent::Control(resend) => pending.link |= resend.link,
             Sent::Data(..) => {}
         });
     }
@@ -231,7 +231,7 @@ impl Peer {
                 self.log_path(cx.events, index, cause);
                 self.choose_spares(cx);
                 if !planted::is(Fault::LinkDownNotRescued) {
-                    self.close_books(cx, index);
+                    self.move_units_away(cx, index);
                 }
             }
         }
@@ -291,7 +291,7 @@ impl Peer {
             self.ingress.openings.next_deadline(),
             self.lost_deadline(),
             self.loops_deadline(),
-            self.control.tidings.deadline(),
+            self.control.revocation_sync.deadline(),
             outage,
         ];
         waits.into_iter().flatten().chain(paths).min()
@@ -323,7 +323,7 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let threshold = path.suspect_after();
     let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
-    let loss = path.book.next_loss_timeout();
+    let loss = path.sent_packets.next_loss_timeout();
     if !path.has_credit() {
         return [overdue, silence, loss].into_iter().flatten().min();
     }

@@ -17,7 +17,7 @@ pub struct Bulletin {
 
 impl Bulletin {
     /// Adds a report about a peer, which replaces the earlier one.
-    pub fn say(&mut self, of: usize, neighbour: Neighbour) {
+    pub fn add(&mut self, of: usize, neighbour: Neighbour) {
         if of >= self.words.len() {
             self.words.resize(of + 1, None);
         }
@@ -30,7 +30,7 @@ impl Bulletin {
     }
 
     /// True if the latest report says that the peer is reachable.
-    pub fn said_reachable(&self, of: usize) -> bool {
+    pub fn reports_reachable(&self, of: usize) -> bool {
         self.words.get(of).copied().flatten().is_some_and(|(_, neighbour)| neighbour.is_reachable)
     }
 
@@ -67,9 +67,9 @@ mod tests {
             let of = rng.below(8) as usize;
             let (node, is_reachable) = (Label(of as u32), rng.chance(0.5));
             let neighbour = Neighbour { node, is_reachable, rtt_us: step, loss: 0 };
-            bulletin.say(of, neighbour);
+            bulletin.add(of, neighbour);
             last.insert(of as u32, neighbour);
-            assert_eq!(bulletin.said_reachable(of), is_reachable);
+            assert_eq!(bulletin.reports_reachable(of), is_reachable);
             let listener = rng.below(8) as usize;
             let (place, known) = &mut listeners[listener];
             for (after, neighbour) in bulletin.read(*place, listener).take(rng.below(20) as usize) {

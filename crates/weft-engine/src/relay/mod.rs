@@ -39,13 +39,13 @@ pub struct Relaying {
     /// Number of peers last reported as reachable.
     pub reached: usize,
     /// Time at which the relay next repeats reports about some peers.
-    pub say_at: Option<Instant>,
+    pub repeat_at: Option<Instant>,
     /// Index of the peer whose report is repeated first.
-    pub say_next: usize,
+    pub repeat_next: usize,
     /// Time at which reports are next sent to some peers.
-    pub tell_at: Option<Instant>,
+    pub send_at: Option<Instant>,
     /// Index of the peer that is sent reports first.
-    pub tell_next: usize,
+    pub send_next: usize,
     /// Time before which no reports are sent.
     ///
     /// It bounds the share of the node's time that reports take.

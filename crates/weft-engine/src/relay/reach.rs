@@ -9,7 +9,7 @@ use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
 /// Interval at which every report is repeated at least, changed or not.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of repetition intervals after which a report that was not repeated is forgotten.
 const FORGET_INTERVALS: f64 = 3.2;
 /// Time that the relay waits for each report to each listener. It limits reports to 200,000 a second.
@@ -20,8 +20,8 @@ const MAX_REACHED: usize = 4_096;
 /// Returns the repetition interval of a relay that reaches `nodes` nodes.
 ///
 /// With many nodes, repetition takes half of the time for reports.
-pub fn tell_every(nodes: usize) -> Duration {
-    TELL_EVERY.max(words(2 * nodes, nodes))
+pub fn repeat_interval(nodes: usize) -> Duration {
+    REPEAT_INTERVAL.max(words(2 * nodes, nodes))
 }
 
 pub fn words(count: usize, listeners: usize) -> Duration {
@@ -56,7 +56,7 @@ impl Reach {
     ///
     /// It follows from the number of nodes that the relay reaches.
     fn forget_after(&self) -> Duration {
-        tell_every(self.nodes.len()).mul_f64(FORGET_INTERVALS)
+        repeat_interval(self.nodes.len()).mul_f64(FORGET_INTERVALS)
     }
 
     /// Returns the latest report about a node, if it is recent.

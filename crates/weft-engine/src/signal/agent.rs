@@ -32,7 +32,7 @@ impl Carrier {
 
 impl Room {
     /// Returns the signal that leaves with a packet to a peer, if one is due. `sent_bytes` of its flow left earlier.
-    pub fn say(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
+    pub fn signal_for(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
         let flow = packet.flow_key().five_tuple();
         let (now, ttl) = (place.now, packet.hop_limit);
         let flags = packet.tcp().map_or(TcpFlags::default(), |tcp| tcp.flags);

@@ -128,7 +128,7 @@ impl SignalHost {
         let mut before = None;
         if let Ok(view) = IpView::parse(longer)
             && let Some(carrier) = Carrier::of(&view, longer.len() + ADDED_LEN <= limit)
-            && let Some(signal) = room.say(&mut place, &view, sent_bytes)
+            && let Some(signal) = room.signal_for(&mut place, &view, sent_bytes)
         {
             match carrier {
                 Carrier::Packet => {
@@ -148,7 +148,7 @@ impl SignalHost {
         let view = IpView::parse(head).ok().filter(|view| view.protocol == protocol::TCP)?;
         Carrier::of(&view, false)?;
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
-        let signal = room.say(&mut place, &view, position(&view))?;
+        let signal = room.signal_for(&mut place, &view, position(&view))?;
         alone(head, &signal, ack)
     }
 

@@ -228,7 +228,7 @@ impl Units {
     }
 
     /// Releases the buffer. Returns false if it was released before.
-    pub fn settle(&mut self, id: UnitId, pool: &mut Pool) -> bool {
+    pub fn release_packet(&mut self, id: UnitId, pool: &mut Pool) -> bool {
         match self.slots.get_mut(id.0 as usize) {
             Some(Some(unit)) if !unit.settled => {
                 unit.settled = true;

@@ -125,7 +125,7 @@ impl Openings {
     }
 
     /// Queues a frame for the peer, unless too many are pending.
-    pub fn tell(&mut self, news: News) {
+    pub fn queue_frame(&mut self, news: News) {
         if self.news.len() < MAX_NEWS && self.news_known.insert(news) {
             self.news.push_back(news);
         }
@@ -137,7 +137,7 @@ impl Openings {
     }
 
     /// Removes the frame that was sent.
-    pub fn told(&mut self) {
+    pub fn on_frame_sent(&mut self) {
         if let Some(news) = self.news.pop_front() {
             self.news_known.remove(&news);
         }
@@ -157,7 +157,7 @@ impl Openings {
             }
             opening.due = now + ASK_AGAIN;
             self.by_time.insert((opening.due, vpn));
-            self.tell(News::Ask(vpn));
+            self.queue_frame(News::Ask(vpn));
             has_asked = true;
         }
         has_asked

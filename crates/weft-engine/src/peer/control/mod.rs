@@ -2,13 +2,13 @@
 
 pub mod mail;
 pub mod probes;
-pub mod tidings;
+pub mod revocation_sync;
 pub mod watch;
 
 use crate::relay::Reach;
 use mail::OverlayMail;
 use probes::Probes;
-use tidings::Tidings;
+use revocation_sync::RevocationSync;
 use watch::Watch;
 use weft_units::Instant;
 
@@ -16,10 +16,10 @@ use weft_units::Instant;
 pub struct Exchange {
     /// Token of the next ping.
     pub next_token: u32,
-    pub tidings: Tidings,
+    pub revocation_sync: RevocationSync,
     pub overlay: OverlayMail,
     /// Position in this relay's bulletin up to which the peer has been informed.
-    pub told_to: u64,
+    pub bulletin_position: u64,
     /// Nodes to which the peer relays datagrams, as it reports.
     pub reach: Reach,
     /// Probes of the current drill, or of the last one.
@@ -30,9 +30,9 @@ impl Exchange {
     pub fn new(first_token: u32) -> Exchange {
         Exchange {
             next_token: first_token,
-            tidings: Tidings::default(),
+            revocation_sync: RevocationSync::default(),
             overlay: OverlayMail::default(),
-            told_to: 0,
+            bulletin_position: 0,
             reach: Reach::default(),
             probes: None,
         }

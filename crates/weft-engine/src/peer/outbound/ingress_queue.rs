@@ -27,7 +27,7 @@ const FLOW_QUEUES: u32 = 128;
 
 /// The ingress queue of one peer, without or with VPNs.
 #[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]
-pub enum WayIn {
+pub enum IngressQueue {
     /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
     /// VPNs have this peer as a member. The default VPN is one of them.
@@ -48,22 +48,24 @@ pub struct Shared {
     granted: usize,
 }
 
-impl WayIn {
-    pub fn new(kind: QueueKind) -> WayIn {
-        WayIn::Alone(FlowQueue::new(kind, QueueConfig::default()))
+impl IngressQueue {
+    pub fn new(kind: QueueKind) -> IngressQueue {
+        IngressQueue::Alone(FlowQueue::new(kind, QueueConfig::default()))
     }
 
     /// True if VPNs other than the default one have this peer as a member.
     pub fn has_vpns(&self) -> bool {
-        matches!(self, WayIn::Shared(_))
+        matches!(self, IngressQueue::Shared(_))
     }
 
     /// Queues a segment. The queue may pass this segment or others to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
         match self {
-            WayIn::Alone(queue) if segment.vpn == VpnId::DEFAULT => queue.enqueue(now, arrival, segment, dropped),
-            WayIn::Alone(_) => dropped(segment),
-            WayIn::Shared(shared) => shared.enqueue(now, arrival, segment, dropped),
+            IngressQueue::Alone(queue) if segment.vpn == VpnId::DEFAULT => {
+                queue.enqueue(now, arrival, segment, dropped)
+            }
+            IngressQueue::Alone(_) => dropped(segment),
+            IngressQueue::Shared(shared) => shared.enqueue(now, arrival, segment, dropped),
         }
     }
 
@@ -79,8 +81,8 @@ impl WayIn {
         is_superfluous: impl FnOnce(&Segment) -> bool,
     ) -> Result<Segment, Segment> {
         match self {
-            WayIn::Alone(queue) => queue.replace_last(now, arrival, segment, is_superfluous),
-            WayIn::Shared(shared) => match shared.place(&segment, arrival) {
+            IngressQueue::Alone(queue) => queue.replace_last(now, arrival, segment, is_superfluous),
+            IngressQueue::Shared(shared) => match shared.place(&segment, arrival) {
                 Some((number, arrival)) => shared.ingress.replace_last(now, number, arrival, segment, is_superfluous),
                 None => Err(segment),
             },
@@ -90,99 +92,99 @@ impl WayIn {
     /// Selects the segment that leaves next.
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
         match self {
-            WayIn::Alone(queue) => queue.head(now, dropped),
-            WayIn::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
+            IngressQueue::Alone(queue) => queue.head(now, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
         }
     }
 
-    /// Returns the segment that [`WayIn::head`] selected.
+    /// Returns the segment that [`IngressQueue::head`] selected.
     pub fn head_item(&self) -> Option<&Segment> {
         match self {
-            WayIn::Alone(queue) => queue.head_item(),
-            WayIn::Shared(shared) => shared.ingress.head_item(),
+            IngressQueue::Alone(queue) => queue.head_item(),
+            IngressQueue::Shared(shared) => shared.ingress.head_item(),
         }
     }
 
-    /// Removes the segment that [`WayIn::head`] selected.
+    /// Removes the segment that [`IngressQueue::head`] selected.
     ///
     /// Returns it with the marker that travels with it.
     pub fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
-            WayIn::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
-            WayIn::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
+            IngressQueue::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
+            IngressQueue::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
         }
     }
 
-    /// Moves the flow of the segment that [`WayIn::head`] selected behind all other flows.
+    /// Moves the flow of the segment that [`IngressQueue::head`] selected behind all other flows.
     ///
     /// Returns false if there is no such flow, or if the queue does not distinguish flows.
     pub fn pass_over(&mut self) -> bool {
         match self {
-            WayIn::Alone(queue) => queue.pass_over(),
-            WayIn::Shared(_) => false,
+            IngressQueue::Alone(queue) => queue.pass_over(),
+            IngressQueue::Shared(_) => false,
         }
     }
 
-    /// Notes that the segment that [`WayIn::head`] selected cannot leave now.
+    /// Notes that the segment that [`IngressQueue::head`] selected cannot leave now.
     ///
     /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self {
-            WayIn::Alone(queue) => queue.on_hold(now),
-            WayIn::Shared(shared) => shared.ingress.on_hold(now),
+            IngressQueue::Alone(queue) => queue.on_hold(now),
+            IngressQueue::Shared(shared) => shared.ingress.on_hold(now),
         }
     }
 
-    /// Removes the segment that [`WayIn::head`] selected without sending it.
+    /// Removes the segment that [`IngressQueue::head`] selected without sending it.
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
-            WayIn::Alone(queue) => queue.pop(now),
-            WayIn::Shared(shared) => shared.ingress.discard(now),
+            IngressQueue::Alone(queue) => queue.pop(now),
+            IngressQueue::Shared(shared) => shared.ingress.discard(now),
         }
     }
 
     /// Drops a batch of queued segments, because buffers are short.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
-            WayIn::Alone(queue) => queue.shed(now, dropped),
-            WayIn::Shared(shared) => shared.ingress.shed(now, dropped),
+            IngressQueue::Alone(queue) => queue.shed(now, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.shed(now, dropped),
         }
     }
 
     /// Drops segments that have waited too long.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
         match self {
-            WayIn::Alone(queue) => queue.expire(now, expiry, dropped),
-            WayIn::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
+            IngressQueue::Alone(queue) => queue.expire(now, expiry, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
         }
     }
 
     /// True if a segment waits that may leave as soon as a path takes it.
     pub fn is_ready(&self) -> bool {
         match self {
-            WayIn::Alone(queue) => !queue.is_empty(),
-            WayIn::Shared(shared) => shared.ingress.is_ready(),
+            IngressQueue::Alone(queue) => !queue.is_empty(),
+            IngressQueue::Shared(shared) => shared.ingress.is_ready(),
         }
     }
 
     /// Returns the time at which a loop or a queue needs attention next.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            WayIn::Alone(_) => None,
-            WayIn::Shared(shared) => shared.ingress.deadline(),
+            IngressQueue::Alone(_) => None,
+            IngressQueue::Shared(shared) => shared.ingress.deadline(),
         }
     }
 
     /// Returns a marker that must travel without a unit.
     pub fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
-        let WayIn::Shared(shared) = self else { return None };
+        let IngressQueue::Shared(shared) = self else { return None };
         let (number, marker) = shared.ingress.next_marker(now)?;
         Some((*shared.vpns.get(number.0 as usize)?, marker))
     }
 
     /// Hands a report to the loop of its VPN.
     pub fn on_report(&mut self, now: Instant, vpn: VpnId, report: &Report) {
-        if let WayIn::Shared(shared) = self
+        if let IngressQueue::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {
             shared.ingress.on_report(now, *number, report);
@@ -191,7 +193,7 @@ impl WayIn {
 
     /// Informs a VPN's loop that a unit was lost and will not be retransmitted.
     pub fn on_loss(&mut self, now: Instant, vpn: VpnId) {
-        if let WayIn::Shared(shared) = self
+        if let IngressQueue::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
         {
             shared.ingress.on_loss(now, *number, 1);
@@ -203,7 +205,7 @@ impl WayIn {
     /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
     /// by its own bytes in queues.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
-        let WayIn::Shared(shared) = self else { return };
+        let IngressQueue::Shared(shared) = self else { return };
         if shared.windows == 0 {
             return;
         }
@@ -216,12 +218,12 @@ impl WayIn {
 
     /// True if loops with a window law may be active.
     pub fn has_windows(&self) -> bool {
-        matches!(self, WayIn::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
+        matches!(self, IngressQueue::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
 
     /// True if some loops follow the rates that the paths grant.
     pub fn goes_by_grants(&self) -> bool {
-        matches!(self, WayIn::Shared(shared) if shared.granted > 0)
+        matches!(self, IngressQueue::Shared(shared) if shared.granted > 0)
     }
 
     /// Returns the requests of the explicit-rate VPNs that have a queue at present.
@@ -235,26 +237,26 @@ impl WayIn {
     }
 
     fn ingress(&self) -> Option<&Ingress<Segment>> {
-        if let WayIn::Shared(shared) = self { Some(&shared.ingress) } else { None }
+        if let IngressQueue::Shared(shared) = self { Some(&shared.ingress) } else { None }
     }
 
     /// Gives all requesting loops the same grant.
     pub fn grant_all(&mut self, now: Instant, grant: Grant) {
-        if let WayIn::Shared(shared) = self {
+        if let IngressQueue::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }
     }
 
     /// Restarts all loops.
     pub fn restart_loops(&mut self) {
-        if let WayIn::Shared(shared) = self {
+        if let IngressQueue::Shared(shared) = self {
             shared.ingress.restart_loops();
         }
     }
 
     /// Gives a VPN another share. `window` holds the new `a` and `b` of its window law, if it has one.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
-        let WayIn::Shared(shared) = self else { return };
+        let IngressQueue::Shared(shared) = self else { return };
         let Some(number) = shared.numbers.get(&vpn) else { return };
         shared.ingress.set_share(now, *number, share);
         if let Some((increase, decrease)) = window {
@@ -264,7 +266,7 @@ impl WayIn {
 
     /// Returns the loops of VPNs that have a queue at present.
     pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
-        let shared = if let WayIn::Shared(shared) = self { Some(shared.as_mut()) } else { None };
+        let shared = if let IngressQueue::Shared(shared) = self { Some(shared.as_mut()) } else { None };
         shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
             ingress.loops_mut().filter_map(|(no, share, law)| Some((*vpns.get(no.0 as usize)?, share, law)))
         })
@@ -272,31 +274,31 @@ impl WayIn {
 
     /// Returns the state of a VPN's queue and loop, if the VPN has a queue of its own.
     pub fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
-        let WayIn::Shared(shared) = self else { return None };
+        let IngressQueue::Shared(shared) = self else { return None };
         shared.ingress.status(*shared.numbers.get(&vpn)?)
     }
 
     /// Returns the number of segments that wait.
     pub fn backlog_packets(&self) -> usize {
         match self {
-            WayIn::Alone(queue) => queue.len(),
-            WayIn::Shared(shared) => shared.ingress.backlog_packets(),
+            IngressQueue::Alone(queue) => queue.len(),
+            IngressQueue::Shared(shared) => shared.ingress.backlog_packets(),
         }
     }
 
     /// Returns the bytes that wait.
     pub fn backlog_bytes(&self) -> u64 {
         match self {
-            WayIn::Alone(queue) => queue.backlog_bytes(),
-            WayIn::Shared(shared) => shared.ingress.backlog_bytes(),
+            IngressQueue::Alone(queue) => queue.backlog_bytes(),
+            IngressQueue::Shared(shared) => shared.ingress.backlog_bytes(),
         }
     }
 
     /// Sets CoDel's target and interval.
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         match self {
-            WayIn::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
-            WayIn::Shared(shared) => shared.ingress.set_delays(target, interval),
+            IngressQueue::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
+            IngressQueue::Shared(shared) => shared.ingress.set_delays(target, interval),
         }
     }
 
@@ -313,20 +315,22 @@ impl WayIn {
     ) -> bool {
         let kind = default.0;
         match self {
-            WayIn::Alone(_) if vpns.is_empty() => self.replace(now, WayIn::new(kind), dropped),
-            WayIn::Alone(_) => self.replace(now, WayIn::Shared(Box::new(Shared::new(kind, rng))), dropped),
-            WayIn::Shared(_) if vpns.is_empty() => self.replace(now, WayIn::new(kind), dropped),
-            WayIn::Shared(_) => {}
+            IngressQueue::Alone(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
+            IngressQueue::Alone(_) => {
+                self.replace(now, IngressQueue::Shared(Box::new(Shared::new(kind, rng))), dropped)
+            }
+            IngressQueue::Shared(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
+            IngressQueue::Shared(_) => {}
         }
         match self {
-            WayIn::Alone(_) => false,
-            WayIn::Shared(shared) => shared.configure(now, default, vpns, dropped),
+            IngressQueue::Alone(_) => false,
+            IngressQueue::Shared(shared) => shared.configure(now, default, vpns, dropped),
         }
     }
 
     /// Moves the waiting segments into `new` and replaces the queue with it.
-    fn replace(&mut self, now: Instant, new: WayIn, dropped: &mut impl FnMut(Segment)) {
-        if let (WayIn::Alone(before), WayIn::Alone(after)) = (&*self, &new)
+    fn replace(&mut self, now: Instant, new: IngressQueue, dropped: &mut impl FnMut(Segment)) {
+        if let (IngressQueue::Alone(before), IngressQueue::Alone(after)) = (&*self, &new)
             && core::mem::discriminant(before) == core::mem::discriminant(after)
         {
             return;
@@ -341,12 +345,12 @@ impl WayIn {
     /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
     pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
-            WayIn::Alone(queue) => {
+            IngressQueue::Alone(queue) => {
                 while let Some(unit) = queue.dequeue(now, &mut |segment| taken(None, segment)) {
                     taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
                 }
             }
-            WayIn::Shared(shared) => {
+            IngressQueue::Shared(shared) => {
                 shared.ingress.remove(now, DEFAULT, &mut |arrival, segment: Segment| {
                     taken(arrival.map(|arrival| Arrival { flow: segment.flow, ..arrival }), segment);
                 });

@@ -31,7 +31,7 @@ pub struct Arriving {
     pub answer: Option<(Report, Instant)>,
 }
 
-/// State of the loops of one peer, except the sending ends in [`super::way_in`].
+/// State of the loops of one peer, except the sending ends in [`super::ingress_queue`].
 pub struct Loops {
     /// Number of the current run of the loops that begin here. It rises with each restart.
     pub run: u8,

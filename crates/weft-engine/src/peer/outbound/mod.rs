@@ -14,7 +14,7 @@ use crate::vpn::{Openings, VpnFlow};
 use age::Outage;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use ingress_queue::WayIn;
+use ingress_queue::IngressQueue;
 use weft_core::flow::ack_condition::AckConditioner;
 use weft_core::flow::table::FlowTable;
 use weft_core::queue::QueueKind;
@@ -27,7 +27,7 @@ const MAX_FLOWS: usize = 16_384;
 /// Packets that wait for a path or for their VPN, and the flows to which they belong.
 pub struct IngressEnd {
     pub flows: FlowTable<VpnFlow>,
-    pub queue: WayIn,
+    pub queue: IngressQueue,
     pub openings: Openings,
     pub conditioners: Vec<AckConditioner>,
     pub outage: Option<Outage>,
@@ -40,7 +40,7 @@ impl IngressEnd {
     pub fn new(kind: QueueKind, seed: u64, rng: Rng) -> IngressEnd {
         IngressEnd {
             flows: FlowTable::new(seed, MAX_FLOWS),
-            queue: WayIn::new(kind),
+            queue: IngressQueue::new(kind),
             openings: Openings::default(),
             conditioners: Vec::new(),
             outage: None,

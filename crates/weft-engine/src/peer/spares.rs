@@ -38,7 +38,7 @@ impl Peer {
 
     /// True if the relay's bulletin has entries that the peer has not received.
     pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established() && bulletin.read(self.control.told_to, self.id.0.into()).next().is_some()
+        self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
     }
 
     /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
@@ -48,11 +48,11 @@ impl Peer {
             return false;
         }
         let before = writer.len();
-        for (place, neighbour) in bulletin.read(self.control.told_to, self.id.0.into()) {
+        for (place, neighbour) in bulletin.read(self.control.bulletin_position, self.id.0.into()) {
             if writer.write(&Frame::Neighbour(neighbour)).is_err() {
                 break;
             }
-            self.control.told_to = place;
+            self.control.bulletin_position = place;
         }
         writer.len() > before
     }

@@ -107,7 +107,7 @@ impl Peer {
             if moved && !path.ours && is_newest && !planted::is(Fault::MoveNotFollowed) {
                 if path.remote != received.source {
                     path.proof.on_moved(cx.now, path.remote, received.source);
-                    path.book.on_moved();
+                    path.sent_packets.on_moved();
                 }
                 path.remote = received.source;
                 // The peer knows the name of the link by which a datagram leaves this node, so it needs the new name.
@@ -119,7 +119,7 @@ impl Peer {
                 path.rate.set_cap(link.and_then(|link| link.cap));
                 let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
                 if path.barred && !was_barred {
-                    self.close_books(cx, index);
+                    self.move_units_away(cx, index);
                 }
             }
             if self.paths[index].left && is_newest {
@@ -284,7 +284,7 @@ impl Peer {
             }
         }
         if wants_index {
-            self.ingress.openings.tell(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
+            self.ingress.openings.queue_frame(if is_member { News::Answer(vpn) } else { News::Refuse(vpn) });
         }
     }
 
@@ -320,10 +320,10 @@ impl Peer {
             return;
         }
         if core::mem::replace(&mut path.active, active) && !active {
-            self.close_books(cx, index);
+            self.move_units_away(cx, index);
         }
         if active {
-            self.settle_simultaneous_open(cx, index);
+            self.resolve_simultaneous_open(cx, index);
         }
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         let path = &mut self.paths[index];
@@ -339,7 +339,7 @@ impl Peer {
     /// Resolves a simultaneous open between the same two addresses.
     ///
     /// The path with the lower id stays in use.
-    fn settle_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
+    fn resolve_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
         let (id, link, remote) = match self.paths.get(theirs) {
             Some(path) => (path.id, path.link, path.remote),
             None => return,
@@ -351,7 +351,7 @@ impl Peer {
         path.pending.policy = true;
         let rate = path.rate.clone();
         self.paths[theirs].rate.take_over(&rate);
-        self.close_books(cx, ours);
+        self.move_units_away(cx, ours);
     }
 
     fn on_skip(&mut self, cx: &mut Context<'_>, flow: FlowId, first: FlowSeq, count: u32) {
@@ -487,7 +487,7 @@ impl Peer {
         cx.vpns.count_stray(vpn);
         self.count_in_loop(vpn, inner, len, ce);
         if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
-            self.ingress.openings.tell(News::Refuse(vpn));
+            self.ingress.openings.queue_frame(News::Refuse(vpn));
             self.announce_vpns(None);
         }
     }

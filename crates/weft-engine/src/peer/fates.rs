@@ -3,7 +3,7 @@
 //! A report or a timeout of a path's sent book yields acknowledged and lost datagrams. Units are then released or
 //! queued for retransmission, frames become pending again, and loops are informed of losses.
 
-use super::control::tidings::Tidings;
+use super::control::revocation_sync::RevocationSync;
 use super::{Context, Peer};
 use crate::path::{PathMtu, Pending, Sent};
 use crate::units::headers::SentHeaders;
@@ -15,8 +15,8 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
-/// State that is updated when a datagram's fate is known, in addition to the sent book.
-pub(super) struct Settling<'a> {
+/// State that is updated when a datagram's fate is known, in addition to the sent sent_packets.
+pub(super) struct Fates<'a> {
     pub(super) now: Instant,
     pub(super) units: &'a mut Units,
     /// Units to retransmit.
@@ -26,7 +26,7 @@ pub(super) struct Settling<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) mtu: &'a mut PathMtu,
     pub(super) pending: &'a mut Pending,
-    pub(super) tidings: &'a mut Tidings,
+    pub(super) revocation_sync: &'a mut RevocationSync,
     pub(super) headers: &'a mut SentHeaders,
     /// True if full-size datagrams are lost while shorter ones arrive.
     pub(super) black_hole: bool,
@@ -34,15 +34,15 @@ pub(super) struct Settling<'a> {
 
 impl Peer {
     /// Runs `work` on a path's sent book and applies the fates that it finds. Loops are then informed of losses.
-    pub(super) fn settle<R>(
+    pub(super) fn apply_fates<R>(
         &mut self,
         cx: &mut Context<'_>,
         index: usize,
-        work: impl FnOnce(&mut SentBook<Sent>, &mut Settling<'_>) -> R,
+        work: impl FnOnce(&mut SentBook<Sent>, &mut Fates<'_>) -> R,
     ) -> R {
         let (now, lost_before) = (cx.now, self.recovery.lost.len());
         let path = &mut self.paths[index];
-        let mut settling = Settling {
+        let mut fates = Fates {
             now,
             units: &mut self.recovery.units,
             lost: &mut self.recovery.lost,
@@ -50,21 +50,21 @@ impl Peer {
             pool: &mut *cx.pool,
             mtu: &mut path.mtu,
             pending: &mut path.pending,
-            tidings: &mut self.control.tidings,
+            revocation_sync: &mut self.control.revocation_sync,
             headers: &mut self.recovery.sent_headers,
             black_hole: false,
         };
-        let found = work(&mut path.book, &mut settling);
-        if settling.black_hole {
+        let found = work(&mut path.sent_packets, &mut fates);
+        if fates.black_hole {
             self.log_path(cx.events, index, "full datagrams vanish: smaller ones from now on");
         }
-        self.tell_loops_of_losses(now, lost_before);
-        self.tell_revocations(cx);
+        self.report_losses_to_loops(now, lost_before);
+        self.send_revocations(cx);
         found
     }
 
     /// Informs loops of losses. A loss that is retransmitted counts as congestion, and any other as a final loss.
-    fn tell_loops_of_losses(&mut self, now: Instant, from: usize) {
+    fn report_losses_to_loops(&mut self, now: Instant, from: usize) {
         for at in from..self.recovery.lost.len() {
             let vpn =
                 self.recovery.lost.get(at).and_then(|id| self.recovery.units.get(*id)).map(|unit| unit.segment.vpn);
@@ -80,8 +80,8 @@ impl Peer {
     }
 }
 
-impl Settling<'_> {
-    pub(super) fn settle(&mut self, sent: Sent, fate: Fate) {
+impl Fates<'_> {
+    pub(super) fn on_fate(&mut self, sent: Sent, fate: Fate) {
         let delivered = fate == Fate::Delivered;
         match sent {
             Sent::Unit(id) => {
@@ -91,7 +91,7 @@ impl Settling<'_> {
                     if let Some(unit) = unit {
                         self.headers.confirm(unit.segment.flow, unit.seq);
                     }
-                    self.units.settle(id, self.pool);
+                    self.units.release_packet(id, self.pool);
                     self.units.release(id, self.pool);
                 } else {
                     self.lost.push(id);
@@ -101,7 +101,7 @@ impl Settling<'_> {
                 let size = self.units.get(id).map_or(0, |u| (part.bytes(u.len()).len() + PART_OVERHEAD + 28) as u16);
                 self.black_hole |= self.mtu.on_data(self.now, size, delivered);
                 if delivered && self.units.part_arrived(id, part) {
-                    self.units.settle(id, self.pool);
+                    self.units.release_packet(id, self.pool);
                 }
                 if !delivered && self.units.part_lost(id, part) {
                     self.lost.push(id);
@@ -120,10 +120,10 @@ impl Settling<'_> {
                 self.mtu.on_probe_delivered(self.now, size)
             }
             Sent::MtuProbe(size) => self.mtu.on_probe_lost(self.now, size),
-            Sent::Control(said) if delivered => self.tidings.on_delivered(said),
-            Sent::Control(said) => {
-                self.pending.say_again(said);
-                self.tidings.on_lost(said);
+            Sent::Control(resend) if delivered => self.revocation_sync.on_delivered(resend),
+            Sent::Control(resend) => {
+                self.pending.resend(resend);
+                self.revocation_sync.on_lost(resend);
             }
         }
     }

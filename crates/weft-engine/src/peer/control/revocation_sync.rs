@@ -1,6 +1,6 @@
 //! Progress of one peer through the node's list of revocations.
 
-use crate::path::Said;
+use crate::path::Resend;
 use weft_units::Instant;
 
 /// Most false revocations accepted from a peer in a session.
@@ -10,7 +10,7 @@ pub const MAX_FALSE: u8 = 16;
 
 /// Progress of one peer through the node's list of revocations.
 #[derive(Debug, Default)]
-pub struct Tidings {
+pub struct RevocationSync {
     /// Number of revocations that the peer has acknowledged.
     pub told: u16,
     /// Time until which a datagram with revocations counts as in flight.
@@ -21,20 +21,20 @@ pub struct Tidings {
     pub false_at: Option<Instant>,
 }
 
-impl Tidings {
+impl RevocationSync {
     pub fn is_due(&self, now: Instant, known: usize) -> bool {
         usize::from(self.told) < known && self.under_way_until.is_none_or(|until| until <= now)
     }
 
-    pub fn on_delivered(&mut self, said: Said) {
-        if said.revocations > 0 {
-            self.told = self.told.max(said.revocations);
+    pub fn on_delivered(&mut self, resend: Resend) {
+        if resend.revocations > 0 {
+            self.told = self.told.max(resend.revocations);
             self.under_way_until = None;
         }
     }
 
-    pub fn on_lost(&mut self, said: Said) {
-        if said.revocations > self.told {
+    pub fn on_lost(&mut self, resend: Resend) {
+        if resend.revocations > self.told {
             self.under_way_until = None;
         }
     }

@@ -3,7 +3,7 @@
 //! The list only grows. One datagram at a time is in flight: the next follows an acknowledgement, and a loss or a
 //! timeout sends the same part again. The number of false revocations that a peer may send is limited.
 
-use super::control::tidings::{MAX_FALSE, Tidings};
+use super::control::revocation_sync::{MAX_FALSE, RevocationSync};
 use super::{Context, Peer};
 use weft_session::Revocation;
 use weft_units::Duration;
@@ -16,18 +16,18 @@ const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 impl Peer {
     /// Starts again from the beginning of the node's list.
-    pub fn forget_told(&mut self) {
-        self.control.tidings = Tidings::default();
+    pub fn restart_revocation_sync(&mut self) {
+        self.control.revocation_sync = RevocationSync::default();
     }
 
     /// Sends the peer the revocations that it lacks by the fastest path, one datagram at a time.
-    pub fn tell_revocations(&mut self, cx: &mut Context<'_>) {
+    pub fn send_revocations(&mut self, cx: &mut Context<'_>) {
         if planted::is(Fault::RevocationNotTold)
-            || !self.control.tidings.is_due(cx.now, cx.trust.revocations.list().len())
+            || !self.control.revocation_sync.is_due(cx.now, cx.trust.revocations.list().len())
         {
             return;
         }
-        self.control.tidings.under_way_until = None;
+        self.control.revocation_sync.under_way_until = None;
         if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
             path.pending.revocations = true;
         }
@@ -39,14 +39,14 @@ impl Peer {
     pub(super) fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
         path.pending.revocations = false;
-        let told = self.control.tidings.told;
+        let told = self.control.revocation_sync.told;
         let untold = cx.trust.revocations.list().get(usize::from(told)..).unwrap_or_default();
         let fits = |revocation: &&Revocation| writer.write(&Frame::Revocation(revocation.to_wire())).is_ok();
         let count = untold.iter().take_while(fits).count();
         if count == 0 {
             return 0;
         }
-        self.control.tidings.under_way_until = Some(cx.now + AGAIN_AFTER);
+        self.control.revocation_sync.under_way_until = Some(cx.now + AGAIN_AFTER);
         told + count as u16
     }
 
@@ -55,13 +55,13 @@ impl Peer {
     /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
     /// false signature. A true revocation is checked once, because the node stores it.
     pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::Revocation) {
-        let tidings = &mut self.control.tidings;
-        if tidings.false_ones >= MAX_FALSE || tidings.false_at == Some(cx.now) {
+        let revocation_sync = &mut self.control.revocation_sync;
+        if revocation_sync.false_ones >= MAX_FALSE || revocation_sync.false_at == Some(cx.now) {
             return;
         }
         if cx.trust.take_revocation(&revocation.into()).is_err() {
-            tidings.false_ones += 1;
-            tidings.false_at = Some(cx.now);
+            revocation_sync.false_ones += 1;
+            revocation_sync.false_at = Some(cx.now);
         }
     }
 }
