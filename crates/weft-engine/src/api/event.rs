@@ -1,11 +1,11 @@
 //! Events from the engine to the program, and commands from the program to the engine.
 
+use super::address_pairs::AddressPairs;
 use super::drill::{DrillError, DrillTarget};
 use super::facts::Stranger;
 use super::overlay::Unmet;
 use super::refusal::VpnError;
 use super::signal::Grant;
-use super::snapshot::AddressPairs;
 use super::trust::Rejection;
 use alloc::string::String;
 use alloc::vec::Vec;

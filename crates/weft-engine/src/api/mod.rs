@@ -3,6 +3,7 @@
 //! Configuration and commands enter the engine. Events, snapshots, reports and the reasons of a refusal leave it. This
 //! folder imports nothing from the rest of the engine.
 
+mod address_pairs;
 pub(crate) mod config;
 mod drill;
 mod event;
@@ -17,6 +18,7 @@ mod signal;
 mod snapshot;
 mod trust;
 
+pub use address_pairs::AddressPairs;
 pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
@@ -32,7 +34,7 @@ pub use refusal::{ConfigError, Refusal, VpnError};
 pub use relay::{Departing, Forward, RelayTotals, RouteError};
 pub use signal::{Grant, RateController, SignalConfig, SignalFlow, SignalPeer, SignalRule, SignalStatus, SignalTotals};
 pub use snapshot::{
-    AddressPairs, FlowSnapshot, MemberSnapshot, OwnedPrefix, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot,
-    SensedSnapshot, Snapshot, VpnSnapshot, VpnTotals,
+    FlowSnapshot, MemberSnapshot, OwnedPrefix, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot,
+    Snapshot, VpnSnapshot, VpnTotals,
 };
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};

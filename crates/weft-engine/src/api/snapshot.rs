@@ -2,6 +2,7 @@
 //!
 //! A snapshot copies counters and estimates. Taking one never changes the engine.
 
+use super::address_pairs::AddressPairs;
 use super::config::{Prefix, Schedule};
 use super::event::PathState;
 use alloc::string::String;
@@ -241,28 +242,6 @@ pub struct PayloadRate<'a> {
     pub public_key: &'a PublicKey,
     /// Total payload rate of the paths that carry bulk, without weft's headers. `None` if no path carries bulk.
     pub rate: Option<Rate>,
-}
-
-/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct AddressPairs {
-    /// All pairs with the same address family.
-    pub all: usize,
-    /// Pairs that have no path and were never tried.
-    pub not_tried: usize,
-    /// Addresses that each link tries at the same time.
-    pub at_once: usize,
-    /// Links without a path to the peer, because the limit of open paths is reached.
-    pub links_without_path: Vec<String>,
-    /// Datagrams dropped because the peer sent them on more paths than it may open.
-    pub refused_datagrams: u64,
-}
-
-impl AddressPairs {
-    /// True if every pair was tried and nothing was refused.
-    pub fn is_complete(&self) -> bool {
-        self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
-    }
 }
 
 /// A prefix by which packets are routed to a peer.

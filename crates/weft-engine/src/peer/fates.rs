@@ -15,7 +15,7 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
-/// State that is updated when a datagram's fate is known, in addition to the sent sent_packets.
+/// State that is updated when a datagram's fate is known, in addition to the sent book.
 pub(super) struct Fates<'a> {
     pub(super) now: Instant,
     pub(super) units: &'a mut Units,

@@ -1,9 +1,9 @@
 //! One peer: its flows, queue and paths, its units in flight, and the units received from it.
 //!
 //! Outgoing packets pass `ingress`, `commit` and `transmit`. Arriving datagrams pass `receive`, which hands frames to
-//! `report` and its neighbours. The state lies in components ([`outbound`], [`inbound`], [`control`], [`addresses`]) that
-//! know no peer. The node lends its shared state with each call ([`Context`]). A peer never
-//! reaches into another peer.
+//! `report` and its neighbours. The state lies in components that know no peer ([`outbound`], [`inbound`], [`control`],
+//! [`addresses`]). The node lends its shared state with each call ([`Context`]). A peer never reaches into another
+//! peer.
 
 mod acks;
 pub mod addresses;

@@ -1,7 +1,7 @@
 //! Transmission: from the path queues to sealed datagrams.
 //!
 //! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
-//! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent sent_packets.
+//! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent book.
 
 use super::{Context, Peer};
 use crate::api::Recovery;

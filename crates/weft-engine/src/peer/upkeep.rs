@@ -5,7 +5,7 @@
 use super::dropping;
 use super::recovery::Rescue;
 use super::{Context, Peer};
-use crate::api::PathState;
+use crate::api::{PathState, Weights};
 use crate::path::{Lane, Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
@@ -70,7 +70,7 @@ impl Peer {
         self.ready_offer(cx);
         self.schedule_reports(cx.now);
         self.sense(cx.now);
-        if self.config.policy.weights == crate::config::Weights::Measured {
+        if self.config.policy.weights == Weights::Measured {
             self.refresh_weights();
         }
     }
