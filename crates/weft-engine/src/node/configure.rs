@@ -24,7 +24,7 @@ impl Engine {
         check_routes(&self.sessions.public_key(), &peers)?;
         self.give_way_to_configured(now, &peers);
         self.links.configure(links);
-        self.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
+        self.hosts.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
         self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
         for index in 0..self.peers.len() {
             let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Creates the engine's peer for a peer that the session layer has accepted.
-    pub(crate) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
+    pub(super) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
         let peer = Peer::new(now, id, config, &self.rng, first_path);
         match self.peers.get_mut(usize::from(id.0)) {
@@ -92,16 +92,16 @@ impl Engine {
     }
 
     /// Removes a peer. It leaves an empty slot, so that the other peers keep their numbers.
-    pub(crate) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
+    pub(super) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.overlay.forget_peer(id);
-        self.facts.forget(id);
+        self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);
     }
 
     /// True if a slot holds a peer. False if the peer was removed and only its slot remains.
-    pub(crate) fn is_present(&self, peer: &Peer) -> bool {
+    pub(super) fn is_present(&self, peer: &Peer) -> bool {
         self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
     }
 
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Updates routes and VPNs after a peer was added or removed, or after its prefixes changed.
-    pub(crate) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
+    pub(super) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.give_entries(now, peer);
         self.set_routes(now);

@@ -1,31 +1,16 @@
 //! Contacts: a node's key and addresses, as nodes of the overlay pass them on to each other.
 
-use crate::relay::is_route;
+use crate::api::{Contact, MAX_ENDPOINTS};
+use crate::links::is_route;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use weft_core::route::overlay;
 use weft_session::PublicKey;
 use weft_units::NodeId;
-
-/// Most endpoints of a contact.
-pub const MAX_ENDPOINTS: usize = 4;
 
 const KEY_LEN: usize = 32;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
-
-/// A node of the network, and the addresses at which it may be called.
-///
-/// On the wire: public key (32 bytes), then for each endpoint the family (4 or 6), the address (4 or 16 bytes) and
-/// the port (u16).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contact {
-    /// The node's static key, which determines its place in the overlay.
-    pub public_key: PublicKey,
-    /// The node's addresses, the most likely first.
-    ///
-    /// At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that only relays reach.
-    pub endpoints: Vec<SocketAddr>,
-}
 
 impl Contact {
     /// Returns the node's place in the overlay.
@@ -33,7 +18,7 @@ impl Contact {
         self.public_key.node_id()
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = self.public_key.0.to_vec();
         for endpoint in self.endpoints.iter().take(MAX_ENDPOINTS) {
             match endpoint.ip() {
@@ -54,7 +39,7 @@ impl Contact {
     /// Parses the output of [`Contact::encode`].
     ///
     /// Returns `None` for anything else, and drops endpoints that cannot be called.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Contact> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Contact> {
         let (key, mut rest) = bytes.split_first_chunk::<KEY_LEN>()?;
         let mut endpoints = Vec::new();
         while let Some((family, after)) = rest.split_first() {
@@ -83,6 +68,22 @@ fn can_be_called(endpoint: &SocketAddr) -> bool {
         && !ip.is_loopback()
         && !is_broadcast
         && !is_route(endpoint)
+}
+
+/// Returns a contact in the form that the overlay's state machine uses.
+pub fn named(contact: &Contact) -> overlay::NodeContact {
+    overlay::NodeContact { id: contact.id(), details: contact.encode().into() }
+}
+
+pub fn without_repeats(endpoints: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut list = Vec::new();
+    for endpoint in endpoints {
+        if !list.contains(&endpoint) {
+            list.push(endpoint);
+        }
+    }
+    list.truncate(MAX_ENDPOINTS);
+    list
 }
 
 #[cfg(test)]

@@ -1,257 +1,47 @@
-//! The overlay: the nodes of one network find each other through any one of them.
+//! The state of the overlay: the nodes of one network find each other through any one of them.
 //!
-//! The state machine is weft-core's ([`weft_core::route::overlay`]). Its messages travel in the sessions with peers.
-//! To reach a node without a session, this module calls that node ([`Engine::meet`]), which must show its
-//! certificate. Routes around a failed link belong to relaying, below the session. The overlay's own detours are not
-//! used here.
+//! The state machine is weft-core's ([`weft_core::route::overlay`]). The node drives it: it carries the messages in the
+//! sessions with peers, and calls nodes without a session.
 
-mod contact;
-mod meet;
-mod owners;
-mod status;
+pub mod contact;
+pub mod meetings;
+pub mod owners;
 
-pub use contact::{Contact, MAX_ENDPOINTS};
-pub use meet::Unmet;
-pub use status::{ContactStatus, OverlayMember, OverlayStatus};
-
-use crate::node::Engine;
-use crate::peer::Peer;
-use crate::relay::{is_route, label_of};
+use crate::api::OverlayConfig;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
-use core::net::SocketAddr;
-use meet::Meetings;
+use meetings::Meetings;
 use owners::Owners;
-use weft_core::route::overlay::{self, OverlayState, OverlayTiming, OverlayTransmit};
-use weft_core::route::ownership::OwnershipDirectory;
-use weft_units::{Duration, Instant, NodeId, PeerId};
-use weft_wire::overlay::OverlayMessage;
-use weft_wire::ownership;
-
-/// Interval of the checks of called peers.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Most bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
-const MAX_MESSAGE: usize = 1_120;
-
-/// Configuration of the overlay.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct OverlayConfig {
-    /// Addresses at which this node can be called. Other nodes add the addresses at which they see it.
-    pub endpoints: Vec<SocketAddr>,
-    /// First contacts, in addition to the configured peers.
-    pub contacts: Vec<Contact>,
-}
+use weft_core::route::overlay::OverlayState;
+use weft_units::{Instant, PeerId};
 
 /// A node's state in the overlay, and the peers that it has called.
 #[derive(Default)]
-pub(crate) struct Overlaying {
-    config: Option<OverlayConfig>,
-    state: Option<Box<OverlayState>>,
-    owners: Option<Box<Owners>>,
+pub struct Overlaying {
+    pub config: Option<OverlayConfig>,
+    pub state: Option<Box<OverlayState>>,
+    pub owners: Option<Box<Owners>>,
     /// Time at which the state machine next has work.
-    wake: Option<Instant>,
-    look_at: Option<Instant>,
-    pub(crate) meetings: Meetings,
+    pub wake: Option<Instant>,
+    pub look_at: Option<Instant>,
+    pub meetings: Meetings,
     /// Configured peers that have shown a certificate as well. Other configured peers get no overlay messages.
-    members: BTreeSet<PeerId>,
+    pub members: BTreeSet<PeerId>,
 }
 
 impl Overlaying {
     /// Returns the time at which [`Engine::refresh_overlay`] next has work.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+    pub fn next_timeout(&self) -> Option<Instant> {
         self.wake.into_iter().chain(self.look_at).min()
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.state.is_some()
     }
 
     /// Forgets a peer that was removed.
-    pub(crate) fn forget_peer(&mut self, peer: PeerId) {
+    pub fn forget_peer(&mut self, peer: PeerId) {
         self.meetings.forget(peer);
         self.members.remove(&peer);
-    }
-}
-
-impl Engine {
-    /// Joins or leaves the network's overlay. Without a certificate to show ([`Engine::set_trust`]) nothing happens.
-    pub fn set_overlay(&mut self, now: Instant, config: Option<OverlayConfig>) {
-        let config = config.filter(|_| self.trust.shows_certificate());
-        if self.overlay.config == config {
-            return;
-        }
-        self.give_up_all(now);
-        self.overlay.meetings.begin_with(config.as_ref().map_or(&[], |config| &config.contacts));
-        self.overlay.state = config.as_ref().map(|config| Box::new(self.new_overlay(now, config)));
-        self.overlay.owners = config.as_ref().map(|_| Box::new(self.new_owners(now)));
-        self.overlay.config = config;
-        self.overlay.look_at = Some(now + LOOK_INTERVAL);
-        self.overlay.members.clear();
-        let in_session: Vec<PeerId> =
-            self.peers.iter().filter(|peer| peer.is_established()).map(|peer| peer.id).collect();
-        for peer in in_session {
-            self.note_member(now, peer);
-            self.on_session(now, peer);
-        }
-        self.claim_own(now);
-        self.settle_overlay(now);
-    }
-
-    /// Notes a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
-    fn note_member(&mut self, now: Instant, peer: PeerId) {
-        if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
-            self.overlay.members.insert(peer);
-        } else {
-            self.overlay.members.remove(&peer);
-        }
-    }
-
-    fn new_overlay(&self, now: Instant, config: &OverlayConfig) -> OverlayState {
-        let own = Contact { public_key: self.sessions.public_key(), endpoints: config.endpoints.clone() };
-        let configured = self.peers.iter().filter(|peer| self.is_present(peer) && !self.is_dynamic(peer.id));
-        let configured = configured
-            .map(|peer| Contact { public_key: peer.config.public_key, endpoints: peer.config.endpoints.clone() });
-        let bootstrap = config.contacts.iter().cloned().chain(configured).map(|contact| named(&contact)).collect();
-        let rng = self.rng.split(now.as_nanos().rotate_left(24));
-        OverlayState::new(now, named(&own), bootstrap, OverlayTiming::default(), rng)
-    }
-
-    /// Returns the peer at a place of the overlay.
-    pub(crate) fn peer_at(&self, id: NodeId) -> Option<PeerId> {
-        let is_it = |peer: &PeerId| self.peers.get(usize::from(peer.0)).is_some_and(|found| found.node == id);
-        self.relaying.labels.all(label_of(&id)).find(is_it)
-    }
-
-    /// Informs the overlay that a session with a peer has begun.
-    pub(crate) fn on_session(&mut self, now: Instant, peer: PeerId) {
-        let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A certified peer introduces itself if it takes part.
-        if self.overlay.members.contains(&peer) {
-            let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
-            state.handle_met(now, &named(&Contact { public_key, endpoints }));
-        }
-        state.handle_reachable(now, of.node);
-        self.settle_overlay(now);
-    }
-
-    /// Informs the overlay that a peer has ended its session.
-    pub(crate) fn on_session_closed(&mut self, now: Instant, index: usize) {
-        let (Some(state), Some(peer)) = (&mut self.overlay.state, self.peers.get(index)) else { return };
-        state.handle_leave(now, peer.node);
-        self.settle_overlay(now);
-    }
-
-    /// Passes a peer's messages to the overlay.
-    pub(crate) fn take_overlay_messages(&mut self, now: Instant, index: usize) {
-        while let Some((peer, message)) =
-            self.peers.get_mut(index).and_then(|peer| Some((peer.id, peer.take_overlay_message()?)))
-        {
-            self.on_overlay_message(now, peer, &message);
-        }
-        self.settle_overlay(now);
-    }
-
-    fn on_overlay_message(&mut self, now: Instant, peer: PeerId, bytes: &[u8]) {
-        let is_of_network = self.trust.is_certified(peer) || self.overlay.members.contains(&peer);
-        let Some(of) = self.peers.get(usize::from(peer.0)).filter(|_| is_of_network) else { return };
-        let (id, public_key) = (of.node, of.config.public_key);
-        let seen: Vec<SocketAddr> = of.direct_remotes().collect();
-        if OwnershipDirectory::is_for(bytes) {
-            return self.on_directory_message(now, id, &seen, bytes);
-        }
-        let Some(state) = &mut self.overlay.state else { return };
-        let known = state.details(id).and_then(Contact::decode).map_or_else(Vec::new, |known| known.endpoints);
-        if state.handle_message(now, id, None, bytes).is_err() {
-            return;
-        }
-        let said = match OverlayMessage::parse(bytes) {
-            Ok(OverlayMessage::Introduction { details, .. }) => Contact::decode(details),
-            _ => None,
-        };
-        let Some(said) = said.filter(|said| said.public_key == public_key) else { return };
-        let is_seen = !seen.is_empty();
-        let endpoints = without_repeats(said.endpoints.into_iter().chain(seen).chain(known));
-        state.set_details(id, &Contact { public_key, endpoints: endpoints.clone() }.encode());
-        if !is_seen && self.is_dynamic(peer) {
-            self.call_at(now, peer, &endpoints);
-        }
-    }
-
-    /// Sends the overlay's messages, and updates its wake-up time.
-    pub(crate) fn settle_overlay(&mut self, now: Instant) {
-        self.settle_owners(now);
-        let mut out = [0; MAX_MESSAGE];
-        while let Some(OverlayTransmit { to, via, len }) = self.poll_overlay(&mut out) {
-            // A node that only relays reach has a session as well, so its messages need no overlay detour.
-            if via.is_none() {
-                self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
-            }
-        }
-        let wake = self.overlay.state.as_mut().map(|state| state.next_timeout());
-        self.overlay.wake =
-            wake.into_iter().chain(self.overlay.owners.iter().map(|owners| owners.next_timeout())).min();
-    }
-
-    fn poll_overlay(&mut self, out: &mut [u8]) -> Option<OverlayTransmit> {
-        let transmit = self.overlay.state.as_mut()?.poll_transmit(out);
-        transmit.or_else(|| self.poll_directory(out))
-    }
-
-    fn send_overlay_message(&mut self, now: Instant, to: NodeId, message: &[u8]) {
-        let peer = self.peer_at(to).and_then(|peer| self.peers.get_mut(usize::from(peer.0)));
-        if let Some(peer) = peer.filter(|peer| peer.is_established()) {
-            if self.trust.is_certified(peer.id) || self.overlay.members.contains(&peer.id) {
-                peer.tell_overlay(message);
-            }
-            return;
-        }
-        // A node that has ended its session does not wait for this answer.
-        if matches!(ownership::ClaimMessage::parse(message), Ok(ownership::ClaimMessage::Verdict { .. })) {
-            return;
-        }
-        let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
-        let details = known.or_else(|| self.overlay.owners.as_ref()?.directory.details(to));
-        if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {
-            // The failure is reported elsewhere if the contact is a configured one.
-            let _ = self.meet(now, &contact);
-        }
-    }
-
-    /// Runs the overlay's timers that are due.
-    pub(crate) fn refresh_overlay(&mut self, now: Instant) {
-        if let Some(state) = self.overlay.state.as_mut().filter(|_| self.overlay.wake.is_some_and(|at| at <= now)) {
-            state.handle_timeout(now);
-            self.settle_overlay(now);
-        }
-        if self.overlay.look_at.is_some_and(|at| at <= now) {
-            self.look_after_met(now);
-            let is_needed = self.overlay.is_on() || !self.overlay.meetings.is_empty();
-            self.overlay.look_at = is_needed.then_some(now + LOOK_INTERVAL);
-        }
-    }
-}
-
-/// Returns a contact in the form that the overlay's state machine uses.
-fn named(contact: &Contact) -> overlay::NodeContact {
-    overlay::NodeContact { id: contact.id(), details: contact.encode().into() }
-}
-
-fn without_repeats(endpoints: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
-    let mut list = Vec::new();
-    for endpoint in endpoints {
-        if !list.contains(&endpoint) {
-            list.push(endpoint);
-        }
-    }
-    list.truncate(MAX_ENDPOINTS);
-    list
-}
-
-impl Peer {
-    /// Returns the addresses at which the peer answers now without relays.
-    fn direct_remotes(&self) -> impl Iterator<Item = SocketAddr> {
-        let answers = self.paths.iter().filter(|path| path.health.answers() && !is_route(&path.remote));
-        answers.map(|path| path.remote)
     }
 }

@@ -9,11 +9,11 @@ use core::cmp::Reverse;
 use core::net::SocketAddr;
 
 /// Most paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
-pub(crate) const MAX_PATHS: usize = 64;
+pub const MAX_PATHS: usize = 64;
 /// Most paths that each of the two nodes opens.
 ///
 /// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
-pub(crate) const MOST_OWN: usize = MAX_PATHS / 2;
+pub const MOST_OWN: usize = MAX_PATHS / 2;
 /// Addresses that a link tries at a time, if few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
 /// Unanswered probes after which a path that never answered is turned to the next address.
@@ -30,13 +30,13 @@ const PATIENCE_DOWN: u32 = 30;
 /// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
 ///
 /// Every address gets a link if possible.
-pub(crate) fn at_once(links: usize, addresses: usize, room: usize) -> usize {
+pub fn at_once(links: usize, addresses: usize, room: usize) -> usize {
     let links = links.max(1);
     FEW_AT_ONCE.max(addresses.div_ceil(links)).min(room / links).max(1)
 }
 
 /// Returns the unanswered probes after which a path is turned to another address of its link.
-pub(crate) fn patience(has_answered: bool, attempts: u32) -> u32 {
+pub fn patience(has_answered: bool, attempts: u32) -> u32 {
     match PATIENCE.get(attempts as usize) {
         _ if has_answered => PATIENCE_DOWN,
         Some(probes) => *probes,
@@ -46,23 +46,23 @@ pub(crate) fn patience(has_answered: bool, attempts: u32) -> u32 {
 
 /// An address that a link could try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) remote: SocketAddr,
+pub struct Candidate {
+    pub remote: SocketAddr,
     /// Number of the link's failed attempts at the address.
-    pub(crate) attempts: u32,
+    pub attempts: u32,
     /// True if the address lies in a subnet of the link.
-    pub(crate) is_near: bool,
+    pub is_near: bool,
     /// Paths to the address that are open on other links.
-    pub(crate) elsewhere: usize,
+    pub elsewhere: usize,
     /// Distance of the address from the link's own position in the configured order.
     ///
     /// It is 0 for the i-th address and the i-th link.
-    pub(crate) distance: usize,
+    pub distance: usize,
 }
 
 impl Candidate {
     /// Returns the rank of the candidate. The candidate with the least rank is tried first.
-    pub(crate) fn rank(&self) -> (u32, Reverse<bool>, bool, usize, usize) {
+    pub fn rank(&self) -> (u32, Reverse<bool>, bool, usize, usize) {
         (self.attempts, Reverse(self.is_near), self.distance != 0, self.elsewhere, self.distance)
     }
 }
@@ -70,7 +70,7 @@ impl Candidate {
 /// Returns the distance between the positions of an address and a link.
 ///
 /// `position` is the address's place among `addresses`, and `ordinal` is the link's place.
-pub(crate) fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
+pub fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
     let addresses = addresses.max(1);
     (position + addresses - ordinal % addresses) % addresses
 }

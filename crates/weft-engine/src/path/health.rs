@@ -9,7 +9,7 @@
 //! first *on probation*. Until it has answered for 2 s, twice as long for each further failure, sparse flows prefer
 //! other paths. Bulk uses it meanwhile.
 
-use crate::PathState;
+use crate::api::PathState;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
@@ -42,11 +42,11 @@ const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
 const PROBATION_PROBE: Duration = Duration::from_millis(250);
 
 /// A change of state with its reason, for the log.
-pub(crate) type Change = Option<&'static str>;
+pub type Change = Option<&'static str>;
 
 /// The state machine of one path, in the direction in which this node sends.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
@@ -66,7 +66,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(now: Instant) -> Health {
+    pub fn new(now: Instant) -> Health {
         Health {
             state: PathState::Opening,
             cause: "new",
@@ -83,31 +83,31 @@ impl Health {
         }
     }
 
-    pub(crate) fn state(&self) -> PathState {
+    pub fn state(&self) -> PathState {
         self.state
     }
 
-    pub(crate) fn cause(&self) -> &'static str {
+    pub fn cause(&self) -> &'static str {
         self.cause
     }
 
     /// True if the path may carry new data.
-    pub(crate) fn is_usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.answers() || self.state == PathState::Suspect
     }
 
     /// True if the path is usable and not suspect.
-    pub(crate) fn answers(&self) -> bool {
+    pub fn answers(&self) -> bool {
         matches!(self.state, PathState::Good | PathState::Degraded)
     }
 
     /// True if the path answers again after repeated failures. Sparse flows then prefer other paths.
-    pub(crate) fn is_on_probation(&self) -> bool {
+    pub fn is_on_probation(&self) -> bool {
         self.trusted_at.is_some()
     }
 
     /// Returns the least time that remains of the probation.
-    pub(crate) fn probation_left(&self, now: Instant) -> Option<Duration> {
+    pub fn probation_left(&self, now: Instant) -> Option<Duration> {
         self.trusted_at.map(|at| at - now)
     }
 
@@ -118,7 +118,7 @@ impl Health {
     }
 
     /// Returns the number of failures that are not yet forgotten.
-    pub(crate) fn recent_falls(&self, now: Instant) -> u32 {
+    pub fn recent_falls(&self, now: Instant) -> u32 {
         let forgotten = (now - self.last_fall).as_secs() / FALL_MEMORY.as_secs();
         self.falls.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
@@ -142,7 +142,7 @@ impl Health {
     /// Handles the acknowledgement of a datagram sent at `sent_at`.
     ///
     /// It clears a suspicion unless that datagram is older than the missing one.
-    pub(crate) fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
+    pub fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
         }
@@ -175,7 +175,7 @@ impl Health {
     }
 
     /// Handles a new estimate of the path's loss, 0…1.
-    pub(crate) fn on_loss(&mut self, now: Instant, loss: f64) -> Change {
+    pub fn on_loss(&mut self, now: Instant, loss: f64) -> Change {
         if loss > RESTORE_BELOW {
             self.lossless_since = now;
         }
@@ -191,7 +191,7 @@ impl Health {
     /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
     ///
     /// That datagram was sent at `since`. `misses` unanswered probes confirm it.
-    pub(crate) fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
+    pub fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
         match self.state {
             PathState::Good | PathState::Degraded => {
                 self.probes = 0;
@@ -206,7 +206,7 @@ impl Health {
     }
 
     /// Handles the loss of the local link.
-    pub(crate) fn on_link_down(&mut self, now: Instant, cause: &'static str) -> Change {
+    pub fn on_link_down(&mut self, now: Instant, cause: &'static str) -> Change {
         if self.state == PathState::Down && self.cause == cause {
             return None;
         }
@@ -218,7 +218,7 @@ impl Health {
     }
 
     /// Handles the return of the local link, and probes at once.
-    pub(crate) fn on_link_up(&mut self, now: Instant) {
+    pub fn on_link_up(&mut self, now: Instant) {
         self.next_probe = now;
         if self.state == PathState::Down {
             self.probe_interval = DOWN_PROBE_MIN;
@@ -234,7 +234,7 @@ impl Health {
     ///
     /// A path that carries nothing is probed often while it `is_wanted`: no other path answers, or packets wait that
     /// the others cannot carry.
-    pub(crate) fn next_probe(&self, keepalive: Duration, is_wanted: bool) -> Instant {
+    pub fn next_probe(&self, keepalive: Duration, is_wanted: bool) -> Instant {
         match self.state {
             PathState::Opening | PathState::Down if is_wanted => self.next_probe.min(self.probed_at + DOWN_PROBE_MIN),
             PathState::Good | PathState::Degraded => self.next_probe.min(self.probed_at + self.probe_pace(keepalive)),
@@ -243,12 +243,12 @@ impl Health {
     }
 
     /// Returns the number of probes sent since the last answer.
-    pub(crate) fn unanswered(&self) -> u32 {
+    pub fn unanswered(&self) -> u32 {
         self.probes
     }
 
     /// Notes a datagram that asks for an answer. On an answering path it replaces a keepalive probe.
-    pub(crate) fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
+    pub fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
             self.probed_at = now;
             self.next_probe = now + self.probe_pace(keepalive);
@@ -256,13 +256,7 @@ impl Health {
     }
 
     /// Notes a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
-    pub(crate) fn on_probe_sent(
-        &mut self,
-        now: Instant,
-        keepalive: Duration,
-        confirm: Duration,
-        is_wanted: bool,
-    ) -> Change {
+    pub fn on_probe_sent(&mut self, now: Instant, keepalive: Duration, confirm: Duration, is_wanted: bool) -> Change {
         self.probes += 1;
         self.probed_at = now;
         let change = match self.state {

@@ -4,30 +4,32 @@
 //! its fate. The receive log records arrivals for this node's own reports. A path never chooses which units it gets;
 //! the peer's scheduler does.
 
-pub(crate) mod choice;
+pub mod choice;
 mod copies;
 mod health;
+mod markers;
 mod mtu;
 mod overhead;
 mod pacer;
 mod proof;
 mod queues;
 mod sensing;
+mod snapshot;
 mod waiting;
 
-pub(crate) use health::Health;
-pub(crate) use mtu::PathMtu;
-pub(crate) use overhead::Overhead;
-pub(crate) use pacer::Pacer;
-pub(crate) use proof::Proof;
-pub(crate) use queues::{Lane, Queues};
-pub(crate) use sensing::{Heard, Sensing};
-pub(crate) use waiting::Waiting;
+pub use health::Health;
+pub use markers::LoneMarker;
+pub use mtu::PathMtu;
+pub use overhead::Overhead;
+pub use pacer::Pacer;
+pub use proof::Proof;
+pub use queues::{Lane, Queues};
+pub use sensing::{Heard, Sensing};
+pub use waiting::Waiting;
 
-use crate::PathState;
-use crate::peer::LoneMarker;
-use crate::relay;
-use crate::unit::{Part, UnitId};
+use crate::api::PathState;
+use crate::links;
+use crate::units::{Part, UnitId};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,7 +44,7 @@ use weft_wire::inner::GRANULE;
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
 /// Longest time before a receiver reports. Both ends must use the same value, because silence is judged by it.
-pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(10);
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// Size of a report with a few ranges, in IP bytes.
 const REPORT_BYTES: u64 = 150;
 /// Divisor of a path's rate that reports may take: at most 1/4.
@@ -68,30 +70,30 @@ const FULL_PACKET_BYTES: f64 = 1500.0;
 
 /// Content of a sent datagram, kept until its fate is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sent {
+pub enum Sent {
     Unit(UnitId),
     Part(UnitId, Part),
     /// Data that is not retransmitted: its IP bytes and its VPN.
     Data(u16, VpnId),
     MtuProbe(u16),
-    Control(Said),
+    Control(Resend),
 }
 
 /// Frames of a control datagram that become pending again if it is lost.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) policy: bool,
-    pub(crate) hold: bool,
-    pub(crate) gone: bool,
+pub struct Resend {
+    pub policy: bool,
+    pub hold: bool,
+    pub gone: bool,
     /// The link's name.
-    pub(crate) link: bool,
+    pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram; 0 if it carries none.
-    pub(crate) revocations: u16,
+    pub revocations: u16,
 }
 
 impl Sent {
     /// Returns the unit that the datagram carried.
-    pub(crate) fn unit(&self) -> Option<UnitId> {
+    pub fn unit(&self) -> Option<UnitId> {
         match self {
             Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
             Sent::Data(..) | Sent::MtuProbe(_) | Sent::Control(_) => None,
@@ -101,24 +103,24 @@ impl Sent {
 
 /// Control frames that wait for the next control datagram on this path.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) ping: Option<u32>,
-    pub(crate) pongs: Vec<(u32, PathId)>,
-    pub(crate) policy: bool,
-    pub(crate) hold: bool,
+pub struct Pending {
+    pub ping: Option<u32>,
+    pub pongs: Vec<(u32, PathId)>,
+    pub policy: bool,
+    pub hold: bool,
     /// List of this node's paths that were given up.
-    pub(crate) gone: bool,
-    pub(crate) close: bool,
+    pub gone: bool,
+    pub close: bool,
     /// The link's name. It waits for another frame and causes no datagram of its own.
-    pub(crate) link: bool,
-    pub(crate) skips: bool,
-    pub(crate) vpns: bool,
-    pub(crate) neighbours: bool,
-    pub(crate) chirped: bool,
-    pub(crate) revocations: bool,
-    pub(crate) overlay: bool,
+    pub link: bool,
+    pub skips: bool,
+    pub vpns: bool,
+    pub neighbours: bool,
+    pub chirped: bool,
+    pub revocations: bool,
+    pub overlay: bool,
     /// Set of paths whose reports leave by this path, one bit each.
-    pub(crate) reports: u64,
+    pub reports: u64,
 }
 
 impl Pending {
@@ -127,7 +129,7 @@ impl Pending {
         Pending { link: true, ..Pending::default() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.ping.is_none()
             && self.pongs.is_empty()
             && !self.policy
@@ -144,110 +146,110 @@ impl Pending {
     }
 
     /// Returns the pending frames to resend if this datagram is lost.
-    pub(crate) fn said(&self) -> Said {
-        Said { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
+    pub fn to_resend(&self) -> Resend {
+        Resend { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
     }
 
-    pub(crate) fn say_again(&mut self, said: Said) {
-        self.policy |= said.policy;
-        self.hold |= said.hold;
-        self.gone |= said.gone;
-        self.link |= said.link;
+    pub fn resend(&mut self, resend: Resend) {
+        self.policy |= resend.policy;
+        self.hold |= resend.hold;
+        self.gone |= resend.gone;
+        self.link |= resend.link;
     }
 }
 
 /// Counters since the path opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) sent_datagrams: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_datagrams: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) lost_datagrams: u64,
+pub struct Totals {
+    pub sent_datagrams: u64,
+    pub sent_bytes: u64,
+    pub received_datagrams: u64,
+    pub received_bytes: u64,
+    pub lost_datagrams: u64,
 }
 
 /// One path to a peer.
-pub(crate) struct Path {
-    pub(crate) id: PathId,
-    pub(crate) link: LinkId,
-    pub(crate) link_name: String,
-    pub(crate) link_up: bool,
-    pub(crate) remote: SocketAddr,
-    pub(crate) local: Option<IpAddr>,
+pub struct Path {
+    pub id: PathId,
+    pub link: LinkId,
+    pub link_name: String,
+    pub link_up: bool,
+    pub remote: SocketAddr,
+    pub local: Option<IpAddr>,
     /// True if the path is chosen for data among the paths of its link. The others are only kept as candidates.
-    pub(crate) active: bool,
+    pub active: bool,
     /// True if the configuration forbids sending on the path. Only reports leave, while the peer still uses it.
-    pub(crate) barred: bool,
+    pub barred: bool,
     /// True if the peer has given up the path. It is not shown until a datagram arrives on it.
-    pub(crate) left: bool,
+    pub left: bool,
     /// True if the path should carry data only while no other path answers.
-    pub(crate) standby: bool,
+    pub standby: bool,
     /// True if better paths answer, so that this path carries no data.
-    pub(crate) spare: bool,
+    pub spare: bool,
     /// True if this node opened the path, false if the peer did.
-    pub(crate) ours: bool,
-    pub(crate) health: Health,
-    pub(crate) mtu: PathMtu,
-    pub(crate) pacer: Pacer,
-    pub(crate) queues: Queues,
-    pub(crate) pending: Pending,
+    pub ours: bool,
+    pub health: Health,
+    pub mtu: PathMtu,
+    pub pacer: Pacer,
+    pub queues: Queues,
+    pub pending: Pending,
     /// Loop markers that leave without a unit.
-    pub(crate) markers: VecDeque<LoneMarker>,
+    pub markers: VecDeque<LoneMarker>,
     /// Time at which the first marker is due; in the far future if there are none.
-    pub(crate) markers_due: Instant,
-    pub(crate) book: SentPackets<Sent>,
-    pub(crate) waiting: Waiting,
-    pub(crate) log: ReceiveLog,
-    pub(crate) rate: PathRate,
+    pub markers_due: Instant,
+    pub sent_packets: SentPackets<Sent>,
+    pub waiting: Waiting,
+    pub log: ReceiveLog,
+    pub rate: PathRate,
     /// Trains of this node that measure the path.
-    pub(crate) sensing: Sensing,
+    pub sensing: Sensing,
     /// Trains of the peer that arrive on the path.
-    pub(crate) heard: Heard,
+    pub heard: Heard,
     /// Loss rate of the path while it works.
     usual_loss: LossRate,
     /// Unanswered questions in a row that count as silence.
-    pub(crate) misses: u32,
-    pub(crate) delivery: Rate,
-    pub(crate) overhead: Overhead,
-    pub(crate) weight: u32,
+    pub misses: u32,
+    pub delivery: Rate,
+    pub overhead: Overhead,
+    pub weight: u32,
     /// True if more units were waiting when the last datagram left. The rate then reflects the path, not the traffic.
-    pub(crate) limited: bool,
+    pub limited: bool,
     /// Limit on the bytes sent to an address to which the path has just moved.
-    pub(crate) proof: Proof,
+    pub proof: Proof,
     /// Time at which a suspicion last caused retransmissions.
-    pub(crate) doubted_at: Option<Instant>,
-    pub(crate) totals: Totals,
+    pub doubted_at: Option<Instant>,
+    pub totals: Totals,
     /// Time at which a datagram that asks for a report last left.
-    pub(crate) asked_at: Option<Instant>,
+    pub asked_at: Option<Instant>,
     /// UDP payload bytes of data received on the path since its last report.
-    pub(crate) unreported_bytes: u64,
+    pub unreported_bytes: u64,
     /// Bytes acknowledged by this path's reports since it last asked whether they arrive.
-    pub(crate) unasked_bytes: u64,
+    pub unasked_bytes: u64,
     /// The peer's name for its link.
-    pub(crate) remote_link: Option<String>,
+    pub remote_link: Option<String>,
     /// Largest packet number received.
-    pub(crate) newest: Option<u64>,
+    pub newest: Option<u64>,
     /// Packet number of the newest policy received.
-    pub(crate) newest_policy: Option<u64>,
+    pub newest_policy: Option<u64>,
     /// Pings of the user: the token, the user's id and the sending time.
-    pub(crate) pings: Vec<(u32, (u32, Instant))>,
+    pub pings: Vec<(u32, (u32, Instant))>,
 }
 
 /// The two ends of a path.
-pub(crate) struct Ends {
-    pub(crate) link: LinkId,
-    pub(crate) link_name: String,
-    pub(crate) link_mtu: u16,
-    pub(crate) remote: SocketAddr,
-    pub(crate) local: Option<IpAddr>,
-    pub(crate) cap: Option<Rate>,
-    pub(crate) barred: bool,
-    pub(crate) standby: bool,
+pub struct Ends {
+    pub link: LinkId,
+    pub link_name: String,
+    pub link_mtu: u16,
+    pub remote: SocketAddr,
+    pub local: Option<IpAddr>,
+    pub cap: Option<Rate>,
+    pub barred: bool,
+    pub standby: bool,
 }
 
 impl Path {
-    pub(crate) fn new(now: Instant, id: PathId, ends: Ends, ours: bool) -> Path {
-        let is_wide = ends.remote.is_ipv6() && !relay::is_route(&ends.remote);
+    pub fn new(now: Instant, id: PathId, ends: Ends, ours: bool) -> Path {
+        let is_wide = ends.remote.is_ipv6() && !links::is_route(&ends.remote);
         let floor = if is_wide { PathMtu::FLOOR_IPV6 } else { PathMtu::FLOOR_IPV4 };
         Path {
             id,
@@ -269,7 +271,7 @@ impl Path {
             pending: Pending::of_new_path(),
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
-            book: SentPackets::new(),
+            sent_packets: SentPackets::new(),
             waiting: Waiting::default(),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
@@ -294,15 +296,15 @@ impl Path {
         }
     }
 
-    pub(crate) fn rtt(&self) -> &Rtt {
+    pub fn rtt(&self) -> &Rtt {
         self.rate.rtt()
     }
 
-    pub(crate) fn delay(&self) -> &OneWayDelay {
+    pub fn delay(&self) -> &OneWayDelay {
         self.rate.one_way_delay()
     }
 
-    pub(crate) fn loss(&self) -> &LossRate {
+    pub fn loss(&self) -> &LossRate {
         self.rate.loss()
     }
 
@@ -310,7 +312,7 @@ impl Path {
     ///
     /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
     /// that the path was seen to carry replaces it. Now and then more is offered, to discover unused capacity.
-    pub(crate) fn offered(&self) -> Rate {
+    pub fn offered(&self) -> Rate {
         let most = self.rate.cap();
         // A path that is kept below its capacity never shows it.
         let known = self.rate.capacity().or_else(|| self.found_by_trains()).or(most);
@@ -319,7 +321,7 @@ impl Path {
     }
 
     /// Returns the rate to offer, or the current pacing rate while nothing is known.
-    pub(crate) fn offered_or_tried(&self, now: Instant) -> Rate {
+    pub fn offered_or_tried(&self, now: Instant) -> Rate {
         match self.offered() {
             Rate::ZERO => self.rate.pacing_rate(now),
             offered => offered,
@@ -331,12 +333,12 @@ impl Path {
     }
 
     /// Discards the state that depends on the peer's run, because the peer restarted.
-    pub(crate) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
         self.pending = Pending::of_new_path();
         self.forget_markers();
-        self.book = SentPackets::new();
+        self.sent_packets = SentPackets::new();
         self.waiting.clear();
         self.log = ReceiveLog::new();
         self.rate.on_new_clock();
@@ -346,7 +348,7 @@ impl Path {
     }
 
     /// Discards the waiting markers.
-    pub(crate) fn forget_markers(&mut self) {
+    pub fn forget_markers(&mut self) {
         self.markers.clear();
         self.markers_due = Instant::FAR_FUTURE;
     }
@@ -354,55 +356,55 @@ impl Path {
     /// True if a whole datagram may be sent to the path's address.
     ///
     /// Otherwise the address is unproven, and only pings may.
-    pub(crate) fn has_credit(&self) -> bool {
+    pub fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
     }
 
     /// True if the node that opened the path has given it up. It is not shown and sends nothing.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         if self.ours { self.barred } else { self.left }
     }
 
     /// True if the path may carry data.
-    pub(crate) fn is_usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         !self.spare && self.carries() && self.health.is_usable()
     }
 
     /// True if both ends use the path for data, whatever its health.
-    pub(crate) fn carries(&self) -> bool {
+    pub fn carries(&self) -> bool {
         self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
     }
 
     /// Returns the IP, UDP and relay header bytes of a datagram on this path.
-    pub(crate) fn outer_header_len(&self) -> usize {
-        relay::outer_header_len(&self.remote)
+    pub fn outer_header_len(&self) -> usize {
+        links::outer_header_len(&self.remote)
     }
 
     /// Returns the largest UDP payload of a datagram, in bytes.
-    pub(crate) fn datagram_limit(&self) -> usize {
+    pub fn datagram_limit(&self) -> usize {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
     /// Returns the share of packet bytes in the bytes that bulk sends, 0…1.
     ///
     /// Before any measurement it is the share of full packets.
-    pub(crate) fn packet_share(&self) -> f64 {
+    pub fn packet_share(&self) -> f64 {
         let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
         self.overhead.packet_share().unwrap_or(full)
     }
 
     /// Returns the largest inner packet that a data datagram may carry, in bytes.
-    pub(crate) fn inner_limit(&self) -> usize {
+    pub fn inner_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(DATA_OVERHEAD)
     }
 
     /// Returns the most granules of a unit that one data part may carry.
-    pub(crate) fn granule_limit(&self) -> usize {
+    pub fn granule_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(PART_OVERHEAD) / GRANULE
     }
 
     /// Returns the IP bytes of a unit of `len` bytes on this path, whole or in parts.
-    pub(crate) fn wire_bytes(&self, len: usize) -> u32 {
+    pub fn wire_bytes(&self, len: usize) -> u32 {
         let outer = self.outer_header_len();
         let whole = len + DATA_OVERHEAD + outer;
         if len <= self.inner_limit() {
@@ -413,22 +415,22 @@ impl Path {
     }
 
     /// Returns the time within which an answer usually arrives.
-    pub(crate) fn answer_after(&self) -> Duration {
+    pub fn answer_after(&self) -> Duration {
         (self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL).min(liveness::CEILING)
     }
 
     /// Returns the duration of silence after which the path becomes suspect.
-    pub(crate) fn suspect_after(&self) -> Duration {
+    pub fn suspect_after(&self) -> Duration {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
     /// Returns the probe interval of the path while it carries nothing. An active path uses `pace` if it is watched.
-    pub(crate) fn keepalive(&self, pace: Option<Duration>) -> Duration {
+    pub fn keepalive(&self, pace: Option<Duration>) -> Duration {
         pace.filter(|_| self.active).unwrap_or(KEEPALIVE_IDLE)
     }
 
     /// Updates rate, loss and totals from a report.
-    pub(crate) fn on_sample(&mut self, now: Instant, sample: &Sample) {
+    pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
         if self.health.answers() {
             self.usual_loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
@@ -442,16 +444,16 @@ impl Path {
     }
 
     /// True if the bytes in flight allow another datagram.
-    pub(crate) fn has_window(&self) -> bool {
-        self.book.in_flight_bytes() < self.rate.in_flight_limit_bytes()
+    pub fn has_window(&self) -> bool {
+        self.sent_packets.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
 
     /// Notes a datagram of `ip_bytes` bytes that leaves now under `number`.
-    pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
+    pub fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
         self.proof.on_sent(number, ip_bytes.into());
-        self.book.on_sent(number, now, ip_bytes, self.limited, sent);
+        self.sent_packets.on_sent(number, now, ip_bytes, self.limited, sent);
         if eliciting {
             self.asked_at = Some(now);
             self.waiting.on_sent(number, now);
@@ -462,7 +464,7 @@ impl Path {
     ///
     /// Copies avoid that another loss holds back all later units for one more RTT. After a loss to a full queue one
     /// copy is sent, because more would fill the queue further.
-    pub(crate) fn copies_of_repeat(&self, times: u8) -> usize {
+    pub fn copies_of_repeat(&self, times: u8) -> usize {
         if self.delay().standing_queue() > self.rate.queue_target() * 2 {
             return 1;
         }
@@ -474,7 +476,7 @@ impl Path {
     ///
     /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
     /// displace the acknowledgements of flows.
-    pub(crate) fn report_due(&self) -> Option<Instant> {
+    pub fn report_due(&self) -> Option<Instant> {
         let least = |capacity: Rate| {
             Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
         };
@@ -485,7 +487,7 @@ impl Path {
     ///
     /// It includes jitter in both directions, and retransmissions of the packets that one RTT loses, in sequence if
     /// retransmissions are lost too.
-    pub(crate) fn inner_round_trip(&self) -> Duration {
+    pub fn inner_round_trip(&self) -> Duration {
         let round_trip = self.rtt().smoothed();
         let packets = self.rate.carried().bytes_in(round_trip) as f64 / FULL_PACKET_BYTES;
         let loss = self.loss().fraction().min(0.5);
@@ -500,7 +502,7 @@ impl Path {
     }
 
     /// Returns the state as shown to users.
-    pub(crate) fn state(&self) -> PathState {
+    pub fn state(&self) -> PathState {
         self.health.state()
     }
 }

@@ -22,7 +22,7 @@ const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
 /// MTU state of one path. Sizes are in IP bytes.
 #[derive(Debug)]
-pub(crate) struct PathMtu {
+pub struct PathMtu {
     floor: u16,
     confirmed: u16,
     ceiling: u16,
@@ -41,11 +41,11 @@ pub(crate) struct PathMtu {
 
 impl PathMtu {
     /// MTU assumed for every IPv4 path. Standard: every IPv4 host accepts this size (RFC 1122 §3.3.2).
-    pub(crate) const FLOOR_IPV4: u16 = 576;
+    pub const FLOOR_IPV4: u16 = 576;
     /// MTU assumed for every IPv6 path. Standard: every IPv6 link carries this size (RFC 8200 §5).
-    pub(crate) const FLOOR_IPV6: u16 = 1280;
+    pub const FLOOR_IPV6: u16 = 1280;
 
-    pub(crate) fn new(now: Instant, link_mtu: u16, floor: u16) -> PathMtu {
+    pub fn new(now: Instant, link_mtu: u16, floor: u16) -> PathMtu {
         let floor = floor.min(link_mtu);
         let mut mtu = PathMtu {
             floor,
@@ -66,12 +66,12 @@ impl PathMtu {
     }
 
     /// Returns the largest size known to pass.
-    pub(crate) fn current(&self) -> u16 {
+    pub fn current(&self) -> u16 {
         self.confirmed
     }
 
     /// True if no larger size is being probed now.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.candidate.is_none()
     }
 
@@ -98,13 +98,13 @@ impl PathMtu {
     }
 
     /// Returns the time at which the next probe is to be sent.
-    pub(crate) fn probe_at(&self, now: Instant) -> Option<Instant> {
+    pub fn probe_at(&self, now: Instant) -> Option<Instant> {
         let at = if self.candidate.is_some() { now } else { self.search_at };
         (!self.in_flight).then_some(at.max(now))
     }
 
     /// Returns the size of the probe to send now.
-    pub(crate) fn probe(&mut self, now: Instant) -> Option<u16> {
+    pub fn probe(&mut self, now: Instant) -> Option<u16> {
         if self.candidate.is_none() && now >= self.search_at {
             self.search();
             self.search_at = now + RAISE_AFTER;
@@ -112,18 +112,18 @@ impl PathMtu {
         if self.in_flight { None } else { self.candidate }
     }
 
-    pub(crate) fn on_probe_sent(&mut self) {
+    pub fn on_probe_sent(&mut self) {
         self.in_flight = true;
     }
 
-    pub(crate) fn on_probe_delivered(&mut self, now: Instant, size: u16) {
+    pub fn on_probe_delivered(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
         self.confirmed = self.confirmed.max(size);
         self.lost = 0;
         self.go_on(now);
     }
 
-    pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
+    pub fn on_probe_lost(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
         self.lost_probes.0 += 1;
         self.lost_probes.1 += u64::from(size);
@@ -138,12 +138,12 @@ impl PathMtu {
     }
 
     /// Returns the probes lost since the last call, and their bytes. They are not losses of data (RFC 8899 §4.1).
-    pub(crate) fn take_lost_probes(&mut self) -> (u64, u64) {
+    pub fn take_lost_probes(&mut self) -> (u64, u64) {
         core::mem::take(&mut self.lost_probes)
     }
 
     /// Handles a datagram of this size that the kernel refused.
-    pub(crate) fn on_too_big(&mut self, now: Instant, size: u16) {
+    pub fn on_too_big(&mut self, now: Instant, size: u16) {
         self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(self.floor);
         self.in_flight = false;
         if self.confirmed >= size {
@@ -159,7 +159,7 @@ impl PathMtu {
     }
 
     /// Handles the fate of a data datagram. Returns true if the path turned out to be a black hole for its size.
-    pub(crate) fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
+    pub fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
         if size <= self.floor || size > self.confirmed {
             return false;
         }

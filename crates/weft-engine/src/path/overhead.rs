@@ -8,21 +8,21 @@ const MEMORY_BYTES: f64 = 100_000.0;
 /// A full packet alone has 1,440 of 1,500 bytes. Slices have no header and compressed headers are short, so the share
 /// can be higher.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Overhead {
+pub struct Overhead {
     packet_bytes: f64,
     wire_bytes: f64,
 }
 
 impl Overhead {
     /// Counts a bulk packet that was sent. `wire_bytes` includes the outer headers.
-    pub(crate) fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
+    pub fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
         let keep = MEMORY_BYTES / (MEMORY_BYTES + wire_bytes as f64);
         self.packet_bytes = self.packet_bytes * keep + packet_bytes as f64;
         self.wire_bytes = self.wire_bytes * keep + wire_bytes as f64;
     }
 
     /// Returns the share of packet bytes, or `None` until bulk was sent.
-    pub(crate) fn packet_share(&self) -> Option<f64> {
+    pub fn packet_share(&self) -> Option<f64> {
         (self.wire_bytes > 0.0).then(|| self.packet_bytes / self.wire_bytes)
     }
 }

@@ -7,35 +7,35 @@ const CREDIT: Duration = Duration::from_millis(5);
 
 /// Virtual clock of a path: the time at which the next byte may leave.
 #[derive(Debug, Default)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     next: Instant,
 }
 
 impl Pacer {
-    pub(crate) fn ready_at(&self) -> Instant {
+    pub fn ready_at(&self) -> Instant {
         self.next
     }
 
-    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+    pub fn is_ready(&self, now: Instant) -> bool {
         self.next <= now
     }
 
     /// Notes that work arrives on an idle path. Idle time earns no credit.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant) {
         self.next = self.next.max(now);
     }
 
     /// Delays the next byte until other traffic has left the link.
-    pub(crate) fn wait_until(&mut self, at: Instant) {
+    pub fn wait_until(&mut self, at: Instant) {
         self.next = self.next.max(at);
     }
 
     /// Limits the wait of the next byte to a point in time.
-    pub(crate) fn wait_at_most(&mut self, at: Instant) {
+    pub fn wait_at_most(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }
 
-    pub(crate) fn consume(&mut self, now: Instant, bytes: u64, rate: Rate) {
+    pub fn consume(&mut self, now: Instant, bytes: u64, rate: Rate) {
         self.next = self.next.max(now.before(CREDIT)) + rate.time_for(bytes);
     }
 }

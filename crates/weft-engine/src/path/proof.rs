@@ -19,7 +19,7 @@ const PING_BYTES: u64 = 200;
 /// its path. Until it is proven, the new address receives at most three times the bytes that arrived from it. An
 /// address is proven when the peer acknowledges a packet that was sent there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Proof {
+pub struct Proof {
     /// Last proven address, while the present one is in doubt.
     proven: Option<SocketAddr>,
     doubt: Option<Doubt>,
@@ -36,12 +36,12 @@ struct Doubt {
 
 impl Proof {
     /// Returns the state of a path that the peer has opened from an address that must be proven.
-    pub(crate) fn in_doubt(now: Instant) -> Proof {
+    pub fn in_doubt(now: Instant) -> Proof {
         Proof { proven: None, doubt: Some(Doubt { credit: 0, first: None, ping_at: now }) }
     }
 
     /// Notes that the path moves. `to` must be proven unless it was the last proven address.
-    pub(crate) fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
+    pub fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {
             self.proven = Some(from);
         }
@@ -50,14 +50,14 @@ impl Proof {
     }
 
     /// Adds credit for IP bytes received from the address.
-    pub(crate) fn on_received(&mut self, bytes: u64) {
+    pub fn on_received(&mut self, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             doubt.credit += AMPLIFICATION * bytes;
         }
     }
 
     /// Charges the IP bytes of a sent datagram against the credit.
-    pub(crate) fn on_sent(&mut self, number: u64, bytes: u64) {
+    pub fn on_sent(&mut self, number: u64, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             if !planted::is(Fault::CreditNotTaken) {
                 doubt.credit = doubt.credit.saturating_sub(bytes);
@@ -69,7 +69,7 @@ impl Proof {
     /// Ends the doubt if the peer acknowledges a packet sent to the address.
     ///
     /// `largest` is the largest acknowledged number.
-    pub(crate) fn on_acknowledged(&mut self, largest: u64) {
+    pub fn on_acknowledged(&mut self, largest: u64) {
         if self.doubt.is_some_and(|doubt| {
             doubt.first.is_some_and(|first| largest >= first || planted::is(Fault::ProofByAnyAnswer))
         }) {
@@ -78,7 +78,7 @@ impl Proof {
     }
 
     /// True if the address is proven.
-    pub(crate) fn is_proven(&self) -> bool {
+    pub fn is_proven(&self) -> bool {
         self.doubt.is_none()
     }
 
@@ -86,7 +86,7 @@ impl Proof {
     ///
     /// Returns `None` while the credit is too small for one datagram of `longest` bytes. Two thirds of the credit are
     /// reserved for IP and UDP headers: the shortest datagram has 26 bytes, and the headers have up to 48.
-    pub(crate) fn room(&self, room: usize, longest: usize) -> Option<usize> {
+    pub fn room(&self, room: usize, longest: usize) -> Option<usize> {
         let doubt = self.doubt.filter(|_| !planted::is(Fault::ProofNotAsked));
         let Some(doubt) = doubt else { return Some(room) };
         let third = usize::try_from(doubt.credit / 3).unwrap_or(usize::MAX);
@@ -96,12 +96,12 @@ impl Proof {
     /// Returns the time to ping the address.
     ///
     /// Returns `None` if the address is proven or the credit is too small for a ping.
-    pub(crate) fn ping_at(&self) -> Option<Instant> {
+    pub fn ping_at(&self) -> Option<Instant> {
         self.doubt.filter(|doubt| doubt.credit >= PING_BYTES).map(|doubt| doubt.ping_at)
     }
 
     /// Notes that a ping is sent to the address.
-    pub(crate) fn on_ping(&mut self, now: Instant) {
+    pub fn on_ping(&mut self, now: Instant) {
         if let Some(doubt) = &mut self.doubt {
             doubt.ping_at = now + PING_INTERVAL;
         }

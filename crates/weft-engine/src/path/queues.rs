@@ -1,11 +1,11 @@
 //! The three lanes of a path's queue: sparse flows first, then retransmissions, then bulk.
 
-use crate::unit::UnitId;
+use crate::units::UnitId;
 use alloc::collections::VecDeque;
 
 /// One lane of a path's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// Units of sparse flows. They overtake all others.
     Urgent,
     /// Units that were lost and are retransmitted.
@@ -18,39 +18,39 @@ const LANES: [Lane; 3] = [Lane::Urgent, Lane::Repeat, Lane::Bulk];
 
 /// Units committed to a path, with their sizes on the wire in bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Queues {
+pub struct Queues {
     lanes: [VecDeque<(UnitId, u32)>; 3],
     bytes: [u64; 3],
 }
 
 impl Queues {
-    pub(crate) fn push(&mut self, lane: Lane, unit: UnitId, wire_bytes: u32) {
+    pub fn push(&mut self, lane: Lane, unit: UnitId, wire_bytes: u32) {
         self.lanes[lane as usize].push_back((unit, wire_bytes));
         self.bytes[lane as usize] += u64::from(wire_bytes);
     }
 
     /// Returns the unit to send next.
-    pub(crate) fn front(&self) -> Option<(Lane, UnitId)> {
+    pub fn front(&self) -> Option<(Lane, UnitId)> {
         LANES.into_iter().find_map(|lane| self.lanes[lane as usize].front().map(|(unit, _)| (lane, *unit)))
     }
 
-    pub(crate) fn pop(&mut self, lane: Lane) -> Option<UnitId> {
+    pub fn pop(&mut self, lane: Lane) -> Option<UnitId> {
         let (unit, bytes) = self.lanes[lane as usize].pop_front()?;
         self.bytes[lane as usize] -= u64::from(bytes);
         Some(unit)
     }
 
     /// Removes the next unit, from the most urgent lane.
-    pub(crate) fn take(&mut self) -> Option<UnitId> {
+    pub fn take(&mut self) -> Option<UnitId> {
         LANES.into_iter().find_map(|lane| self.pop(lane))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
     /// Returns the bytes that a new unit of `lane` would have to wait for.
-    pub(crate) fn bytes_before(&self, lane: Lane) -> u64 {
+    pub fn bytes_before(&self, lane: Lane) -> u64 {
         self.bytes.iter().take(lane as usize + 1).sum()
     }
 }

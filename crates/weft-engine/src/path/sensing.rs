@@ -36,7 +36,7 @@ struct Running {
 
 /// Measures one path by trains.
 #[derive(Default)]
-pub(crate) struct Sensing {
+pub struct Sensing {
     /// The sensor, created when the path first becomes idle.
     sensor: Option<Box<Sensor>>,
     data_at: Option<Instant>,
@@ -52,7 +52,7 @@ pub(crate) struct Sensing {
 
 impl Sensing {
     /// Notes data that leaves on the path. It ends the running train, whose result would be wrong.
-    pub(crate) fn on_data(&mut self, now: Instant) {
+    pub fn on_data(&mut self, now: Instant) {
         self.data_at = Some(now);
         self.running = None;
     }
@@ -60,7 +60,7 @@ impl Sensing {
     /// Starts the next train if `may` is true and the path is idle.
     ///
     /// `limit` is the longest IP packet, and `rng` seeds a new sensor.
-    pub(crate) fn on_time(&mut self, now: Instant, may: bool, limit: u16, rng: impl FnOnce() -> Rng) {
+    pub fn on_time(&mut self, now: Instant, may: bool, limit: u16, rng: impl FnOnce() -> Rng) {
         if !may {
             (self.look_at, self.running) = (None, None);
             return;
@@ -85,13 +85,13 @@ impl Sensing {
     }
 
     /// Returns the time of the next departure or check.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let departure = self.running.as_ref().and_then(|running| running.due.front()).map(|(at, _)| *at);
         [departure, self.look_at].into_iter().flatten().min()
     }
 
     /// Returns the chirp to send now, with its least size in IP bytes.
-    pub(crate) fn depart(&mut self, now: Instant) -> Option<(Chirp, u32)> {
+    pub fn depart(&mut self, now: Instant) -> Option<(Chirp, u32)> {
         let running = self.running.as_mut()?;
         let (_, index) = running.due.pop_front_if(|(at, _)| *at <= now)?;
         let of = u8::try_from(running.left.len()).ok()?;
@@ -100,14 +100,14 @@ impl Sensing {
     }
 
     /// Notes that a chirp left with this number of IP bytes.
-    pub(crate) fn on_left(&mut self, now: Instant, index: u8, bytes: u32) {
+    pub fn on_left(&mut self, now: Instant, index: u8, bytes: u32) {
         if let Some(left) = self.running.as_mut().and_then(|running| running.left.get_mut(usize::from(index))) {
             *left = Some(Left { at: now, bytes });
         }
     }
 
     /// Handles the peer's report about a train.
-    pub(crate) fn on_report(&mut self, now: Instant, number: u16, delays_us: impl Iterator<Item = Option<u32>>) {
+    pub fn on_report(&mut self, now: Instant, number: u16, delays_us: impl Iterator<Item = Option<u32>>) {
         if self.running.as_ref().is_some_and(|running| running.number == number && running.due.is_empty()) {
             self.asked.extend(self.running.take());
         }
@@ -129,7 +129,7 @@ impl Sensing {
     }
 
     /// Returns the latest result and its time.
-    pub(crate) fn known(&self) -> Option<&(Instant, PathEstimate)> {
+    pub fn known(&self) -> Option<&(Instant, PathEstimate)> {
         self.known.as_ref()
     }
 }
@@ -144,7 +144,7 @@ impl Running {
 
 /// Trains of the peer, as they arrive.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     train: u16,
     delays_us: Vec<Option<u32>>,
     finished: Option<(u16, Vec<Option<u32>>)>,
@@ -154,7 +154,7 @@ impl Heard {
     /// Notes a chirp that arrived at `at`.
     ///
     /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
-    pub(crate) fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {
+    pub fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {
         let is_other = chirp.train != self.train || self.delays_us.len() != usize::from(chirp.of);
         let is_older = (chirp.train.wrapping_sub(self.train) as i16) < 0;
         if is_other && is_older && !self.delays_us.is_empty() {
@@ -180,7 +180,7 @@ impl Heard {
     }
 
     /// Returns the train to report.
-    pub(crate) fn take_finished(&mut self) -> Option<(u16, Vec<Option<u32>>)> {
+    pub fn take_finished(&mut self) -> Option<(u16, Vec<Option<u32>>)> {
         self.finished.take()
     }
 }

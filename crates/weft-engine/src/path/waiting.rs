@@ -18,46 +18,46 @@ const ASK_SPACING: Duration = Duration::from_millis(10);
 
 /// Sending times of datagrams that ask for a report and have none yet, at a coarse spacing.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     marks: VecDeque<(u64, Instant)>,
     /// Time at which overdue units were last retransmitted.
     seen_to: Instant,
 }
 
 impl Waiting {
-    pub(crate) fn on_sent(&mut self, number: u64, now: Instant) {
+    pub fn on_sent(&mut self, number: u64, now: Instant) {
         if self.marks.back().is_none_or(|(_, at)| now - *at >= SPACING) {
             self.marks.push_back((number, now));
         }
     }
 
     /// Handles a report whose largest arrived number is `largest`. Missing numbers below it are losses, not silence.
-    pub(crate) fn on_report(&mut self, largest: u64) {
+    pub fn on_report(&mut self, largest: u64) {
         while self.marks.front().is_some_and(|(number, _)| *number <= largest) {
             self.marks.pop_front();
         }
     }
 
     /// Returns the sending time of the oldest unanswered datagram.
-    pub(crate) fn since(&self) -> Option<Instant> {
+    pub fn since(&self) -> Option<Instant> {
         self.marks.front().map(|(_, at)| *at)
     }
 
     /// Returns the time at which the oldest answer is overdue.
     ///
     /// An answer takes `threshold` at most. It is well before suspicion.
-    pub(crate) fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
+    pub fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
         Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
     }
 
-    pub(crate) fn on_overdue(&mut self, now: Instant) {
+    pub fn on_overdue(&mut self, now: Instant) {
         self.seen_to = now;
     }
 
     /// Returns the time at which the silent path becomes suspect.
     ///
     /// An answer takes `threshold` at most, and `misses` marks in a row count.
-    pub(crate) fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
+    pub fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
         let (_, third) = self.marks.get(MARKS as usize - 1)?;
         let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;
         Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
@@ -67,14 +67,14 @@ impl Waiting {
     ///
     /// An answer usually takes `patience`. The question must be late enough to set a mark of its own. Otherwise a
     /// late timer would ask without end.
-    pub(crate) fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
+    pub fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
         let last = self.marks.back().map_or(first, |(_, at)| *at);
         Some((first + patience + ASK_SPACING * (asked as u32 - 1)).max(last + SPACING))
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.marks.clear();
     }
 }

@@ -4,8 +4,8 @@
 //! ACKs are thinned as the receiver of paper 000 does. Data, SACK blocks and ECN marks are never lost.
 
 use super::{Context, Peer};
-use crate::config::AckPolicy;
-use crate::unit::Segment;
+use crate::api::AckPolicy;
+use crate::units::Segment;
 use weft_core::flow::ack_condition::{AckConditioner, AckVerdict, AckView};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
@@ -41,7 +41,7 @@ impl Peer {
             let is_of_flow = (last.flow, last.vpn) == (segment.flow, segment.vpn) && last.shape.segments() == 1;
             is_of_flow && read(last).zip(read(&segment)).is_some_and(|(older, newer)| newer.replaces(&older))
         };
-        let replaced = self.way_in.replace_last(cx.now, arrival, segment, is_superfluous)?;
+        let replaced = self.ingress.queue.replace_last(cx.now, arrival, segment, is_superfluous)?;
         cx.pool.release(replaced.buf);
         self.totals.replaced_acks += 1;
         Ok(())
@@ -65,8 +65,8 @@ impl Peer {
             count += 1;
         }
         let at = usize::from(flow.0);
-        if self.conditioners.len() <= at {
-            self.conditioners.resize(at + 1, AckConditioner::default());
+        if self.ingress.conditioners.len() <= at {
+            self.ingress.conditioners.resize(at + 1, AckConditioner::default());
         }
         let view = AckView {
             ack: tcp.ack,
@@ -75,6 +75,6 @@ impl Peer {
             payload_len: tcp.payload().len() as u32,
             sack: &sack[..count],
         };
-        self.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == AckVerdict::Suppress)
+        self.ingress.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == AckVerdict::Suppress)
     }
 }

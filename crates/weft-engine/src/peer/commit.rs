@@ -4,11 +4,13 @@
 //! it is committed to a path. A held unit therefore stays in the flow queue, where the AQM can drop it without a gap
 //! in the sequence.
 
-use super::outage::is_useless;
-use super::{Context, LastSlice, Peer, dropping, view};
-use crate::config::{Recovery, Reorder};
+use super::outbound::LastSlice;
+use super::outbound::age::is_useless;
+use super::{Context, Peer};
+use super::{dropping, view};
+use crate::api::{Recovery, Reorder};
 use crate::path::Lane;
-use crate::unit::{Segment, Unit, UnitId};
+use crate::units::{Segment, Unit, UnitId};
 use crate::vpn::{Gate, Vpns};
 use weft_core::pool::Pool;
 use weft_core::queue::Arrival;
@@ -42,7 +44,9 @@ impl Peer {
     /// Moves units to paths until the scheduler holds or no eligible unit is left.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
-        if !self.is_reachable() || !self.way_in.is_ready() && self.way_in.deadline().is_none_or(|at| at > cx.now) {
+        if !self.is_reachable()
+            || !self.ingress.queue.is_ready() && self.ingress.queue.deadline().is_none_or(|at| at > cx.now)
+        {
             return;
         }
         self.grant_loops(cx.now);
@@ -53,8 +57,8 @@ impl Peer {
 
     fn commit_next(&mut self, cx: &mut Context<'_>, passes: &mut u32) -> bool {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-        let Some(head) = self.way_in.head(now, &mut dropping(cx, drops)) else { return false };
-        let item = self.way_in.head_item();
+        let Some(head) = self.ingress.queue.head(now, &mut dropping(cx, drops)) else { return false };
+        let item = self.ingress.queue.head_item();
         if item.is_some_and(|segment| is_useless(segment, now)) {
             self.drop_head(cx);
             return true;
@@ -63,21 +67,23 @@ impl Peer {
         if vpn != VpnId::DEFAULT && !self.may_leave(cx, vpn, head.bytes) {
             return true;
         }
-        let fixed = !matches!(self.scheduler, Scheduler::EarliestDelivery(_));
+        let fixed = !matches!(self.dispatch.scheduler, Scheduler::EarliestDelivery(_));
         let sparse = head.sparse && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
         let urgent = sparse && !fixed && !self.is_crowded();
-        let late_after = self.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
+        let late_after = self.recovery.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
         if fixed {
-            for view in &mut self.views {
+            for view in &mut self.dispatch.views {
                 view.room &= view::is_shallow(view, bytes);
             }
         }
-        let choice = self.scheduler.pick(cx.now, &self.views, UnitView { bytes, flow_hash: hash, urgent });
+        let choice =
+            self.dispatch.scheduler.pick(cx.now, &self.dispatch.views, UnitView { bytes, flow_hash: hash, urgent });
         if matches!(choice, PathChoice::Hold | PathChoice::NoPath) {
-            return choice == PathChoice::Hold && (self.pass_over(passes) || !sparse && self.way_in.on_hold(cx.now));
+            return choice == PathChoice::Hold
+                && (self.pass_over(passes) || !sparse && self.ingress.queue.on_hold(cx.now));
         }
-        let Some((taken, marker)) = self.way_in.pop(cx.now) else { return false };
+        let Some((taken, marker)) = self.ingress.queue.pop(cx.now) else { return false };
         let mut segment = taken.item;
         if taken.mark_ce {
             segment.marked = true;
@@ -91,22 +97,23 @@ impl Peer {
             _ => {
                 for index in 0..self.paths.len() {
                     // Skip bulk on full paths: a slow path's queue would grow without bound.
-                    let has_room = urgent || self.views.get(index).is_none_or(|view| view.room);
+                    let has_room = urgent || self.dispatch.views.get(index).is_none_or(|view| view.room);
                     if self.paths[index].is_usable() && has_room {
                         self.push(cx.now, cx.pool, index, lane, unit);
                     }
                 }
             }
         }
-        self.units.release(unit, cx.pool);
+        self.recovery.units.release(unit, cx.pool);
         true
     }
 
     /// Passes over a flow bound to a full path, so that it does not block other flows.
     fn pass_over(&mut self, passes: &mut u32) -> bool {
-        let may = matches!(self.scheduler, Scheduler::FlowHash(_)) && self.views.iter().any(|v| v.usable && v.room);
+        let may = matches!(self.dispatch.scheduler, Scheduler::FlowHash(_))
+            && self.dispatch.views.iter().any(|v| v.usable && v.room);
         *passes = passes.saturating_sub(1);
-        may && *passes > 0 && self.way_in.pass_over()
+        may && *passes > 0 && self.ingress.queue.pass_over()
     }
 
     /// True if the segment at the head may leave: its VPN is open, and some path can carry it.
@@ -120,7 +127,7 @@ impl Peer {
         if gate == Gate::Pass && self.is_carried(bytes as usize) {
             return true;
         }
-        let Some(taken) = self.way_in.discard(cx.now) else { return true };
+        let Some(taken) = self.ingress.queue.discard(cx.now) else { return true };
         let segment = taken.item;
         if gate == Gate::Wait {
             let ecn_capable = Ecn::of(segment.tos).is_capable();
@@ -133,7 +140,7 @@ impl Peer {
 
     /// Drops the segment at the head of the queue.
     fn drop_head(&mut self, cx: &mut Context<'_>) {
-        if let Some(taken) = self.way_in.discard(cx.now) {
+        if let Some(taken) = self.ingress.queue.discard(cx.now) {
             dropping(cx, &mut self.totals.queue_drops)(taken.item);
         }
     }
@@ -149,17 +156,19 @@ impl Peer {
 
     /// Adds a unit to a path's queue, and to the scheduler's view of that path.
     pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
-        let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.units.get(id).copied()) else { return };
+        let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.recovery.units.get(id).copied()) else {
+            return;
+        };
         let wire_bytes = path.wire_bytes(unit.len());
         if path.queues.is_empty() && !path.limited {
             path.pacer.start(now);
         }
         path.queues.push(lane, id, wire_bytes);
-        self.units.retain(id);
-        if let Some(bytes) = self.committed.get_mut(usize::from(unit.segment.flow.0)) {
+        self.recovery.units.retain(id);
+        if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes += unit.len() as u32;
         }
-        if let Some(view) = self.views.get_mut(index) {
+        if let Some(view) = self.dispatch.views.get_mut(index) {
             let time = view.rate.time_for(u64::from(wire_bytes));
             match lane {
                 Lane::Bulk => view.backlog += time,
@@ -170,7 +179,7 @@ impl Peer {
 
     /// True if sparse flows alone fill every path.
     fn is_crowded(&self) -> bool {
-        self.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
+        self.dispatch.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
             path.queues.bytes_before(Lane::Urgent) > view.rate.bytes_in(CROWD_TIME).max(CROWD_BYTES)
         })
     }
@@ -178,16 +187,16 @@ impl Peer {
     /// Returns the bytes that a flow has queued on paths.
     fn committed_bytes(&mut self, flow: FlowId) -> u32 {
         let at = usize::from(flow.0);
-        if self.committed.len() <= at {
-            self.committed.resize(at + 1, 0);
+        if self.dispatch.committed.len() <= at {
+            self.dispatch.committed.resize(at + 1, 0);
         }
-        self.committed.get(at).copied().unwrap_or(0)
+        self.dispatch.committed.get(at).copied().unwrap_or(0)
     }
 
     /// Subtracts a unit that has left a path's queue.
     pub(super) fn uncommit(&mut self, id: UnitId) {
-        let Some(unit) = self.units.get(id) else { return };
-        if let Some(bytes) = self.committed.get_mut(usize::from(unit.segment.flow.0)) {
+        let Some(unit) = self.recovery.units.get(id) else { return };
+        if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes = bytes.saturating_sub(unit.len() as u32);
         }
     }
@@ -205,15 +214,15 @@ impl Peer {
         let flow = segment.flow;
         let (kind, index) = self.slice_kind(flow, &segment);
         let bytes = (segment.shape.header_len() + segment.payload_len()) as u32;
-        self.flows.count(flow, 1, bytes);
+        self.ingress.flows.count(flow, 1, bytes);
         self.totals.sent_units += 1;
         self.totals.sent_bytes += u64::from(bytes);
         if let Some(vpn) = vpns.get_mut(segment.vpn) {
             vpn.totals.sent_packets += 1;
             vpn.totals.sent_bytes += u64::from(bytes);
         }
-        let seq = self.flows.next_seq(flow);
-        let id = self.units.insert(Unit {
+        let seq = self.ingress.flows.next_seq(flow);
+        let id = self.recovery.units.insert(Unit {
             segment,
             kind,
             index,
@@ -223,7 +232,7 @@ impl Peer {
             marker,
             // Time spent waiting counts against the deadline, but at least one retransmission always remains
             // possible.
-            deadline: (segment.born + late_after).max(now + self.hold_announced.max(DEADLINE_MIN)),
+            deadline: (segment.born + late_after).max(now + self.recovery.hold_announced.max(DEADLINE_MIN)),
             arrived: 0,
             repeating: false,
             repeats: 0,
@@ -238,10 +247,10 @@ impl Peer {
     ///
     /// All units may be lost at once when a path falls silent, and allocation must not happen then.
     fn keep_room_for_rescue(&mut self) {
-        let room = self.units.room();
-        if self.lost.capacity() < room {
-            self.lost.reserve(room - self.lost.len());
-            self.skips.reserve(room.saturating_sub(self.skips.len()));
+        let room = self.recovery.units.room();
+        if self.recovery.lost.capacity() < room {
+            self.recovery.lost.reserve(room - self.recovery.lost.len());
+            self.recovery.skips.reserve(room.saturating_sub(self.recovery.skips.len()));
         }
     }
 
@@ -257,10 +266,10 @@ impl Peer {
             return (UnitKind::PartialPacket, 0);
         }
         let at = usize::from(flow.0);
-        if self.last_slices.len() <= at {
-            self.last_slices.resize(at + 1, LastSlice::default());
+        if self.dispatch.last_slices.len() <= at {
+            self.dispatch.last_slices.resize(at + 1, LastSlice::default());
         }
-        let Some(last) = self.last_slices.get_mut(at) else { return (UnitKind::PartialPacket, 0) };
+        let Some(last) = self.dispatch.last_slices.get_mut(at) else { return (UnitKind::PartialPacket, 0) };
         let leans = last.next_index > 0
             && last.super_packet == segment.serial
             && last.next_number == segment.number

@@ -3,10 +3,11 @@
 //! The copy is asked for a sparse packet and for bulk, with the paths as they are and with the chosen ones failed.
 //! Nothing of the running peer changes.
 
-use super::standby::relieves;
-use super::{Peer, view};
-use crate::PathState;
-use crate::explain::{Explanation, FlowPattern, KnownFlow, PathReason};
+use super::Peer;
+use super::spares::relieves;
+use super::view;
+use crate::api::PathState;
+use crate::api::{Explanation, FlowPattern, KnownFlow, PathReason};
 use crate::path::{Lane, Path};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -33,8 +34,8 @@ impl Ways {
 
 impl Peer {
     /// Returns the part of an explanation that the peer can give.
-    pub(crate) fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
-        let known = self.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
+    pub fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
+        let known = self.ingress.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
         let hash = known.map(|(_, flow)| flow.hash);
         let ways = self.ways(now, &[], hash);
         let next = self.ways(now, &ways.sparse, hash);
@@ -53,7 +54,7 @@ impl Peer {
                 packets: flow.packets,
                 bytes: flow.bytes,
                 idle: now - flow.last_used,
-                committed_bytes: self.committed.get(usize::from(id.0)).copied().unwrap_or(0),
+                committed_bytes: self.dispatch.committed.get(usize::from(id.0)).copied().unwrap_or(0),
             }),
             schedule: self.config.policy.schedule,
             bundles: self.bundles(),
@@ -83,12 +84,12 @@ impl Peer {
         let usable: Vec<usize> = (0..views.len()).filter(|at| views[*at].usable).collect();
         let answering: Vec<usize> = usable.iter().copied().filter(|at| !views[*at].suspect).collect();
         let eligible = if answering.is_empty() { usable } else { answering };
-        let mut scheduler = self.scheduler.clone();
+        let mut scheduler = self.dispatch.scheduler.clone();
         let mut pick = |bytes, urgent| {
             let unit = UnitView { bytes, flow_hash: hash.unwrap_or(0), urgent };
             scheduler.pick(now, &views, unit)
         };
-        match &self.scheduler {
+        match &self.dispatch.scheduler {
             Scheduler::EarliestDelivery(_) => {
                 let sparse = match pick(SPARSE_BYTES, true) {
                     PathChoice::Path(at) => Vec::from([at]),
@@ -129,7 +130,7 @@ impl Peer {
     /// Returns the reason for which a path is used or not used.
     fn why(&self, at: usize, path: &Path, ways: &Ways) -> &'static str {
         let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
-        let by_arrival = matches!(self.scheduler, Scheduler::EarliestDelivery(_));
+        let by_arrival = matches!(self.dispatch.scheduler, Scheduler::EarliestDelivery(_));
         match path.state() {
             _ if path.barred => "the configuration excludes it from sending",
             _ if !path.link_up => "its link is down",

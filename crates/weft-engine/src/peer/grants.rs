@@ -4,45 +4,21 @@
 //! node.
 
 use super::Peer;
+use super::outbound::grants::{Grants, QUEUE};
 use crate::path::{Lane, Path};
-use weft_core::control_loop::explicit_rate::{GrantConfig, LoopGrant, LoopLink};
-use weft_core::explicit_rate::pi::PiConfig;
+use weft_core::control_loop::explicit_rate::LoopGrant;
 use weft_units::{Instant, Rate};
-
-/// Target queue on the paths, as a fraction of their capacity times the control interval (q*/Cτ).
-///
-/// A standing queue keeps the paths busy, which the rate estimate needs. It stays below the queue that the schedule
-/// leaves there.
-const QUEUE: f64 = 0.05;
-/// Largest grant to a single VPN, relative to the paths' estimated capacity.
-///
-/// Above 1, so that the paths can discover more capacity.
-const MOST: f64 = 1.25;
-
-/// The rate law over all paths, and the bytes that the peer had sent when the law last ran.
-pub(super) struct Grants {
-    link: LoopLink,
-    sent_bytes: u64,
-}
-
-impl Grants {
-    fn new(now: Instant, sent_bytes: u64) -> Grants {
-        let default = GrantConfig::default();
-        let pi = PiConfig { utilization: 1.0, queue: QUEUE, ..default.pi };
-        Grants { link: LoopLink::new(GrantConfig { pi, most: MOST }, now), sent_bytes }
-    }
-}
 
 impl Peer {
     /// Runs the rate law if it is due, and grants the result to the loops.
     pub(super) fn grant_loops(&mut self, now: Instant) {
-        if !self.way_in.goes_by_grants() {
+        if !self.ingress.queue.goes_by_grants() {
             return;
         }
         let sent_bytes = self.totals.sent_bytes;
-        let mut grants = self.grants.take().unwrap_or_else(|| Grants::new(now, sent_bytes).into());
+        let mut grants = self.loops.grants.take().unwrap_or_else(|| Grants::new(now, sent_bytes).into());
         if grants.link.is_due(now) {
-            self.way_in.asks().for_each(|ask| grants.link.on_ask(now, &ask));
+            self.ingress.queue.asks().for_each(|ask| grants.link.on_ask(now, &ask));
             grants.link.on_arrival(sent_bytes.saturating_sub(grants.sent_bytes));
             grants.sent_bytes = sent_bytes;
             let capacity = self.pacing_rate(now);
@@ -51,9 +27,9 @@ impl Peer {
             // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
             // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
-            self.way_in.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
+            self.ingress.queue.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
         }
-        self.grants = Some(grants);
+        self.loops.grants = Some(grants);
     }
 
     /// Returns the total pacing rate of the paths that carry bulk.
@@ -68,7 +44,7 @@ impl Peer {
     /// Returns the rate that turns give each unit of weight among the VPNs with waiting packets.
     fn share_by_turns(&self, capacity: Rate) -> Rate {
         let (mut promised, mut weights) = (0, 0.0);
-        for share in self.way_in.waiting() {
+        for share in self.ingress.queue.waiting() {
             (promised, weights) = (share.service().rate().bps().saturating_add(promised), weights + share.weight());
         }
         Rate::from_bps(capacity.bps().saturating_sub(promised)).scaled(1.0 / f64::max(weights, f64::MIN_POSITIVE))

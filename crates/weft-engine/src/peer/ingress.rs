@@ -4,11 +4,12 @@
 //! super-packet then becomes one queue entry. A packet of a VPN that is not open waits or is dropped at the gate.
 //! Where buffers are short, this module gives up queued packets.
 
+use super::dropping;
 use super::signalling::checksum;
-use super::{Context, Peer, dropping};
-use crate::config::{AckPolicy, Dscp};
-use crate::node::INNER_MTU_MIN;
-use crate::unit::Segment;
+use super::{Context, Peer};
+use crate::api::{AckPolicy, Dscp};
+use crate::units::INNER_MTU_MIN;
+use crate::units::Segment;
 use crate::vpn::{Gate, VpnFlow};
 use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
@@ -36,7 +37,7 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 
 impl Peer {
     /// Queues every segment of a packet of `vpn`, and takes ownership of the buffer reference.
-    pub(crate) fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
+    pub fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
         let now = cx.now;
         self.note_packet(now);
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
@@ -52,13 +53,13 @@ impl Peer {
             cx.pool.release(buf);
             return;
         };
-        let flow = self.flows.lookup(now, &key);
+        let flow = self.ingress.flows.lookup(now, &key);
         if self.config.policy.ack == AckPolicy::Condition && self.is_superfluous_ack(cx, flow, buf, &shape) {
             cx.pool.release(buf);
             return;
         }
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
-        let flow_hash = self.flows.hash(&key);
+        let flow_hash = self.ingress.flows.hash(&key);
         let is_tcp = key.key.protocol == protocol::TCP;
         let mut first =
             Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
@@ -94,27 +95,27 @@ impl Peer {
             Err(segment) => segment,
         };
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-        self.way_in.enqueue(now, arrival, segment, &mut dropping(cx, drops));
+        self.ingress.queue.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
 
     /// Returns the number of segments that wait for a path.
     ///
     /// The number of their buffers is about the same.
-    pub(crate) fn backlog_packets(&self) -> usize {
-        self.way_in.backlog_packets()
+    pub fn backlog_packets(&self) -> usize {
+        self.ingress.queue.backlog_packets()
     }
 
     /// Returns the number of buffers that this peer holds.
     ///
     /// Their units wait for a path, for order, for further parts, or to be written.
-    pub(crate) fn buffers(&self) -> usize {
-        self.backlog_packets() + self.held_units() + self.joins.len() + self.output.buffers()
+    pub fn buffers(&self) -> usize {
+        self.backlog_packets() + self.inbound.held_units() + self.inbound.joins.len() + self.output.buffers()
     }
 
     /// Gives up a batch of buffers where this peer holds most of them, because buffers are short.
-    pub(crate) fn give_way(&mut self, cx: &mut Context<'_>) {
-        let (backlog, held) = (self.backlog_packets(), self.held_units());
-        let (joins, output) = (self.joins.len(), self.output.buffers());
+    pub fn give_way(&mut self, cx: &mut Context<'_>) {
+        let (backlog, held) = (self.backlog_packets(), self.inbound.held_units());
+        let (joins, output) = (self.inbound.joins.len(), self.output.buffers());
         // Units released by the resequencer move to the output. If the output already holds many, only dropping frees
         // buffers at once.
         if output > backlog.max(held).max(joins).min(MOST_UNWRITTEN) {
@@ -122,10 +123,10 @@ impl Peer {
         } else if held > backlog.max(joins) {
             self.give_up_holes(cx, GIVE_WAY);
         } else if joins > backlog {
-            (0..GIVE_WAY).for_each(|_| self.joins.drop_oldest(cx.pool));
+            (0..GIVE_WAY).for_each(|_| self.inbound.joins.drop_oldest(cx.pool));
         } else {
             let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-            self.way_in.shed(now, &mut dropping(cx, drops));
+            self.ingress.queue.shed(now, &mut dropping(cx, drops));
         }
     }
 
@@ -140,11 +141,11 @@ impl Peer {
 
     /// Returns whether a packet of a VPN may pass now, must wait, or is refused.
     pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> Gate {
-        self.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
+        self.ingress.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
     }
 
     pub(super) fn let_wait(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
-        if let Err(segment) = self.openings.wait(segment.vpn, arrival, segment) {
+        if let Err(segment) = self.ingress.openings.wait(segment.vpn, arrival, segment) {
             self.drop_closed(cx, segment);
         }
     }

@@ -2,19 +2,17 @@
 //!
 //! Markers of this node's loops leave with units or in control frames. Markers from the peer are counted and answered
 //! with reports. Weights are turned into the parameters of window laws. The loops that begin at this node are in the
-//! ingress queue ([`super::way_in`]).
+//! ingress queue ([`super::outbound::ingress_queue`]).
 
-use super::control::CONTROL_TOS;
+use super::control_datagrams::CONTROL_TOS;
+use super::outbound::loops::due;
 use super::{Context, Peer};
-use crate::Transmit;
-use crate::path::{Path, Said, Sent};
-use alloc::collections::VecDeque;
+use crate::api::Transmit;
+use crate::path::LoneMarker;
+use crate::path::{Path, Resend, Sent};
 use alloc::vec::Vec;
-use hashbrown::HashMap;
 use weft_core::control_loop::aimd_window::AimdWindow;
-use weft_core::control_loop::{ControlLoop, LEISURE, LoopEgress, LoopReport, Marker};
-use weft_core::fair::controller::WindowController;
-use weft_core::flow::hash::SeededState;
+use weft_core::control_loop::{ControlLoop, LoopReport, Marker};
 use weft_units::{Instant, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, LOOP_MARKER_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -26,140 +24,10 @@ const USUAL_HEADER: usize = 52;
 /// Most markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
 const MAX_MARKERS: usize = 256;
 
-/// A marker that travels without a unit, in a control frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoneMarker {
-    pub(crate) vpn: VpnId,
-    pub(crate) marker: OfRun<Marker>,
-    /// TOS of the unit that the marker follows.
-    pub(crate) tos: u8,
-    /// Time at which the marker was queued.
-    pub(crate) since: Instant,
-}
-
-/// Returns the time by which a marker or report leaves.
-///
-/// A pressing one leaves at once, and any other waits for other frames up to [`LEISURE`]. Sent alone, a marker and
-/// its report would be two more datagrams to seal, open and account for.
-fn due(at: Instant, is_pressing: bool) -> Instant {
-    if is_pressing { at } else { at + LEISURE }
-}
-
-/// The receiving end of a loop whose egress edge is this node.
-struct Arriving {
-    run: u8,
-    egress: LoopEgress,
-    /// Report that answers the newest marker, and the arrival time of that marker.
-    answer: Option<(LoopReport, Instant)>,
-}
-
-/// State of the loops of one peer, except the sending ends in [`super::way_in`].
-pub(super) struct Loops {
-    /// Number of the current run of the loops that begin here. It rises with each restart.
-    run: u8,
-    arriving: HashMap<VpnId, Arriving, SeededState>,
-    /// VPNs whose report is due to be sent.
-    answers: VecDeque<VpnId>,
-    /// Time by which the oldest of those reports leaves; in the far future if there is none.
-    answer_by: Instant,
-    controller: Option<WindowController>,
-    /// Reused storage for one run of the controller; empty between runs.
-    windows: Vec<(f64, &'static mut AimdWindow)>,
-}
-
-impl Loops {
-    pub(super) fn new(seed: u64) -> Loops {
-        Loops {
-            run: 0,
-            arriving: HashMap::with_hasher(SeededState::new(seed)),
-            answers: VecDeque::new(),
-            answer_by: Instant::FAR_FUTURE,
-            controller: None,
-            windows: Vec::new(),
-        }
-    }
-
-    /// Starts a new run of the loops that begin here.
-    pub(super) fn next_run(&mut self) {
-        self.run = self.run.wrapping_add(1);
-    }
-
-    /// Sets the controller that adjusts the windows, if there are any windows.
-    pub(super) fn set_controller(&mut self, controller: Option<WindowController>) {
-        self.controller = controller;
-    }
-
-    /// Forgets the receiving ends of loops, except those of VPNs for which `stay` returns true.
-    pub(super) fn retain(&mut self, stay: impl Fn(VpnId) -> bool) {
-        self.arriving.retain(|vpn, _| stay(*vpn));
-    }
-
-    /// Returns the receiving end of a VPN's loop, if the loop ends here.
-    #[inline]
-    fn egress_mut(&mut self, vpn: VpnId) -> Option<&mut LoopEgress> {
-        if vpn == VpnId::DEFAULT || self.arriving.is_empty() {
-            return None;
-        }
-        self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
-    }
-
-    /// Handles a marker that arrived at `at`.
-    ///
-    /// The first marker of a run sets the counts, because earlier units are unknown.
-    fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
-        let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
-        let arriving = self.arriving.entry(vpn).or_insert_with(begun);
-        let waits = arriving.answer.is_some();
-        if arriving.run != run {
-            *arriving = begun();
-        }
-        let Some(report) = arriving.egress.on_marker(at, marker) else { return };
-        arriving.answer = Some((report, at));
-        if !waits {
-            self.answers.push_back(vpn);
-        }
-        self.answer_by = self.answer_by.min(due(at, marker.is_pressing));
-    }
-
-    /// Writes reports while any are due and space remains.
-    fn write_reports(&mut self, now: Instant, writer: &mut FrameWriter<'_>) {
-        while let Some(vpn) = self.answers.front().copied() {
-            // The loop may have been removed or restarted since its report was queued.
-            if let Some(arriving) = self.arriving.get_mut(&vpn)
-                && let Some((report, at)) = arriving.answer
-            {
-                let what = LoopReport { held_us: (now - at).as_micros() as u32, ..report };
-                if writer.write(&Frame::LoopReport { vpn, report: OfRun { run: arriving.run, what } }).is_err() {
-                    return;
-                }
-                arriving.answer = None;
-            }
-            self.answers.pop_front();
-        }
-        self.answer_by = Instant::FAR_FUTURE;
-    }
-
-    /// Discards all pending reports.
-    fn forget_answers(&mut self) {
-        self.answers.clear();
-        self.answer_by = Instant::FAR_FUTURE;
-    }
-
-    /// Returns the time of the controller's next run.
-    fn deadline(&self) -> Option<Instant> {
-        self.controller.as_ref()?.deadline()
-    }
-
-    /// Returns `a` and `b` for a window of this weight, if a controller exists.
-    pub(super) fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
-        Some(self.controller.as_ref()?.initial(weight, nominal_weight))
-    }
-}
-
 impl Peer {
     /// Restarts all loops with the peer, because the peer restarted.
     pub(super) fn restart_loops(&mut self) {
-        self.way_in.restart_loops();
+        self.ingress.queue.restart_loops();
         self.loops.next_run();
         self.loops.arriving.clear();
         self.forget_loop_frames();
@@ -181,7 +49,7 @@ impl Peer {
     /// Handles a report about a loop that begins here.
     pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<LoopReport>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
-            self.way_in.on_report(cx.now, vpn, &report.what);
+            self.ingress.queue.on_report(cx.now, vpn, &report.what);
         }
     }
 
@@ -197,7 +65,7 @@ impl Peer {
 
     /// Lets loops without recent reports send a marker, and runs the window controller.
     pub(super) fn drive_loops(&mut self, now: Instant) {
-        while let Some((vpn, marker)) = self.way_in.next_marker(now) {
+        while let Some((vpn, marker)) = self.ingress.queue.next_marker(now) {
             if let Some(index) = self.fastest_path() {
                 self.send_alone(index, LoneMarker { vpn, marker: self.of_this_run(marker), tos: 0, since: now });
             }
@@ -210,7 +78,7 @@ impl Peer {
     fn steer(&mut self, now: Instant) {
         let Some(controller) = &mut self.loops.controller else { return };
         let mut windows: Vec<(f64, &mut AimdWindow)> = core::mem::take(&mut self.loops.windows);
-        for (_, share, law) in self.way_in.loops_mut() {
+        for (_, share, law) in self.ingress.queue.loops_mut() {
             if let ControlLoop::AimdWindow(window) = law {
                 windows.push((share.weight(), window));
             }
@@ -276,7 +144,7 @@ impl Peer {
         if len == 0 {
             return None;
         }
-        self.send_control(cx, index, tos, len, has_markers, Sent::Control(Said::default()), out)
+        self.send_control(cx, index, tos, len, has_markers, Sent::Control(Resend::default()), out)
     }
 
     /// Writes the markers at the head of a path's list that share one TOS, and returns that TOS.
@@ -308,7 +176,7 @@ impl Peer {
 
     /// Returns the time at which loops next need attention.
     pub(super) fn loops_deadline(&self) -> Option<Instant> {
-        if !self.way_in.has_vpns() {
+        if !self.ingress.queue.has_vpns() {
             return None;
         }
         let answers = self.loops.answer_by;
@@ -317,8 +185,8 @@ impl Peer {
         let answers = may_answer.then_some(answers);
         let marked = self.usable_paths().filter(|path| path.has_credit()).map(|path| path.markers_due);
         let markers = marked.filter(|due| *due != Instant::FAR_FUTURE).min();
-        let steers = self.way_in.has_windows().then(|| self.loops.deadline()).flatten();
-        [answers, markers, steers, self.way_in.deadline()].into_iter().flatten().min()
+        let steers = self.ingress.queue.has_windows().then(|| self.loops.deadline()).flatten();
+        [answers, markers, steers, self.ingress.queue.deadline()].into_iter().flatten().min()
     }
 }
 

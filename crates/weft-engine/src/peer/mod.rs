@@ -1,99 +1,90 @@
 //! One peer: its flows, queue and paths, its units in flight, and the units received from it.
 //!
-//! Outgoing packets pass `ingress`, `way_in`, `commit` and `transmit`. Arriving datagrams pass `arrive`, which hands
-//! frames to `report` and `control`. The node lends its shared state with each call ([`Context`]). A peer never
-//! reaches into another peer.
+//! Outgoing packets pass `ingress`, `commit` and `transmit`. Arriving datagrams pass `receive`, which hands frames to
+//! `report` and its neighbours. The state lies in components that know no peer ([`outbound`], [`inbound`], [`control`],
+//! [`addresses`]). The node lends its shared state with each call ([`Context`]). A peer never reaches into another
+//! peer.
 
 mod acks;
-mod arrive;
+pub mod addresses;
 mod commit;
-mod control;
+pub mod control;
+mod control_datagrams;
 mod explain;
+mod fates;
 mod grants;
+pub mod inbound;
 mod ingress;
+mod links;
 mod loops;
 mod opening_paths;
 mod outage;
+pub mod outbound;
 mod overlay;
 mod probes;
+mod receive;
 mod recovery;
 mod report;
+mod revocation_sync;
 mod sense;
-mod settle;
 mod signalling;
-mod standby;
-mod tidings;
+mod snapshot;
+mod spares;
 mod transmit;
 mod upkeep;
 mod view;
-mod watch;
-mod way_in;
 
-pub(crate) use arrive::Datagram;
-pub(crate) use loops::LoneMarker;
-pub use opening_paths::AddressPairs;
-pub(crate) use probes::Probes;
-pub(crate) use way_in::Admitted;
+pub use control::probes::Probes;
+pub use receive::Datagram;
+pub use snapshot::FLOWS_SHOWN;
 
-use crate::config::{PeerConfig, QueueKind, Reorder, Schedule, WrrOrder};
-use crate::egress::{Arrived, Output};
-use crate::event::Event;
-use crate::headers::{KnownHeaders, SentHeaders};
-use crate::join::Joins;
+use crate::api::{Event, PeerConfig, QueueKind, Schedule, WrrOrder};
 use crate::links::Links;
 use crate::path::Path;
 use crate::relay::{Bulletin, Reach};
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
-use crate::unit::{Segment, UnitId, Units};
-use crate::vpn::{Openings, VpnFlow, Vpns};
+use crate::units::Segment;
+use crate::vpn::{Admitted, Vpns};
+use addresses::Addresses;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use control::revocation_sync::RevocationSync;
+use control::{Exchange, SessionTimes};
 use core::net::SocketAddr;
-use grants::Grants;
-use loops::Loops;
-use opening_paths::Attempts;
-use outage::Outage;
-use overlay::OverlayMail;
-use tidings::Tidings;
-use watch::Watch;
-use way_in::WayIn;
+use inbound::Inbound;
+use inbound::egress::Output;
+use outbound::ingress_queue::IngressQueue;
+use outbound::loops::Loops;
+use outbound::{Dispatch, IngressEnd, Retransmission};
 use weft_core::fair::controller::WindowController;
-use weft_core::flow::ack_condition::AckConditioner;
-use weft_core::flow::table::FlowTable;
 use weft_core::ingress::VpnStatus;
 use weft_core::pool::Pool;
 use weft_core::queue;
-use weft_core::reorder::dedup::Dedup;
-use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
-use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
 use weft_core::sched::weighted_round_robin::RoundOrder;
-use weft_core::sched::{PathView, Scheduler, SchedulerKind};
+use weft_core::sched::{Scheduler, SchedulerKind};
 use weft_core::service::Share;
 use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, NodeId, PathId, PeerId, Rng, VpnId};
+use weft_units::{Duration, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 
-const MAX_FLOWS: usize = 16_384;
-/// Time to wait for a missing unit until the peer announces its own value.
-const HOLD_INITIAL: Duration = Duration::from_millis(50);
 /// Silence after which this node calls an unreachable peer again.
 ///
 /// It does not call while another call is under way.
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
 
 /// Node-wide state that a peer borrows during one call.
-pub(crate) struct Context<'a> {
-    pub(crate) now: Instant,
-    pub(crate) pool: &'a mut Pool,
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) vpns: &'a mut Vpns,
-    pub(crate) events: &'a mut VecDeque<Event>,
-    pub(crate) signal: &'a mut Signalling,
-    pub(crate) trust: &'a mut Trust,
-    pub(crate) links: &'a Links,
-    pub(crate) bulletin: &'a Bulletin,
+pub struct Context<'a> {
+    pub now: Instant,
+    pub pool: &'a mut Pool,
+    pub sessions: &'a mut Sessions,
+    pub vpns: &'a mut Vpns,
+    pub events: &'a mut VecDeque<Event>,
+    pub signal: &'a mut Signalling,
+    pub trust: &'a mut Trust,
+    pub links: &'a Links,
+    pub bulletin: &'a Bulletin,
 }
 
 /// Returns a callback that counts segments dropped before scheduling and releases their buffers.
@@ -108,190 +99,94 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
     }
 }
 
-/// The order in which arriving units of the peer are delivered.
-enum Arrivals {
-    Resequence(Resequencer<Arrived>),
-    AsTheyCome(Dedup),
-}
-
-/// The super-packet position of a flow's last unit. The next slice may omit its header if it follows directly.
-#[derive(Clone, Copy, Debug, Default)]
-struct LastSlice {
-    super_packet: u32,
-    next_number: u16,
-    next_index: u8,
-}
-
 /// Counters for `weft status`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) received_packets: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) sent_units: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) repeated_units: u64,
-    pub(crate) abandoned_units: u64,
-    pub(crate) queue_drops: u64,
-    pub(crate) replaced_acks: u64,
-    pub(crate) duplicate_units: u64,
+pub struct Totals {
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub sent_units: u64,
+    pub sent_bytes: u64,
+    pub repeated_units: u64,
+    pub abandoned_units: u64,
+    pub queue_drops: u64,
+    pub replaced_acks: u64,
+    pub duplicate_units: u64,
     /// Datagrams from the peer on paths beyond the number that it may open.
-    pub(crate) refused_datagrams: u64,
+    pub refused_datagrams: u64,
     /// Datagrams from the peer that were dropped unopened.
     ///
     /// The node was behind, and the peer had used its share of the processing.
-    pub(crate) unserved_datagrams: u64,
+    pub unserved_datagrams: u64,
 }
 
 /// A peer.
-pub(crate) struct Peer {
-    pub(crate) id: PeerId,
-    pub(crate) config: PeerConfig,
+pub struct Peer {
+    pub id: PeerId,
+    pub config: PeerConfig,
     /// The peer's place in the overlay.
-    pub(crate) node: NodeId,
-    /// Addresses that stand for the peer's relayed routes.
-    pub(crate) routes: Vec<SocketAddr>,
-    /// Addresses of the relayed routes that stand by as spare paths.
-    pub(crate) detours: Vec<SocketAddr>,
-    /// Nodes to which the peer relays datagrams, as it reports.
-    pub(crate) reach: Reach,
-    /// Position in this relay's bulletin up to which the peer has been informed.
-    told_to: u64,
-    pub(crate) paths: Vec<Path>,
-    /// Source addresses of the peer's last initiation.
-    ///
-    /// The handshake succeeds only if the peer gets an answer at one of them.
-    handshake_from: Vec<SocketAddr>,
-    /// Addresses that links tried without an answer.
-    attempts: Attempts,
-    pub(crate) flows: FlowTable<VpnFlow>,
-    way_in: WayIn,
-    outage: Option<Outage>,
+    pub node: NodeId,
+    pub paths: Vec<Path>,
+    pub addresses: Addresses,
+    pub session: SessionTimes,
+    pub ingress: IngressEnd,
+    dispatch: Dispatch,
+    recovery: Retransmission,
     loops: Loops,
-    /// Grants to the loops; present while any loop uses explicit rates.
-    grants: Option<Box<Grants>>,
-    /// Seeds the random numbers of the VPNs' queues.
-    rng: Rng,
-    pub(super) openings: Openings,
-    last_slices: Vec<LastSlice>,
-    /// Bytes of each flow that wait on paths, by flow id.
-    committed: Vec<u32>,
-    pub(crate) scheduler: Scheduler,
-    rescue: EarliestDelivery,
-    views: Vec<PathView>,
-    pub(crate) units: Units,
-    lost: Vec<UnitId>,
-    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
-    ///
-    /// The entries wait until the VPNs' loops are informed.
-    lost_data: Vec<VpnId>,
-    skips: VecDeque<(FlowId, FlowSeq)>,
-    joins: Joins,
-    arrivals: Arrivals,
-    pub(crate) output: Output,
-    sent_headers: SentHeaders,
-    known_headers: KnownHeaders,
-    conditioners: Vec<AckConditioner>,
-    pub(crate) established_at: Option<Instant>,
-    pub(crate) heard_at: Option<Instant>,
-    /// Time since which there is no session, while there is none.
-    pub(crate) alone_since: Instant,
-    busy_at: Instant,
-    watch: Watch,
-    next_path: u16,
-    next_token: u32,
-    round: usize,
-    queue_target: Duration,
-    /// True if the peer wants this node to send on several paths at once.
-    peer_wants_bundle: bool,
-    hold_announced: Duration,
-    pub(crate) hold_asked: Duration,
-    pub(crate) totals: Totals,
+    pub inbound: Inbound,
+    pub output: Output,
+    pub control: Exchange,
     /// Rate that the paths offer to signalled flows, if signalling is configured.
     offer: Option<Box<Offer>>,
-    tidings: Tidings,
-    /// Probes of the current drill, or of the last one.
-    pub(crate) probes: Option<Probes>,
-    overlay: OverlayMail,
+    pub totals: Totals,
 }
 
 impl Peer {
-    pub(crate) fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
+    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
+        let dispatch = Dispatch::new(scheduler(&config, rng.split(1)));
+        let loops = Loops::new(rng.split(2).next_u64());
+        let ingress = IngressEnd::new(queue_kind(config.policy.queue), seed, rng.split(3));
         Peer {
             id,
-            scheduler: scheduler(&config, rng.split(1)),
-            way_in: WayIn::new(queue_kind(config.policy.queue)),
-            outage: None,
-            loops: Loops::new(rng.split(2).next_u64()),
-            grants: None,
-            rng: rng.split(3),
-            openings: Openings::default(),
-            joins: Joins::default(),
-            arrivals: arrivals(config.policy.reorder),
             node: config.public_key.node_id(),
+            inbound: Inbound::new(config.policy.reorder),
             config,
-            routes: Vec::new(),
-            detours: Vec::new(),
-            reach: Reach::default(),
-            told_to: 0,
             paths: Vec::new(),
-            handshake_from: Vec::new(),
-            attempts: Attempts::default(),
-            flows: FlowTable::new(seed, MAX_FLOWS),
-            last_slices: Vec::new(),
-            committed: Vec::new(),
-            rescue: EarliestDelivery::new(EarliestDeliveryConfig::default()),
-            views: Vec::new(),
-            units: Units::default(),
-            lost: Vec::new(),
-            lost_data: Vec::new(),
-            skips: VecDeque::new(),
+            addresses: Addresses::new(first_path),
+            session: SessionTimes::new(now),
+            ingress,
+            dispatch,
+            recovery: Retransmission::default(),
+            loops,
             output: Output::new(rng.next_u64()),
-            sent_headers: SentHeaders::default(),
-            known_headers: KnownHeaders::default(),
-            conditioners: Vec::new(),
-            established_at: None,
-            heard_at: None,
-            alone_since: now,
-            busy_at: now,
-            watch: Watch::new(now),
-            next_path: first_path,
-            next_token: rng.next_u64() as u32,
-            round: 0,
-            queue_target: Duration::ZERO,
-            peer_wants_bundle: true,
-            hold_announced: Duration::ZERO,
-            hold_asked: HOLD_INITIAL,
-            totals: Totals::default(),
+            control: Exchange::new(rng.next_u64() as u32),
             offer: None,
-            tidings: Tidings::default(),
-            probes: None,
-            overlay: OverlayMail::default(),
+            totals: Totals::default(),
         }
     }
 
-    pub(crate) fn is_established(&self) -> bool {
-        self.established_at.is_some()
+    pub fn is_established(&self) -> bool {
+        self.session.established_at.is_some()
     }
 
     /// Returns the addresses at which the peer can be reached, directly and over relays.
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
-        self.config.endpoints.iter().chain(&self.routes).chain(&self.detours)
+    pub fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
+        self.config.endpoints.iter().chain(&self.addresses.routes).chain(&self.addresses.detours)
     }
 
-    pub(crate) fn path_index(&self, id: PathId) -> Option<usize> {
+    pub fn path_index(&self, id: PathId) -> Option<usize> {
         self.paths.iter().position(|p| p.id == id)
     }
 
     /// Handles an established session. If the peer restarted, discards all state of earlier datagrams.
-    pub(crate) fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
-        self.heard_at = Some(cx.now);
-        self.established_at.get_or_insert(cx.now);
+    pub fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
+        self.session.heard_at = Some(cx.now);
+        self.session.established_at.get_or_insert(cx.now);
         if !planted::is(Fault::VpnNotAskedAgain) {
-            self.openings.on_new_session(cx.now);
+            self.ingress.openings.on_new_session(cx.now);
         }
-        self.tidings = Tidings::default();
+        self.control.revocation_sync = RevocationSync::default();
         if fresh {
             self.restart(cx);
             self.restart_loops();
@@ -304,9 +199,9 @@ impl Peer {
     }
 
     /// Handles the end of the session: discards state learnt under it and keeps the flow queue.
-    pub(crate) fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
-        if self.established_at.take().is_some() {
-            self.alone_since = cx.now;
+    pub fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+        if self.session.established_at.take().is_some() {
+            self.session.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
         self.restart(cx);
@@ -316,7 +211,7 @@ impl Peer {
     /// Starts a handshake if no path to the peer is usable.
     ///
     /// The peer may have restarted, and then only a handshake reaches it.
-    pub(crate) fn call_again(&self, cx: &mut Context<'_>) {
+    pub fn call_again(&self, cx: &mut Context<'_>) {
         if self.usable_paths().next().is_none() {
             self.call(cx);
         }
@@ -331,8 +226,8 @@ impl Peer {
     /// Repeats the call to a peer that has been silent on all paths.
     ///
     /// The peer may have restarted without this session, or its session may have ended before it could answer a call.
-    pub(crate) fn keep_calling(&self, cx: &mut Context<'_>) {
-        let is_silent = self.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
+    pub fn keep_calling(&self, cx: &mut Context<'_>) {
+        let is_silent = self.session.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
         if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
             self.call(cx);
         }
@@ -342,40 +237,32 @@ impl Peer {
         for index in 0..self.paths.len() {
             self.forget_in_flight(cx.pool, index);
         }
-        self.reach = Reach::default();
-        self.told_to = cx.bulletin.end();
+        self.control.reach = Reach::default();
+        self.control.bulletin_position = cx.bulletin.end();
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);
         }
-        self.lost.drain(..).for_each(|id| self.units.release(id, cx.pool));
-        self.skips.clear();
-        self.hold_announced = Duration::ZERO;
+        self.recovery.lost.drain(..).for_each(|id| self.recovery.units.release(id, cx.pool));
+        self.recovery.skips.clear();
+        self.recovery.hold_announced = Duration::ZERO;
         if !planted::is(Fault::FreshPeerNotReset) {
-            self.drop_held(cx.pool);
+            self.inbound.drop_held(cx.pool);
         }
-        self.joins.clear(cx.pool);
+        self.inbound.joins.clear(cx.pool);
         self.output.forget_heads();
-        self.known_headers.clear();
-    }
-
-    /// Discards units that wait for order, and the record of arrived units.
-    fn drop_held(&mut self, pool: &mut Pool) {
-        match &mut self.arrivals {
-            Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| pool.release(item.buf)),
-            Arrivals::AsTheyCome(d) => d.reset(),
-        }
+        self.inbound.known_headers.clear();
     }
 
     /// Discards all units queued on a path or in flight on it, without retransmission.
     fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
         while let Some(unit) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
             self.uncommit(unit);
-            self.units.release(unit, pool);
+            self.recovery.units.release(unit, pool);
         }
         let Some(path) = self.paths.get_mut(index) else { return };
-        let units = &mut self.units;
-        path.book.drain(|sent, _, _| {
+        let units = &mut self.recovery.units;
+        path.sent_packets.drain(|sent, _, _| {
             if let Some(unit) = sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)) {
                 units.release(unit, pool);
             }
@@ -383,25 +270,23 @@ impl Peer {
     }
 
     /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
-    pub(crate) fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
+    pub fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
         self.config.prefixes.clear();
         self.config.endpoints.clear();
-        self.routes.clear();
-        self.detours.clear();
+        self.addresses.clear();
         self.paths.clear();
-        self.attempts = Attempts::default();
-        self.openings.clear(|segment| cx.pool.release(segment.buf));
-        self.way_in.empty(cx.now, &mut |_, segment| {
+        self.ingress.openings.clear(|segment| cx.pool.release(segment.buf));
+        self.ingress.queue.empty(cx.now, &mut |_, segment| {
             if !planted::is(Fault::LeaverKeepsQueue) {
                 cx.pool.release(segment.buf);
             }
         });
-        self.way_in = WayIn::new(queue_kind(self.config.policy.queue));
+        self.ingress.queue = IngressQueue::new(queue_kind(self.config.policy.queue));
     }
 
     /// Applies the peer's VPN memberships. `share` is the default VPN's share beside them.
-    pub(crate) fn set_vpns(
+    pub fn set_vpns(
         &mut self,
         cx: &mut Context<'_>,
         share: Share,
@@ -410,7 +295,7 @@ impl Peer {
     ) {
         let kind = queue_kind(self.config.policy.queue);
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-        let begun = self.way_in.configure(now, (kind, share), vpns, &self.rng, &mut dropping(cx, drops));
+        let begun = self.ingress.queue.configure(now, (kind, share), vpns, &self.ingress.rng, &mut dropping(cx, drops));
         if begun {
             self.loops.next_run();
         }
@@ -420,34 +305,33 @@ impl Peer {
             self.forget_loop_frames();
         }
         // Zero makes the next update set CoDel's times from the paths again.
-        self.queue_target = Duration::ZERO;
+        self.ingress.queue_target = Duration::ZERO;
     }
 
     /// Returns the state of a VPN's queue and loop toward the peer.
-    pub(crate) fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
-        self.way_in.status(vpn)
+    pub fn entry_status(&self, vpn: VpnId) -> Option<VpnStatus> {
+        self.ingress.queue.status(vpn)
     }
 
     /// Returns the bytes that wait for a path.
-    pub(crate) fn backlog_bytes(&self) -> u64 {
-        self.way_in.backlog_bytes()
+    pub fn backlog_bytes(&self) -> u64 {
+        self.ingress.queue.backlog_bytes()
     }
 
     /// Gives a VPN another share, and its window law the parameters that match the share.
-    pub(crate) fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
+    pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
         let window = self.loops.parameters(share.weight(), nominal_weight);
-        self.way_in.set_share(now, vpn, share, window);
+        self.ingress.queue.set_share(now, vpn, share, window);
     }
 
     /// Applies a changed policy. Flows, paths and units in flight continue.
-    pub(crate) fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
+    pub fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
         if config.policy.reorder != self.config.policy.reorder {
-            self.drop_held(cx.pool);
-            self.arrivals = arrivals(config.policy.reorder);
+            self.inbound.set_reorder(config.policy.reorder, cx.pool);
         }
         if config.policy != self.config.policy {
-            self.conditioners.clear();
-            self.scheduler = scheduler(&config, rng.split(u64::from(self.id.0)).split(1));
+            self.ingress.conditioners.clear();
+            self.dispatch.scheduler = scheduler(&config, rng.split(u64::from(self.id.0)).split(1));
             for path in &mut self.paths {
                 path.pending.policy = true;
             }
@@ -457,7 +341,7 @@ impl Peer {
         self.refresh_weights();
     }
 
-    pub(crate) fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
+    pub fn log_path(&self, events: &mut VecDeque<Event>, index: usize, cause: &'static str) {
         if let Some(path) = self.paths.get(index) {
             events.push_back(Event::Path {
                 peer: self.id,
@@ -471,7 +355,7 @@ impl Peer {
     }
 
     /// Returns the paths that carry data now.
-    pub(crate) fn usable_paths(&self) -> impl Iterator<Item = &Path> {
+    pub fn usable_paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().filter(|p| p.is_usable())
     }
 }
@@ -495,12 +379,5 @@ fn queue_kind(kind: QueueKind) -> queue::QueueKind {
     match kind {
         QueueKind::FqCodel => queue::QueueKind::FqCodel,
         QueueKind::DropTail => queue::QueueKind::DropTail,
-    }
-}
-
-fn arrivals(reorder: Reorder) -> Arrivals {
-    match reorder {
-        Reorder::Resequence => Arrivals::Resequence(Resequencer::new(HOLD_INITIAL, ResequencerLimits::default())),
-        Reorder::Off => Arrivals::AsTheyCome(Dedup::new()),
     }
 }

@@ -6,77 +6,21 @@
 //! newest datagram of the path.
 
 use super::{Context, Peer};
-use crate::PathState;
-use crate::event::Event;
+use crate::api::{AddressPairs, Event, PathState};
 use crate::links::{Link, Links};
 use crate::path::choice::{self, Candidate, MAX_PATHS, MOST_OWN};
 use crate::path::{Ends, Path};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, LinkId, PathId};
+use weft_units::{Duration, LinkId, PathId};
 
 /// Delay before untried pairs are reported. At the start, links appear one after another.
-const SAY_AFTER: Duration = Duration::from_secs(2);
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// Most links without a path that a message names.
 const MOST_NAMED: usize = 4;
-
-/// History of the attempts on pairs that have no path now.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    /// Number of failed attempts of a link at an address since that pair last answered.
-    failed: Vec<(LinkId, SocketAddr, u32)>,
-    /// Number of pairs without a path that were called so far.
-    called: usize,
-    /// Time of the last change of links or addresses, until untried pairs are reported.
-    changed_at: Option<Instant>,
-    said: AddressPairs,
-}
-
-impl Attempts {
-    fn of(&self, link: LinkId, remote: &SocketAddr) -> u32 {
-        let failed = self.failed.iter().find(|(by, to, _)| *by == link && to == remote);
-        failed.map_or(0, |(_, _, times)| *times)
-    }
-
-    fn count(&mut self, link: LinkId, remote: SocketAddr) {
-        match self.failed.iter_mut().find(|(by, to, _)| *by == link && *to == remote) {
-            Some((_, _, times)) => *times = times.saturating_add(1),
-            None => self.failed.push((link, remote, 1)),
-        }
-    }
-
-    /// Forgets the failed attempts of a link that has gone. Its addresses may answer when it returns.
-    pub(super) fn forget_link(&mut self, now: Instant, link: LinkId) {
-        self.failed.retain(|(by, _, _)| *by != link);
-        self.changed_at = Some(now);
-    }
-}
-
-/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct AddressPairs {
-    /// All pairs with the same address family.
-    pub all: usize,
-    /// Pairs that have no path and were never tried.
-    pub not_tried: usize,
-    /// Addresses that each link tries at the same time.
-    pub at_once: usize,
-    /// Links without a path to the peer, because the limit of open paths is reached.
-    pub links_without_path: Vec<String>,
-    /// Datagrams dropped because the peer sent them on more paths than it may open.
-    pub refused_datagrams: u64,
-}
-
-impl AddressPairs {
-    /// True if every pair was tried and nothing was refused.
-    pub fn is_complete(&self) -> bool {
-        self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
-    }
-}
 
 impl fmt::Display for AddressPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,17 +52,17 @@ impl Peer {
     /// The id must have the peer's parity, and the peer's half of all paths must not be used up.
     pub(super) fn may_open(&self, id: PathId) -> bool {
         let theirs = self.paths.iter().filter(|path| !path.ours).count();
-        u16::from(id.0) % 2 != self.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
+        u16::from(id.0) % 2 != self.addresses.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
     }
 
     /// Opens paths for a link up to its share, first for pairs that were open before.
-    pub(crate) fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
-        self.attempts.changed_at = Some(cx.now);
+    pub fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
+        self.addresses.attempts.changed_at = Some(cx.now);
         if !link.send {
             return;
         }
         let wanted: Vec<SocketAddr> = self.endpoints().copied().collect();
-        self.attempts.failed.retain(|(_, remote, _)| wanted.contains(remote));
+        self.addresses.attempts.failed.retain(|(_, remote, _)| wanted.contains(remote));
         let is_on = |p: &&mut Path| p.ours && p.link_name == link.name && link.reaches(&p.remote);
         for path in self.paths.iter_mut().filter(is_on).filter(|p| wanted.contains(&p.remote)) {
             path.link = link.id;
@@ -137,7 +81,7 @@ impl Peer {
 
     /// Returns the number of paths that each link may open.
     fn share(&self, links: &Links) -> usize {
-        let routes = self.routes.len() + self.detours.len();
+        let routes = self.addresses.routes.len() + self.addresses.detours.len();
         let room = MOST_OWN - routes.min(MOST_OWN / 2);
         choice::at_once(self.links_toward(links).count(), self.config.endpoints.len(), room)
     }
@@ -168,7 +112,7 @@ impl Peer {
             let is_open = to_it.any(|path| path.link_name == link.name);
             (!is_open).then(|| Candidate {
                 remote: *remote,
-                attempts: self.attempts.of(link.id, remote),
+                attempts: self.addresses.attempts.of(link.id, remote),
                 is_near: link.is_near(remote),
                 elsewhere,
                 distance: choice::distance(ordinal, position, reached),
@@ -186,9 +130,9 @@ impl Peer {
     fn open_path(&mut self, cx: &mut Context<'_>, link: &Link, remote: SocketAddr) -> bool {
         let ends = self.ends(link, remote);
         if self.paths.iter().filter(|path| path.ours).count() < MOST_OWN
-            && let Ok(id) = u8::try_from(self.next_path)
+            && let Ok(id) = u8::try_from(self.addresses.next_path)
         {
-            self.next_path += if planted::is(Fault::PathIdTwice) { 0 } else { 2 };
+            self.addresses.next_path += if planted::is(Fault::PathIdTwice) { 0 } else { 2 };
             self.paths.push(Path::new(cx.now, PathId(id), ends, true));
             return true;
         }
@@ -206,7 +150,7 @@ impl Peer {
             local: None,
             cap: link.cap,
             barred: false,
-            standby: self.detours.contains(&remote),
+            standby: self.addresses.detours.contains(&remote),
         }
     }
 
@@ -234,10 +178,10 @@ impl Peer {
 
     /// Turns a path to another link or address. Its queued units and its units in flight move to other paths.
     fn turn_path(&mut self, cx: &mut Context<'_>, index: usize, ends: Ends) {
-        self.close_books(cx, index);
+        self.move_units_away(cx, index);
         let Some(path) = self.paths.get_mut(index) else { return };
         let before = core::mem::replace(path, Path::new(cx.now, path.id, ends, true));
-        path.book = before.book;
+        path.sent_packets = before.sent_packets;
         path.log = before.log;
         path.newest = before.newest;
         path.newest_policy = before.newest_policy;
@@ -256,14 +200,14 @@ impl Peer {
         }
         let has_answered = path.state() == PathState::Down && path.rtt().is_known();
         let Some(link) = cx.links.get(path.link) else { return };
-        if path.health.unanswered() < choice::patience(has_answered, self.attempts.of(link.id, &path.remote))
+        if path.health.unanswered() < choice::patience(has_answered, self.addresses.attempts.of(link.id, &path.remote))
             || (has_answered && path.active && self.open_on(link) > 1)
         {
             return;
         }
         let Some(next) = self.next_address(cx.links, link) else { return };
         let (ends, before) = (self.ends(link, next), path.remote);
-        self.attempts.count(link.id, before);
+        self.addresses.attempts.count(link.id, before);
         self.turn_path(cx, index, ends);
     }
 
@@ -271,16 +215,16 @@ impl Peer {
     pub(super) fn forget_attempts(&mut self, index: usize) {
         let Some(path) = self.paths.get(index) else { return };
         let (link, remote) = (path.link, path.remote);
-        self.attempts.failed.retain(|(by, to, _)| (*by, *to) != (link, remote));
+        self.addresses.attempts.failed.retain(|(by, to, _)| (*by, *to) != (link, remote));
     }
 
     /// Returns at most `most` pairs without a path to call, continuing after the last call.
-    pub(crate) fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
+    pub fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
         let of = |link| self.candidates(links, link).map(|candidate| (candidate.rank(), link.id, candidate.remote));
         let mut pairs: Vec<_> = self.links_toward(links).flat_map(of).collect();
         pairs.sort_unstable();
-        let begin = if pairs.is_empty() { 0 } else { self.attempts.called % pairs.len() };
-        self.attempts.called = self.attempts.called.wrapping_add(most.min(pairs.len()));
+        let begin = if pairs.is_empty() { 0 } else { self.addresses.attempts.called % pairs.len() };
+        self.addresses.attempts.called = self.addresses.attempts.called.wrapping_add(most.min(pairs.len()));
         let from_there = pairs.iter().cycle().skip(begin).take(most.min(pairs.len()));
         from_there.map(|(_, link, remote)| (*link, *remote)).collect()
     }
@@ -288,7 +232,7 @@ impl Peer {
     /// Opens a path for a pair that has answered a call.
     ///
     /// If necessary, another path of the link is turned.
-    pub(crate) fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
+    pub fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
         // While there is no path at all, accept an unlisted pair: the address that answered is the only one known to
@@ -309,7 +253,7 @@ impl Peer {
     }
 
     /// Returns how many of the pairs of links and addresses are tried.
-    pub(crate) fn address_pairs(&self, links: &Links) -> AddressPairs {
+    pub fn address_pairs(&self, links: &Links) -> AddressPairs {
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
         let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();
         let without_path = self.links_toward(links).filter(|link| self.open_on(link) == 0);
@@ -325,15 +269,15 @@ impl Peer {
     /// Reports the untried pairs once links and addresses have been stable for a while.
     ///
     /// An unchanged result is not reported again.
-    pub(super) fn say_untried(&mut self, cx: &mut Context<'_>) {
-        if self.attempts.changed_at.is_none_or(|at| cx.now - at < SAY_AFTER) {
+    pub(super) fn report_untried(&mut self, cx: &mut Context<'_>) {
+        if self.addresses.attempts.changed_at.is_none_or(|at| cx.now - at < REPORT_AFTER) {
             return;
         }
-        self.attempts.changed_at = None;
+        self.addresses.attempts.changed_at = None;
         let pairs = self.address_pairs(cx.links);
-        if pairs != self.attempts.said && !pairs.is_complete() {
+        if pairs != self.addresses.attempts.said && !pairs.is_complete() {
             cx.events.push_back(Event::NotTried { peer: self.id, pairs: pairs.clone() });
         }
-        self.attempts.said = pairs;
+        self.addresses.attempts.said = pairs;
     }
 }

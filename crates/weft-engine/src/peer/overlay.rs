@@ -4,69 +4,60 @@
 
 use super::Peer;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::{Frame, FrameWriter};
 
 /// Most messages that wait in each direction. Beyond it, the oldest are dropped, because they are out of date.
 const MAX_WAITING: usize = 32;
 
-/// Queues of overlay messages to and from the peer.
-#[derive(Debug, Default)]
-pub(crate) struct OverlayMail {
-    outgoing: VecDeque<Box<[u8]>>,
-    arrived: VecDeque<Box<[u8]>>,
-    heard_at: Option<Instant>,
-}
-
 impl Peer {
     /// Queues a message to leave by the fastest path.
-    pub(crate) fn tell_overlay(&mut self, message: &[u8]) {
+    pub fn send_overlay(&mut self, message: &[u8]) {
         let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) else { return };
         path.pending.overlay = true;
-        if self.overlay.outgoing.len() >= MAX_WAITING {
-            self.overlay.outgoing.pop_front();
+        if self.control.overlay.outgoing.len() >= MAX_WAITING {
+            self.control.overlay.outgoing.pop_front();
         }
-        self.overlay.outgoing.push_back(message.into());
+        self.control.overlay.outgoing.push_back(message.into());
     }
 
     /// Writes the messages that fit. A message that does not fit even alone is dropped.
     pub(super) fn write_overlay(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.overlay) else { return };
-        while let Some(message) = self.overlay.outgoing.front() {
+        while let Some(message) = self.control.overlay.outgoing.front() {
             if writer.write(&Frame::Overlay(message)).is_err() && !writer.is_empty() {
                 break;
             }
-            self.overlay.outgoing.pop_front();
+            self.control.overlay.outgoing.pop_front();
         }
-        path.pending.overlay = !self.overlay.outgoing.is_empty();
+        path.pending.overlay = !self.control.overlay.outgoing.is_empty();
     }
 
     pub(super) fn on_overlay(&mut self, now: Instant, message: &[u8]) {
-        self.overlay.heard_at = Some(now);
+        self.control.overlay.heard_at = Some(now);
         // No honest sender has more messages waiting, so more in one datagram are dropped.
-        if self.overlay.arrived.len() < MAX_WAITING {
-            self.overlay.arrived.push_back(message.into());
+        if self.control.overlay.arrived.len() < MAX_WAITING {
+            self.control.overlay.arrived.push_back(message.into());
         }
     }
 
     /// Returns the next message that arrived, for the node's overlay.
-    pub(crate) fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
-        self.overlay.arrived.pop_front()
+    pub fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
+        self.control.overlay.arrived.pop_front()
     }
 
-    pub(crate) fn has_overlay_messages(&self) -> bool {
-        !self.overlay.arrived.is_empty()
+    pub fn has_overlay_messages(&self) -> bool {
+        !self.control.overlay.arrived.is_empty()
     }
 
     /// Stops calling the peer until the overlay or the configuration asks for it again.
-    pub(crate) fn stop_calling(&mut self) {
+    pub fn stop_calling(&mut self) {
         self.config.endpoints.clear();
-        self.detours.clear();
+        self.addresses.detours.clear();
     }
 
     /// True if a message arrived within the last `time`.
-    pub(crate) fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
-        self.overlay.heard_at.is_some_and(|at| now - at < time)
+    pub fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
+        self.control.overlay.heard_at.is_some_and(|at| now - at < time)
     }
 }

@@ -4,12 +4,12 @@
 //! its deadline is given up, and a SKIP frame tells the peer not to wait for it. When a path falls silent or goes
 //! down, this module moves its units to other paths.
 
-use super::outage::sent_stale_at;
+use super::outbound::age::sent_stale_at;
 use super::{Context, Peer};
-use crate::PathState;
-use crate::config::Recovery;
+use crate::api::PathState;
+use crate::api::Recovery;
 use crate::path::{Lane, Path, Sent};
-use crate::unit::{Unit, UnitId};
+use crate::units::{Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_core::sched::{PathChoice, UnitView};
 use weft_units::Instant;
@@ -17,7 +17,7 @@ use weft_wire::hop::DATA_OVERHEAD;
 
 /// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rescue {
+pub enum Rescue {
     /// The path should carry no more data. Units already sent are left to arrive.
     Spared,
     /// The path is silent, perhaps by chance. Sparse flows are retransmitted, and bulk only if little is in flight.
@@ -47,24 +47,24 @@ impl Peer {
 
     /// Queues lost units, avoiding the path `away_from` if another one is usable.
     fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path, u8) -> usize) {
-        if self.lost.is_empty() {
+        if self.recovery.lost.is_empty() {
             return;
         }
         self.refresh_views(cx.now);
-        if let Some(view) = away_from.and_then(|index| self.views.get_mut(index)) {
+        if let Some(view) = away_from.and_then(|index| self.dispatch.views.get_mut(index)) {
             view.suspect = true;
         }
-        let mut lost = core::mem::take(&mut self.lost);
+        let mut lost = core::mem::take(&mut self.recovery.lost);
         lost.retain(|id| self.repeat(cx.now, cx.pool, *id, copies));
-        self.lost = lost;
+        self.recovery.lost = lost;
     }
 
     /// Queues one lost unit.
     ///
     /// Returns true if it waits for a path; otherwise this call releases the caller's reference.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
-        let Some(unit) = self.units.get(id).filter(|u| !u.settled).copied() else {
-            self.units.release(id, pool);
+        let Some(unit) = self.recovery.units.get(id).filter(|u| !u.settled).copied() else {
+            self.recovery.units.release(id, pool);
             return false;
         };
         let view = UnitView {
@@ -72,22 +72,22 @@ impl Peer {
             flow_hash: unit.segment.flow_hash,
             urgent: true,
         };
-        match self.rescue.pick(now, &self.views, view) {
+        match self.dispatch.rescue.pick(now, &self.dispatch.views, view) {
             PathChoice::Path(index) if now < unit.deadline => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
-                let times = self.units.count_repeat(id);
+                let times = self.recovery.units.count_repeat(id);
                 for _ in 0..copies(&self.paths[index], times) {
                     self.push(now, pool, index, lane, id);
                 }
             }
             _ if now < self.waits_until(&unit) => {
-                self.units.set_deadline(id, self.waits_until(&unit));
+                self.recovery.units.set_deadline(id, self.waits_until(&unit));
                 return true;
             }
             _ => self.abandon(now, id, pool),
         }
-        self.units.release(id, pool);
+        self.recovery.units.release(id, pool);
         false
     }
 
@@ -104,19 +104,19 @@ impl Peer {
 
     /// Returns the earliest deadline of the units that wait for a path.
     pub(super) fn lost_deadline(&self) -> Option<Instant> {
-        self.lost.iter().filter_map(|id| self.units.get(*id)).map(|unit| unit.deadline).min()
+        self.recovery.lost.iter().filter_map(|id| self.recovery.units.get(*id)).map(|unit| unit.deadline).min()
     }
 
     /// Gives a unit up, and tells the peer not to wait for it.
     pub(super) fn abandon(&mut self, now: Instant, id: UnitId, pool: &mut Pool) {
-        let Some(unit) = self.units.get(id).copied() else { return };
-        if self.units.settle(id, pool) {
+        let Some(unit) = self.recovery.units.get(id).copied() else { return };
+        if self.recovery.units.release_packet(id, pool) {
             self.totals.abandoned_units += 1;
-            if self.skips.len() >= MAX_SKIPS {
-                self.skips.pop_front();
+            if self.recovery.skips.len() >= MAX_SKIPS {
+                self.recovery.skips.pop_front();
             }
-            self.skips.push_back((unit.segment.flow, unit.seq));
-            self.way_in.on_loss(now, unit.segment.vpn);
+            self.recovery.skips.push_back((unit.segment.flow, unit.seq));
+            self.ingress.queue.on_loss(now, unit.segment.vpn);
             if let Some(index) = self.fastest_path() {
                 self.paths[index].pending.skips = true;
             }
@@ -126,17 +126,17 @@ impl Peer {
     /// Moves a path's queued units to other paths.
     ///
     /// Its units in flight are retransmitted as far as `why` requires.
-    pub(crate) fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
+    pub fn rescue_path(&mut self, cx: &mut Context<'_>, index: usize, why: Rescue) {
         if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
         }
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
-            if self.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
+            if self.recovery.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
                 // A copy is on its way by another path.
-                self.units.release(id, cx.pool);
+                self.recovery.units.release(id, cx.pool);
             } else {
-                self.lost.push(id);
+                self.recovery.lost.push(id);
             }
         }
         match why {
@@ -155,7 +155,7 @@ impl Peer {
     /// loss probe (RFC 8985).
     pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
         self.refresh_views(cx.now);
-        let mut others = self.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
+        let mut others = self.dispatch.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
         if others.any(|(_, (view, path))| view.usable && path.state() == PathState::Good) {
             self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
             self.send_doubted(cx, index);
@@ -185,8 +185,8 @@ impl Peer {
     /// Returns the bytes of bulk units in flight on a path.
     fn bulk_in_flight(&self, index: usize) -> usize {
         let mut bytes = 0;
-        self.paths[index].book.for_each_outstanding(|sent| {
-            let unit = sent.unit().and_then(|id| self.units.get(id));
+        self.paths[index].sent_packets.for_each_outstanding(|sent| {
+            let unit = sent.unit().and_then(|id| self.recovery.units.get(id));
             bytes += unit.filter(|unit| !unit.urgent && !unit.settled).map_or(0, Unit::len);
         });
         bytes
@@ -199,8 +199,8 @@ impl Peer {
         if self.config.policy.recovery != Recovery::Arq {
             return;
         }
-        let (units, lost) = (&mut self.units, &mut self.lost);
-        self.paths[index].book.for_each_outstanding(|sent| {
+        let (units, lost) = (&mut self.recovery.units, &mut self.recovery.lost);
+        self.paths[index].sent_packets.for_each_outstanding(|sent| {
             let Some(id) = sent.unit().filter(|id| units.get(*id).is_some_and(&is_wanted)) else { return };
             let waits = match *sent {
                 Sent::Part(_, part) => units.part_lost(id, part),
@@ -214,8 +214,8 @@ impl Peer {
     }
 
     fn send_doubted(&mut self, cx: &mut Context<'_>, index: usize) {
-        self.lost.sort_unstable_by_key(|id| {
-            self.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.segment.flow, u.seq.get()))
+        self.recovery.lost.sort_unstable_by_key(|id| {
+            self.recovery.units.get(*id).map(|u| (!u.urgent, u.segment.born, u.segment.flow, u.seq.get()))
         });
         self.send_lost(cx, Some(index), |_, _| 1);
     }

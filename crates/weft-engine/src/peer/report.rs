@@ -4,7 +4,7 @@
 //! link is put into use, and the hold time for the peer is computed.
 
 use super::{Context, Peer};
-use crate::PathState;
+use crate::api::PathState;
 use crate::path::Path;
 use weft_core::sense::PathSample as Counters;
 use weft_units::{Duration, LinkId};
@@ -23,8 +23,8 @@ impl Peer {
         let Some(index) = self.path_index(report.arrivals.path) else { return };
         let counters = counters(report);
         let now = cx.now;
-        let sample = self.settle(cx, index, |book, settling| {
-            book.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| settling.settle(sent, fate))
+        let sample = self.apply_fates(cx, index, |sent_packets, fates| {
+            sent_packets.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| fates.on_fate(sent, fate))
         });
         let keepalive = self.keepalive(&self.paths[index], now);
         let path = &mut self.paths[index];
@@ -65,9 +65,9 @@ impl Peer {
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
         // The peer still waits for units that were given up while no path could tell it.
-        self.paths[index].pending.skips |= !self.skips.is_empty();
-        self.openings.hurry(cx.now);
-        self.say_gone();
+        self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
+        self.ingress.openings.hurry(cx.now);
+        self.report_gone();
         self.log_path(cx.events, index, cause);
     }
 
@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// Puts the best answering path of a link into use after the one in use was given up.
-    pub(crate) fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
+    pub fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;
         }
@@ -118,9 +118,9 @@ impl Peer {
         }
         let skew = Duration::from_micros(u64::try_from(most - least).unwrap_or(0));
         let hold = (skew + (rtt + REPEAT_MARGIN) * REPEATS).min(HOLD_MAX);
-        let (old, new) = (self.hold_announced.as_micros() as i128, hold.as_micros() as i128);
+        let (old, new) = (self.recovery.hold_announced.as_micros() as i128, hold.as_micros() as i128);
         if (old - new).abs() * 5 > old {
-            self.hold_announced = hold;
+            self.recovery.hold_announced = hold;
             for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
                 path.pending.hold = true;
             }

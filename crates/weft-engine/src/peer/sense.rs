@@ -1,8 +1,8 @@
 //! Measures paths that carry no data, by trains of chirps.
 
 use super::{Context, Peer};
-use crate::Transmit;
-use crate::path::{Path, Said, Sent};
+use crate::api::Transmit;
+use crate::path::{Path, Resend, Sent};
 use weft_units::Instant;
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -22,7 +22,7 @@ impl Peer {
         for path in &mut self.paths {
             let may = wanted && path.carries() && path.health.answers() && path.queues.is_empty();
             let (limit, stream) = (path.mtu.current(), STREAM + u64::from(path.id.0));
-            path.sensing.on_time(now, may, limit, || self.rng.split(stream));
+            path.sensing.on_time(now, may, limit, || self.ingress.rng.split(stream));
         }
     }
 
@@ -37,7 +37,7 @@ impl Peer {
         let body = out.get_mut(HOP_HEADER_LEN..HOP_HEADER_LEN + len)?;
         body.fill(0);
         FrameWriter::new(body).write(&Frame::Chirp(chirp)).ok()?;
-        let sent = Sent::Control(Said::default());
+        let sent = Sent::Control(Resend::default());
         let transmit = self.send_control(cx, index, BEST_EFFORT, len, asks_for_report(&chirp), sent, out)?;
         self.paths.get_mut(index)?.sensing.on_left(cx.now, chirp.index, (len + headers) as u32);
         Some(transmit)

@@ -3,9 +3,9 @@
 //! A leaving packet may get a signal option, or a separate packet with the signal goes before it. In an arriving
 //! packet, signals that end here are removed. The offer holds the rates that the bundle grants to signalled flows.
 
+use super::inbound::egress::Arrived;
 use super::{Context, Peer};
-use crate::config::{QueueKind, Schedule};
-use crate::egress::Arrived;
+use crate::api::{QueueKind, Schedule};
 use crate::path::Path;
 use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
 use alloc::boxed::Box;
@@ -42,7 +42,7 @@ impl Peer {
     }
 
     /// Returns the rate to offer to rate-controlled senders, or `None` while no path exists.
-    pub(crate) fn payload_rate(&self, now: Instant) -> Option<Rate> {
+    pub fn payload_rate(&self, now: Instant) -> Option<Rate> {
         let rate = self.offered_by(|path| path.offered_or_tried(now));
         (rate > Rate::ZERO).then_some(rate)
     }
@@ -62,7 +62,7 @@ impl Peer {
     /// Returns the paths that carry bulk.
     pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
         let best = if self.bundles() { None } else { self.best_single() };
-        let carries = move |at: usize| best.map_or_else(|| self.scheduler.carries_bulk(at), |best| best == at);
+        let carries = move |at: usize| best.map_or_else(|| self.dispatch.scheduler.carries_bulk(at), |best| best == at);
         let usable = move |(at, path): &(usize, &Path)| path.is_usable() && path.health.answers() && carries(*at);
         self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
     }
@@ -80,17 +80,17 @@ impl Peer {
         if self.config.policy.queue != QueueKind::FqCodel {
             return 0;
         }
-        let active = self.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
+        let active = self.ingress.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
         active.take(MOST_ACTIVE).count().max(1) as u32
     }
 
     /// Returns the rates that the bundle grants, if signalling is configured.
-    pub(crate) fn offer(&self) -> Option<&Offer> {
+    pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
     /// Forgets all grants.
-    pub(crate) fn forget_offer(&mut self) {
+    pub fn forget_offer(&mut self) {
         self.offer = None;
     }
 
@@ -116,7 +116,7 @@ impl Peer {
         shape: &mut SuperPacket,
     ) -> Option<(BufId, SuperPacket)> {
         self.ready_offer(cx);
-        let sent_bytes = self.flows.get(flow).map_or(0, |flow| flow.bytes);
+        let sent_bytes = self.ingress.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
         let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, events: cx.events };
@@ -134,7 +134,7 @@ impl Peer {
         let packet = packet_mut(cx.pool, buf, shape)?;
         let view = IpView::parse(packet).ok()?;
         let carrier = Carrier::of(&view, is_whole && packet.len() + ADDED_LEN <= inner_limit)?;
-        let signal = room.say(&mut place, &view, sent_bytes)?;
+        let signal = room.signal_for(&mut place, &view, sent_bytes)?;
         let headers = if view.version == IpVersion::V6 { 60 } else { 40 };
         clamp_mss(packet, inner_limit.saturating_sub(headers + ADDED_LEN) as u16, checksum(shape));
         carry(cx.pool, buf, shape, carrier, &signal)

@@ -3,13 +3,14 @@
 //! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
 //! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent book.
 
-use super::{Context, LoneMarker, Peer};
-use crate::Transmit;
-use crate::config::Recovery;
-use crate::headers::Compressed;
+use super::{Context, Peer};
+use crate::api::Recovery;
+use crate::api::Transmit;
+use crate::links::room_for_relays;
+use crate::path::LoneMarker;
 use crate::path::{Lane, Path, Sent};
-use crate::relay::room_for_relays;
-use crate::unit::{Part, Unit, UnitId};
+use crate::units::headers::Compressed;
+use crate::units::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PathId, VpnId};
@@ -65,14 +66,14 @@ impl Batch {
 
 impl Peer {
     /// Writes the next datagrams to `out`: first control, then data where pacer and window allow.
-    pub(crate) fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
         if !self.is_established() {
             return None;
         }
         self.commit(cx);
         let paths = self.paths.len();
         for turn in 0..paths {
-            let index = (self.round + turn) % paths;
+            let index = (self.dispatch.round + turn) % paths;
             let (before, _) = room_for_relays(&self.paths[index].remote);
             let out = out.get_mut(before..)?;
             let path = &self.paths[index];
@@ -90,7 +91,7 @@ impl Peer {
                 return Some(transmit);
             }
             if let Some(transmit) = self.poll_data(cx, index, out) {
-                self.round = (index + 1) % paths;
+                self.dispatch.round = (index + 1) % paths;
                 return Some(transmit);
             }
         }
@@ -116,7 +117,7 @@ impl Peer {
             if lane == Lane::Bulk && !has_window {
                 break;
             }
-            let unit = *self.units.get(id)?;
+            let unit = *self.recovery.units.get(id)?;
             let compressed = self.compress(cx, &unit);
             let mut datagram = HOP_HEADER_LEN + INNER_LEN + compressed.unit_len(unit.len()) + TAG_LEN;
             let has_room = datagram + MARKER_LEN <= self.paths[index].datagram_limit();
@@ -147,20 +148,20 @@ impl Peer {
             let Some(number) = seal_unit(cx, self.id, path_id, (&unit, &compressed), carried.as_ref(), room) else {
                 // The unit's VPN was closed after scheduling, or the session has just ended.
                 self.abandon(cx.now, id, cx.pool);
-                self.units.release(id, cx.pool);
+                self.recovery.units.release(id, cx.pool);
                 continue;
             };
             batch.add(datagram, unit.segment.tos);
-            self.units.note_sent(id, (datagram + overhead) as u16);
+            self.recovery.units.note_sent(id, (datagram + overhead) as u16);
             if lane == Lane::Bulk {
                 let packet = unit.segment.shape.header_len() + unit.segment.payload_len();
                 self.paths[index].overhead.on_sent(packet, datagram + overhead);
             }
-            self.paths[index].limited = !self.paths[index].queues.is_empty() || self.way_in.is_ready();
+            self.paths[index].limited = !self.paths[index].queues.is_empty() || self.ingress.queue.is_ready();
             let sent = self.sent(Sent::Unit(id), unit.segment.vpn, datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
-                self.units.release(id, cx.pool);
+                self.recovery.units.release(id, cx.pool);
             }
         }
         if batch.count == 0 {
@@ -181,7 +182,7 @@ impl Peer {
         }
         let key = cx.sessions.sealing_key(self.id, unit.segment.vpn);
         match key.zip(write_header(cx.pool, unit, &mut header).and_then(|len| header.get(..len))) {
-            Some((key, header)) => self.sent_headers.compress(cx.now, key, unit, header),
+            Some((key, header)) => self.recovery.sent_headers.compress(cx.now, key, unit, header),
             None => Compressed::WHOLE,
         }
     }
@@ -190,12 +191,12 @@ impl Peer {
     fn next_unit(&mut self, pool: &mut Pool, index: usize) -> Option<(Lane, UnitId)> {
         loop {
             let (lane, id) = self.paths.get(index)?.queues.front()?;
-            if self.units.is_live(id) {
+            if self.recovery.units.is_live(id) {
                 return Some((lane, id));
             }
             self.paths[index].queues.pop(lane);
             self.uncommit(id);
-            self.units.release(id, pool);
+            self.recovery.units.release(id, pool);
         }
     }
 
@@ -208,7 +209,7 @@ impl Peer {
         let id = path.queues.pop(lane)?;
         self.uncommit(id);
         self.part_with_marker(cx.now, index, id, false);
-        let unit = *self.units.get(id)?;
+        let unit = *self.recovery.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
         let mut batch = Batch { gap, ..Batch::default() };
         if let (Some((missing, of)), Some(len)) = (unit.missing(), write_unit(cx.pool, &unit, &mut body)) {
@@ -227,15 +228,15 @@ impl Peer {
                 batch.add(datagram, unit.segment.tos);
                 let sent = self.sent(Sent::Part(id, part), unit.segment.vpn, datagram + overhead);
                 if sent.unit().is_some() {
-                    self.units.retain(id);
+                    self.recovery.units.retain(id);
                 }
                 let path = &mut self.paths[index];
-                path.limited = !path.queues.is_empty() || self.way_in.is_ready() || part.end < missing.end;
+                path.limited = !path.queues.is_empty() || self.ingress.queue.is_ready() || part.end < missing.end;
                 self.note_sent(cx.now, index, number, datagram + overhead, sent);
             }
         }
-        self.units.parts_sent(id);
-        self.units.release(id, cx.pool);
+        self.recovery.units.parts_sent(id);
+        self.recovery.units.release(id, cx.pool);
         let path = self.paths.get_mut(index).filter(|_| batch.count > 0)?;
         path.pacer.consume(cx.now, (batch.len + batch.count * overhead) as u64, rate);
         Some(transmit(path, &batch))
@@ -245,8 +246,8 @@ impl Peer {
     ///
     /// Without space in the datagram, the marker follows in a control frame.
     fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
-        let Some(marker) = self.units.take_marker(id) else { return };
-        if let Some(unit) = self.units.get(id).filter(|_| !is_carried) {
+        let Some(marker) = self.recovery.units.take_marker(id) else { return };
+        if let Some(unit) = self.recovery.units.get(id).filter(|_| !is_carried) {
             let (vpn, tos) = (unit.segment.vpn, unit.segment.tos);
             self.send_alone(index, LoneMarker { vpn, marker, tos, since: now });
         }
@@ -270,12 +271,12 @@ impl Peer {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(id);
         let fits = |p: &Path, len: usize| p.is_usable() && len <= p.inner_limit();
-        let len = self.units.get(id).map_or(0, Unit::len);
+        let len = self.recovery.units.get(id).map_or(0, Unit::len);
         match self.paths.iter().position(|p| fits(p, len)) {
             Some(other) => self.paths[other].queues.push(Lane::Repeat, id, len as u32),
             None => {
                 self.abandon(now, id, pool);
-                self.units.release(id, pool);
+                self.recovery.units.release(id, pool);
             }
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Each timer has a matching deadline in [`Peer::next_timeout`]. CoDel's times are adapted to the paths here.
 
+use super::dropping;
 use super::recovery::Rescue;
-use super::{Context, Peer, dropping};
-use crate::PathState;
+use super::{Context, Peer};
+use crate::api::{PathState, Weights};
 use crate::path::{Lane, Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
@@ -25,19 +26,19 @@ const HOLD_AGAIN: Duration = Duration::from_millis(5);
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
-    pub(crate) fn is_busy(&self, now: Instant) -> bool {
-        now - self.busy_at < BUSY
+    pub fn is_busy(&self, now: Instant) -> bool {
+        now - self.session.busy_at < BUSY
     }
 
     /// Notes a host's packet to or from the peer.
     pub(super) fn note_packet(&mut self, now: Instant) {
-        self.busy_at = now;
-        self.watch.on_packet(now);
+        self.session.busy_at = now;
+        self.session.watch.on_packet(now);
     }
 
     /// Returns the probe interval of a path that answers and carries no traffic.
     pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
-        path.keepalive(self.watch.pace(now))
+        path.keepalive(self.session.watch.pace(now))
     }
 
     /// Returns the time of a path's next probe.
@@ -45,13 +46,13 @@ impl Peer {
         path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
     }
 
-    pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+    pub fn on_timeout(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_established() {
             return;
         }
         self.choose_spares(cx);
-        self.say_untried(cx);
+        self.report_untried(cx);
         for index in 0..self.paths.len() {
             self.check_silence(cx, index);
             self.try_next_address(cx, index);
@@ -60,23 +61,23 @@ impl Peer {
         }
         self.repeat_lost(cx);
         self.expire_holes(cx);
-        self.joins.expire(cx.now, cx.pool);
+        self.inbound.joins.expire(cx.now, cx.pool);
         self.open_vpns(cx);
-        self.tell_revocations(cx);
+        self.send_revocations(cx);
         self.drive_loops(cx.now);
         self.update_hold();
         self.update_queue();
         self.ready_offer(cx);
         self.schedule_reports(cx.now);
         self.sense(cx.now);
-        if self.config.policy.weights == crate::config::Weights::Measured {
+        if self.config.policy.weights == Weights::Measured {
             self.refresh_weights();
         }
     }
 
     /// Asks the peer to open the VPNs for which packets wait.
     fn open_vpns(&mut self, cx: &mut Context<'_>) {
-        if self.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
+        if self.ingress.openings.on_time(cx.now, dropping(cx, &mut self.totals.queue_drops)) {
             self.announce_vpns(None);
         }
     }
@@ -100,8 +101,8 @@ impl Peer {
             return;
         }
         if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
-            path.pending.ping.get_or_insert(self.next_token);
-            self.next_token = self.next_token.wrapping_add(1);
+            path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);
         if path.waiting.overdue_at(threshold).is_some_and(|at| at <= cx.now) {
@@ -153,18 +154,18 @@ impl Peer {
         }
         let confirm = path.suspect_after();
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
-        path.pending.ping.get_or_insert(self.next_token);
+        path.pending.ping.get_or_insert(self.control.next_token);
         if is_wanted {
-            self.openings.hurry(cx.now);
+            self.ingress.openings.hurry(cx.now);
         }
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.ours && path.active;
-        self.next_token = self.next_token.wrapping_add(1);
+        self.control.next_token = self.control.next_token.wrapping_add(1);
         if let Some(cause) = change {
             let link = path.link;
             self.log_path(cx.events, index, cause);
             self.choose_path(cx, link);
-            self.close_books(cx, index);
+            self.move_units_away(cx, index);
             self.call_again(cx);
         }
         self.keep_calling(cx);
@@ -172,12 +173,12 @@ impl Peer {
 
     fn check_losses(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
-        if path.book.next_loss_timeout().is_none_or(|at| at > cx.now) {
+        if path.sent_packets.next_loss_timeout().is_none_or(|at| at > cx.now) {
             return;
         }
         let now = cx.now;
-        self.settle(cx, index, |book, settling| {
-            book.detect_lost(now, &mut |sent, fate, _| settling.settle(sent, fate));
+        self.apply_fates(cx, index, |sent_packets, fates| {
+            sent_packets.detect_lost(now, &mut |sent, fate, _| fates.on_fate(sent, fate));
         });
     }
 
@@ -193,33 +194,33 @@ impl Peer {
         let fade = sum(|path| path.rate.carried_at_best()) / sum(|path| path.rate.carried()).max(1.0);
         let round_trip = round_trip.mul_f64(fade.max(1.0)).min(RTT_MAX);
         let target = (round_trip / 2).max(TARGET_MIN);
-        if self.queue_target.abs_diff(target) * 10 < self.queue_target {
+        if self.ingress.queue_target.abs_diff(target) * 10 < self.ingress.queue_target {
             return;
         }
-        self.queue_target = target;
+        self.ingress.queue_target = target;
         let interval = (round_trip * 2).max(target * 2).max(INTERVAL_MIN);
-        self.way_in.set_delays(target, interval);
+        self.ingress.queue.set_delays(target, interval);
     }
 
     /// Moves all units of a path that may no longer carry data to other paths.
-    pub(crate) fn close_books(&mut self, cx: &mut Context<'_>, index: usize) {
+    pub fn move_units_away(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
-        let (path, units, pool) = (&mut self.paths[index], &mut self.units, &mut *cx.pool);
+        let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
         path.waiting.clear();
-        path.book.drain(|sent, _, _| match sent {
+        path.sent_packets.drain(|sent, _, _| match sent {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
             // The datagram may have been lost, and no later report will show it.
-            Sent::Control(said) => pending.link |= said.link,
+            Sent::Control(resend) => pending.link |= resend.link,
             Sent::Data(..) => {}
         });
     }
 
     /// Handles the loss of a local link.
-    pub(crate) fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
-        self.attempts.forget_link(cx.now, link);
+    pub fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
+        self.addresses.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
             if path.link != link || !path.link_up {
@@ -230,31 +231,31 @@ impl Peer {
                 self.log_path(cx.events, index, cause);
                 self.choose_spares(cx);
                 if !planted::is(Fault::LinkDownNotRescued) {
-                    self.close_books(cx, index);
+                    self.move_units_away(cx, index);
                 }
             }
         }
     }
 
     /// Informs the peer that this node is leaving.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         for path in self.paths.iter_mut().filter(|p| p.is_usable()) {
             path.pending.close = true;
         }
     }
 
     /// Pings the peer over every path in use.
-    pub(crate) fn ping(&mut self, now: Instant, id: u32) {
+    pub fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
-            let token = *path.pending.ping.get_or_insert(self.next_token);
-            self.next_token = self.next_token.wrapping_add(1);
+            let token = *path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
             path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
             path.pings.push((token, (id, now)));
         }
     }
 
     /// Handles a datagram of `size` UDP bytes that the kernel refused as too long.
-    pub(crate) fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
+    pub fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
         for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
             let ip_bytes = (size + path.outer_header_len()) as u16;
             path.mtu.on_too_big(now, ip_bytes);
@@ -265,7 +266,7 @@ impl Peer {
     ///
     /// The scheduler is asked when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
-        if !self.way_in.is_ready() {
+        if !self.ingress.queue.is_ready() {
             return None;
         }
         let again = now + HOLD_AGAIN;
@@ -273,24 +274,24 @@ impl Peer {
     }
 
     /// Returns the earliest time at which the peer has work without input.
-    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
     }
 
     /// Returns the time at which [`Peer::on_timeout`] next has work.
-    pub(crate) fn next_timer(&self, now: Instant) -> Option<Instant> {
+    pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         let outage = self.outage_deadline(now);
         if !self.is_established() {
             return outage;
         }
         let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
         let waits = [
-            self.hole_deadline(),
-            self.joins.next_deadline(),
-            self.openings.next_deadline(),
+            self.inbound.hole_deadline(),
+            self.inbound.joins.next_deadline(),
+            self.ingress.openings.next_deadline(),
             self.lost_deadline(),
             self.loops_deadline(),
-            self.tidings.deadline(),
+            self.control.revocation_sync.deadline(),
             outage,
         ];
         waits.into_iter().flatten().chain(paths).min()
@@ -322,7 +323,7 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let threshold = path.suspect_after();
     let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
-    let loss = path.book.next_loss_timeout();
+    let loss = path.sent_packets.next_loss_timeout();
     if !path.has_credit() {
         return [overdue, silence, loss].into_iter().flatten().min();
     }

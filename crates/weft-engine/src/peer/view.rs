@@ -1,8 +1,8 @@
 //! Builds the scheduler's view of the paths: usability, delay, backlog, rate, weight and loss.
 
 use super::Peer;
-use crate::PathState;
-use crate::config::{Bundle, Weights};
+use crate::api::PathState;
+use crate::api::{Bundle, Weights};
 use crate::path::{Lane, Path};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,17 +30,17 @@ impl Peer {
         let origin = self.paths.iter().find_map(|p| p.delay().baseline_us());
         let bundled = self.bundles();
         let best = if bundled { None } else { self.best_single() };
-        self.views.clear();
+        self.dispatch.views.clear();
         for (index, path) in self.paths.iter().enumerate() {
             let mut view = view_of(path, now, origin);
             view.usable &= best.is_none_or(|b| b == index);
-            self.views.push(view);
+            self.dispatch.views.push(view);
         }
     }
 
     /// True if this node may send to the peer on more than one path.
     pub(super) fn bundles(&self) -> bool {
-        self.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
+        self.dispatch.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
     }
 
     /// Returns the path with the most capacity, for use when only one path is allowed.
@@ -70,7 +70,7 @@ impl Peer {
     }
 
     /// Returns the weights of all links, with those in `list` changed. Measured links keep their current weight.
-    pub(crate) fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
+    pub fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
         let mut weights = match &self.config.policy.weights {
             Weights::Static(before) => before.clone(),
             Weights::Measured => {
@@ -92,15 +92,15 @@ impl Peer {
     }
 
     /// True if the weights of `list` would leave no link with a weight above zero.
-    pub(crate) fn would_be_weightless(&self, list: &[(String, u32)]) -> bool {
+    pub fn would_be_weightless(&self, list: &[(String, u32)]) -> bool {
         self.weights_with(list).iter().all(|(_, weight)| *weight == 0)
     }
 
     /// Sets weights at run time. They apply from the next unit on (NATALIE).
-    pub(crate) fn set_weights(&mut self, weights: Weights) {
+    pub fn set_weights(&mut self, weights: Weights) {
         self.config.policy.weights = weights;
         self.refresh_weights();
-        self.scheduler.set_weights(&[]);
+        self.dispatch.scheduler.set_weights(&[]);
     }
 }
 

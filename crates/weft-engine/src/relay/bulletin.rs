@@ -8,7 +8,7 @@ use weft_wire::frame::Neighbour;
 
 /// The latest report about each peer.
 #[derive(Debug, Default)]
-pub(crate) struct Bulletin {
+pub struct Bulletin {
     /// Position and content of the latest report, by peer number.
     words: Vec<Option<(u64, Neighbour)>>,
     order: BTreeMap<u64, usize>,
@@ -17,7 +17,7 @@ pub(crate) struct Bulletin {
 
 impl Bulletin {
     /// Adds a report about a peer, which replaces the earlier one.
-    pub(super) fn say(&mut self, of: usize, neighbour: Neighbour) {
+    pub fn add(&mut self, of: usize, neighbour: Neighbour) {
         if of >= self.words.len() {
             self.words.resize(of + 1, None);
         }
@@ -30,19 +30,19 @@ impl Bulletin {
     }
 
     /// True if the latest report says that the peer is reachable.
-    pub(super) fn said_reachable(&self, of: usize) -> bool {
+    pub fn reports_reachable(&self, of: usize) -> bool {
         self.words.get(of).copied().flatten().is_some_and(|(_, neighbour)| neighbour.is_reachable)
     }
 
     /// Returns the position after the last report.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.end
     }
 
     /// Returns the reports from a position on, each with the position after it.
     ///
     /// Reports about the listener itself are omitted.
-    pub(crate) fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {
+    pub fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {
         let others = self.order.range(place..).filter(move |(_, of)| **of != listener);
         others.filter_map(|(place, of)| Some((place + 1, self.words.get(*of).copied().flatten()?.1)))
     }
@@ -67,9 +67,9 @@ mod tests {
             let of = rng.below(8) as usize;
             let (node, is_reachable) = (Label(of as u32), rng.chance(0.5));
             let neighbour = Neighbour { node, is_reachable, rtt_us: step, loss: 0 };
-            bulletin.say(of, neighbour);
+            bulletin.add(of, neighbour);
             last.insert(of as u32, neighbour);
-            assert_eq!(bulletin.said_reachable(of), is_reachable);
+            assert_eq!(bulletin.reports_reachable(of), is_reachable);
             let listener = rng.below(8) as usize;
             let (place, known) = &mut listeners[listener];
             for (after, neighbour) in bulletin.read(*place, listener).take(rng.below(20) as usize) {

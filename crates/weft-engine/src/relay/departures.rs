@@ -53,7 +53,7 @@ impl Departure {
 
 /// Queues of all links.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
+pub struct Departures {
     links: Vec<Departure>,
     next: usize,
     batches: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Departures {
 
 impl Departures {
     /// Returns the index of a link's queue.
-    pub(super) fn place_of(&mut self, links: &Links, link: LinkId) -> usize {
+    pub fn place_of(&mut self, links: &Links, link: LinkId) -> usize {
         let cap = links.get(link).and_then(|link| link.cap);
         let place = self.links.iter().position(|departure| departure.link == link).unwrap_or_else(|| {
             self.links.retain(|departure| !departure.turns.is_empty() || links.get(departure.link).is_some());
@@ -79,7 +79,7 @@ impl Departures {
     }
 
     /// Queues a peer's datagram for the link at `place`. Its buffer is retained once for each batch.
-    pub(super) fn push(&mut self, place: usize, from: PeerId, waiting: Waiting, pool: &mut Pool) {
+    pub fn push(&mut self, place: usize, from: PeerId, waiting: Waiting, pool: &mut Pool) {
         let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };
         if departure.turns.is_empty() {
@@ -111,7 +111,7 @@ impl Departures {
     }
 
     /// Returns the next batch that may leave now.
-    pub(super) fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Waiting> {
+    pub fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Waiting> {
         if self.batches == 0 {
             return None;
         }
@@ -152,7 +152,7 @@ impl Departures {
     /// Notes that this node's own datagrams left by a link.
     ///
     /// Returns the time at which its next data may leave if relayed batches wait.
-    pub(super) fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
+    pub fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
         self.is_turn = true;
         let departure = self.links.iter_mut().find(|departure| departure.link == link)?;
         departure.pacer.consume(now, ip_bytes, departure.cap?);
@@ -161,12 +161,12 @@ impl Departures {
     }
 
     /// True if a relayed batch leaves before this node's next own datagram.
-    pub(super) fn has_turn(&self, now: Instant) -> bool {
+    pub fn has_turn(&self, now: Instant) -> bool {
         self.is_turn && self.ready_at().is_some_and(|at| at <= now)
     }
 
     /// Returns the time at which the next batch may leave.
-    pub(crate) fn ready_at(&self) -> Option<Instant> {
+    pub fn ready_at(&self) -> Option<Instant> {
         if self.batches == 0 {
             return None;
         }
@@ -174,7 +174,7 @@ impl Departures {
     }
 
     /// Returns the number of datagrams dropped so far.
-    pub(super) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.dropped
     }
 }

@@ -1,62 +1,34 @@
-//! Relaying: forwards datagrams for other nodes, in the buffer in which they arrived.
-//!
-//! A relayed datagram is authenticated and its header is rewritten. It then joins a batch for its next node. The
-//! relay cannot decrypt the content and keeps no state about it.
+//! Batches of relayed datagrams, in the buffer in which they arrived.
 
-use super::turns::Waiting;
-use super::{is_route, outer_header_len};
-use crate::interface::{Received, Transmit};
-use crate::node::Engine;
+use crate::api::{Forward, Transmit};
+use crate::links::outer_header_len;
 use core::net::{IpAddr, SocketAddr};
-use core::ops::Range;
-use weft_core::pool::BufId;
-use weft_session::Relayed;
-use weft_units::{Instant, LinkId, PeerId};
+use weft_units::{LinkId, PeerId};
 use weft_wire::relay::{Label, Way};
 
 /// Most datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
 const MAX_BATCH: usize = 64;
 
-/// The next send of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Departing {
-    /// A send of this node's own, in the caller's buffer.
-    Own(Transmit),
-    /// A batch that this node relays.
-    Relayed(Forward),
-}
-
-/// A batch of relayed datagrams, contiguous in the buffer in which they arrived.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Forward {
-    /// The buffer. The caller must release it ([`Pool::release`](weft_core::pool::Pool::release)).
-    pub buf: BufId,
-    /// Offset of the batch in the buffer.
-    pub start: usize,
-    /// Link, addresses and lengths of the send.
-    pub transmit: Transmit,
-}
-
 /// The next node and the path to it, for all datagrams of a batch with one label.
 #[derive(Clone, Copy)]
-pub(super) struct Segment {
-    before: PeerId,
-    label: Label,
-    next: PeerId,
-    link: LinkId,
+pub struct Segment {
+    pub before: PeerId,
+    pub label: Label,
+    pub next: PeerId,
+    pub link: LinkId,
     /// Index of the link's queue.
-    place: usize,
-    destination: SocketAddr,
-    source: Option<IpAddr>,
+    pub place: usize,
+    pub destination: SocketAddr,
+    pub source: Option<IpAddr>,
 }
 
 /// The route by which datagrams arrived, and the link and address that stand for it. It holds for a whole batch.
 #[derive(Clone, Copy)]
-pub(super) struct Arrival {
-    via: PeerId,
-    way: Way,
-    link: LinkId,
-    source: SocketAddr,
+pub struct Arrival {
+    pub via: PeerId,
+    pub way: Way,
+    pub link: LinkId,
+    pub source: SocketAddr,
 }
 
 impl Forward {
@@ -64,7 +36,7 @@ impl Forward {
     ///
     /// It must be contiguous, no longer than the first and take the same path, and the batch may have at most `most`
     /// bytes.
-    pub(super) fn takes(&mut self, other: &Forward, most: usize) -> bool {
+    pub(crate) fn takes(&mut self, other: &Forward, most: usize) -> bool {
         let (batch, datagram) = (&mut self.transmit, &other.transmit);
         let size = batch.segment_size.map_or(batch.len, usize::from);
         let fits = self.buf == other.buf
@@ -82,187 +54,13 @@ impl Forward {
         fits
     }
 
-    pub(super) fn datagrams(&self) -> usize {
+    pub(crate) fn datagrams(&self) -> usize {
         self.transmit.len.div_ceil(self.transmit.segment_size.map_or(self.transmit.len, usize::from).max(1))
     }
 }
 
 /// Returns the IP bytes of a send.
-fn ip_bytes(transmit: &Transmit) -> u64 {
+pub fn ip_bytes(transmit: &Transmit) -> u64 {
     let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
     (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64
-}
-
-impl Engine {
-    /// Handles a relayed datagram: delivers it to this node or forwards it.
-    pub(crate) fn on_relayed(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
-        let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
-        // Reject nested relay headers: one header carries the whole route.
-        let opened = match self.sessions.open_relayed(bytes) {
-            Ok(opened) if !is_route(&received.source) => opened,
-            _ => {
-                self.rejected_datagrams += 1;
-                return;
-            }
-        };
-        if !self.on_authentic(now, opened.peer, opened.first_with_this_key, opened.fresh) {
-            return;
-        }
-        if opened.way.is_begun() && !self.trust.may_relay(opened.peer) {
-            self.relaying.totals.refused_datagrams += 1;
-            return;
-        }
-        match opened.way.next() {
-            Some(label) => self.pass_on(now, received, start..end, &opened, label),
-            None => self.on_arrival(now, received, start, &opened),
-        }
-    }
-
-    /// Handles the inner datagram as if it had arrived on the route's own link.
-    fn on_arrival(&mut self, now: Instant, received: &Received, start: usize, opened: &Relayed) {
-        let Arrival { link, source, .. } = self.arrival(now, received, opened);
-        let within = Received { link, source, destination: None, ..*received };
-        self.handle_datagram(now, &within, start + opened.within.start, start + opened.within.end);
-    }
-
-    /// Returns the route of a datagram for this node. The lookup is done once for each batch.
-    fn arrival(&mut self, now: Instant, received: &Received, opened: &Relayed) -> Arrival {
-        let relaying = &mut self.relaying;
-        let (via, way) = (opened.peer, opened.way);
-        let known = relaying.arrival.filter(|known| (known.via, known.way) == (via, way));
-        known.unwrap_or_else(|| {
-            let route = relaying.routes.found(now, via, way.back(), received.source.is_ipv4());
-            let arrival = Arrival { via, way, link: route.link.id, source: route.address };
-            *relaying.arrival.insert(arrival)
-        })
-    }
-
-    fn pass_on(&mut self, now: Instant, received: &Received, range: Range<usize>, opened: &Relayed, label: Label) {
-        if self.try_to_pass_on(now, received, range, opened, label).is_none() {
-            self.relaying.totals.refused_datagrams += 1;
-        }
-    }
-
-    fn try_to_pass_on(
-        &mut self,
-        now: Instant,
-        received: &Received,
-        range: Range<usize>,
-        opened: &Relayed,
-        label: Label,
-    ) -> Option<()> {
-        let segment = self.segment(opened.peer, label)?;
-        if self.is_cut(segment.link, &segment.destination) {
-            return None;
-        }
-        let way = opened.way.passed(self.relaying.labels.of(opened.peer.0.into())?);
-        let Segment { link, destination, source, place, next, .. } = segment;
-        let transmit = Transmit { link, destination, source, tos: received.tos, len: range.len(), segment_size: None };
-        let forward = Forward { buf: received.buf, start: range.start, transmit };
-        let waiting = Waiting { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
-        self.relaying.departures.push(place, opened.peer, waiting, &mut self.pool);
-        Some(())
-    }
-
-    /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
-    ///
-    /// The lookup is done once for each batch.
-    fn segment(&mut self, before: PeerId, label: Label) -> Option<Segment> {
-        let relaying = &mut self.relaying;
-        if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
-            return Some(known);
-        }
-        let next = relaying.labels.peer(label).filter(|next| relaying.is_relay && *next != before)?;
-        let peer = self.peers.get(usize::from(next.0))?;
-        let path = peer.fastest_direct_path()?;
-        let (link, destination, source) = (path.link, path.remote, path.local);
-        let place = relaying.departures.place_of(&self.links, link);
-        relaying.segment = Some(Segment { before, label, next, link, place, destination, source });
-        relaying.segment
-    }
-
-    /// Forgets the lookups of the last batch.
-    pub(crate) fn forget_last_batch(&mut self) {
-        self.relaying.segment = None;
-        self.relaying.arrival = None;
-    }
-
-    /// Returns the next send, if any.
-    ///
-    /// Own and relayed datagrams take turns, own ones first, and each waits for its pacer.
-    ///
-    /// An own send is written to `out`, which should hold 65,536 bytes.
-    pub fn poll_departing(&mut self, now: Instant, out: &mut [u8]) -> Option<Departing> {
-        if self.relaying.departures.has_turn(now)
-            && let Some(forward) = self.poll_forward(now)
-        {
-            return Some(Departing::Relayed(forward));
-        }
-        match self.poll_wrapped(now, out) {
-            Some(own) => Some(Departing::Own(own)),
-            None => self.poll_forward(now).map(Departing::Relayed),
-        }
-    }
-
-    /// Returns the next send.
-    ///
-    /// It works as [`Engine::poll_departing`], but copies relayed datagrams to `out`.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
-        loop {
-            match self.poll_departing(now, out)? {
-                Departing::Own(transmit) => return Some(transmit),
-                Departing::Relayed(forward) => {
-                    if let Some(transmit) = self.copy_forward(&forward, out) {
-                        return Some(transmit);
-                    }
-                }
-            }
-        }
-    }
-
-    fn poll_forward(&mut self, now: Instant) -> Option<Forward> {
-        while let Some(Waiting { forward, to, way, .. }) =
-            self.relaying.departures.pop(now, &self.links, &mut self.pool)
-        {
-            if self.seal_forward(&forward, to, &way).is_some() {
-                self.relaying.totals.datagrams += forward.datagrams() as u64;
-                self.relaying.totals.bytes += forward.transmit.len as u64;
-                return Some(forward);
-            }
-            self.relaying.totals.refused_datagrams += forward.datagrams() as u64;
-            self.pool.release(forward.buf);
-        }
-        None
-    }
-
-    /// Seals a batch for the next node as it leaves.
-    ///
-    /// Packet numbers thus leave in order, under the current key.
-    fn seal_forward(&mut self, forward: &Forward, to: PeerId, way: &Way) -> Option<()> {
-        let Transmit { len, segment_size, .. } = forward.transmit;
-        let batch = self.pool.bytes_mut(forward.buf).get_mut(forward.start..forward.start + len)?;
-        for datagram in batch.chunks_mut(segment_size.map_or(len, usize::from).max(1)) {
-            self.sessions.seal_relayed(to, way, datagram).ok()?;
-        }
-        Some(())
-    }
-
-    fn copy_forward(&mut self, forward: &Forward, out: &mut [u8]) -> Option<Transmit> {
-        let Forward { buf, start, transmit } = *forward;
-        let bytes = self.pool.bytes(buf).get(start..start + transmit.len);
-        let room = out.get_mut(..transmit.len);
-        let is_written = bytes.zip(room).map(|(bytes, room)| room.copy_from_slice(bytes)).is_some();
-        self.pool.release(buf);
-        is_written.then_some(transmit)
-    }
-
-    /// Notes that own datagrams leave on `transmit.link`; they were written for the link `path`.
-    ///
-    /// If relayed batches wait for a limited link, the next data of the path waits for its turn.
-    pub(crate) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
-        let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
-        if let Some(peer) = self.peers.get_mut(self.turn) {
-            peer.paths.iter_mut().filter(|own| own.link == path).for_each(|own| own.pacer.wait_until(at));
-        }
-    }
 }

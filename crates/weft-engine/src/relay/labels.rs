@@ -4,37 +4,46 @@
 //! attacker generated keys until they matched. One of them then keeps the label. The other is not relayed, which is
 //! reported.
 
-use super::{Label, label_of};
-use crate::event::Event;
-use crate::node::Engine;
 use alloc::vec::Vec;
-use weft_units::PeerId;
+use weft_session::PublicKey;
+use weft_units::{NodeId, PeerId};
+use weft_wire::relay::Label;
+
+/// Returns the label of a node in relay headers.
+pub fn label_of(id: &NodeId) -> Label {
+    let [a, b, c, d, ..] = *id.as_bytes();
+    Label(u32::from_be_bytes([a, b, c, d]))
+}
+
+pub fn label(key: &PublicKey) -> Label {
+    label_of(&key.node_id())
+}
 
 /// The labels of the peers.
 #[derive(Debug, Default)]
-pub(crate) struct Labels {
+pub struct Labels {
     /// Labels by peer number. `None` for a peer whose label another peer keeps.
-    of: Vec<Option<Label>>,
+    pub of: Vec<Option<Label>>,
     /// Labels and their peers, sorted by label.
-    owners: Vec<(Label, PeerId)>,
+    pub owners: Vec<(Label, PeerId)>,
     /// Peers without a label, each with the peer that keeps it.
-    clashes: Vec<(PeerId, PeerId)>,
+    pub clashes: Vec<(PeerId, PeerId)>,
 }
 
 impl Labels {
     /// Returns the label of the peer with this number.
-    pub(super) fn of(&self, index: usize) -> Option<Label> {
+    pub fn of(&self, index: usize) -> Option<Label> {
         self.of.get(index).copied().flatten()
     }
 
     /// Returns the peer that keeps a label.
-    pub(super) fn peer(&self, label: Label) -> Option<PeerId> {
+    pub fn peer(&self, label: Label) -> Option<PeerId> {
         let at = self.owners.binary_search_by_key(&label, |(label, _)| *label).ok()?;
         self.owners.get(at).map(|(_, peer)| *peer)
     }
 
     /// Returns all peers with a label, beginning with the one that keeps it.
-    pub(crate) fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
+    pub fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
         let keeper = self.peer(label);
         let others = self.clashes.iter().filter(move |(_, owner)| Some(*owner) == keeper).map(|(peer, _)| *peer);
         keeper.into_iter().chain(others)
@@ -46,7 +55,7 @@ impl Labels {
     /// clashes.
     ///
     /// A configured peer keeps its label. Among the others, the peer that already had the label keeps it.
-    fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {
+    pub fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {
         let had = |label: Label, peer: PeerId| self.peer(label) == Some(peer);
         peers.sort_by_key(|(label, is_certified, peer)| (*label, *is_certified, !had(*label, *peer), *peer));
         let before = core::mem::take(&mut self.clashes);
@@ -63,24 +72,6 @@ impl Labels {
             }
         }
         self.clashes.iter().filter(|clash| !before.contains(clash)).copied().collect()
-    }
-}
-
-impl Engine {
-    /// Updates the labels to the present peers.
-    pub(super) fn set_labels(&mut self) {
-        let present = self.peers.iter().filter(|peer| self.is_present(peer));
-        let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();
-        let clashes = self.relaying.labels.set(self.peers.len(), peers);
-        self.events.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
-    }
-
-    /// Returns the peers that are not relayed because of a label clash.
-    ///
-    /// Each is paired with the name of the peer that keeps the label.
-    pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {
-        let name = |id: PeerId| self.peers.get(usize::from(id.0)).map(|peer| peer.config.name.as_str());
-        self.relaying.labels.clashes.iter().filter_map(move |(peer, owner)| Some((name(*peer)?, name(*owner)?)))
     }
 }
 

@@ -3,8 +3,8 @@
 //! A route is configured, chosen as a detour, or learnt from a datagram that arrived over it. Each route has a link
 //! id and an address of its own. The number of learnt routes is bounded.
 
-use super::address::{address_of, link_of};
 use crate::links::Link;
+use crate::links::route_address::{address_of, link_of};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -19,57 +19,57 @@ const SERIALS: u32 = 1 << 31;
 
 /// A route over a peer.
 #[derive(Debug)]
-pub(crate) struct Route {
-    pub(super) via: PeerId,
-    pub(super) way: Way,
-    pub(crate) address: SocketAddr,
+pub struct Route {
+    pub via: PeerId,
+    pub way: Way,
+    pub address: SocketAddr,
     /// The link that represents the route to paths.
-    pub(crate) link: Link,
-    pub(super) is_up: bool,
+    pub link: Link,
+    pub is_up: bool,
     /// True if the route is configured or chosen as a detour. False if it was learnt from a datagram.
-    is_configured: bool,
-    used_at: Instant,
+    pub is_configured: bool,
+    pub used_at: Instant,
 }
 
 /// All routes known to this node.
 #[derive(Debug, Default)]
-pub(crate) struct Routes {
+pub struct Routes {
     by_link: BTreeMap<LinkId, Route>,
     by_way: BTreeMap<(PeerId, Way), LinkId>,
     serial: u32,
 }
 
 impl Routes {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.by_link.is_empty()
     }
 
-    pub(crate) fn link(&self, id: LinkId) -> Option<&Link> {
+    pub fn link(&self, id: LinkId) -> Option<&Link> {
         self.by_link.get(&id).map(|route| &route.link)
     }
 
-    pub(super) fn get(&self, id: LinkId) -> Option<&Route> {
+    pub fn get(&self, id: LinkId) -> Option<&Route> {
         self.by_link.get(&id)
     }
 
     /// Returns the first relay of a route, and the nodes after it.
-    pub(crate) fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
+    pub fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
         self.by_link.get(&id).map(|route| (route.via, &route.way))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Route> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Route> {
         self.by_link.values_mut()
     }
 
     /// Returns the links of the routes that are up.
-    pub(crate) fn up(&self) -> impl Iterator<Item = &Link> {
+    pub fn up(&self) -> impl Iterator<Item = &Link> {
         self.by_link.values().filter(|route| route.is_up).map(|route| &route.link)
     }
 
     /// Returns the route by which a datagram arrived, and creates it if necessary.
     ///
     /// `ipv4` states the family by which it arrived from `via`.
-    pub(crate) fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
+    pub fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
         route
@@ -78,7 +78,7 @@ impl Routes {
     /// Returns the address of a configured route or a detour.
     ///
     /// For size limits, its relay counts as reached over IPv4 unless the route is known otherwise.
-    pub(super) fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
+    pub fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
         let route = self.at(now, via, way, true);
         route.is_configured = true;
         route.link.name = format!("via {name}");
@@ -86,12 +86,12 @@ impl Routes {
     }
 
     /// True if one of these addresses belongs to a route over this relay.
-    pub(super) fn leads_over(&self, via: PeerId, addresses: &[SocketAddr]) -> bool {
+    pub fn leads_over(&self, via: PeerId, addresses: &[SocketAddr]) -> bool {
         self.by_link.values().any(|route| route.via == via && addresses.contains(&route.address))
     }
 
     /// Marks all routes as not configured.
-    pub(super) fn forget_configured(&mut self) {
+    pub fn forget_configured(&mut self) {
         self.by_link.values_mut().for_each(|route| route.is_configured = false);
     }
 

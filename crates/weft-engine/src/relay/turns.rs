@@ -5,7 +5,7 @@
 //! destinations it uses. One pair of peers leaves the shares of other pairs alone. Empty queues are reused, so that
 //! nothing is allocated in steady state.
 
-use super::Forward;
+use crate::api::Forward;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Instant, PeerId};
@@ -16,15 +16,15 @@ const QUANTUM: i64 = 1_514;
 
 /// A waiting batch.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) forward: Forward,
+pub struct Waiting {
+    pub forward: Forward,
     /// The next node.
-    pub(super) to: PeerId,
+    pub to: PeerId,
     /// The nodes of the route after the next one.
-    pub(super) way: Way,
+    pub way: Way,
     /// IP bytes of the datagrams, with IP and UDP headers.
-    pub(super) ip_bytes: u64,
-    pub(super) since: Instant,
+    pub ip_bytes: u64,
+    pub since: Instant,
 }
 
 /// Queue of one pair of sender and receiver.
@@ -63,7 +63,7 @@ impl Sender {
 
 /// Queue of one link.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub struct Turns {
     /// Senders by peer number.
     senders: Vec<Sender>,
     /// Senders with waiting batches. The first is next.
@@ -74,20 +74,20 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.batches == 0
     }
 
-    pub(super) fn batches(&self) -> usize {
+    pub fn batches(&self) -> usize {
         self.batches
     }
 
-    pub(super) fn ip_bytes(&self) -> u64 {
+    pub fn ip_bytes(&self) -> u64 {
         self.ip_bytes
     }
 
     /// Queues a datagram. Returns true if it joined the previous batch, which then has at most `most` bytes.
-    pub(super) fn push(&mut self, from: PeerId, waiting: Waiting, most: usize) -> bool {
+    pub fn push(&mut self, from: PeerId, waiting: Waiting, most: usize) -> bool {
         let to = waiting.to;
         let index = usize::from(from.0);
         if index >= self.senders.len() {
@@ -123,7 +123,7 @@ impl Turns {
     }
 
     /// Removes and returns the batch whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    pub fn pop(&mut self) -> Option<Waiting> {
         let from = self.next_sender()?;
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.next_pair()?;
@@ -151,7 +151,7 @@ impl Turns {
     }
 
     /// Removes the oldest batch of the pair with the most bytes, of the sender with the most bytes.
-    pub(super) fn pop_fattest(&mut self) -> Option<Waiting> {
+    pub fn pop_fattest(&mut self) -> Option<Waiting> {
         let ip_bytes = |from: &PeerId| self.senders.get(usize::from(from.0)).map_or(0, |sender| sender.ip_bytes);
         let from = self.round.iter().copied().max_by_key(ip_bytes)?;
         let pairs = self.senders.get(usize::from(from.0))?.pairs.iter().enumerate();
@@ -185,7 +185,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::Transmit;
+    use crate::api::Transmit;
     use alloc::collections::BTreeMap;
     use weft_core::pool::{Limits, Pool};
     use weft_units::{LinkId, Rng};

@@ -10,7 +10,7 @@ use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
 /// How a packet from the TUN device can carry a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
+pub enum Carrier {
     /// The signal is added to the packet itself.
     Packet,
     /// The packet is too long. A separate ACK before it carries the signal.
@@ -21,7 +21,7 @@ impl Carrier {
     /// Returns how a packet can carry a signal, or `None` if it cannot.
     ///
     /// `fits` states whether the packet has space for it.
-    pub(crate) fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
+    pub fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
         match packet.tcp() {
             _ if fits => Some(Carrier::Packet),
             Some(tcp) if !tcp.flags.any(TcpFlags::SYN | TcpFlags::RST) => Some(Carrier::BareAck),
@@ -32,7 +32,7 @@ impl Carrier {
 
 impl Room {
     /// Returns the signal that leaves with a packet to a peer, if one is due. `sent_bytes` of its flow left earlier.
-    pub(crate) fn say(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
+    pub fn signal_for(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
         let flow = packet.flow_key().five_tuple();
         let (now, ttl) = (place.now, packet.hop_limit);
         let flags = packet.tcp().map_or(TcpFlags::default(), |tcp| tcp.flags);

@@ -4,7 +4,7 @@
 
 use super::Change;
 use super::asking::{IDLE, MAX_FLOWS};
-use super::grant::Grant;
+use crate::api::Grant;
 use hashbrown::HashMap;
 use weft_core::explicit_rate::exchange::{TAKES_ALL, explicit_rate, respond};
 use weft_core::flow::hash::SeededState;

@@ -1,7 +1,7 @@
 //! Flows for which this node asks on behalf of its hosts.
 
 use super::Change;
-use super::grant::Grant;
+use crate::api::Grant;
 use hashbrown::HashMap;
 use weft_core::explicit_rate::exchange::{RateInitiator, Wish};
 use weft_core::flow::hash::SeededState;

@@ -1,3 +1,6 @@
+//! Grants: their duration, and when a new one needs a report.
+
+use crate::api::Grant;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::ip::FlowKey;
 
@@ -9,17 +12,6 @@ const ENDS_AFTER_MIN: Duration = Duration::from_secs(1);
 const ENDS_AFTER_MAX: Duration = Duration::from_secs(5);
 /// Relative change of a rate below which a grant counts as unchanged.
 const SAME: f64 = 0.01;
-
-/// A rate granted to a flow that starts at this node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grant {
-    /// The flow's five-tuple. The flow label is zero.
-    pub flow: FlowKey,
-    /// Granted rate of IP packets, in bytes per second: ER = GR + AR.
-    pub bytes_per_second: u64,
-    /// End of the grant, unless it is renewed.
-    pub ends: Instant,
-}
 
 impl Grant {
     /// Returns a grant of this rate from now on, or `None` for a rate of zero.

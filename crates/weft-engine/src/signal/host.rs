@@ -5,8 +5,10 @@
 //! lost where a network drops packets with options.
 
 use super::packet::write_ack;
-use super::{Bundle, Carrier, Offer, Place, SignalConfig, SignalStatus, Signalling};
-use crate::event::Event;
+use super::{Bundle, Carrier, Offer, Place};
+use crate::api::Event;
+use crate::api::{SignalConfig, SignalStatus};
+use crate::signal::Signalling;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -126,7 +128,7 @@ impl SignalHost {
         let mut before = None;
         if let Ok(view) = IpView::parse(longer)
             && let Some(carrier) = Carrier::of(&view, longer.len() + ADDED_LEN <= limit)
-            && let Some(signal) = room.say(&mut place, &view, sent_bytes)
+            && let Some(signal) = room.signal_for(&mut place, &view, sent_bytes)
         {
             match carrier {
                 Carrier::Packet => {
@@ -146,7 +148,7 @@ impl SignalHost {
         let view = IpView::parse(head).ok().filter(|view| view.protocol == protocol::TCP)?;
         Carrier::of(&view, false)?;
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
-        let signal = room.say(&mut place, &view, position(&view))?;
+        let signal = room.signal_for(&mut place, &view, position(&view))?;
         alone(head, &signal, ack)
     }
 

@@ -9,7 +9,6 @@
 mod agent;
 mod answering;
 mod asking;
-mod config;
 mod deaf;
 mod filter;
 mod grant;
@@ -18,16 +17,14 @@ mod offer;
 mod packet;
 mod quick_answers;
 mod router;
+mod rules;
 mod status;
 
-pub(crate) use agent::Carrier;
-pub use config::{RateController, SignalConfig, SignalRule};
-pub use grant::Grant;
+pub use agent::Carrier;
 pub use host::{HostLink, Leaving, SignalHost};
-pub(crate) use offer::{Bundle, Offer};
-pub use status::{SignalFlow, SignalPeer, SignalStatus, SignalTotals};
+pub use offer::{Bundle, Offer};
 
-use crate::event::Event;
+use crate::api::{Event, Grant, SignalConfig, SignalTotals};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use answering::Answering;
@@ -39,7 +36,7 @@ use weft_units::{Duration, Instant, PeerId, Rng};
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, has_options, protocol};
 
-pub(crate) use packet::{add, answer, bare_ack};
+pub use packet::{add, answer, bare_ack};
 
 /// Interval of the search for grants and reservations that have ended.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -52,21 +49,21 @@ pub(super) enum Change {
 }
 
 /// Context of one signal: the time, the peer, its offer and the event queue.
-pub(crate) struct Place<'a> {
-    pub(crate) now: Instant,
-    pub(crate) peer: PeerId,
-    pub(crate) offer: &'a mut Offer,
+pub struct Place<'a> {
+    pub now: Instant,
+    pub peer: PeerId,
+    pub offer: &'a mut Offer,
     /// Offer of the receiving direction, if this node grants it.
-    pub(crate) inward: Option<&'a mut Offer>,
-    pub(crate) events: &'a mut VecDeque<Event>,
+    pub inward: Option<&'a mut Offer>,
+    pub events: &'a mut VecDeque<Event>,
 }
 
 /// In-band signalling, if it is configured.
 #[derive(Default)]
-pub(crate) struct Signalling(Option<Box<Room>>);
+pub struct Signalling(Option<Box<Room>>);
 
 /// State of signalling, except for the offers of the peers' bundles.
-pub(crate) struct Room {
+pub struct Room {
     config: SignalConfig,
     /// Identifier of this node in signals.
     node: u16,
@@ -87,7 +84,7 @@ pub(crate) struct Room {
 
 impl Signalling {
     /// Restarts signalling if the configuration changed. Returns true if the peers' offers must be forgotten.
-    pub(crate) fn set(
+    pub fn set(
         &mut self,
         now: Instant,
         config: Option<SignalConfig>,
@@ -121,17 +118,17 @@ impl Signalling {
     }
 
     #[inline]
-    pub(crate) fn room(&self) -> Option<&Room> {
+    pub fn room(&self) -> Option<&Room> {
         self.0.as_deref()
     }
 
     #[inline]
-    pub(crate) fn room_mut(&mut self) -> Option<&mut Room> {
+    pub fn room_mut(&mut self) -> Option<&mut Room> {
         self.0.as_deref_mut()
     }
 
     /// Runs all timers that are due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, events: &mut VecDeque<Event>) {
+    pub fn handle_timeout(&mut self, now: Instant, events: &mut VecDeque<Event>) {
         if let Some(room) = self.0.as_mut().filter(|room| now >= room.next_sweep) {
             room.next_sweep = now + SWEEP;
             let mut tell = |change| events.push_back(event(change));
@@ -145,7 +142,7 @@ impl Signalling {
     }
 
     /// Returns the time at which [`Signalling::handle_timeout`] is due.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+    pub fn next_timeout(&self) -> Option<Instant> {
         let room = self.0.as_ref()?;
         let is_empty = room.asking.is_empty() && room.answering.is_empty() && room.quick_answers.is_empty();
         (!is_empty).then_some(room.next_sweep)
@@ -157,19 +154,19 @@ impl Room {
     ///
     /// The packet has options, belongs to a signalled flow, or begins a flow that may become one.
     #[inline]
-    pub(crate) fn concerns(&self, packet: &IpView<'_>, flow: &FlowKey) -> bool {
+    pub fn concerns(&self, packet: &IpView<'_>, flow: &FlowKey) -> bool {
         has_options(packet.bytes)
             || self.may_ask_for(packet)
             || (self.filter.may_contain(flow) && self.knows(&flow.five_tuple()))
     }
 
     /// Returns the configuration, for a new offer.
-    pub(crate) fn config(&self) -> &SignalConfig {
+    pub fn config(&self) -> &SignalConfig {
         &self.config
     }
 
     /// Returns a random number.
-    pub(crate) fn draw(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.rng.next_u64()
     }
 

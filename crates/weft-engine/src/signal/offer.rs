@@ -3,7 +3,7 @@
 //! A controller (PI or ERICA+) computes the share of available rate. Guaranteed rates are booked. The bundle's state
 //! is read at intervals of a quarter of the RTT.
 
-use super::config::{RateController, SignalConfig};
+use crate::api::{RateController, SignalConfig};
 use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
 use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
@@ -27,19 +27,19 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Bundle {
+pub struct Bundle {
     /// Inner-packet rate that the usable paths were seen to carry.
-    pub(crate) carried: Rate,
+    pub carried: Rate,
     /// Rate that may be offered, to discover whether the paths carry more.
-    pub(crate) offered: Rate,
+    pub offered: Rate,
     /// Bytes sent so far.
-    pub(crate) sent_bytes: u64,
+    pub sent_bytes: u64,
     /// Bytes that wait.
-    pub(crate) queued_bytes: u64,
+    pub queued_bytes: u64,
     /// Mean RTT of the paths.
-    pub(crate) round_trip: Duration,
+    pub round_trip: Duration,
     /// Flows that share the bundle, or zero if the queue does not separate flows.
-    pub(crate) flows: u32,
+    pub flows: u32,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ enum Controller {
 
 /// The offer of one bundle.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub struct Offer {
     kind: RateController,
     reservable: f64,
     controller: Controller,
@@ -73,7 +73,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    pub(crate) fn new(now: Instant, config: &SignalConfig, bundle: &Bundle, seed: u64) -> Offer {
+    pub fn new(now: Instant, config: &SignalConfig, bundle: &Bundle, seed: u64) -> Offer {
         Offer {
             kind: config.controller,
             reservable: config.reservable.clamp(0.0, 1.0),
@@ -93,17 +93,17 @@ impl Offer {
     }
 
     /// True if [`Offer::look`] is due.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         now >= self.next_look
     }
 
     /// Returns the time at which [`Offer::look`] is due.
-    pub(crate) fn next_look(&self) -> Instant {
+    pub fn next_look(&self) -> Instant {
         self.next_look
     }
 
     /// Updates the offer from the bundle's present state.
-    pub(crate) fn look(&mut self, now: Instant, bundle: &Bundle) {
+    pub fn look(&mut self, now: Instant, bundle: &Bundle) {
         self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
         self.carried = bundle.carried;
@@ -130,14 +130,14 @@ impl Offer {
     }
 
     /// Forgets reservations that have expired.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         self.bookings.expire(now);
     }
 
     /// Lowers a signal that passes toward the peer in its flow's `direction`.
     ///
     /// `sent_bytes` of the flow arrived so far.
-    pub(crate) fn on_signal(
+    pub fn on_signal(
         &mut self,
         now: Instant,
         flow: FlowKey,
@@ -188,29 +188,29 @@ impl Offer {
     }
 
     /// Returns the rate granted to a Quick-Start request.
-    pub(crate) fn approve(&mut self, asked: QuickRate) -> QuickRate {
+    pub fn approve(&mut self, asked: QuickRate) -> QuickRate {
         let free = self.carried.bps().saturating_sub(self.bookings.booked().bps());
         self.quick_start.approve(Rate::from_bps(free), asked)
     }
 
     /// Returns the largest rates that flows toward the peer may get.
-    pub(crate) fn most(&self) -> Rates {
+    pub fn most(&self) -> Rates {
         let capacity = Rate16::floor(self.capacity);
         Rates { available: capacity, guaranteed: capacity }
     }
 
     /// Returns the mean RTT of the peer's paths at the last read.
-    pub(crate) fn round_trip(&self) -> Duration {
+    pub fn round_trip(&self) -> Duration {
         self.round_trip
     }
 
     /// Returns the total of guaranteed rates.
-    pub(crate) fn booked(&self) -> Rate {
+    pub fn booked(&self) -> Rate {
         self.bookings.booked()
     }
 
     /// Returns the capacity from which rates are granted.
-    pub(crate) fn capacity(&self) -> Rate {
+    pub fn capacity(&self) -> Rate {
         self.capacity
     }
 

@@ -16,7 +16,7 @@ const LONGEST: usize = 2_000;
 const HEADER_MAX: usize = 256;
 
 /// Adds a signal to the packet of `len` bytes in a buffer.
-pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
+pub fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         if vnet.needs_csum() {
             vnet.csum_start += ADDED_LEN as u16;
@@ -26,7 +26,7 @@ pub(crate) fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> R
 }
 
 /// Adds the answer to a Quick-Start request to the SYN/ACK of `len` bytes in a buffer.
-pub(crate) fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Response) -> Result<SuperPacket, WireError> {
+pub fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Response) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
         response.insert(packet, checksum, out)
@@ -57,7 +57,7 @@ fn lengthen(
 ///
 /// Its header is that of a TCP packet that is too long to carry the signal. The packet follows the ACK. The caller
 /// must release the returned buffer.
-pub(crate) fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
+pub fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
     let buf = pool.alloc_small()?;
     let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);
     let shape = ack.and_then(|len| {

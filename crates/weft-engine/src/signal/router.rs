@@ -10,7 +10,7 @@ use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
 
 impl Room {
     /// Processes the signals of a whole packet that leaves for a peer. `sent_bytes` of its flow left earlier.
-    pub(crate) fn pass_out(&mut self, place: &mut Place<'_>, packet: &mut [u8], sent_bytes: u64) {
+    pub fn pass_out(&mut self, place: &mut Place<'_>, packet: &mut [u8], sent_bytes: u64) {
         let Ok(view) = IpView::parse(packet) else { return };
         let (flow, lowered) = (view.flow_key().five_tuple(), self.ttl_lowered(view.src));
         if let Ok(Some((at, mut signal))) = carriage::parse(packet)
@@ -62,7 +62,7 @@ impl Room {
     /// Processes the signals of a whole packet from a peer. `received_bytes` of its flow arrived earlier.
     ///
     /// Returns the number of bytes by which the packet's start moves, because a signal in it ended here.
-    pub(crate) fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
+    pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
         let mut taken = 0;
@@ -120,7 +120,7 @@ impl Room {
     }
 
     /// Returns the Quick-Start answer that a leaving packet should carry, if it is a SYN/ACK.
-    pub(crate) fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
+    pub fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
         let answer = self.quick_answers.take(now, &IpView::parse(packet).ok()?)?;
         self.totals.quick_start_answered += 1;
         Some(answer)

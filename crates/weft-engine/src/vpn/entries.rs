@@ -2,9 +2,8 @@
 //!
 //! VPNs with equal profiles share one.
 
-use super::{Vpn, Vpns};
-use crate::config::{Entry, VpnConfig};
-use crate::peer::Admitted;
+use crate::api::{Entry, VpnConfig};
+use crate::vpn::{Vpn, Vpns};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::control_loop::accumulation::AccumulationConfig;
@@ -23,9 +22,17 @@ const RECENT: usize = 32;
 /// Least rate of a loop. In an MTU black hole, twelve full packets must be lost before it is detected.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 
+/// A VPN's queue and loop toward this peer, as configured.
+#[derive(Clone)]
+pub struct Admitted {
+    pub vpn: VpnId,
+    pub share: Share,
+    pub profile: Arc<Profile>,
+}
+
 /// Weights of all VPNs.
 #[derive(Clone, Debug)]
-pub(crate) struct Weights {
+pub struct Weights {
     mean: f64,
     /// Weight of the heaviest VPN with a window law, which uses the nominal `a` and `b`.
     nominal: f64,
@@ -113,7 +120,7 @@ impl Vpns {
     /// Returns the entries of all VPNs with this peer as a member, by id.
     ///
     /// The first value is the default VPN's share beside them.
-    pub(crate) fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
+    pub fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;
             Some(Admitted { vpn: *id, share: self.share(vpn), profile: vpn.profile.clone()? })
@@ -124,17 +131,17 @@ impl Vpns {
     }
 
     /// Returns the controller that adjusts the windows toward one peer, if there are any.
-    pub(crate) fn controller(&self, now: Instant) -> Option<WindowController> {
+    pub fn controller(&self, now: Instant) -> Option<WindowController> {
         self.weights.controller(now)
     }
 
     /// Returns a VPN's share beside the others.
-    pub(crate) fn share(&self, vpn: &Vpn) -> Share {
+    pub fn share(&self, vpn: &Vpn) -> Share {
         self.weights.share(vpn.weight, vpn.service)
     }
 
     /// Returns the weight of the VPN with the nominal window.
-    pub(crate) fn nominal_weight(&self) -> f64 {
+    pub fn nominal_weight(&self) -> f64 {
         self.weights.nominal
     }
 }

@@ -2,46 +2,20 @@
 //!
 //! Over-subscribed leased lines make their control law unstable.
 
-use crate::config::PeerConfig;
+use crate::api::{PeerConfig, Refusal};
 use alloc::string::String;
-use core::fmt;
 use weft_core::service::{LeaseAdmission, LeaseId, MemberId, SegmentId, Service};
 use weft_session::PublicKey;
 use weft_units::{Rate, VpnId};
 
-/// The refusal of a leased line, because the capacity left toward a peer is too small.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// The peer.
-    pub peer: String,
-    /// The requested rate.
-    pub asked: Rate,
-    /// The leasable rate that is left.
-    pub free: Rate,
-    /// Total leasable rate toward the peer. Zero if none is configured.
-    pub leasable: Rate,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refusal { peer, asked, free, leasable } = self;
-        match *leasable {
-            Rate::ZERO => write!(f, "{asked} toward {peer} requested, but nothing may be leased there"),
-            _ => {
-                write!(f, "{asked} toward {peer} requested, but only {free} of the leasable {leasable} are free")
-            }
-        }
-    }
-}
-
 /// The leased lines admitted so far.
-pub(crate) struct Leases<'a> {
+pub struct Leases<'a> {
     peers: &'a [PeerConfig],
     admission: LeaseAdmission,
 }
 
 impl<'a> Leases<'a> {
-    pub(crate) fn new(peers: &'a [PeerConfig]) -> Leases<'a> {
+    pub fn new(peers: &'a [PeerConfig]) -> Leases<'a> {
         let mut admission = LeaseAdmission::new(1.0);
         for (number, peer) in (0..).zip(peers) {
             // No line is leased yet, so this revokes none.
@@ -51,7 +25,7 @@ impl<'a> Leases<'a> {
     }
 
     /// Admits the leased line of a VPN toward each of its members.
-    pub(crate) fn admit<'k>(
+    pub fn admit<'k>(
         &mut self,
         vpn: VpnId,
         service: Service,

@@ -7,13 +7,12 @@ mod entries;
 mod leases;
 mod opening;
 
-pub(crate) use check::check_vpns;
-pub use check::{ConfigError, VpnError};
-pub(crate) use leases::Leases;
-pub use leases::Refusal;
-pub(crate) use opening::{Gate, News, Openings};
+pub use check::check_vpns;
+pub use entries::Admitted;
+pub use leases::Leases;
+pub use opening::{Gate, News, Openings};
 
-use crate::config::{PeerConfig, Prefix, VpnConfig};
+use crate::api::{PeerConfig, Prefix, VpnConfig, VpnTotals};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -29,32 +28,11 @@ use weft_session::PublicKey;
 use weft_units::{PeerId, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// Counters of packets that a VPN carried and refused at this node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct VpnTotals {
-    /// Units sent, not counting retransmissions.
-    pub sent_packets: u64,
-    /// IP bytes of those units.
-    pub sent_bytes: u64,
-    /// Packets written to the TUN device.
-    pub received_packets: u64,
-    /// IP bytes of those packets.
-    pub received_bytes: u64,
-    /// Packets dropped before transmission.
-    ///
-    /// The flow queue dropped them, or the peer did not open the VPN.
-    pub dropped_packets: u64,
-    /// Units rejected on arrival: source outside the sender's prefixes, or sender not a member.
-    pub strays: u64,
-    /// Packets from the TUN device for which no member has a prefix.
-    pub unroutable_packets: u64,
-}
-
 /// A flow at its ingress edge. It includes the VPN, because VPNs may use the same addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct VpnFlow {
-    pub(crate) vpn: VpnId,
-    pub(crate) key: FlowKey,
+pub struct VpnFlow {
+    pub vpn: VpnId,
+    pub key: FlowKey,
 }
 
 impl Hash for VpnFlow {
@@ -71,15 +49,15 @@ impl Hash for VpnFlow {
 
 /// One VPN.
 #[derive(Default)]
-pub(crate) struct Vpn {
-    pub(crate) name: String,
-    pub(crate) weight: u32,
-    pub(crate) service: Service,
+pub struct Vpn {
+    pub name: String,
+    pub weight: u32,
+    pub service: Service,
     /// Queue and loop of the VPN; `None` for the default VPN.
     profile: Option<Arc<Profile>>,
     /// Member peers, sorted.
-    pub(crate) members: Vec<PeerId>,
-    pub(crate) totals: VpnTotals,
+    pub members: Vec<PeerId>,
+    pub totals: VpnTotals,
     routes: PrefixMap<PeerId>,
 }
 
@@ -93,72 +71,72 @@ impl Vpn {
     }
 
     /// Returns the member behind which a destination lies.
-    pub(crate) fn route(&self, destination: IpAddr) -> Option<PeerId> {
+    pub fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.routes.longest_match(destination)
     }
 
     /// Returns all prefixes with the members that have them.
-    pub(crate) fn prefixes(&self) -> Vec<(Prefix, PeerId)> {
+    pub fn prefixes(&self) -> Vec<(Prefix, PeerId)> {
         let entries = self.routes.entries().into_iter();
         entries.map(|(address, length, peer)| (Prefix { address, length }, peer)).collect()
     }
 
     /// Returns all prefixes that contain a destination with their members, the longest last.
-    pub(crate) fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
+    pub fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
         self.routes.matches(destination).map(move |(length, peer)| (Prefix { address: destination, length }, peer))
     }
 }
 
 /// All VPNs of this node.
-pub(crate) struct Vpns {
+pub struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
     weights: entries::Weights,
 }
 
 impl Vpns {
-    pub(crate) fn new(seed: u64) -> Vpns {
+    pub fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
         let others = HashMap::with_hasher(SeededState::new(seed));
         Vpns { default, others, weights: entries::Weights::default() }
     }
 
     #[inline]
-    pub(crate) fn get(&self, id: VpnId) -> Option<&Vpn> {
+    pub fn get(&self, id: VpnId) -> Option<&Vpn> {
         if id == VpnId::DEFAULT { Some(&self.default) } else { self.others.get(&id).map(Box::as_ref) }
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: VpnId) -> Option<&mut Vpn> {
+    pub fn get_mut(&mut self, id: VpnId) -> Option<&mut Vpn> {
         if id == VpnId::DEFAULT { Some(&mut self.default) } else { self.others.get_mut(&id).map(Box::as_mut) }
     }
 
     /// True if a peer is a member of a VPN.
-    pub(crate) fn has_member(&self, id: VpnId, peer: PeerId) -> bool {
+    pub fn has_member(&self, id: VpnId, peer: PeerId) -> bool {
         self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
     }
 
     /// True if a source address lies behind a peer.
-    pub(crate) fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
+    pub fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
     }
 
     /// Counts a unit from a peer that was rejected.
-    pub(crate) fn count_stray(&mut self, id: VpnId) {
+    pub fn count_stray(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.strays += 1;
         }
     }
 
     /// Counts a packet that was dropped before transmission.
-    pub(crate) fn count_drop(&mut self, id: VpnId) {
+    pub fn count_drop(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.dropped_packets += 1;
         }
     }
 
     /// Builds the default VPN from the peers' own prefixes.
-    pub(crate) fn set_default<'a>(&mut self, peers: impl Iterator<Item = (PeerId, &'a PeerConfig)>) {
+    pub fn set_default<'a>(&mut self, peers: impl Iterator<Item = (PeerId, &'a PeerConfig)>) {
         self.default.members.clear();
         self.default.routes.clear();
         for (id, peer) in peers.filter(|(_, peer)| !peer.prefixes.is_empty()) {
@@ -167,7 +145,7 @@ impl Vpns {
     }
 
     /// Applies a checked configuration. Counters of existing VPNs continue. Members that are not peers are omitted.
-    pub(crate) fn set_others(&mut self, configs: Vec<VpnConfig>, peer: impl Fn(&PublicKey) -> Option<PeerId>) {
+    pub fn set_others(&mut self, configs: Vec<VpnConfig>, peer: impl Fn(&PublicKey) -> Option<PeerId>) {
         let empty = HashMap::with_hasher(*self.others.hasher());
         let mut before = core::mem::replace(&mut self.others, empty);
         self.others.reserve(configs.len());
@@ -197,14 +175,14 @@ impl Vpns {
     }
 
     /// Returns all VPNs except the default one, by id.
-    pub(crate) fn others(&self) -> Vec<(VpnId, &Vpn)> {
+    pub fn others(&self) -> Vec<(VpnId, &Vpn)> {
         let mut all: Vec<_> = self.others.iter().map(|(id, vpn)| (*id, vpn.as_ref())).collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         all
     }
 
     /// Returns the VPN with this name.
-    pub(crate) fn by_name(&self, name: &str) -> Option<VpnId> {
+    pub fn by_name(&self, name: &str) -> Option<VpnId> {
         self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }
 }

@@ -3,7 +3,7 @@
 //! The peer is asked for the receiver index of each VPN, while packets wait for the answer. Packets wait for a
 //! limited time and in limited number. Frames about VPNs are queued here until a control datagram carries them.
 
-use crate::unit::Segment;
+use crate::units::Segment;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_core::queue::Arrival;
 use weft_session::VpnStanding;
@@ -24,7 +24,7 @@ const MAX_NEWS: usize = 1_024;
 
 /// The decision about a packet of a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Gate {
+pub enum Gate {
     /// The packet may be queued.
     Pass,
     /// The packet waits for the peer's answer.
@@ -35,7 +35,7 @@ pub(crate) enum Gate {
 
 /// A pending frame to the peer about a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum News {
+pub enum News {
     /// Sends this node's index and asks for the peer's.
     Ask(VpnId),
     /// Sends this node's index.
@@ -57,7 +57,7 @@ struct Opening {
 ///
 /// It also holds the packets that wait for them.
 #[derive(Default)]
-pub(crate) struct Openings {
+pub struct Openings {
     by_vpn: BTreeMap<VpnId, Opening>,
     by_time: BTreeSet<(Instant, VpnId)>,
     waiting: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Openings {
 impl Openings {
     /// Returns the decision about a packet of `vpn`. The first packet that cannot pass causes a request to the peer.
     #[inline]
-    pub(crate) fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> Gate {
+    pub fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> Gate {
         if self.by_vpn.is_empty() && standing == VpnStanding::Open {
             return Gate::Pass;
         }
@@ -91,7 +91,7 @@ impl Openings {
     }
 
     /// Queues a packet until the VPN opens. Returns it if there is no space.
-    pub(crate) fn wait(&mut self, vpn: VpnId, arrival: Arrival, segment: Segment) -> Result<(), Segment> {
+    pub fn wait(&mut self, vpn: VpnId, arrival: Arrival, segment: Segment) -> Result<(), Segment> {
         let has_room = self.waiting < MAX_WAITING_OF_PEER;
         let opening = self.by_vpn.get_mut(&vpn).filter(|opening| has_room && opening.waiting.len() < MAX_WAITING);
         let Some(opening) = opening else { return Err(segment) };
@@ -103,7 +103,7 @@ impl Openings {
     /// Handles the peer's index, and returns the waiting packets.
     ///
     /// Asking ends if the VPN `is_open` under the newest key.
-    pub(crate) fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
+    pub fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
         let Some(opening) = self.by_vpn.get_mut(&vpn) else { return VecDeque::new() };
         opening.is_refused = false;
         let (due, waited) = (opening.due, core::mem::take(&mut opening.waiting));
@@ -116,7 +116,7 @@ impl Openings {
     }
 
     /// Handles the peer's refusal, and returns the waiting packets.
-    pub(crate) fn refused(&mut self, now: Instant, vpn: VpnId) -> VecDeque<(Arrival, Segment)> {
+    pub fn refused(&mut self, now: Instant, vpn: VpnId) -> VecDeque<(Arrival, Segment)> {
         let waited = self.answered(vpn, true);
         let due = now + REFUSED_FOR;
         self.by_vpn.insert(vpn, Opening { since: now, due, is_refused: true, waiting: VecDeque::new() });
@@ -125,26 +125,26 @@ impl Openings {
     }
 
     /// Queues a frame for the peer, unless too many are pending.
-    pub(crate) fn tell(&mut self, news: News) {
+    pub fn queue_frame(&mut self, news: News) {
         if self.news.len() < MAX_NEWS && self.news_known.insert(news) {
             self.news.push_back(news);
         }
     }
 
     /// Returns the next frame to send.
-    pub(crate) fn news(&self) -> Option<News> {
+    pub fn news(&self) -> Option<News> {
         self.news.front().copied()
     }
 
     /// Removes the frame that was sent.
-    pub(crate) fn told(&mut self) {
+    pub fn on_frame_sent(&mut self) {
         if let Some(news) = self.news.pop_front() {
             self.news_known.remove(&news);
         }
     }
 
     /// Queues requests that are due, and gives up packets that waited too long. Returns true if a request was queued.
-    pub(crate) fn on_time(&mut self, now: Instant, mut given_up: impl FnMut(Segment)) -> bool {
+    pub fn on_time(&mut self, now: Instant, mut given_up: impl FnMut(Segment)) -> bool {
         let mut has_asked = false;
         while let Some(&(due, vpn)) = self.by_time.first().filter(|(due, _)| *due <= now) {
             self.by_time.remove(&(due, vpn));
@@ -157,19 +157,19 @@ impl Openings {
             }
             opening.due = now + ASK_AGAIN;
             self.by_time.insert((opening.due, vpn));
-            self.tell(News::Ask(vpn));
+            self.queue_frame(News::Ask(vpn));
             has_asked = true;
         }
         has_asked
     }
 
     /// Returns the time at which [`Openings::on_time`] next has work.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.by_time.first().map(|(due, _)| *due)
     }
 
     /// Handles a new session: pending frames are void, and all requests are repeated at once.
-    pub(crate) fn on_new_session(&mut self, now: Instant) {
+    pub fn on_new_session(&mut self, now: Instant) {
         self.news.clear();
         self.news_known.clear();
         self.by_time.clear();
@@ -182,7 +182,7 @@ impl Openings {
     /// Repeats at once the requests for which packets wait.
     ///
     /// The earlier requests were probably lost.
-    pub(crate) fn hurry(&mut self, now: Instant) {
+    pub fn hurry(&mut self, now: Instant) {
         for (vpn, opening) in self.by_vpn.iter_mut().filter(|(_, opening)| !opening.waiting.is_empty()) {
             self.by_time.remove(&(opening.due, *vpn));
             opening.due = opening.due.min(now);
@@ -191,14 +191,14 @@ impl Openings {
     }
 
     /// Forgets all state, and passes on the waiting packets.
-    pub(crate) fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
+    pub fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
         for opening in core::mem::take(self).by_vpn.into_values() {
             opening.waiting.into_iter().for_each(|(_, segment)| given_up(segment));
         }
     }
 
     /// Returns the number of waiting packets.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting
     }
 }

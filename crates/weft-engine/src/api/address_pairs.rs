@@ -1,0 +1,26 @@
+//! The pairs of a local link and an address of a peer, and those that are not tried.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AddressPairs {
+    /// All pairs with the same address family.
+    pub all: usize,
+    /// Pairs that have no path and were never tried.
+    pub not_tried: usize,
+    /// Addresses that each link tries at the same time.
+    pub at_once: usize,
+    /// Links without a path to the peer, because the limit of open paths is reached.
+    pub links_without_path: Vec<String>,
+    /// Datagrams dropped because the peer sent them on more paths than it may open.
+    pub refused_datagrams: u64,
+}
+
+impl AddressPairs {
+    /// True if every pair was tried and nothing was refused.
+    pub fn is_complete(&self) -> bool {
+        self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
+    }
+}

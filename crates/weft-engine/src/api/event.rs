@@ -1,0 +1,253 @@
+//! Events from the engine to the program, and commands from the program to the engine.
+
+use super::address_pairs::AddressPairs;
+use super::drill::{DrillError, DrillTarget};
+use super::facts::Stranger;
+use super::overlay::Unmet;
+use super::refusal::VpnError;
+use super::signal::Grant;
+use super::trust::Rejection;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use weft_core::route::calls;
+use weft_core::route::ownership::Conflict;
+use weft_core::service::Service;
+use weft_session::{PublicKey, RefusedStamp, Revocation};
+use weft_units::{LinkId, NodeId, PathId, PeerId};
+use weft_wire::ip::FlowKey;
+use weft_wire::ownership::ClaimVerdict;
+
+/// An event that the program logs or acts on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A session with a peer was established.
+    Established {
+        /// The peer.
+        peer: PeerId,
+        /// True for the first session after a start or restart of the peer's program.
+        fresh: bool,
+    },
+    /// The session with a peer ended.
+    Lost {
+        /// The peer.
+        peer: PeerId,
+        /// The reason, for the log.
+        cause: &'static str,
+    },
+    /// A handshake was refused because of its stamp. Reported at most once a minute for each peer.
+    StampRefused {
+        /// The peer.
+        peer: PeerId,
+        /// The refused stamp and the reason.
+        refused: RefusedStamp,
+        /// True if the peer refused this node's stamp. False if this node refused the peer's stamp.
+        by_peer: bool,
+    },
+    /// A handshake arrived that no peer's configuration explains. A few are reported a minute, each of them once.
+    TurnedAway(Stranger),
+    /// Two running nodes use one key. Reported at most once a minute for each peer.
+    KeyShared {
+        /// The peer whose sessions alternate because of it.
+        peer: PeerId,
+        /// True if the shared key is this node's, as the peer reported. False if it is the peer's.
+        is_own: bool,
+    },
+    /// A path changed its state.
+    Path {
+        /// The peer at the far end.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// The path's local link.
+        link: LinkId,
+        /// The path's remote address.
+        remote: SocketAddr,
+        /// The new state.
+        state: PathState,
+        /// The reason, for the log.
+        cause: &'static str,
+    },
+    /// Some pairs of a local link and a peer's address are not tried. Reported after links or addresses changed.
+    NotTried {
+        /// The peer.
+        peer: PeerId,
+        /// Number of such pairs, and the reasons.
+        pairs: AddressPairs,
+    },
+    /// Two peers have the same relay label, a prefix of the hash of a key. Relays forward nothing for `peer`.
+    LabelClash {
+        /// The peer that gets no relayed datagrams.
+        peer: PeerId,
+        /// The peer that keeps the label.
+        owner: PeerId,
+    },
+    /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
+    Joined {
+        /// The peer.
+        peer: PeerId,
+    },
+    /// A peer that joined by certificate was removed.
+    Left {
+        /// The peer's name. Another peer may soon get its peer number.
+        name: String,
+        /// The reason, for the log.
+        cause: &'static str,
+    },
+    /// A certificate signed by the network's root was rejected.
+    ///
+    /// Reported at most once in ten minutes for each certificate.
+    Refused {
+        /// The name in the certificate.
+        name: String,
+        /// The key of the certificate's owner.
+        public_key: PublicKey,
+        /// The reason, for the log.
+        why: Rejection,
+    },
+    /// A configured first contact of the overlay could not be reached. Reported again when the reason changes.
+    Unmet {
+        /// The contact's key.
+        public_key: PublicKey,
+        /// The reason, for the log.
+        why: Unmet,
+    },
+    /// A node that stores prefix claims refused this node's claim. Reported once for each such node.
+    ClaimRefused {
+        /// The refusing node's place in the overlay.
+        holder: NodeId,
+        /// The reason.
+        why: ClaimVerdict,
+    },
+    /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
+    Conflict(Conflict),
+    /// An application call arrived or ended.
+    Call(calls::CallEvent),
+    /// A key was revoked, and this node did not know it before.
+    ///
+    /// The program must store it, because a revocation never ends.
+    Revoked(Revocation),
+    /// The MTU that the TUN device should have, in bytes.
+    InnerMtu(u16),
+    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq.
+    ///
+    /// 1). `None` selects the kernel's default.
+    ReorderingMetric(Option<u32>),
+    /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
+    Granted(Grant),
+    /// The grant to a flow that starts here ended. The flow continues as if it had never asked for a rate.
+    Withdrawn(FlowKey),
+    /// A [`Command::Drill`] ended, and the links or nodes that it cut work again.
+    DrillOver {
+        /// The target that was cut, such as `link eth0`.
+        of: String,
+    },
+    /// A path answered a [`Command::Ping`].
+    Pong {
+        /// The peer.
+        peer: PeerId,
+        /// The path.
+        path: PathId,
+        /// Round-trip time.
+        rtt: Duration,
+        /// The id given with the [`Command::Ping`].
+        id: u32,
+    },
+}
+
+/// The health of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathState {
+    /// The path has not answered yet.
+    Opening,
+    /// The path carries all traffic.
+    Good,
+    /// The path has high loss. It carries only bulk.
+    Degraded,
+    /// The path is silent for longer than its jitter explains.
+    ///
+    /// Other paths duplicate its traffic until it answers or goes down.
+    Suspect,
+    /// The path carries no traffic. Probes test it.
+    Down,
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathState::Opening => "opening",
+            PathState::Good => "good",
+            PathState::Degraded => "degraded",
+            PathState::Suspect => "suspect",
+            PathState::Down => "down",
+        })
+    }
+}
+
+/// A command to a running engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Sets weights by link name from the next unit on (NATALIE).
+    ///
+    /// The schedule's counters restart. Other links keep their weights. `None` returns to measured weights.
+    SetWeights(Option<Vec<(String, u32)>>),
+    /// Changes a VPN's share until the next reload.
+    SetVpn {
+        /// The VPN's name.
+        vpn: String,
+        /// The change.
+        change: VpnChange,
+    },
+    /// Pings the peer over every path. Each answer is reported as [`Event::Pong`].
+    Ping {
+        /// The peer's name.
+        peer: String,
+        /// Any number. [`Event::Pong`] returns it.
+        id: u32,
+    },
+    /// Makes a link or a node fall silent for a limited time.
+    ///
+    /// [`Engine::drill_report`](crate::Engine::drill_report) returns the results.
+    Drill {
+        /// The link or node to cut.
+        of: DrillTarget,
+        /// Duration of the cut, at most [`DRILL_MAX`](crate::DRILL_MAX).
+        time: Duration,
+        /// Cuts the target even if no other path would remain.
+        force: bool,
+    },
+    /// Informs every peer that this node is leaving.
+    Close,
+}
+
+/// A change to a VPN's share. The default changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VpnChange {
+    /// The new weight, above zero.
+    pub weight: Option<u32>,
+    /// The new promised service.
+    pub service: Option<Service>,
+}
+
+/// The reason for which a command was refused.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CommandError {
+    /// No peer has that name. Holds the names of all peers.
+    UnknownPeer(Vec<String>),
+    /// No link has that name. Holds that name and the names of all links.
+    UnknownLink(String, Vec<String>),
+    /// No VPN has that name. Holds that name and the names of all VPNs.
+    UnknownVpn(String, Vec<String>),
+    /// No prefix contains the destination.
+    NoRoute,
+    /// All weights are zero.
+    NoWeight,
+    /// The VPN cannot have that share. Nothing has changed.
+    Vpn(VpnError),
+    /// The drill cannot start.
+    Drill(DrillError),
+    /// The peer has no session at present.
+    NotEstablished,
+}

@@ -1,0 +1,116 @@
+//! The question where a packet would go, and the answer: its route, queue and paths.
+
+use super::config::{Prefix, Schedule};
+use super::snapshot::PathSnapshot;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_core::ingress::VpnStatus;
+use weft_units::{Duration, FlowId, PathId, VpnId};
+use weft_wire::ip::FlowKey;
+
+/// The flow in question. `None` matches any value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowPattern {
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: Option<u16>,
+    /// Source address.
+    pub source: Option<IpAddr>,
+    /// Source port.
+    pub source_port: Option<u16>,
+    /// IP protocol number of the upper layer.
+    pub protocol: Option<u8>,
+}
+
+impl FlowPattern {
+    /// True if the flow matches the pattern.
+    pub fn holds(&self, key: &FlowKey) -> bool {
+        self.destination == key.dst
+            && self.destination_port.is_none_or(|port| port == key.dst_port)
+            && self.source.is_none_or(|source| source == key.src)
+            && self.source_port.is_none_or(|port| port == key.src_port)
+            && self.protocol.is_none_or(|protocol| protocol == key.protocol)
+    }
+}
+
+/// A prefix that contains the destination, and the peer that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The prefix. Its address has the destination's bits behind the prefix length.
+    pub prefix: Prefix,
+    /// The peer's name.
+    pub peer: String,
+}
+
+/// A recently seen flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KnownFlow {
+    /// The flow's number toward the peer.
+    pub id: FlowId,
+    /// The flow's 5-tuple.
+    pub key: FlowKey,
+    /// Units sent.
+    pub packets: u64,
+    /// Bytes of those units.
+    pub bytes: u64,
+    /// Time since the last packet.
+    pub idle: Duration,
+    /// Bytes of the flow that wait on paths.
+    pub committed_bytes: u32,
+}
+
+/// A path to the peer, and its use for the flow.
+#[derive(Clone, Debug)]
+pub struct PathReason {
+    /// The path.
+    pub path: PathSnapshot,
+    /// True if a packet of a sparse flow would take the path now, or a copy of it would.
+    pub takes_sparse: bool,
+    /// True if bulk may take the path now.
+    pub takes_bulk: bool,
+    /// Bytes that wait on the path.
+    pub waiting_bytes: u64,
+    /// The reason, as text for people.
+    pub why: &'static str,
+    /// Number of the path's recent failures.
+    pub falls: u32,
+    /// Least time that remains of the path's probation. `None` if it is not on probation.
+    pub probation_left: Option<Duration>,
+}
+
+/// The answer to an explain query.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The VPN.
+    pub vpn: VpnId,
+    /// The VPN's name. Empty for the default VPN.
+    pub vpn_name: String,
+    /// All prefixes of the VPN that contain the destination, the shortest first. The last one decides.
+    pub matches: Vec<Match>,
+    /// True if there is a session with the peer.
+    pub is_established: bool,
+    /// True if packets of this VPN can be sent to the peer now. Otherwise they wait until the peer opens the VPN.
+    pub is_open: bool,
+    /// The most recent flow that matches, if any was seen recently.
+    pub flow: Option<KnownFlow>,
+    /// The schedule that chooses a path for each unit.
+    pub schedule: Schedule,
+    /// True if more than one path may be used at once.
+    pub bundles: bool,
+    /// The paths to the peer.
+    pub paths: Vec<PathReason>,
+    /// Paths that a sparse flow would take if its present ones failed.
+    pub next_sparse: Vec<PathId>,
+    /// Paths that bulk would take in that case.
+    pub next_bulk: Vec<PathId>,
+    /// Bytes in the ingress queue that wait for any path.
+    pub queued_bytes: u64,
+    /// The VPN's own queue and loop toward the peer; `None` if it has none.
+    pub entry: Option<VpnStatus>,
+    /// Largest packet that every path carries, possibly in parts, in bytes.
+    pub inner_limit: usize,
+    /// Value to which TCP's maximum segment size is lowered, in bytes.
+    pub mss: u16,
+}

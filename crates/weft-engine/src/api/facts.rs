@@ -1,0 +1,74 @@
+//! Facts that explain why a peer has no session, and strangers that called. The program turns them into text.
+
+use super::interface::Unreachable;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_session::{PublicKey, RefusedStamp};
+use weft_units::{Duration, PeerId};
+
+/// Result of the handshakes that were sent on one link to one address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tried {
+    /// The link's name.
+    pub link: String,
+    /// The address.
+    pub remote: SocketAddr,
+    /// Handshakes sent since the session ended. Zero where a path of an existing session does not answer.
+    pub sent: u32,
+    /// The error that was recently returned, and the address that reported it.
+    pub came_back: Option<(Unreachable, Option<IpAddr>)>,
+}
+
+/// State of a peer's session, and the facts that keep it from being established.
+#[derive(Clone, Debug)]
+pub struct SessionFacts {
+    /// The peer's number.
+    pub id: PeerId,
+    /// The peer's name.
+    pub peer: String,
+    /// Time without a session. `None` if there is a session.
+    pub without_session: Option<Duration>,
+    /// Addresses at which the peer can be called.
+    pub endpoints: Vec<SocketAddr>,
+    /// Addresses of the peer that no link in use reaches.
+    pub out_of_reach: Vec<SocketAddr>,
+    /// Number of links in use on which data may be sent.
+    pub links: usize,
+    /// The attempts. With a session, only those that returned an error.
+    pub tried: Vec<Tried>,
+    /// The last refused stamp, and whether the peer refused this node's stamp.
+    pub refused_stamp: Option<(RefusedStamp, bool)>,
+    /// Address from which the peer answers with handshakes that this node cannot decrypt.
+    pub unreadable: Option<SocketAddr>,
+    /// Number of the peer's initiations answered since the session ended, and the last source.
+    ///
+    /// No packet followed them.
+    pub unfollowed: Option<(u32, SocketAddr)>,
+}
+
+/// Information that a handshake reveals about its sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// The handshake was made for another public key than this node's. Anyone can send one.
+    OtherKey,
+    /// The handshake was made for this node's key but cannot be decrypted.
+    ///
+    /// Its sender runs another version of weft, or the datagram is damaged.
+    Unreadable,
+    /// The handshake proves that its sender has this key, which belongs to no peer.
+    Key(PublicKey),
+}
+
+/// A sender of handshakes that is not a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stranger {
+    /// Source address of the last call.
+    pub source: SocketAddr,
+    /// Information that the last call revealed.
+    pub shown: Shown,
+    /// Number of calls so far.
+    pub times: u32,
+    /// Time since the last call.
+    pub ago: Duration,
+}

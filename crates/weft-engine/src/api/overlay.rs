@@ -1,0 +1,129 @@
+//! The overlay: its configuration, contacts, the reasons for which a node was not met, and its state.
+
+use super::trust::Rejection;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use weft_core::route::overlay::{NodeStanding, Quality};
+use weft_session::PublicKey;
+use weft_units::{Duration, NodeId};
+
+/// Most endpoints of a contact.
+pub const MAX_ENDPOINTS: usize = 4;
+
+/// A node of the network, and the addresses at which it may be called.
+///
+/// On the wire: public key (32 bytes), then for each endpoint the family (4 or 6), the address (4 or 16 bytes) and
+/// the port (u16).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contact {
+    /// The node's static key, which determines its place in the overlay.
+    pub public_key: PublicKey,
+    /// The node's addresses, the most likely first.
+    ///
+    /// At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that only relays reach.
+    pub endpoints: Vec<SocketAddr>,
+}
+
+/// Configuration of the overlay.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OverlayConfig {
+    /// Addresses at which this node can be called. Other nodes add the addresses at which they see it.
+    pub endpoints: Vec<SocketAddr>,
+    /// First contacts, in addition to the configured peers.
+    pub contacts: Vec<Contact>,
+}
+
+/// The reason for which a node was not met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unmet {
+    /// The contact is this node itself.
+    Myself,
+    /// This node has no certificate to show.
+    NothingToShow,
+    /// The contact's key was revoked.
+    Revoked,
+    /// A call to the contact failed a short time ago.
+    JustTried,
+    /// The limit on called peers is reached.
+    TooMany,
+    /// The contact did not answer.
+    ///
+    /// No such node is there, it does not have this network's root key, or datagrams are lost.
+    Silent,
+    /// The contact showed no certificate.
+    NoCertificate,
+    /// The contact's certificate was rejected.
+    Refused(Rejection),
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unmet::Myself => "it is this node itself",
+            Unmet::NothingToShow => "this node has no certificate to present",
+            Unmet::Revoked => "its key was revoked",
+            Unmet::JustTried => "a recent call to it got no answer",
+            Unmet::TooMany => "too many called peers: the limit is reached",
+            Unmet::Silent => {
+                "no answer: the address or the key is wrong, or it does not accept this node's certificate"
+            }
+            Unmet::NoCertificate => "it presented no certificate",
+            Unmet::Refused(why) => return write!(f, "{why}"),
+        })
+    }
+}
+
+/// A node's state in the overlay.
+#[derive(Clone, Debug)]
+pub struct OverlayStatus {
+    /// The node's place in the overlay.
+    pub id: NodeId,
+    /// True if the node has found its place.
+    pub is_ready: bool,
+    /// Past, present and candidate members of this node's neighbourhood, sorted by place.
+    pub members: Vec<OverlayMember>,
+    /// Number of times that a member fell silent since the start.
+    pub losses: u64,
+    /// Nodes that were called and have not answered yet.
+    pub calling: usize,
+    /// The configured contacts.
+    pub contacts: Vec<ContactStatus>,
+    /// Owners of prefixes whose claims this node stores for others.
+    pub kept_owners: usize,
+    /// Prefixes of those owners.
+    pub kept_prefixes: usize,
+}
+
+/// Another node of the overlay.
+#[derive(Clone, Debug)]
+pub struct OverlayMember {
+    /// The node's place in the overlay.
+    pub id: NodeId,
+    /// The node's name, if it is a peer.
+    pub name: Option<String>,
+    /// The node's relation to this node.
+    pub standing: NodeStanding,
+    /// True if the node is one of the next nodes on the ring.
+    pub is_leaf: bool,
+    /// Quality of the link to the node.
+    pub quality: Quality,
+    /// Round-trip time, once an answer has arrived.
+    pub rtt: Option<Duration>,
+    /// Share of probes whose question or answer was lost, 0…1.
+    pub loss: f64,
+    /// True if only relays lead to the node.
+    pub is_relayed: bool,
+}
+
+/// A configured first contact.
+#[derive(Clone, Debug)]
+pub struct ContactStatus {
+    /// The node.
+    pub contact: Contact,
+    /// The node's name, while there is a session with it.
+    pub name: Option<String>,
+    /// The reason for which the last call failed.
+    pub why_not: Option<Unmet>,
+}

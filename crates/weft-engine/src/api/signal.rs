@@ -1,0 +1,140 @@
+//! In-band signalling: its configuration, the granted rates and its state.
+
+use super::config::Prefix;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
+use weft_units::{Duration, Instant, PeerId, Rate};
+use weft_wire::er_sig::SignalKey;
+use weft_wire::ip::FlowKey;
+
+/// Configuration of in-band QoS signalling (paper 001 §II-B) for flows of the default VPN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalConfig {
+    /// Key of the signalling domain. Without a key, tags are not checked.
+    pub key: Option<SignalKey>,
+    /// Algorithm that computes each flow's share of the available rate.
+    pub controller: RateController,
+    /// Share of a bundle's capacity that may be guaranteed, 0 to 1.
+    pub reservable: f64,
+    /// True if this node answers for its hosts and removes signals from their packets.
+    ///
+    /// Such hosts do not support signalling. The requests of such hosts are defined by `rules`.
+    pub answers: bool,
+    /// True if Quick-Start requests (RFC 4782) are granted. Otherwise they pass unchanged.
+    pub quick_start: bool,
+    /// True if routers without signalling on the route can carry the granted rates.
+    ///
+    /// TTLs then need not prove that every router takes part.
+    pub plain_routers: bool,
+    /// Addresses of this machine. The kernel forwards packets from or to any other address and lowers their TTL.
+    pub own_addresses: Vec<IpAddr>,
+    /// Flows for which this node asks. The first rule that matches a flow applies.
+    pub rules: Vec<SignalRule>,
+}
+
+/// `controller`: the algorithm that computes the rates of flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RateController {
+    /// One rate for all flows, computed from queue and rate by a PI controller.
+    Pi,
+    /// A rate for each flow, computed from its usage (ERICA+).
+    Erica,
+}
+
+/// A set of flows and the request for them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalRule {
+    /// The rule's name in the configuration.
+    pub name: String,
+    /// Source prefix. `None` matches any source.
+    pub from: Option<Prefix>,
+    /// Destination prefix. `None` matches any destination.
+    pub to: Option<Prefix>,
+    /// IP protocol: TCP or UDP.
+    pub protocol: u8,
+    /// Destination ports.
+    pub ports: RangeInclusive<u16>,
+    /// DSCP of the flow's first packet. `None` matches any.
+    pub dscp: Option<u8>,
+    /// Largest rate to request in addition to the guaranteed rate. `None` requests as much as possible.
+    pub available: Option<Rate>,
+    /// Rate to be guaranteed. Zero requests no guarantee.
+    pub guaranteed: Rate,
+    /// True if the reverse direction is requested as well.
+    pub reverse: bool,
+    /// Priority of the guarantee when capacity is short: 0 (lowest) to 15.
+    pub preemption: u8,
+}
+
+/// A rate granted to a flow that starts at this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The flow's five-tuple. The flow label is zero.
+    pub flow: FlowKey,
+    /// Granted rate of IP packets, in bytes per second: ER = GR + AR.
+    pub bytes_per_second: u64,
+    /// End of the grant, unless it is renewed.
+    pub ends: Instant,
+}
+
+/// Counters since signalling started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SignalTotals {
+    /// Flows for which this node asked.
+    pub asked: u64,
+    /// Reported grants, including renewals with another rate.
+    pub granted: u64,
+    /// Rejected requests, and withdrawn grants.
+    pub refused: u64,
+    /// Flows whose requests got no answer.
+    pub given_up: u64,
+    /// Signals with a wrong tag, which were left unchanged.
+    pub forged: u64,
+    /// Quick-Start requests granted, including lowered ones.
+    pub quick_start_granted: u64,
+    /// Quick-Start requests refused.
+    pub quick_start_refused: u64,
+    /// Quick-Start requests answered for hosts behind this node.
+    pub quick_start_answered: u64,
+}
+
+/// A flow that is signalled on behalf of a host behind this node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SignalFlow {
+    /// The flow's five-tuple.
+    pub flow: FlowKey,
+    /// The peer to which the flow goes.
+    pub peer: PeerId,
+    /// The rule by which this node asks. `None`: the remote end asked.
+    pub rule: Option<String>,
+    /// The granted rate, and the time until it ends unless renewed.
+    pub grant: Option<(Rate, Duration)>,
+}
+
+/// Grants of a peer's bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignalPeer {
+    /// The peer.
+    pub peer: PeerId,
+    /// Capacity from which rates are granted. Zero until the paths' rates are known.
+    pub capacity: Rate,
+    /// Total rate granted to flows that are signalled here.
+    pub granted: Rate,
+    /// Total rate guaranteed to any flow.
+    pub guaranteed: Rate,
+}
+
+/// State of signalling.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SignalStatus {
+    /// Counters since signalling started.
+    pub totals: SignalTotals,
+    /// Number of flows signalled here.
+    pub flows: usize,
+    /// Some of those flows.
+    pub shown: Vec<SignalFlow>,
+    /// State of each peer's bundle.
+    pub peers: Vec<SignalPeer>,
+}

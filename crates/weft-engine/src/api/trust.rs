@@ -1,0 +1,97 @@
+//! Trust in certificates: its configuration, and the reasons for which a certificate or a revocation is rejected.
+
+use super::config::{Policy, Prefix};
+use super::outside::Clash;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use weft_session::{Certificate, CertificateError, Revocation, RootPublicKey};
+use weft_units::PeerId;
+
+/// Configuration of trust in certificates.
+#[derive(Clone, Debug)]
+pub struct TrustConfig {
+    /// The network's root key.
+    pub root: RootPublicKey,
+    /// This node's own certificate, which it shows in handshakes.
+    pub certificate: Option<Certificate>,
+    /// Addresses of this node in the default VPN. No certificate may claim them.
+    pub own: Vec<IpAddr>,
+    /// Policy for peers that join by certificate.
+    pub policy: Policy,
+    /// Revocations that the program stored on disk. Those not signed by the root are ignored.
+    pub revocations: Vec<Revocation>,
+}
+
+/// The reason for which a certificate does not make its owner a peer. Nothing has changed in that case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rejection {
+    /// The certificate is not valid.
+    Certificate(CertificateError),
+    /// Another peer has the same name.
+    Name,
+    /// A prefix equals or overlaps with a prefix of another peer.
+    Overlap {
+        /// The prefix.
+        prefix: Prefix,
+        /// Name of that peer. `None`: the prefix contains an address of this node.
+        with: Option<String>,
+    },
+    /// A prefix conflicts with this machine's networks or with an outer address.
+    Outside {
+        /// The prefix.
+        prefix: Prefix,
+        /// The conflict.
+        clash: Clash,
+    },
+    /// The limit on certified peers is reached.
+    TooMany,
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejection::Certificate(why) => write!(f, "its certificate is {why}"),
+            Rejection::Name => f.write_str("another peer has this name"),
+            Rejection::Overlap { prefix, with } => {
+                let with = with.as_deref().unwrap_or("this node");
+                write!(f, "its prefix {}/{} overlaps with one of {with}", prefix.address, prefix.length)
+            }
+            Rejection::Outside { prefix, clash } => {
+                write!(f, "its prefix {}/{} is rejected: {clash}", prefix.address, prefix.length)
+            }
+            Rejection::TooMany => f.write_str("too many peers have joined by certificate"),
+        }
+    }
+}
+
+/// A peer that joined by certificate, for status output.
+#[derive(Clone, Copy, Debug)]
+pub struct CertifiedPeer<'a> {
+    /// The peer's number.
+    pub peer: PeerId,
+    /// The certificate that the peer showed.
+    pub certificate: &'a Certificate,
+}
+
+/// The reason for which a revocation was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RevokeError {
+    /// This node trusts no root key.
+    NoRoot,
+    /// The revocation is not signed by the network's root key.
+    OtherRoot,
+    /// The list is full.
+    TooMany,
+}
+
+impl fmt::Display for RevokeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RevokeError::NoRoot => "this node has no root key: set [network] root",
+            RevokeError::OtherRoot => "the revocation is not signed by the network's root key",
+            RevokeError::TooMany => "too many revocations: make a new root key",
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! The local links, and the routes over relays that stand for links.
+//!
+//! A link states its address families, its subnets and the addresses that it does not reach. A route has a link and an
+//! address of its own ([`route_address`]).
+
+pub mod route_address;
+
+pub use route_address::{is_route, outer_header_len, relays_to, room_for_relays};
+
+use crate::api::{LinkConfig, LinkEvent, Prefix};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_units::{LinkId, Rate};
+
+/// MTU assumed for a link that is unknown or leads over relays, in bytes.
+pub const ETHERNET_MTU: u16 = 1500;
+
+/// A local link, or a route over relays, which is treated as a link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub id: LinkId,
+    pub name: String,
+    pub mtu: u16,
+    pub ipv4: bool,
+    pub ipv6: bool,
+    pub cap: Option<Rate>,
+    pub send: bool,
+    /// The only address of a link that is a route.
+    route: Option<SocketAddr>,
+    /// Known subnets of the link.
+    subnets: Vec<Prefix>,
+    /// Addresses to which the link has no route.
+    unreachable: Vec<IpAddr>,
+}
+
+impl Link {
+    /// Returns the link of a route over relays. Its capacity is measured as on any link.
+    pub fn of_route(id: LinkId, name: String, address: SocketAddr) -> Link {
+        let route = Some(address);
+        let (subnets, unreachable) = (Vec::new(), Vec::new());
+        Link {
+            id,
+            name,
+            mtu: ETHERNET_MTU,
+            ipv4: false,
+            ipv6: false,
+            cap: None,
+            send: true,
+            route,
+            subnets,
+            unreachable,
+        }
+    }
+
+    /// Applies the link's settings from the configuration. A link without an entry gets the defaults.
+    fn configure(&mut self, configs: &[LinkConfig]) {
+        let config = configs.iter().find(|c| c.name == self.name);
+        (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
+    }
+
+    /// True if the link has the address family of this address and a route to it.
+    pub fn reaches(&self, address: &SocketAddr) -> bool {
+        match self.route {
+            Some(route) => route == *address,
+            None if self.unreachable.contains(&address.ip()) => false,
+            None if address.is_ipv4() => self.ipv4,
+            None => self.ipv6 && !is_route(address),
+        }
+    }
+
+    /// True if the address lies in a subnet of the link.
+    pub fn is_near(&self, address: &SocketAddr) -> bool {
+        self.subnets.iter().any(|subnet| subnet.contains(address.ip()))
+    }
+}
+
+/// All links that can be used now.
+#[derive(Debug, Default)]
+pub struct Links {
+    list: Vec<Link>,
+    configs: Vec<LinkConfig>,
+    subnets: BTreeMap<LinkId, Vec<Prefix>>,
+    unreachable: BTreeMap<LinkId, Vec<IpAddr>>,
+}
+
+impl Links {
+    pub fn new(configs: Vec<LinkConfig>) -> Links {
+        Links { list: Vec::new(), configs, subnets: BTreeMap::new(), unreachable: BTreeMap::new() }
+    }
+
+    /// Replaces the settings of all links.
+    pub fn configure(&mut self, configs: Vec<LinkConfig>) {
+        self.configs = configs;
+        self.list.iter_mut().for_each(|link| link.configure(&self.configs));
+    }
+
+    pub fn get(&self, id: LinkId) -> Option<&Link> {
+        self.list.iter().find(|l| l.id == id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.list.iter()
+    }
+
+    /// Returns the sort key of a link: its position in the configuration, then its number.
+    pub fn place_of(&self, link: &Link) -> (usize, LinkId) {
+        let configured = self.configs.iter().position(|config| config.name == link.name);
+        (configured.unwrap_or(usize::MAX), link.id)
+    }
+
+    pub fn set_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
+        self.subnets.insert(link, subnets);
+    }
+
+    pub fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
+        match addresses.is_empty() {
+            true => self.unreachable.remove(&link),
+            false => self.unreachable.insert(link, addresses),
+        };
+    }
+
+    /// Forgets the subnets and unreachable addresses of a link.
+    pub fn forget(&mut self, link: LinkId) {
+        self.subnets.remove(&link);
+        self.unreachable.remove(&link);
+    }
+
+    /// Applies a change of a link. Returns the link if it can be used.
+    pub fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
+        let id = match event {
+            LinkEvent::Up { link, .. } | LinkEvent::Down { link, .. } => *link,
+        };
+        self.list.retain(|l| l.id != id);
+        let LinkEvent::Up { link, name, mtu, ipv4, ipv6 } = event else { return None };
+        let (cap, send) = (None, true);
+        let (ipv4, ipv6) = (*ipv4, *ipv6);
+        let subnets = self.subnets.get(link).cloned().unwrap_or_default();
+        let unreachable = self.unreachable.get(link).cloned().unwrap_or_default();
+        let mut link =
+            Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None, subnets, unreachable };
+        link.configure(&self.configs);
+        self.list.push(link.clone());
+        Some(link)
+    }
+}

@@ -1,0 +1,37 @@
+//! The link settings that the program reports, and the addresses at which peers are called.
+
+use super::Engine;
+use crate::api::Prefix;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use weft_units::{Instant, LinkId};
+
+impl Engine {
+    /// Sets the subnets of a link. Addresses in them are tried first on it.
+    ///
+    /// Call it before the link is reported as up. Without this call no subnets are known.
+    pub fn set_link_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
+        self.links.set_subnets(link, subnets);
+    }
+
+    /// Sets the addresses to which a link has no route. Paths to them are given up, and none are opened.
+    ///
+    /// Call it before the link is reported as up. All other addresses count as reachable.
+    pub fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
+        self.links.set_unreachable(link, addresses);
+    }
+
+    /// Forgets a link that is down for good, and the paths that this node opened over it.
+    pub fn forget_link(&mut self, now: Instant, link: LinkId) {
+        self.links.forget(link);
+        for index in 0..self.peers.len() {
+            self.with_peer(now, index, |peer, cx| peer.forget_link(cx, link));
+        }
+    }
+
+    /// Returns the addresses at which peers are called, without relayed routes.
+    pub fn endpoints(&self) -> impl Iterator<Item = IpAddr> {
+        let present = self.peers.iter().filter(|peer| self.is_present(peer));
+        present.flat_map(|peer| peer.config.endpoints.iter().map(SocketAddr::ip))
+    }
+}

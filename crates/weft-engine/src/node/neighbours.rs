@@ -1,0 +1,107 @@
+//! Reports of relays to their peers: the nodes to which they forward, with RTT and loss.
+//!
+//! A relay reports only its own peers, to its own peers, within their sessions. No node repeats the report of
+//! another. A false report therefore concerns only the sender's own links. The resulting route is measured from end
+//! to end before anything depends on it.
+
+use super::Engine;
+use crate::peer::Peer;
+use crate::relay::reach::{repeat_interval, words};
+use weft_units::Instant;
+use weft_wire::frame::Neighbour;
+use weft_wire::relay::Label;
+
+/// Estimated number of reports that fit into a datagram.
+const DATAGRAM_WORDS: usize = 64;
+/// Most listeners that are sent reports at once. More would delay the node's other work.
+const BATCH: usize = 1_024;
+
+/// Returns the relay's report about a peer.
+fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
+    let path = peer.fastest_direct_path().filter(|path| peer.is_established() && path.health.answers());
+    let nothing = Neighbour { node, is_reachable: false, rtt_us: 0, loss: 0 };
+    path.map_or(nothing, |path| Neighbour {
+        node,
+        is_reachable: true,
+        rtt_us: u32::try_from(path.rtt().smoothed().as_micros()).unwrap_or(u32::MAX),
+        loss: (path.loss().fraction() * 256.0) as u8,
+    })
+}
+
+impl Engine {
+    /// Sends reports about the peers to each other: changes soon, and everything periodically.
+    pub(super) fn report_neighbours(&mut self, now: Instant) {
+        if !self.relaying.is_relay {
+            (self.relaying.repeat_at, self.relaying.send_at) = (None, None);
+            return;
+        }
+        self.report_changes();
+        if self.relaying.repeat_at.is_none_or(|at| now >= at) {
+            self.repeat_reports(now);
+        }
+        if now >= self.relaying.quiet_until {
+            self.send_reports(now);
+        } else {
+            self.relaying.send_at = Some(self.relaying.quiet_until);
+        }
+    }
+
+    /// Adds reports about peers that became reachable or unreachable.
+    fn report_changes(&mut self) {
+        while let Some(of) = self.peers.take_unseen() {
+            let Some(neighbour) = self.neighbour(of) else { continue };
+            if self.relaying.bulletin.reports_reachable(of) != neighbour.is_reachable {
+                let reached = self.relaying.reached.saturating_add_signed(if neighbour.is_reachable { 1 } else { -1 });
+                self.relaying.reached = reached;
+                self.relaying.bulletin.add(of, neighbour);
+            }
+        }
+    }
+
+    /// Repeats the reports about the next reachable peers.
+    fn repeat_reports(&mut self, now: Instant) {
+        let mut said = 0;
+        for _ in 0..self.peers.len() {
+            let of = self.relaying.repeat_next % self.peers.len();
+            self.relaying.repeat_next = of + 1;
+            if let Some(neighbour) = self.neighbour(of).filter(|neighbour| neighbour.is_reachable) {
+                self.relaying.bulletin.add(of, neighbour);
+                said += 1;
+            }
+            if said == DATAGRAM_WORDS {
+                break;
+            }
+        }
+        let reached = self.relaying.reached;
+        let part = if reached > DATAGRAM_WORDS { DATAGRAM_WORDS as f64 / reached as f64 } else { 1.0 };
+        self.relaying.repeat_at = Some(now + repeat_interval(reached).mul_f64(part));
+    }
+
+    fn neighbour(&self, of: usize) -> Option<Neighbour> {
+        Some(neighbour_of(self.relaying.labels.of(of)?, self.peers.get(of)?))
+    }
+
+    /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
+    fn send_reports(&mut self, now: Instant) {
+        let mut told = 0;
+        for _ in 0..self.peers.len() {
+            let index = self.relaying.send_next % self.peers.len();
+            let peer = self.peers.get(index).filter(|peer| peer.is_behind(&self.relaying.bulletin));
+            if peer.is_some() && told == BATCH {
+                break;
+            }
+            self.relaying.send_next = index + 1;
+            if let Some(fastest) = peer.and_then(Peer::fastest_path)
+                && let Some(path) = self.peers.get_mut(index).and_then(|peer| peer.paths.get_mut(fastest))
+            {
+                path.pending.neighbours = true;
+                told += 1;
+            }
+        }
+        if told > 0 {
+            self.relaying.quiet_until = now + words(DATAGRAM_WORDS.min(self.relaying.reached), told);
+        }
+        // A peer with more reports outstanding than fit into a datagram gets the rest at this time.
+        self.relaying.send_at = (told > 0).then_some(self.relaying.quiet_until);
+    }
+}

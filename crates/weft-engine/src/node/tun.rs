@@ -1,0 +1,126 @@
+//! Packets from and to the TUN devices.
+//!
+//! A packet is routed by VPN and prefix to a peer's queue. Where buffers are short, the peer that holds most of them
+//! gives up packets. Arrived packets are written in turns by peer.
+
+use super::Engine;
+use core::net::IpAddr;
+use weft_core::pool::{BufId, SMALL_BYTES};
+use weft_units::planted::{self, Fault};
+use weft_units::{Instant, PeerId, VpnId};
+use weft_wire::ip::IpView;
+use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
+
+/// Most TUN writes for one peer in a round. A round of eight peers is a quarter of the daemon's writes in one turn.
+const WRITES_AT_A_TIME: usize = 32;
+
+impl Engine {
+    /// Accepts a packet from the TUN device of `vpn`.
+    ///
+    /// The packet has `len` bytes in `buf`, which begin with a virtio-net header. The engine takes ownership of the
+    /// buffer.
+    pub fn handle_packet(&mut self, now: Instant, vpn: VpnId, buf: BufId, len: usize) {
+        let parsed = self.pool.bytes_mut(buf).get_mut(..len).and_then(parse_tun);
+        let Some((shape, destination)) = parsed else {
+            self.pool.release(buf);
+            return;
+        };
+        let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
+        let Some(buf) = self.shrink(buf, len).and_then(|buf| self.may_wait(now, buf)) else {
+            self.hosts.no_buffer_packets += 1;
+            return;
+        };
+        match peer {
+            Some(peer) if planted::is(Fault::VpnNotChecked) => self.enqueue(now, peer, VpnId::DEFAULT, buf, shape),
+            Some(peer) => self.enqueue(now, peer, vpn, buf, shape),
+            None => {
+                if let Some(buf) = self.seek(now, vpn, destination, buf, shape) {
+                    self.count_unroutable(vpn);
+                    self.pool.release(buf);
+                }
+            }
+        }
+    }
+
+    /// Hands a packet to the peer behind which its destination lies.
+    pub(super) fn enqueue(&mut self, now: Instant, peer: PeerId, vpn: VpnId, buf: BufId, shape: SuperPacket) {
+        self.hosts.serial = self.hosts.serial.wrapping_add(1);
+        let serial = self.hosts.serial;
+        self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
+    }
+
+    /// Counts a packet whose destination lies behind no peer.
+    pub(super) fn count_unroutable(&mut self, vpn: VpnId) {
+        self.hosts.unroutable_packets += 1;
+        if let Some(vpn) = self.vpns.get_mut(vpn) {
+            vpn.totals.unroutable_packets += 1;
+        }
+    }
+
+    /// Moves a small packet to a small buffer, so that few large buffers are in use.
+    fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
+        if len > SMALL_BYTES || !buf.is_large() {
+            return Some(buf);
+        }
+        let small = self.pool.alloc_small();
+        if let Some(small) = small {
+            let memory = self.pool.take(buf);
+            self.pool.bytes_mut(small)[..len].copy_from_slice(&memory[..len]);
+            self.pool.put(buf, memory);
+        }
+        self.pool.release(buf);
+        small
+    }
+
+    /// Returns the buffer if enough buffers are left for the packet to queue. Otherwise releases it.
+    fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
+        self.make_room(now, buf);
+        if self.pool.is_scarce(buf) {
+            self.pool.release(buf);
+            return None;
+        }
+        Some(buf)
+    }
+
+    /// Drops queued packets of the peer that holds most buffers, if buffers are short.
+    ///
+    /// The method is buffer stealing (McKenney 1991). A peer that is unreachable or has missing units therefore
+    /// cannot take the buffers of other peers.
+    pub(super) fn make_room(&mut self, now: Instant, buf: BufId) {
+        if self.pool.is_scarce(buf)
+            && let Some(index) = self.peers.with_most_buffers()
+        {
+            self.with_peer(now, index, |p, cx| p.give_way(cx));
+        }
+    }
+
+    /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
+    pub fn deliver(&mut self, write: impl FnMut(VpnId, &[&[u8]])) {
+        self.deliver_some(usize::MAX, write);
+    }
+
+    /// Works as [`Engine::deliver`] with at most `most` writes, in turns by peer. Returns true if more may remain.
+    pub fn deliver_some(&mut self, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
+        let mut left = most;
+        while left > 0 {
+            let Some((index, output)) = self.peers.next_output(self.hosts.written) else { return false };
+            let done = output.drain(left.min(WRITES_AT_A_TIME), &mut self.pool, &mut write);
+            if done < left.min(WRITES_AT_A_TIME) {
+                self.peers.all_written(index);
+            }
+            left -= done;
+            self.hosts.written = index + 1;
+        }
+        true
+    }
+}
+
+/// Returns the shape and the destination of a packet read from a TUN device.
+fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
+    let (header, _) = VnetHeader::parse(bytes).ok()?;
+    let packet = bytes.get_mut(VNET_HEADER_LEN..)?;
+    let shape = SuperPacket::parse(&header, packet).ok()?;
+    let view = IpView::parse(packet).ok()?;
+    Some((shape, view.dst))
+}

@@ -1,0 +1,73 @@
+//! The addresses at which a peer is called, and the pairs of a link and an address that were tried in vain.
+
+use crate::api::AddressPairs;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use weft_units::{Instant, LinkId};
+
+/// History of the attempts on pairs that have no path now.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    /// Number of failed attempts of a link at an address since that pair last answered.
+    pub failed: Vec<(LinkId, SocketAddr, u32)>,
+    /// Number of pairs without a path that were called so far.
+    pub called: usize,
+    /// Time of the last change of links or addresses, until untried pairs are reported.
+    pub changed_at: Option<Instant>,
+    pub said: AddressPairs,
+}
+
+impl Attempts {
+    pub fn of(&self, link: LinkId, remote: &SocketAddr) -> u32 {
+        let failed = self.failed.iter().find(|(by, to, _)| *by == link && to == remote);
+        failed.map_or(0, |(_, _, times)| *times)
+    }
+
+    pub fn count(&mut self, link: LinkId, remote: SocketAddr) {
+        match self.failed.iter_mut().find(|(by, to, _)| *by == link && *to == remote) {
+            Some((_, _, times)) => *times = times.saturating_add(1),
+            None => self.failed.push((link, remote, 1)),
+        }
+    }
+
+    /// Forgets the failed attempts of a link that has gone. Its addresses may answer when it returns.
+    pub fn forget_link(&mut self, now: Instant, link: LinkId) {
+        self.failed.retain(|(by, _, _)| *by != link);
+        self.changed_at = Some(now);
+    }
+}
+
+/// The addresses of a peer, beside those of its configuration.
+pub struct Addresses {
+    /// Addresses that stand for the peer's relayed routes.
+    pub routes: Vec<SocketAddr>,
+    /// Addresses of the relayed routes that stand by as spare paths.
+    pub detours: Vec<SocketAddr>,
+    /// Source addresses of the peer's last initiation.
+    ///
+    /// The handshake succeeds only if the peer gets an answer at one of them.
+    pub handshake_from: Vec<SocketAddr>,
+    /// Addresses that links tried without an answer.
+    pub attempts: Attempts,
+    /// Id of the next path that this node opens.
+    pub next_path: u16,
+}
+
+impl Addresses {
+    pub fn new(first_path: u16) -> Addresses {
+        Addresses {
+            routes: Vec::new(),
+            detours: Vec::new(),
+            handshake_from: Vec::new(),
+            attempts: Attempts::default(),
+            next_path: first_path,
+        }
+    }
+
+    /// Forgets all addresses and attempts, because the peer was removed.
+    pub fn clear(&mut self) {
+        self.routes.clear();
+        self.detours.clear();
+        self.attempts = Attempts::default();
+    }
+}

@@ -1,0 +1,56 @@
+//! The state of the control frames between this node and a peer.
+
+pub mod mail;
+pub mod probes;
+pub mod revocation_sync;
+pub mod watch;
+
+use crate::relay::Reach;
+use mail::OverlayMail;
+use probes::Probes;
+use revocation_sync::RevocationSync;
+use watch::Watch;
+use weft_units::Instant;
+
+/// Progress of the exchanges with a peer that take several datagrams.
+pub struct Exchange {
+    /// Token of the next ping.
+    pub next_token: u32,
+    pub revocation_sync: RevocationSync,
+    pub overlay: OverlayMail,
+    /// Position in this relay's bulletin up to which the peer has been informed.
+    pub bulletin_position: u64,
+    /// Nodes to which the peer relays datagrams, as it reports.
+    pub reach: Reach,
+    /// Probes of the current drill, or of the last one.
+    pub probes: Option<Probes>,
+}
+
+impl Exchange {
+    pub fn new(first_token: u32) -> Exchange {
+        Exchange {
+            next_token: first_token,
+            revocation_sync: RevocationSync::default(),
+            overlay: OverlayMail::default(),
+            bulletin_position: 0,
+            reach: Reach::default(),
+            probes: None,
+        }
+    }
+}
+
+/// The times at which the session with a peer began or ended and at which it was last used.
+pub struct SessionTimes {
+    pub established_at: Option<Instant>,
+    pub heard_at: Option<Instant>,
+    /// Time since which there is no session, while there is none.
+    pub alone_since: Instant,
+    pub busy_at: Instant,
+    pub watch: Watch,
+}
+
+impl SessionTimes {
+    pub fn new(now: Instant) -> SessionTimes {
+        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch: Watch::new(now) }
+    }
+}

@@ -1,0 +1,307 @@
+//! Control datagrams: reports, pings, and the other frames for the peer.
+//!
+//! Each path has a set of pending frames. A control datagram carries as many of them as fit, in order of importance.
+//! Frames that do not fit stay pending for the next datagram. Control datagrams leave before data and are not held by
+//! the pacer.
+
+use super::sense::write_chirped;
+use super::{Context, Peer};
+use crate::api::Bundle;
+use crate::api::Transmit;
+use crate::links::is_route;
+use crate::path::{Path, Resend, Sent};
+use crate::vpn::News;
+use weft_core::sense::ReceiveLog;
+use weft_units::{Duration, FlowId, FlowSeq, Instant};
+use weft_wire::frame::{Frame, FrameWriter, MAX_LINK_NAME, ReportCounters};
+use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
+
+const MAX_REPORT_RANGES: usize = 48;
+/// Most bytes of a control datagram.
+const MAX_CONTROL: usize = 1200;
+/// Least interval at which a path that carries only reports asks for a report itself.
+const ASK_EVERY: Duration = Duration::from_millis(40);
+/// Bytes of data that those reports must have acknowledged before the path asks again.
+///
+/// Derived: 20 × 180 bytes, the size of a ping and its answers.
+const ASK_BYTES: u64 = 3_600;
+/// Traffic class of control datagrams. Standard: class selector 6, for routing and keepalives (RFC 4594 §3.1).
+pub(super) const CONTROL_TOS: u8 = 0xc0;
+
+impl Peer {
+    /// Writes a control datagram for a path if any frame is pending.
+    pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let now = cx.now;
+        if self.paths.get(index)?.proof.is_proven() {
+            let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
+            if probe.is_some() {
+                return probe;
+            }
+        }
+        let path = self.paths.get(index)?;
+        if path.pending.is_empty() || !path.link_up || path.is_gone() {
+            return None;
+        }
+        let mut writer = self.control_writer(index, out)?;
+        self.ask_among_reports(now, index);
+        let mut resend = self.paths.get(index)?.pending.to_resend();
+        let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
+        eliciting |= self.write_neighbours(cx.bulletin, index, &mut writer);
+        resend.revocations = self.write_revocations(cx, index, &mut writer);
+        eliciting |= resend.revocations > 0;
+        self.write_reports(now, index, &mut writer);
+        self.write_loop_reports(now, index, &mut writer);
+        self.write_overlay(index, &mut writer);
+        write_chirped(self.paths.get_mut(index)?, &mut writer);
+        eliciting |= self.write_skips(index, &mut writer);
+        eliciting |= self.write_gone(index, &mut writer);
+        resend.link = !writer.is_empty() && self.write_link(index, &mut writer);
+        eliciting |= resend.link;
+        self.write_close(index, &mut writer);
+        let len = writer.len();
+        if len == 0 {
+            return None;
+        }
+        self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(resend), out)
+    }
+
+    /// Pings an unproven address. While its credit is small, nothing else may be sent there.
+    pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let path = self.paths.get_mut(index)?;
+        if !path.link_up || path.proof.ping_at().is_none_or(|at| at > cx.now) {
+            return None;
+        }
+        path.proof.on_ping(cx.now);
+        let token = self.control.next_token;
+        self.control.next_token = token.wrapping_add(1);
+        let mut writer = self.control_writer(index, out)?;
+        writer.write(&Frame::Ping { token }).ok()?;
+        let len = writer.len();
+        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::Control(Resend::default()), out)
+    }
+
+    /// Returns a writer for the frames of a control datagram on a path.
+    pub(super) fn control_writer<'a>(&self, index: usize, out: &'a mut [u8]) -> Option<FrameWriter<'a>> {
+        let limit = MAX_CONTROL.min(self.paths.get(index)?.datagram_limit()).min(out.len());
+        Some(FrameWriter::new(out.get_mut(HOP_HEADER_LEN..limit.checked_sub(TAG_LEN)?)?))
+    }
+
+    /// Adds an occasional ping to the reports of a path that only receives data.
+    ///
+    /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
+    /// asks as well.
+    fn ask_among_reports(&mut self, now: Instant, index: usize) {
+        let is_dense = self.session.watch.is_dense(now);
+        let path = &mut self.paths[index];
+        if (is_dense || path.unasked_bytes >= ASK_BYTES) && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
+            path.unasked_bytes = 0;
+            path.pending.ping.get_or_insert(self.control.next_token);
+            self.control.next_token = self.control.next_token.wrapping_add(1);
+        }
+    }
+
+    /// Writes a ping that is padded to the size under test.
+    fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
+        let token = self.control.next_token;
+        let path = self.paths.get_mut(index)?;
+        if !path.active || path.barred || !path.health.answers() {
+            return None;
+        }
+        let size = path.mtu.probe(cx.now)?;
+        let len = usize::from(size).checked_sub(path.outer_header_len() + HOP_HEADER_LEN + TAG_LEN)?;
+        let body = out.get_mut(HOP_HEADER_LEN..HOP_HEADER_LEN + len)?;
+        body.fill(0);
+        FrameWriter::new(body).write(&Frame::Ping { token }).ok()?;
+        path.mtu.on_probe_sent();
+        self.control.next_token = token.wrapping_add(1);
+        self.send_control(cx, index, CONTROL_TOS, len, true, Sent::MtuProbe(size), out)
+    }
+
+    /// Seals and sends the `len` bytes of frames in `out`.
+    #[expect(clippy::too_many_arguments, reason = "each says another thing of one datagram")]
+    pub(super) fn send_control(
+        &mut self,
+        cx: &mut Context<'_>,
+        index: usize,
+        tos: u8,
+        len: usize,
+        eliciting: bool,
+        sent: Sent,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
+        let total = HOP_HEADER_LEN + len + TAG_LEN;
+        let path = self.paths.get_mut(index)?;
+        let number = cx.sessions.seal(self.id, path.id, PacketType::Control, out.get_mut(..total)?).ok()?;
+        path.on_sent(cx.now, number, (total + path.outer_header_len()) as u32, eliciting, sent);
+        Some(Transmit {
+            link: path.link,
+            destination: path.remote,
+            source: path.local,
+            tos,
+            len: total,
+            segment_size: None,
+        })
+    }
+
+    /// Writes the frames that ask for a report. Returns true if there were any.
+    fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let hold_us = u32::try_from(self.recovery.hold_announced.as_micros()).unwrap_or(u32::MAX);
+        let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
+        let Some(path) = self.paths.get_mut(index) else { return false };
+        let pending = &mut path.pending;
+        for (token, path) in pending.pongs.drain(..) {
+            let _ = writer.write(&Frame::Pong { token, path });
+        }
+        let before = writer.len();
+        if let Some(token) = pending.ping.take() {
+            let _ = writer.write(&Frame::Ping { token });
+        }
+        if core::mem::take(&mut pending.policy) {
+            let (path_active, path_standby) = (path.active, path.standby);
+            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_standby });
+        }
+        if core::mem::take(&mut pending.hold) && !self.recovery.hold_announced.is_zero() {
+            let _ = writer.write(&Frame::Hold { hold_us });
+        }
+        writer.len() > before
+    }
+
+    /// Writes the ids of this node's paths that were given up. Returns true if there was one.
+    ///
+    /// These frames come late in the datagram: a peer that does not know this frame type skips the rest.
+    fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.gone) else { return false };
+        path.pending.gone = false;
+        let before = writer.len();
+        for path in self.paths.iter().filter(|path| path.ours && path.is_gone()) {
+            if writer.write(&Frame::Gone { path: path.id }).is_err() {
+                break;
+            }
+        }
+        writer.len() > before
+    }
+
+    /// Writes the local name of the path's link.
+    ///
+    /// Returns true if it was written. Older nodes skip the frames behind it.
+    fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let may = |path: &&mut Path| path.pending.link && !path.pending.close && !is_route(&path.remote);
+        let Some(path) = self.paths.get_mut(index).filter(may) else { return false };
+        let name = path.link_name.get(..MAX_LINK_NAME).unwrap_or(&path.link_name);
+        path.pending.link = writer.write(&Frame::Link(name)).is_err();
+        !path.pending.link
+    }
+
+    /// Writes the CLOSE frame. It comes last, because the peer reads no frame after it.
+    fn write_close(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.close && !path.pending.overlay) else {
+            return;
+        };
+        path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
+    }
+
+    /// Writes the pending VPN frames.
+    ///
+    /// Returns true if there was one. Frames that do not fit leave with the next datagram.
+    fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let before = writer.len();
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };
+        path.pending.vpns = false;
+        while let Some(news) = self.ingress.openings.news() {
+            let (vpn, wants_index) = match news {
+                News::Ask(vpn) => (vpn, true),
+                News::Answer(vpn) | News::Refuse(vpn) => (vpn, false),
+            };
+            // The index is valid for the key that seals this datagram, and no rekey can intervene.
+            let index = match news {
+                News::Refuse(_) => Some(0),
+                News::Ask(_) | News::Answer(_) => cx.sessions.vpn_index(self.id, vpn),
+            };
+            let Some(index) = index else { break };
+            if writer.write(&Frame::Vpn { vpn, index, wants_index }).is_err() {
+                path.pending.vpns = true;
+                break;
+            }
+            self.ingress.openings.on_frame_sent();
+        }
+        writer.len() > before
+    }
+
+    /// Writes the numbers of units that were given up, as far as space remains. Returns true if there was one.
+    ///
+    /// They come after other frames because there may be more of them than of all others.
+    fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let before = writer.len();
+        if !self.paths[index].health.answers() {
+            // A probe may be lost. The first packets after the outage need the SKIP frames, so they stay pending.
+            self.paths[index].pending.skips = false;
+            return false;
+        }
+        while let Some(&(flow, first)) = self.recovery.skips.front() {
+            let count = run_length(&self.recovery.skips, flow, first);
+            if writer.write(&Frame::Skip { flow, first, count }).is_err() {
+                break;
+            }
+            self.recovery.skips.drain(..count as usize);
+        }
+        self.paths[index].pending.skips = !self.recovery.skips.is_empty();
+        writer.len() > before
+    }
+
+    /// Writes the reports that are to leave by this path.
+    fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
+        let Some(path) = self.paths.get_mut(index) else { return };
+        let wanted = core::mem::take(&mut path.pending.reports);
+        for (_, path) in self.paths.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+            write_report(now, path, writer);
+        }
+    }
+
+    /// Chooses the paths by which due reports leave.
+    ///
+    /// Each report takes its own path and the fastest path. A path that is cut in the reverse direction then hides
+    /// only its own report. By the fastest path no report waits for a slow one.
+    pub(super) fn schedule_reports(&mut self, now: Instant) {
+        let fastest = self.fastest_path();
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.report_due().is_none_or(|due| due > now) {
+                continue;
+            }
+            path.log.on_report_sent(now);
+            let told = core::mem::take(&mut path.unreported_bytes);
+            // Use the own path even if it is down here: it was just heard, so it may be back, and the fastest path
+            // may have failed unnoticed.
+            let own = (path.link_up && !path.is_gone()).then_some(index);
+            for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
+                self.paths[by].pending.reports |= 1 << index;
+                self.paths[by].unasked_bytes += told;
+            }
+        }
+    }
+
+    /// Returns the healthiest path with the least RTT. A path on probation is chosen only if there is no other.
+    pub fn fastest_path(&self) -> Option<usize> {
+        let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
+        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))
+    }
+}
+
+fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
+    let log: &ReceiveLog = &path.log;
+    let Some(report) = log.report(now) else { return };
+    let arrivals = ReportCounters {
+        path: path.id,
+        received_at_us: report.received_at_us,
+        held_us: report.held.as_micros() as u64,
+        packets_received: report.packets_received,
+        bytes_received: report.bytes_received,
+        ce_received: report.ce_received,
+    };
+    // Ranges that do not fit are repeated in the next report.
+    let _ = writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES);
+}
+
+fn run_length(skips: &alloc::collections::VecDeque<(FlowId, FlowSeq)>, flow: FlowId, first: FlowSeq) -> u32 {
+    skips.iter().enumerate().take_while(|(i, s)| s.0 == flow && s.1 == first.plus(*i as i32)).count() as u32
+}

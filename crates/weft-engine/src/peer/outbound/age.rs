@@ -1,0 +1,70 @@
+//! Limits of the age of packets that wait for a path.
+
+use crate::units::Segment;
+use weft_core::queue::Expiry;
+use weft_units::{Duration, Instant};
+
+/// Age limit of packets that are not TCP's.
+///
+/// Standard: a call tolerates a one-way delay of at most 400 ms (ITU-T G.114).
+pub const AGE_LIMIT: Duration = Duration::from_millis(400);
+
+/// Age limit of waiting TCP segments.
+///
+/// Standard: after the initial retransmission timeout of 1 s (RFC 6298 §2.1), a copy waits behind the original.
+pub const AGE_LIMIT_TCP: Duration = Duration::from_secs(1);
+
+/// Age limit of TCP segments that were in flight when the outage began. Tuned: outages of radio links last up to 2 s.
+///
+/// A late segment spares its sender the loss. The acknowledgement shows that the timeout was spurious, and the sender
+/// restores the window (RFC 4015).
+pub const AGE_LIMIT_SENT_TCP: Duration = Duration::from_secs(3);
+
+/// Age limit of the newest packet of a flow, longer so that a single-packet query can succeed.
+///
+/// Standard: after 999 ms (RFC 9002 §6.2.2) a sender that wants an answer has retransmitted.
+pub const NEWEST_FOR: Duration = Duration::from_secs(1);
+
+/// Age limit of the newest segment of a TCP flow: by then its sender has certainly sent another.
+///
+/// During an outage the sender doubles its wait after each retransmission. The acknowledgement of this segment
+/// resumes the connection as soon as a path answers. Standard: the upper bound of Linux's retransmission timeout; RFC
+/// 6298 §2.5 allows a bound of at least 60 s.
+pub const NEWEST_FOR_TCP: Duration = Duration::from_secs(120);
+
+/// Age limit of non-TCP packets while paths work. An unresponsive flow can fill a queue faster than CoDel empties it.
+///
+/// A full queue before a slow path lasts for tens of seconds. Standard: a sender that does not know the RTT waits 3 s
+/// before it sends again (RFC 8085 §3.1.3).
+pub const QUEUED_FOR: Duration = Duration::from_secs(3);
+
+/// An outage during which packets wait for the peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    pub since: Instant,
+    /// Time at which old packets are next dropped.
+    pub drop_at: Instant,
+}
+
+/// Returns the times at which a waiting segment becomes too old.
+pub fn expiry(segment: &Segment) -> Expiry {
+    let newest_for = if segment.is_tcp { NEWEST_FOR_TCP } else { NEWEST_FOR };
+    Expiry { superseded_at: stale_at(segment), useless_at: segment.born + newest_for }
+}
+
+/// Returns the time at which a segment reaches the age limit of its class.
+pub fn stale_at(segment: &Segment) -> Instant {
+    segment.born + if segment.is_tcp { AGE_LIMIT_TCP } else { AGE_LIMIT }
+}
+
+/// True if a segment is too old to be useful although paths work.
+///
+/// TCP segments are left to the AQM, because their sender slows down.
+pub fn is_useless(segment: &Segment, now: Instant) -> bool {
+    !segment.is_tcp && now - segment.born >= QUEUED_FOR
+}
+
+/// Returns the age limit of a segment that was in flight when the outage began.
+pub fn sent_stale_at(segment: &Segment) -> Instant {
+    segment.born + if segment.is_tcp { AGE_LIMIT_SENT_TCP } else { AGE_LIMIT }
+}

@@ -1,0 +1,30 @@
+//! The rate law that the paths toward a peer apply to its explicit-rate loops.
+
+use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
+use weft_core::explicit_rate::pi::PiConfig;
+use weft_units::Instant;
+
+/// Target queue on the paths, as a fraction of their capacity times the control interval (q*/Cτ).
+///
+/// A standing queue keeps the paths busy, which the rate estimate needs. It stays below the queue that the schedule
+/// leaves there.
+pub const QUEUE: f64 = 0.05;
+
+/// Largest grant to a single VPN, relative to the paths' estimated capacity.
+///
+/// Above 1, so that the paths can discover more capacity.
+pub const MOST: f64 = 1.25;
+
+/// The rate law over all paths, and the bytes that the peer had sent when the law last ran.
+pub struct Grants {
+    pub link: LoopLink,
+    pub sent_bytes: u64,
+}
+
+impl Grants {
+    pub fn new(now: Instant, sent_bytes: u64) -> Grants {
+        let default = GrantConfig::default();
+        let pi = PiConfig { utilization: 1.0, queue: QUEUE, ..default.pi };
+        Grants { link: LoopLink::new(GrantConfig { pi, most: MOST }, now), sent_bytes }
+    }
+}

@@ -1,0 +1,432 @@
+//! The ingress queue: where packets wait for the paths to a peer.
+//!
+//! Without VPNs it is one flow queue. With VPNs, each VPN has a queue of its own and a loop that paces it, if
+//! configured. A segment enters by `enqueue`; `head` selects the next one, and `pop` or `discard` takes it out. The
+//! queue never chooses a path and numbers no units.
+
+use crate::units::Segment;
+use crate::vpn::Admitted;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use weft_core::control_loop::explicit_rate::{Ask, LoopGrant};
+use weft_core::control_loop::{ControlLoop, LoopConfig, LoopReport, Marker};
+use weft_core::flow::hash::SeededState;
+use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
+use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
+use weft_core::service::Share;
+use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
+
+/// Number of the default VPN within [`Ingress`].
+const DEFAULT: VpnNo = VpnNo(0);
+/// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
+///
+/// It is small to limit a busy VPN's memory.
+const FLOW_QUEUES: u32 = 128;
+
+/// The ingress queue of one peer, without or with VPNs.
+#[expect(clippy::large_enum_variant, reason = "each peer has one, and it is on every packet's way")]
+pub enum IngressQueue {
+    /// No VPN other than the default one has this peer as a member.
+    Alone(FlowQueue<Segment>),
+    /// VPNs have this peer as a member. The default VPN is one of them.
+    Shared(Box<Shared>),
+}
+
+/// Queues and loops of all VPNs toward the peer.
+pub struct Shared {
+    ingress: Ingress<Segment>,
+    numbers: HashMap<VpnId, VpnNo, SeededState>,
+    /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
+    vpns: Vec<VpnId>,
+    /// Number of VPNs with a window law.
+    ///
+    /// The law counts the loss of a first transmission even if it is retransmitted (paper 003).
+    windows: usize,
+    /// Number of VPNs whose loop follows the rates that the paths grant.
+    granted: usize,
+}
+
+impl IngressQueue {
+    pub fn new(kind: QueueKind) -> IngressQueue {
+        IngressQueue::Alone(FlowQueue::new(kind, QueueConfig::default()))
+    }
+
+    /// True if VPNs other than the default one have this peer as a member.
+    pub fn has_vpns(&self) -> bool {
+        matches!(self, IngressQueue::Shared(_))
+    }
+
+    /// Queues a segment. The queue may pass this segment or others to `dropped`.
+    pub fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            IngressQueue::Alone(queue) if segment.vpn == VpnId::DEFAULT => {
+                queue.enqueue(now, arrival, segment, dropped)
+            }
+            IngressQueue::Alone(_) => dropped(segment),
+            IngressQueue::Shared(shared) => shared.enqueue(now, arrival, segment, dropped),
+        }
+    }
+
+    /// Replaces the flow's last waiting segment with this one, if the last one is superfluous.
+    ///
+    /// # Errors
+    /// Returns the segment itself if it replaced nothing.
+    pub fn replace_last(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        segment: Segment,
+        is_superfluous: impl FnOnce(&Segment) -> bool,
+    ) -> Result<Segment, Segment> {
+        match self {
+            IngressQueue::Alone(queue) => queue.replace_last(now, arrival, segment, is_superfluous),
+            IngressQueue::Shared(shared) => match shared.place(&segment, arrival) {
+                Some((number, arrival)) => shared.ingress.replace_last(now, number, arrival, segment, is_superfluous),
+                None => Err(segment),
+            },
+        }
+    }
+
+    /// Selects the segment that leaves next.
+    pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
+        match self {
+            IngressQueue::Alone(queue) => queue.head(now, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
+        }
+    }
+
+    /// Returns the segment that [`IngressQueue::head`] selected.
+    pub fn head_item(&self) -> Option<&Segment> {
+        match self {
+            IngressQueue::Alone(queue) => queue.head_item(),
+            IngressQueue::Shared(shared) => shared.ingress.head_item(),
+        }
+    }
+
+    /// Removes the segment that [`IngressQueue::head`] selected.
+    ///
+    /// Returns it with the marker that travels with it.
+    pub fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
+        match self {
+            IngressQueue::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
+            IngressQueue::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
+        }
+    }
+
+    /// Moves the flow of the segment that [`IngressQueue::head`] selected behind all other flows.
+    ///
+    /// Returns false if there is no such flow, or if the queue does not distinguish flows.
+    pub fn pass_over(&mut self) -> bool {
+        match self {
+            IngressQueue::Alone(queue) => queue.pass_over(),
+            IngressQueue::Shared(_) => false,
+        }
+    }
+
+    /// Notes that the segment that [`IngressQueue::head`] selected cannot leave now.
+    ///
+    /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
+    pub fn on_hold(&mut self, now: Instant) -> bool {
+        match self {
+            IngressQueue::Alone(queue) => queue.on_hold(now),
+            IngressQueue::Shared(shared) => shared.ingress.on_hold(now),
+        }
+    }
+
+    /// Removes the segment that [`IngressQueue::head`] selected without sending it.
+    pub fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
+        match self {
+            IngressQueue::Alone(queue) => queue.pop(now),
+            IngressQueue::Shared(shared) => shared.ingress.discard(now),
+        }
+    }
+
+    /// Drops a batch of queued segments, because buffers are short.
+    pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            IngressQueue::Alone(queue) => queue.shed(now, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.shed(now, dropped),
+        }
+    }
+
+    /// Drops segments that have waited too long.
+    pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            IngressQueue::Alone(queue) => queue.expire(now, expiry, dropped),
+            IngressQueue::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
+        }
+    }
+
+    /// True if a segment waits that may leave as soon as a path takes it.
+    pub fn is_ready(&self) -> bool {
+        match self {
+            IngressQueue::Alone(queue) => !queue.is_empty(),
+            IngressQueue::Shared(shared) => shared.ingress.is_ready(),
+        }
+    }
+
+    /// Returns the time at which a loop or a queue needs attention next.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            IngressQueue::Alone(_) => None,
+            IngressQueue::Shared(shared) => shared.ingress.deadline(),
+        }
+    }
+
+    /// Returns a marker that must travel without a unit.
+    pub fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
+        let IngressQueue::Shared(shared) = self else { return None };
+        let (number, marker) = shared.ingress.next_marker(now)?;
+        Some((*shared.vpns.get(number.0 as usize)?, marker))
+    }
+
+    /// Hands a report to the loop of its VPN.
+    pub fn on_report(&mut self, now: Instant, vpn: VpnId, report: &LoopReport) {
+        if let IngressQueue::Shared(shared) = self
+            && let Some(number) = shared.numbers.get(&vpn)
+        {
+            shared.ingress.on_report(now, *number, report);
+        }
+    }
+
+    /// Informs a VPN's loop that a unit was lost and will not be retransmitted.
+    pub fn on_loss(&mut self, now: Instant, vpn: VpnId) {
+        if let IngressQueue::Shared(shared) = self
+            && let Some(number) = shared.numbers.get(&vpn)
+        {
+            shared.ingress.on_loss(now, *number, 1);
+        }
+    }
+
+    /// Informs a VPN's window law that the first transmission of a unit was lost.
+    ///
+    /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
+    /// by its own bytes in queues.
+    pub fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
+        let IngressQueue::Shared(shared) = self else { return };
+        if shared.windows == 0 {
+            return;
+        }
+        if let Some(number) = shared.numbers.get(&vpn).copied()
+            && shared.ingress.has_window(number)
+        {
+            shared.ingress.on_congestion(now, number);
+        }
+    }
+
+    /// True if loops with a window law may be active.
+    pub fn has_windows(&self) -> bool {
+        matches!(self, IngressQueue::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
+    }
+
+    /// True if some loops follow the rates that the paths grant.
+    pub fn goes_by_grants(&self) -> bool {
+        matches!(self, IngressQueue::Shared(shared) if shared.granted > 0)
+    }
+
+    /// Returns the requests of the explicit-rate VPNs that have a queue at present.
+    pub fn asks(&self) -> impl Iterator<Item = Ask> {
+        self.ingress().into_iter().flat_map(Ingress::asks)
+    }
+
+    /// Returns the shares of the VPNs that have packets waiting, with or without a loop.
+    pub fn waiting(&self) -> impl Iterator<Item = Share> {
+        self.ingress().into_iter().flat_map(Ingress::waiting)
+    }
+
+    fn ingress(&self) -> Option<&Ingress<Segment>> {
+        if let IngressQueue::Shared(shared) = self { Some(&shared.ingress) } else { None }
+    }
+
+    /// Gives all requesting loops the same grant.
+    pub fn grant_all(&mut self, now: Instant, grant: LoopGrant) {
+        if let IngressQueue::Shared(shared) = self {
+            shared.ingress.grant_all(now, grant);
+        }
+    }
+
+    /// Restarts all loops.
+    pub fn restart_loops(&mut self) {
+        if let IngressQueue::Shared(shared) = self {
+            shared.ingress.restart_loops();
+        }
+    }
+
+    /// Gives a VPN another share. `window` holds the new `a` and `b` of its window law, if it has one.
+    pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
+        let IngressQueue::Shared(shared) = self else { return };
+        let Some(number) = shared.numbers.get(&vpn) else { return };
+        shared.ingress.set_share(now, *number, share);
+        if let Some((increase, decrease)) = window {
+            shared.ingress.set_window(*number, increase, decrease);
+        }
+    }
+
+    /// Returns the loops of VPNs that have a queue at present.
+    pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
+        let shared = if let IngressQueue::Shared(shared) = self { Some(shared.as_mut()) } else { None };
+        shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
+            ingress.loops_mut().filter_map(|(no, share, law)| Some((*vpns.get(no.0 as usize)?, share, law)))
+        })
+    }
+
+    /// Returns the state of a VPN's queue and loop, if the VPN has a queue of its own.
+    pub fn status(&self, vpn: VpnId) -> Option<VpnStatus> {
+        let IngressQueue::Shared(shared) = self else { return None };
+        shared.ingress.status(*shared.numbers.get(&vpn)?)
+    }
+
+    /// Returns the number of segments that wait.
+    pub fn backlog_packets(&self) -> usize {
+        match self {
+            IngressQueue::Alone(queue) => queue.len(),
+            IngressQueue::Shared(shared) => shared.ingress.backlog_packets(),
+        }
+    }
+
+    /// Returns the bytes that wait.
+    pub fn backlog_bytes(&self) -> u64 {
+        match self {
+            IngressQueue::Alone(queue) => queue.backlog_bytes(),
+            IngressQueue::Shared(shared) => shared.ingress.backlog_bytes(),
+        }
+    }
+
+    /// Sets CoDel's target and interval.
+    pub fn set_delays(&mut self, target: Duration, interval: Duration) {
+        match self {
+            IngressQueue::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
+            IngressQueue::Shared(shared) => shared.ingress.set_delays(target, interval),
+        }
+    }
+
+    /// Applies the default VPN's queue and share, and the queues of the configured VPNs.
+    ///
+    /// Returns true if a loop restarted.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        default: (QueueKind, Share),
+        vpns: &[Admitted],
+        rng: &Rng,
+        dropped: &mut impl FnMut(Segment),
+    ) -> bool {
+        let kind = default.0;
+        match self {
+            IngressQueue::Alone(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
+            IngressQueue::Alone(_) => {
+                self.replace(now, IngressQueue::Shared(Box::new(Shared::new(kind, rng))), dropped)
+            }
+            IngressQueue::Shared(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
+            IngressQueue::Shared(_) => {}
+        }
+        match self {
+            IngressQueue::Alone(_) => false,
+            IngressQueue::Shared(shared) => shared.configure(now, default, vpns, dropped),
+        }
+    }
+
+    /// Moves the waiting segments into `new` and replaces the queue with it.
+    fn replace(&mut self, now: Instant, new: IngressQueue, dropped: &mut impl FnMut(Segment)) {
+        if let (IngressQueue::Alone(before), IngressQueue::Alone(after)) = (&*self, &new)
+            && core::mem::discriminant(before) == core::mem::discriminant(after)
+        {
+            return;
+        }
+        let mut old = core::mem::replace(self, new);
+        old.empty(now, &mut |arrival, segment| match arrival {
+            Some(arrival) => self.enqueue(now, arrival, segment, dropped),
+            None => dropped(segment),
+        });
+    }
+
+    /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
+    pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
+        match self {
+            IngressQueue::Alone(queue) => {
+                while let Some(unit) = queue.dequeue(now, &mut |segment| taken(None, segment)) {
+                    taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
+                }
+            }
+            IngressQueue::Shared(shared) => {
+                shared.ingress.remove(now, DEFAULT, &mut |arrival, segment: Segment| {
+                    taken(arrival.map(|arrival| Arrival { flow: segment.flow, ..arrival }), segment);
+                });
+                for (_, number) in shared.numbers.drain() {
+                    shared.ingress.remove(now, number, &mut |_, segment| taken(None, segment));
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn new(kind: QueueKind, rng: &Rng) -> Shared {
+        // All loops of one pair of edges share every bottleneck. The first bottleneck is often the paths themselves.
+        let config = IngressConfig { shared_events: true, promises: true, ..IngressConfig::default() };
+        let mut rng = rng.clone();
+        let mut ingress = Ingress::new(config, rng.split(1));
+        ingress.add(Share::default(), default_profile(kind));
+        let numbers = HashMap::with_hasher(SeededState::new(rng.next_u64()));
+        Shared { ingress, numbers, vpns: alloc::vec![VpnId::DEFAULT], windows: 0, granted: 0 }
+    }
+
+    fn enqueue(&mut self, now: Instant, arrival: Arrival, segment: Segment, dropped: &mut impl FnMut(Segment)) {
+        match self.place(&segment, arrival) {
+            Some((number, arrival)) => self.ingress.enqueue(now, number, arrival, segment, dropped),
+            None => dropped(segment),
+        }
+    }
+
+    /// Returns the number of the segment's VPN, and its arrival in one of the VPN's queues.
+    ///
+    /// The flow is hashed to a queue.
+    fn place(&self, segment: &Segment, arrival: Arrival) -> Option<(VpnNo, Arrival)> {
+        if segment.vpn == VpnId::DEFAULT {
+            return Some((DEFAULT, arrival));
+        }
+        let flow = FlowId((segment.flow_hash % FLOW_QUEUES) as u16);
+        Some((*self.numbers.get(&segment.vpn)?, Arrival { flow, ..arrival }))
+    }
+
+    fn configure(
+        &mut self,
+        now: Instant,
+        (kind, share): (QueueKind, Share),
+        vpns: &[Admitted],
+        dropped: &mut impl FnMut(Segment),
+    ) -> bool {
+        let mut new = HashMap::with_capacity_and_hasher(vpns.len(), *self.numbers.hasher());
+        let mut begun = false;
+        self.ingress.change(now, DEFAULT, share, default_profile(kind), dropped);
+        for Admitted { vpn, share, profile } in vpns {
+            begun |= profile.control.is_some() && !self.numbers.contains_key(vpn);
+            let number = match self.numbers.remove(vpn) {
+                Some(number) => {
+                    begun |= self.ingress.change(now, number, *share, profile.clone(), dropped);
+                    number
+                }
+                None => self.ingress.add(*share, profile.clone()),
+            };
+            if self.vpns.len() <= number.0 as usize {
+                self.vpns.resize(number.0 as usize + 1, VpnId::DEFAULT);
+            }
+            self.vpns[number.0 as usize] = *vpn;
+            new.insert(*vpn, number);
+        }
+        for (_, number) in core::mem::replace(&mut self.numbers, new) {
+            self.ingress.remove(now, number, &mut |_, segment| dropped(segment));
+        }
+        let is_window = |this: &&Admitted| matches!(this.profile.control, Some(LoopConfig::AimdWindow(_)));
+        self.windows = vpns.iter().filter(is_window).count();
+        let is_granted = |this: &&Admitted| matches!(this.profile.control, Some(LoopConfig::ExplicitRate(_)));
+        self.granted = vpns.iter().filter(is_granted).count();
+        begun
+    }
+}
+
+fn default_profile(kind: QueueKind) -> Arc<Profile> {
+    Arc::new(Profile { queue: kind, sizes: QueueConfig::default(), control: None })
+}

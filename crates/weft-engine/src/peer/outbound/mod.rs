@@ -1,0 +1,104 @@
+//! The state of what is sent to a peer: the ingress queue, the choice of paths, loops and retransmission.
+//!
+//! A packet waits in [`IngressEnd`]. [`Dispatch`] chooses its path, and [`Retransmission`] keeps it until its fate is
+//! known. None of them knows the peer's other state.
+
+pub mod age;
+pub mod grants;
+pub mod ingress_queue;
+pub mod loops;
+
+use crate::units::headers::SentHeaders;
+use crate::units::{UnitId, Units};
+use crate::vpn::{Openings, VpnFlow};
+use age::Outage;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use ingress_queue::IngressQueue;
+use weft_core::flow::ack_condition::AckConditioner;
+use weft_core::flow::table::FlowTable;
+use weft_core::queue::QueueKind;
+use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
+use weft_core::sched::{PathView, Scheduler};
+use weft_units::{Duration, FlowId, FlowSeq, Rng, VpnId};
+
+const MAX_FLOWS: usize = 16_384;
+
+/// Packets that wait for a path or for their VPN, and the flows to which they belong.
+pub struct IngressEnd {
+    pub flows: FlowTable<VpnFlow>,
+    pub queue: IngressQueue,
+    pub openings: Openings,
+    pub conditioners: Vec<AckConditioner>,
+    pub outage: Option<Outage>,
+    pub queue_target: Duration,
+    /// Seeds the random numbers of the VPNs' queues.
+    pub rng: Rng,
+}
+
+impl IngressEnd {
+    pub fn new(kind: QueueKind, seed: u64, rng: Rng) -> IngressEnd {
+        IngressEnd {
+            flows: FlowTable::new(seed, MAX_FLOWS),
+            queue: IngressQueue::new(kind),
+            openings: Openings::default(),
+            conditioners: Vec::new(),
+            outage: None,
+            queue_target: Duration::ZERO,
+            rng,
+        }
+    }
+}
+
+/// The super-packet position of a flow's last unit. The next slice may omit its header if it follows directly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastSlice {
+    pub super_packet: u32,
+    pub next_number: u16,
+    pub next_index: u8,
+}
+
+/// The choice of a path for each unit.
+pub struct Dispatch {
+    pub scheduler: Scheduler,
+    /// Chooses the paths of retransmissions.
+    pub rescue: EarliestDelivery,
+    pub views: Vec<PathView>,
+    /// Bytes of each flow that wait on paths, by flow id.
+    pub committed: Vec<u32>,
+    pub last_slices: Vec<LastSlice>,
+    /// Index of the path whose turn it is to send.
+    pub round: usize,
+    /// True if the peer wants this node to send on several paths at once.
+    pub peer_wants_bundle: bool,
+}
+
+impl Dispatch {
+    pub fn new(scheduler: Scheduler) -> Dispatch {
+        Dispatch {
+            scheduler,
+            rescue: EarliestDelivery::new(EarliestDeliveryConfig::default()),
+            views: Vec::new(),
+            committed: Vec::new(),
+            last_slices: Vec::new(),
+            round: 0,
+            peer_wants_bundle: true,
+        }
+    }
+}
+
+/// Units that were sent, until their fate is known.
+#[derive(Default)]
+pub struct Retransmission {
+    pub units: Units,
+    pub lost: Vec<UnitId>,
+    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
+    ///
+    /// The entries wait until the VPNs' loops are informed.
+    pub lost_data: Vec<VpnId>,
+    /// Units that were given up, until the peer is told.
+    pub skips: VecDeque<(FlowId, FlowSeq)>,
+    pub sent_headers: SentHeaders,
+    /// Time for which the peer was asked to wait for a missing unit.
+    pub hold_announced: Duration,
+}

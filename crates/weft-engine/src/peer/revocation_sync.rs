@@ -1,0 +1,67 @@
+//! Sends the node's list of revocations to the peer until the peer is known to have it.
+//!
+//! The list only grows. One datagram at a time is in flight: the next follows an acknowledgement, and a loss or a
+//! timeout sends the same part again. The number of false revocations that a peer may send is limited.
+
+use super::control::revocation_sync::{MAX_FALSE, RevocationSync};
+use super::{Context, Peer};
+use weft_session::Revocation;
+use weft_units::Duration;
+use weft_units::planted::{self, Fault};
+use weft_wire::certificate;
+use weft_wire::frame::{Frame, FrameWriter};
+
+/// Time after which revocations are sent again if their datagram is neither acknowledged nor lost.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+impl Peer {
+    /// Starts again from the beginning of the node's list.
+    pub fn restart_revocation_sync(&mut self) {
+        self.control.revocation_sync = RevocationSync::default();
+    }
+
+    /// Sends the peer the revocations that it lacks by the fastest path, one datagram at a time.
+    pub fn send_revocations(&mut self, cx: &mut Context<'_>) {
+        if planted::is(Fault::RevocationNotTold)
+            || !self.control.revocation_sync.is_due(cx.now, cx.trust.revocations.list().len())
+        {
+            return;
+        }
+        self.control.revocation_sync.under_way_until = None;
+        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
+            path.pending.revocations = true;
+        }
+    }
+
+    /// Writes as many revocations as fit.
+    ///
+    /// Returns the number that the peer has after this datagram, or 0 if none was written.
+    pub(super) fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
+        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
+        path.pending.revocations = false;
+        let told = self.control.revocation_sync.told;
+        let untold = cx.trust.revocations.list().get(usize::from(told)..).unwrap_or_default();
+        let fits = |revocation: &&Revocation| writer.write(&Frame::Revocation(revocation.to_wire())).is_ok();
+        let count = untold.iter().take_while(fits).count();
+        if count == 0 {
+            return 0;
+        }
+        self.control.revocation_sync.under_way_until = Some(cx.now + AGAIN_AFTER);
+        told + count as u16
+    }
+
+    /// Handles a revocation from the peer. The node acts on a new one.
+    ///
+    /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
+    /// false signature. A true revocation is checked once, because the node stores it.
+    pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::RevocationView) {
+        let revocation_sync = &mut self.control.revocation_sync;
+        if revocation_sync.false_ones >= MAX_FALSE || revocation_sync.false_at == Some(cx.now) {
+            return;
+        }
+        if cx.trust.take_revocation(&revocation.into()).is_err() {
+            revocation_sync.false_ones += 1;
+            revocation_sync.false_at = Some(cx.now);
+        }
+    }
+}

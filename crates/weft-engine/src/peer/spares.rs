@@ -1,0 +1,71 @@
+//! Spare paths: routes over relays that were not configured.
+//!
+//! They are measured all the time. They carry data only while no steady configured path answers. This module also
+//! writes what this relay reports about its neighbours.
+
+use super::recovery::Rescue;
+use super::{Context, Peer};
+use crate::links::is_route;
+use crate::path::Path;
+use crate::relay::Bulletin;
+use core::net::SocketAddr;
+use weft_wire::frame::{Frame, FrameWriter};
+
+/// True if this path, while it answers, makes standby paths unnecessary.
+///
+/// A path on probation does not, because sparse flows need a steady path.
+pub(super) fn relieves(path: &Path) -> bool {
+    !path.standby && !path.health.is_on_probation()
+}
+
+impl Peer {
+    /// Marks each standby path as spare while a better path answers.
+    pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
+        if !self.paths.iter().any(|path| path.spare || path.standby) {
+            return;
+        }
+        let mut answering = self.paths.iter().filter(|path| path.carries() && path.health.answers());
+        let is_relieved = answering.any(relieves);
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            let is_spare = is_relieved && path.standby;
+            let was_spare = core::mem::replace(&mut path.spare, is_spare);
+            if is_spare && !was_spare {
+                self.rescue_path(cx, index, Rescue::Spared);
+            }
+        }
+    }
+
+    /// True if the relay's bulletin has entries that the peer has not received.
+    pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
+        self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
+    }
+
+    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
+    pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
+        let Some(path) = self.paths.get_mut(index) else { return false };
+        if !core::mem::take(&mut path.pending.neighbours) {
+            return false;
+        }
+        let before = writer.len();
+        for (place, neighbour) in bulletin.read(self.control.bulletin_position, self.id.0.into()) {
+            if writer.write(&Frame::Neighbour(neighbour)).is_err() {
+                break;
+            }
+            self.control.bulletin_position = place;
+        }
+        writer.len() > before
+    }
+
+    /// Returns the healthiest path to the peer that crosses no relay.
+    pub fn fastest_direct_path(&self) -> Option<&Path> {
+        let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
+        direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
+    }
+
+    /// Returns the addresses at which the peer answers now without relays.
+    pub fn direct_remotes(&self) -> impl Iterator<Item = SocketAddr> {
+        let answers = self.paths.iter().filter(|path| path.health.answers() && !is_route(&path.remote));
+        answers.map(|path| path.remote)
+    }
+}

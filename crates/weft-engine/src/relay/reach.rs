@@ -1,0 +1,77 @@
+//! The nodes that a relay reaches, as it reports, and the intervals at which reports are repeated.
+//!
+//! A false report concerns only the sender's own links. The resulting route is measured from end to end before
+//! anything depends on it.
+
+use alloc::collections::BTreeMap;
+use weft_units::{Duration, Instant};
+use weft_wire::frame::Neighbour;
+use weft_wire::relay::Label;
+
+/// Interval at which every report is repeated at least, changed or not.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Number of repetition intervals after which a report that was not repeated is forgotten.
+const FORGET_INTERVALS: f64 = 3.2;
+/// Time that the relay waits for each report to each listener. It limits reports to 200,000 a second.
+const WORD: Duration = Duration::from_micros(5);
+/// Most nodes behind one relay that are remembered.
+const MAX_REACHED: usize = 4_096;
+
+/// Returns the repetition interval of a relay that reaches `nodes` nodes.
+///
+/// With many nodes, repetition takes half of the time for reports.
+pub fn repeat_interval(nodes: usize) -> Duration {
+    REPEAT_INTERVAL.max(words(2 * nodes, nodes))
+}
+
+pub fn words(count: usize, listeners: usize) -> Duration {
+    WORD.saturating_mul(u32::try_from(count.saturating_mul(listeners)).unwrap_or(u32::MAX))
+}
+
+/// The nodes that a relay reaches, as it reports.
+#[derive(Debug, Default)]
+pub struct Reach {
+    nodes: BTreeMap<Label, (Neighbour, Instant)>,
+    has_changed: bool,
+}
+
+impl Reach {
+    pub fn hear(&mut self, now: Instant, neighbour: &Neighbour) {
+        let node = neighbour.node;
+        let was_known = self.nodes.contains_key(&node);
+        self.has_changed |= was_known != neighbour.is_reachable;
+        if !neighbour.is_reachable {
+            self.nodes.remove(&node);
+        } else if was_known || self.nodes.len() < MAX_REACHED {
+            self.nodes.insert(node, (*neighbour, now));
+        }
+    }
+
+    /// True if the set of reached nodes has changed since the last call.
+    pub fn take_change(&mut self) -> bool {
+        core::mem::take(&mut self.has_changed)
+    }
+
+    /// Returns the time after which a report that is not repeated is forgotten.
+    ///
+    /// It follows from the number of nodes that the relay reaches.
+    fn forget_after(&self) -> Duration {
+        repeat_interval(self.nodes.len()).mul_f64(FORGET_INTERVALS)
+    }
+
+    /// Returns the latest report about a node, if it is recent.
+    pub fn of(&self, now: Instant, node: Label) -> Option<Neighbour> {
+        let (neighbour, at) = self.nodes.get(&node)?;
+        (now - *at < self.forget_after()).then_some(*neighbour)
+    }
+
+    /// Returns all recent reports.
+    pub fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbour> {
+        let forget_after = self.forget_after();
+        self.nodes.values().filter(move |(_, at)| now - *at < forget_after).map(|(neighbour, _)| *neighbour)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
