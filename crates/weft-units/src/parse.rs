@@ -98,6 +98,9 @@ pub fn parse_fraction(text: &str) -> Result<f64, ParseUnitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
 
     #[test]
     fn reads_what_people_write() {
