@@ -97,10 +97,10 @@ pub fn parse_fraction(text: &str) -> Result<f64, ParseUnitError> {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
     use super::*;
-    use std::{format, string::String, vec::Vec};
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
 
     #[test]
     fn reads_what_people_write() {
