@@ -148,6 +148,12 @@ pub(crate) struct Peer {
     pub(crate) reach: Reach,
     /// How far it was told what this relay says of others.
     told_to: u64,
+    /// It wants to be told nothing of them, as it says.
+    declines_neighbours: bool,
+    /// Whether it should tell whom it reaches: there is another peer to which a way over it may be of use.
+    wants_neighbours: bool,
+    /// The same as the peer was last told.
+    told_wants_neighbours: bool,
     pub(crate) paths: Vec<Path>,
     /// Addresses from which its last initiation came. The handshake succeeds only if the peer gets an answer there.
     handshake_from: Vec<SocketAddr>,
@@ -223,6 +229,9 @@ impl Peer {
             detours: Vec::new(),
             reach: Reach::default(),
             told_to: 0,
+            declines_neighbours: false,
+            wants_neighbours: true,
+            told_wants_neighbours: true,
             paths: Vec::new(),
             handshake_from: Vec::new(),
             attempts: Attempts::default(),
@@ -328,6 +337,7 @@ impl Peer {
         }
         self.reach = Reach::default();
         self.told_to = cx.bulletin.end();
+        (self.declines_neighbours, self.told_wants_neighbours) = (false, true);
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);

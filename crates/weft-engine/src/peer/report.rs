@@ -58,7 +58,8 @@ impl Peer {
         self.refresh_weights();
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
-        self.paths[index].pending.policy |= self.paths[index].ours;
+        self.paths[index].pending.policy |=
+            self.paths[index].ours || self.wants_neighbours != self.told_wants_neighbours;
         // The peer still waits for what was given up while no path could tell it.
         self.paths[index].pending.skips |= !self.skips.is_empty();
         self.openings.hurry(cx.now);

@@ -32,7 +32,30 @@ impl Peer {
 
     /// Whether the relay has said something that the peer was not told.
     pub(crate) fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established() && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
+        self.is_established()
+            && !self.declines_neighbours
+            && bulletin.read(self.told_to, self.id.0.into()).next().is_some()
+    }
+
+    /// Whether the peer should tell whom it reaches from now on. It is told a change soon.
+    pub(crate) fn want_neighbours(&mut self, wants: bool) {
+        if core::mem::replace(&mut self.wants_neighbours, wants) == wants {
+            return;
+        }
+        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
+            path.pending.policy = true;
+        }
+    }
+
+    pub(crate) fn wants_neighbours(&self) -> bool {
+        self.wants_neighbours
+    }
+
+    /// The peer says whether it wants to be told of nodes beside this one. If it does again, it is told of all.
+    pub(super) fn on_neighbours_declined(&mut self, declines: bool) {
+        if core::mem::replace(&mut self.declines_neighbours, declines) && !declines {
+            self.told_to = 0;
+        }
     }
 
     /// Tells the peer of nodes beside this one, as many as there is room for. The rest waits for its turn. True if there was something.

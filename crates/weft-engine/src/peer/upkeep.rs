@@ -35,6 +35,11 @@ impl Peer {
         path.keepalive(self.watch.pace(now))
     }
 
+    /// When a path is asked again that has not answered.
+    fn ask_at(&self, path: &Path, now: Instant) -> Option<Instant> {
+        path.waiting.ask_at(path.answer_after().max(self.watch.patience(now)), path.misses)
+    }
+
     /// When a path is probed next.
     pub(super) fn probe_at(&self, path: &Path, now: Instant) -> Instant {
         path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
@@ -88,11 +93,12 @@ impl Peer {
     }
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
+        let ask_at = self.ask_at(&self.paths[index], cx.now);
         let path = &mut self.paths[index];
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
+        if ask_at.is_some_and(|at| at <= cx.now) {
             path.pending.ping.get_or_insert(self.next_token);
             self.next_token = self.next_token.wrapping_add(1);
         }
@@ -271,7 +277,7 @@ impl Peer {
         if !self.is_established() {
             return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
+        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), self.ask_at(p, now))).min();
         let waits = [
             self.hole_deadline(),
             self.joins.next_deadline(),
@@ -294,15 +300,15 @@ impl Peer {
     }
 }
 
-/// When a path that is probed next at `probe_at` has something to do.
-fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
+/// When a path that is probed next at `probe_at`, and asked again at `ask_at`, has something to do.
+fn path_timer(path: &Path, probe_at: Instant, ask_at: Option<Instant>) -> Option<Instant> {
     // Where nothing may leave by the path, another path reports what arrived.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    report.into_iter().chain(own_timer(path, probe_at)).min()
+    report.into_iter().chain(own_timer(path, probe_at, ask_at)).min()
 }
 
 /// The same without reports, which leave by other paths too.
-fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
+fn own_timer(path: &Path, probe_at: Instant, ask_at: Option<Instant>) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
@@ -317,7 +323,7 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
-    let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
+    let ask = ask_at.filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 

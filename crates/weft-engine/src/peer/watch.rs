@@ -26,9 +26,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Paid for the longest time from `now` on.
+    /// Nothing is paid for yet: of very many peers that never send a packet, none is watched.
     pub(super) fn new(now: Instant) -> Watch {
-        Watch { until: now + MOST, last: now, interval: EACH_PACKET }
+        Watch { until: now, last: now, interval: EACH_PACKET }
     }
 
     /// A packet of the hosts leaves for the peer, or came from it.
@@ -44,6 +44,13 @@ impl Watch {
         (self.until - now > LEAST).then_some(PACE)
     }
 
+    /// How long a path may take to answer at least before it is asked again. Where no packet waits for the answer, a node that has no time
+    /// for its peers must not get more questions from each of them for that.
+    pub(super) fn patience(&self, now: Instant) -> Duration {
+        let is_idle = self.pace(now).is_none() && now - self.last > EACH_PACKET;
+        if is_idle { PACE } else { Duration::ZERO }
+    }
+
     /// Whether packets come close together.
     pub(super) fn is_dense(&self, now: Instant) -> bool {
         self.interval.max(now - self.last) <= DENSE
@@ -56,8 +63,7 @@ mod tests {
 
     /// The share of a run of 100 s in which paths are watched, with a packet `every` so often.
     fn watched(every: Duration) -> f64 {
-        let (mut watch, start) =
-            (Watch { until: Instant::ZERO, ..Watch::new(Instant::ZERO) }, Instant::from_millis(1_000));
+        let (mut watch, start) = (Watch::new(Instant::ZERO), Instant::from_millis(1_000));
         let (mut next, mut on) = (start, 0);
         for step in 0..10_000 {
             let now = start + Duration::from_millis(10) * step;

@@ -25,6 +25,22 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 }
 
 impl Engine {
+    /// Asks those peers whom they reach over which a detour may lead: there is another peer, and the configuration allows detours.
+    ///
+    /// Otherwise a hub would tell each of its peers of all the others, which costs it the square of their number.
+    pub(super) fn choose_speakers(&mut self) {
+        let may = |peer: &Peer| self.is_present(peer) && peer.config.policy.detours;
+        let (present, open) = (self.peers.iter().filter(|peer| self.is_present(peer)).count(), may);
+        let wants: Vec<bool> = self.peers.iter().map(|peer| present > 1 && open(peer)).collect();
+        for (index, wants) in wants.into_iter().enumerate() {
+            if self.peers.get(index).is_some_and(|peer| peer.wants_neighbours() != wants)
+                && let Some(peer) = self.peers.get_mut(index)
+            {
+                peer.want_neighbours(wants);
+            }
+        }
+    }
+
     /// Looks for detours by what relays have said.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed = self.peers.iter().any(|peer| !peer.reach.is_empty() || !peer.detours.is_empty());

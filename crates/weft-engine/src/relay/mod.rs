@@ -165,6 +165,7 @@ impl Engine {
     /// Takes the peers' labels, and the routes to them that are asked for.
     pub(crate) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
+        self.choose_speakers();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
             if self.peers.get(index).is_none_or(|peer| peer.config.routes.is_empty() && peer.routes.is_empty()) {

@@ -80,6 +80,11 @@ impl Hub {
         }
     }
 
+    /// Processor time that the hub has used since its start.
+    pub fn cpu(&self) -> Duration {
+        self.daemon.as_ref().map_or(Duration::ZERO, Daemon::cpu)
+    }
+
     /// Peers with a session, as of the last scrape.
     pub fn up(&self) -> usize {
         self.scraper.seen.lock().unwrap().up
