@@ -29,11 +29,19 @@ struct Share {
     work: u32,
 }
 
+/// A link on which datagrams wait long.
+struct Late {
+    link: LinkId,
+    since: Instant,
+    /// When the last of them was looked at.
+    latest: Instant,
+}
+
 /// How long datagrams wait before they are looked at, and what each peer's have cost.
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// Links on which datagrams wait long, and since when.
-    long_since: Vec<(LinkId, Instant)>,
+    /// Links on which datagrams wait long.
+    late: Vec<Late>,
     behind_until: Instant,
     is_behind: bool,
     round: u64,
@@ -42,8 +50,6 @@ pub(crate) struct Intake {
     peers: u32,
     /// The most work of the round for one peer.
     most: u32,
-    /// Datagrams waited too long in the round.
-    is_late: bool,
     /// Work for a peer in a round up to which none of its datagrams is dropped.
     level: u32,
     shares: Vec<Share>,
@@ -56,40 +62,38 @@ impl Intake {
         if round != self.round {
             self.begin_round(now, round);
         }
-        self.is_behind = false;
-        let known = self.long_since.iter().position(|(of, _)| *of == link);
-        self.is_late |= now.since(at) >= TARGET;
+        let known = self.late.iter().position(|late| late.link == link);
         if now.since(at) < TARGET {
-            known.map(|known| self.long_since.swap_remove(known));
-            return;
-        }
-        let since = match known {
-            Some(known) => self.long_since[known].1,
-            None => {
-                self.long_since.push((link, now));
-                now
+            known.map(|known| self.late.swap_remove(known));
+        } else {
+            let known = known.unwrap_or_else(|| {
+                self.late.push(Late { link, since: now, latest: now });
+                self.late.len() - 1
+            });
+            let late = &mut self.late[known];
+            late.latest = now;
+            if now < self.behind_until || now.since(late.since) >= INTERVAL {
+                self.behind_until = now + MEMORY;
             }
-        };
-        if now < self.behind_until || now.since(since) >= INTERVAL {
-            self.is_behind = true;
-            self.behind_until = now + MEMORY;
         }
+        self.is_behind = now < self.behind_until;
     }
 
     /// Adapts the level to the last round. A node that is no longer behind begins at the mean the next time.
     ///
-    /// Tuned by the tests below: the level falls by a quarter and rises by a half a round, from the mean to a thousandfold within 0.4 s. At
-    /// twice the work of the heaviest peer nobody is cut, so it rises no further.
+    /// Tuned by the tests below: the level falls by a quarter of what the heaviest peer had, and rises by a half a round, from the mean to a
+    /// thousandfold within 0.4 s.
     fn begin_round(&mut self, now: Instant, round: u64) {
+        // A burst ends within the round; a queue that stands does not.
+        let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
         self.level = if now >= self.behind_until {
             0
-        } else if self.is_late {
-            self.level / 4 * 3
+        } else if self.late.iter().any(stands) {
+            self.level.min(self.most) / 4 * 3
         } else {
-            let level = self.level.max(self.mean());
-            level.saturating_mul(3).div_ceil(2).min(self.most.saturating_mul(2))
+            self.level.max(self.mean()).saturating_mul(3).div_ceil(2)
         };
-        (self.round, self.work, self.peers, self.most, self.is_late) = (round, 0, 0, 0, false);
+        (self.round, self.work, self.peers, self.most) = (round, 0, 0, 0);
     }
 
     /// The work of the round for a peer on average.
@@ -202,14 +206,16 @@ mod tests {
     fn idle_peers_leave_the_rest_to_who_has_use_for_it() {
         // 4,000 idle peers take 20 of 100 units.
         let served = shared(100.0, &[300], 4_000);
-        assert!(served[0] > 75.0, "{served:?}");
+        assert!(served[0] > 65.0, "{served:?}");
     }
 
     #[test]
-    fn heavy_peers_share_and_leave_lighter_ones_whole() {
+    fn heavy_peers_share_evenly_and_leave_lighter_ones_whole() {
         let served = shared(100.0, &[300, 90, 10], 0);
         assert!(served[2] > 9.9, "{served:?}");
-        assert!(served[1] > 30.0 && served[0] + served[1] > 80.0, "{served:?}");
+        assert!((0.8..=1.25).contains(&(served[0] / served[1])) && served[0] + served[1] > 70.0, "{served:?}");
+        let served = shared(100.0, &[150, 20], 200);
+        assert!(served[1] > 19.9 && served[0] > 60.0, "{served:?}");
     }
 
     #[test]

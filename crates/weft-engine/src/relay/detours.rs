@@ -29,9 +29,8 @@ impl Engine {
     ///
     /// Otherwise a hub would tell each of its peers of all the others, which costs it the square of their number.
     pub(super) fn choose_speakers(&mut self) {
-        let may = |peer: &Peer| self.is_present(peer) && peer.config.policy.detours;
-        let (present, open) = (self.peers.iter().filter(|peer| self.is_present(peer)).count(), may);
-        let wants: Vec<bool> = self.peers.iter().map(|peer| present > 1 && open(peer)).collect();
+        let present = self.peers.iter().filter(|peer| self.is_present(peer)).count();
+        let wants: Vec<bool> = self.peers.iter().map(|peer| present > 1 && peer.config.policy.detours).collect();
         for (index, wants) in wants.into_iter().enumerate() {
             if self.peers.get(index).is_some_and(|peer| peer.wants_neighbours() != wants)
                 && let Some(peer) = self.peers.get_mut(index)
