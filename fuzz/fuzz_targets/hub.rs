@@ -5,14 +5,13 @@
 //! overlay.
 #![no_main]
 
+mod node;
+
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{
-    Engine, EngineConfig, LinkEvent, OverlayConfig, Policy, Prefix, RateController, Received, SignalConfig,
-    SignalKey, TrustConfig,
-};
-use weft_session::{Certificate, Cipher, Claims, Identity, SessionPeerConfig, RootKey, Sessions};
-use weft_units::{Duration, Instant, LinkId, PathId, PeerId};
+use weft_engine::{Engine, OverlayConfig, Policy, RateController, SignalConfig, SignalKey, TrustConfig};
+use weft_session::{Certificate, Cipher, Claims, Identity, RootKey, SessionPeerConfig, Sessions};
+use weft_units::{Duration, Instant, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way};
 
@@ -54,27 +53,9 @@ struct Hub {
 
 impl Hub {
     fn new() -> Hub {
-        let peer = weft_engine::PeerConfig {
-            preshared_key: None,
-            name: "honest".into(),
-            public_key: identity(2).public_key(),
-            endpoints: Vec::new(),
-            routes: Vec::new(),
-            prefixes: vec![Prefix { address: Ipv4Addr::new(10, 9, 2, 0).into(), length: 24 }],
-            policy: Policy::default(),
-        };
-        let config = EngineConfig {
-            identity: identity(0),
-            cipher: Cipher::Aes256Gcm,
-            peers: vec![peer],
-            vpns: Vec::new(),
-            links: Vec::new(),
-            accepted_stamps: Vec::new(),
-            stamp_base: 1,
-            inner_mtu: None,
-        };
+        let peer = node::peer("honest", identity(2).public_key(), Ipv4Addr::new(10, 9, 2, 0).into());
         let now = Instant::from_millis(1);
-        let mut engine = Engine::new(config, now, [2; 32]).unwrap();
+        let mut engine = node::engine(identity(0), peer, Vec::new(), now);
         engine.set_relaying(true);
         let trust = TrustConfig {
             root: root().public_key(),
@@ -96,19 +77,14 @@ impl Hub {
             rules: Vec::new(),
         };
         engine.set_signalling(now, Some(signals));
-        let link = LinkEvent::Up { link: LinkId(1), name: "link".into(), mtu: 1500, ipv4: true, ipv6: false };
-        engine.handle_link(now, link);
+        node::set_link_up(&mut engine, now);
         Hub { engine, now, out: vec![0; 65_536] }
     }
 
     /// Processes a datagram that `from` sends, and returns the datagrams that leave for `from`.
     fn turn(&mut self, from: usize, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
-        let buf = self.engine.pool().alloc_large().expect("buffers come back");
-        self.engine.pool().bytes_mut(buf)[..datagram.len()].copy_from_slice(datagram);
-        let (at, source, len) = (self.now, place(from), datagram.len());
-        let received = Received { at, link: LinkId(1), source, destination: None, tos: 0, buf, len, stride: len };
-        self.engine.handle_datagrams(self.now, received);
+        node::receive(&mut self.engine, self.now, place(from), datagram);
         while let Some(forward) = self.engine.poll_forward() {
             assert!(forward.transmit.len <= datagram.len(), "a relay adds nothing");
             assert!((1..3).any(|node| forward.transmit.destination == place(node)), "it goes to a peer");

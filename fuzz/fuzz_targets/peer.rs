@@ -3,16 +3,16 @@
 //! The node must process and answer them, and may write only packets from the peer's own prefixes.
 #![no_main]
 
+mod node;
+
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::service::Service;
-use weft_engine::{
-    Engine, EngineConfig, Entry, LinkEvent, MemberConfig, Policy, Prefix, Received, TrustConfig, VpnConfig,
-};
-use weft_session::{Cipher, Identity, SessionPeerConfig, RootKey, Sessions};
-use weft_units::{Duration, Instant, LinkId, PathId, PeerId, VpnId};
+use weft_engine::{Engine, Entry, MemberConfig, Policy, Prefix, TrustConfig, VpnConfig};
+use weft_session::{Cipher, Identity, RootKey, SessionPeerConfig, Sessions};
+use weft_units::{Duration, Instant, PathId, PeerId, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, Frames};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::Way;
@@ -21,6 +21,9 @@ const PREFIX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 0));
 /// The peer is a member of this VPN, with other prefixes.
 const VPN: VpnId = VpnId(7);
 const PREFIX_IN_VPN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 8, 0, 0));
+
+/// Where the peer sends from.
+const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 40_000);
 
 struct Node {
     engine: Engine,
@@ -42,46 +45,21 @@ impl Node {
             prefixes: Vec::new(),
             members,
         };
-        let peer = weft_engine::PeerConfig {
-            preshared_key: None,
-            name: "liar".into(),
-            public_key: peer.public_key(),
-            endpoints: Vec::new(),
-            routes: Vec::new(),
-            prefixes: vec![Prefix { address: PREFIX, length: 24 }],
-            policy: Policy::default(),
-        };
-        let config = EngineConfig {
-            identity: Identity::from_secret([2; 32]),
-            cipher: Cipher::Aes256Gcm,
-            peers: vec![peer],
-            vpns: vec![vpn],
-            links: Vec::new(),
-            accepted_stamps: Vec::new(),
-            stamp_base: 1,
-            inner_mtu: None,
-        };
+        let peer = node::peer("liar", peer.public_key(), PREFIX);
         let now = Instant::from_millis(1);
-        let mut engine = Engine::new(config, now, [2; 32]).unwrap();
+        let mut engine = node::engine(Identity::from_secret([2; 32]), peer, vec![vpn], now);
         engine.set_relaying(true);
         let (root, own) = (RootKey::from_seed([3; 32]).public_key(), Vec::new());
         let trust = TrustConfig { root, certificate: None, own, policy: Policy::default(), revocations: Vec::new() };
         engine.set_trust(now, 1_800_000_000, Some(trust));
-        let link = LinkEvent::Up { link: LinkId(1), name: "link".into(), mtu: 1500, ipv4: true, ipv6: false };
-        engine.handle_link(now, link);
+        node::set_link_up(&mut engine, now);
         Node { engine, now, out: vec![0; 65_536] }
     }
 
     /// Processes a datagram and returns the datagrams that leave.
     fn turn(&mut self, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
-        let buf = self.engine.pool().alloc_large().expect("buffers come back");
-        self.engine.pool().bytes_mut(buf)[..datagram.len()].copy_from_slice(datagram);
-        let source = SocketAddr::from(([192, 0, 2, 1], 40_000));
-        let len = datagram.len();
-        let received =
-            Received { at: self.now, link: LinkId(1), source, destination: None, tos: 0, buf, len, stride: len };
-        self.engine.handle_datagrams(self.now, received);
+        node::receive(&mut self.engine, self.now, SOURCE, datagram);
         self.engine.handle_timeout(self.now);
         let mut left = Vec::new();
         while let Some(transmit) = self.engine.poll_transmit(self.now, &mut self.out) {

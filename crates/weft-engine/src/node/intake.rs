@@ -2,6 +2,9 @@
 //!
 //! Datagrams of all peers wait in one socket, first come, first served. If they wait there for long and go on doing so, the node is behind.
 //! Then datagrams are dropped unopened where their peer has had more than its share of the work, as a fair queue before the node would drop them.
+//! Shares are max-min fair: a peer below a common level is never cut. The level falls while datagrams wait and rises while they do not, as the
+//! fair share does in Approximate Fair Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). So many peers that
+//! send next to nothing leave the rest to the others.
 //! What a datagram claims decides only that. Work is charged to a peer when its key has opened the datagram, so that forgeries cost nobody a share.
 
 use alloc::vec::Vec;
@@ -26,17 +29,29 @@ struct Share {
     work: u32,
 }
 
+/// A link on which datagrams wait long.
+struct Late {
+    link: LinkId,
+    since: Instant,
+    /// When the last of them was looked at.
+    latest: Instant,
+}
+
 /// How long datagrams wait before they are looked at, and what each peer's have cost.
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// Links on which datagrams wait long, and since when.
-    long_since: Vec<(LinkId, Instant)>,
+    /// Links on which datagrams wait long.
+    late: Vec<Late>,
     behind_until: Instant,
     is_behind: bool,
     round: u64,
     /// The work of the round, and of how many peers.
     work: u32,
     peers: u32,
+    /// The most work of the round for one peer.
+    most: u32,
+    /// Work for a peer in a round up to which none of its datagrams is dropped.
+    level: u32,
     shares: Vec<Share>,
 }
 
@@ -45,25 +60,45 @@ impl Intake {
     pub(crate) fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
         let round = now.as_nanos() / ROUND.as_nanos() as u64;
         if round != self.round {
-            (self.round, self.work, self.peers) = (round, 0, 0);
+            self.begin_round(now, round);
         }
-        self.is_behind = false;
-        let known = self.long_since.iter().position(|(of, _)| *of == link);
+        let known = self.late.iter().position(|late| late.link == link);
         if now.since(at) < TARGET {
-            known.map(|known| self.long_since.swap_remove(known));
-            return;
-        }
-        let since = match known {
-            Some(known) => self.long_since[known].1,
-            None => {
-                self.long_since.push((link, now));
-                now
+            known.map(|known| self.late.swap_remove(known));
+        } else {
+            let known = known.unwrap_or_else(|| {
+                self.late.push(Late { link, since: now, latest: now });
+                self.late.len() - 1
+            });
+            let late = &mut self.late[known];
+            late.latest = now;
+            if now < self.behind_until || now.since(late.since) >= INTERVAL {
+                self.behind_until = now + MEMORY;
             }
-        };
-        if now < self.behind_until || now.since(since) >= INTERVAL {
-            self.is_behind = true;
-            self.behind_until = now + MEMORY;
         }
+        self.is_behind = now < self.behind_until;
+    }
+
+    /// Adapts the level to the last round. A node that is no longer behind begins at the mean the next time.
+    ///
+    /// Tuned by the tests below: the level falls by a quarter of what the heaviest peer had, and rises by a half a round, from the mean to a
+    /// thousandfold within 0.4 s.
+    fn begin_round(&mut self, now: Instant, round: u64) {
+        // A burst ends within the round; a queue that stands does not.
+        let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
+        self.level = if now >= self.behind_until {
+            0
+        } else if self.late.iter().any(stands) {
+            self.level.min(self.most) / 4 * 3
+        } else {
+            self.level.max(self.mean()).saturating_mul(3).div_ceil(2)
+        };
+        (self.round, self.work, self.peers, self.most) = (round, 0, 0, 0);
+    }
+
+    /// The work of the round for a peer on average.
+    fn mean(&self) -> u32 {
+        self.work / self.peers.max(1)
     }
 
     /// Whether the node is behind: [`Intake::has_had_its_share`] may drop something.
@@ -71,10 +106,12 @@ impl Intake {
         self.is_behind
     }
 
-    /// Whether a peer has had more work done in this round than the peers on average, so that others go first.
+    /// Whether a peer has had more work done in this round than the level, and than the peers on average, so that others go first.
     pub(crate) fn has_had_its_share(&self, peer: PeerId) -> bool {
         let own = self.shares.get(usize::from(peer.0)).filter(|share| share.round == self.round);
-        own.is_some_and(|own| u64::from(own.work) * u64::from(self.peers) > u64::from(self.work))
+        own.is_some_and(|own| {
+            own.work > self.level && u64::from(own.work) * u64::from(self.peers) > u64::from(self.work)
+        })
     }
 
     /// An authentic datagram of the peer, with a plaintext of `len` bytes, is to be worked on.
@@ -90,6 +127,7 @@ impl Intake {
             self.peers += 1;
         }
         share.work += work;
+        self.most = self.most.max(share.work);
         self.work += work;
     }
 }
@@ -97,6 +135,7 @@ impl Intake {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     const NOW: Instant = Instant::from_millis(5_000);
 
@@ -132,6 +171,51 @@ mod tests {
     #[test]
     fn who_is_alone_is_served_however_far_the_node_is_behind() {
         assert_eq!(served(Duration::from_millis(50), [100, 0, 0]), [100_000, 0, 0]);
+    }
+
+    /// What a node that does `capacity` units of work in a millisecond does of what heavy peers send, beside so many that send next to nothing.
+    fn shared(capacity: f64, heavy: &[u32], idle: usize) -> Vec<f64> {
+        let (mut intake, mut backlog, mut served) = (Intake::default(), 0.0, vec![0u32; heavy.len()]);
+        for ms in 0..10_000 {
+            let now = NOW + Duration::from_millis(ms);
+            intake.on_batch(now, LinkId(1), now.before(Duration::from_micros((backlog / capacity * 1e3) as u64)));
+            let mut take = |peer: usize| {
+                let id = PeerId(peer as u16);
+                let is_served = !(intake.is_behind() && intake.has_had_its_share(id));
+                if is_served {
+                    intake.charge(id, PacketType::Data, 1_000);
+                    backlog += 1.0;
+                }
+                is_served
+            };
+            // Each idle peer sends once in 200 ms.
+            for peer in (0..idle).filter(|peer| *peer as u64 % 200 == ms % 200) {
+                assert!(take(heavy.len() + peer), "who sends little is never cut");
+            }
+            for n in 0..*heavy.iter().max().unwrap() {
+                for (peer, rate) in heavy.iter().enumerate() {
+                    served[peer] += u32::from(n < *rate && take(peer) && ms >= 5_000);
+                }
+            }
+            backlog = f64::max(backlog - capacity, 0.0);
+        }
+        served.iter().map(|served| f64::from(*served) / 5_000.0).collect()
+    }
+
+    #[test]
+    fn idle_peers_leave_the_rest_to_who_has_use_for_it() {
+        // 4,000 idle peers take 20 of 100 units.
+        let served = shared(100.0, &[300], 4_000);
+        assert!(served[0] > 65.0, "{served:?}");
+    }
+
+    #[test]
+    fn heavy_peers_share_evenly_and_leave_lighter_ones_whole() {
+        let served = shared(100.0, &[300, 90, 10], 0);
+        assert!(served[2] > 9.9, "{served:?}");
+        assert!((0.8..=1.25).contains(&(served[0] / served[1])) && served[0] + served[1] > 70.0, "{served:?}");
+        let served = shared(100.0, &[150, 20], 200);
+        assert!(served[1] > 19.9 && served[0] > 60.0, "{served:?}");
     }
 
     #[test]
