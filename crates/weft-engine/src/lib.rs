@@ -21,9 +21,6 @@ mod trust;
 mod units;
 mod vpn;
 
-use api::config;
-use peer::inbound::egress;
-
 pub use api::*;
 pub use links::relays_to;
 pub use node::Engine;

@@ -1,11 +1,11 @@
-//! Whom the node serves while it cannot keep up: each peer has a share of the work.
+//! Shares of the node's work while it is overloaded.
 //!
-//! Datagrams of all peers wait in one socket, first come, first served. If they wait there for long and go on doing so, the node is behind.
-//! Then datagrams are dropped unopened where their peer has had more than its share of the work, as a fair queue before the node would drop them.
-//! Shares are max-min fair: a peer below a common level is never cut. The level falls while datagrams wait and rises while they do not, as the
-//! fair share does in Approximate Fair Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). So many peers that
-//! send next to nothing leave the rest to the others.
-//! What a datagram claims decides only that. Work is charged to a peer when its key has opened the datagram, so that forgeries cost nobody a share.
+//! Datagrams of all peers wait in one socket in their order of arrival. If they wait there for long and persistently, the node is behind. It
+//! then drops datagrams unopened if their peer has had more than its share of the work, as a fair queue before the node would. Shares are
+//! max-min fair: no datagram of a peer below a common level is dropped. The level falls while datagrams wait and rises while they do not,
+//! as the fair share does in Approximate Fair Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). Thousands
+//! of idle peers therefore leave nearly all work to the busy ones. The sender that a datagram claims decides only this. Work is charged
+//! when the peer's key has opened the datagram, so that a forgery costs no peer its share.
 
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, LinkId, PeerId};
@@ -13,51 +13,54 @@ use weft_wire::hop::PacketType;
 
 /// Acceptable time in the socket (CoDel's target, RFC 8289 §4.2).
 const TARGET: Duration = Duration::from_millis(5);
-/// Datagrams that wait longer for so long are no burst (CoDel's interval, RFC 8289 §4.2).
+/// Time after which waiting datagrams are no burst (CoDel's interval, RFC 8289 §4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Shares hold without a new interval for so long after datagrams waited last. Otherwise each return of a flood would fill the socket.
+/// Time for which shares hold after datagrams waited last. Without it, each return of a flood would fill the socket.
 const MEMORY: Duration = Duration::from_secs(1);
-/// Work is compared within rounds of this time: a peer sends a few datagrams in it if it sends at all.
+/// Duration of a round, within which work is compared. An active peer sends several datagrams in it.
 const ROUND: Duration = Duration::from_millis(20);
-/// Bytes of frames that cost as much as a unit. Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long.
+/// Bytes of frames that cost as much as a unit.
+///
+/// Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
 const FRAME_BYTES: usize = 100;
 
-/// The work done for a peer in a round.
+/// Work done for a peer in a round.
 #[derive(Clone, Copy, Default)]
 struct Share {
     round: u64,
     work: u32,
 }
 
-/// A link on which datagrams wait long.
+/// A link on whose socket datagrams wait longer than the target.
 struct Late {
     link: LinkId,
     since: Instant,
-    /// When the last of them was looked at.
+    /// Time at which the last of them was read.
     latest: Instant,
 }
 
-/// How long datagrams wait before they are looked at, and what each peer's have cost.
+/// Waiting times in the sockets, and the work that each peer has caused.
 #[derive(Default)]
-pub(crate) struct Intake {
-    /// Links on which datagrams wait long.
+pub struct Intake {
+    /// Links on whose sockets datagrams wait longer than the target.
     late: Vec<Late>,
     behind_until: Instant,
     is_behind: bool,
     round: u64,
-    /// The work of the round, and of how many peers.
+    /// Work of the round.
     work: u32,
+    /// Number of peers with work in the round.
     peers: u32,
-    /// The most work of the round for one peer.
+    /// Most work of the round for one peer.
     most: u32,
-    /// Work for a peer in a round up to which none of its datagrams is dropped.
+    /// Work per peer and round up to which none of its datagrams is dropped.
     level: u32,
     shares: Vec<Share>,
 }
 
 impl Intake {
-    /// Datagrams that arrived at `at` by a link are looked at. Each link has a socket.
-    pub(crate) fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
+    /// Notes that datagrams are read that arrived at `at` by a link. Each link has a socket.
+    pub fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
         let round = now.as_nanos() / ROUND.as_nanos() as u64;
         if round != self.round {
             self.begin_round(now, round);
@@ -79,12 +82,12 @@ impl Intake {
         self.is_behind = now < self.behind_until;
     }
 
-    /// Adapts the level to the last round. A node that is no longer behind begins at the mean the next time.
+    /// Adapts the level to the last round. A node that is no longer behind starts from the mean the next time.
     ///
-    /// Tuned by the tests below: the level falls by a quarter of what the heaviest peer had, and rises by a half a round, from the mean to a
-    /// thousandfold within 0.4 s.
+    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per round, from the mean to a
+    /// thousand times the mean within 0.4 s.
     fn begin_round(&mut self, now: Instant, round: u64) {
-        // A burst ends within the round; a queue that stands does not.
+        // A burst ends within the round, a standing queue does not.
         let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
         self.level = if now >= self.behind_until {
             0
@@ -96,26 +99,26 @@ impl Intake {
         (self.round, self.work, self.peers, self.most) = (round, 0, 0, 0);
     }
 
-    /// The work of the round for a peer on average.
+    /// Returns the mean work of the round per peer.
     fn mean(&self) -> u32 {
         self.work / self.peers.max(1)
     }
 
-    /// Whether the node is behind: [`Intake::has_had_its_share`] may drop something.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// True if the node is behind. Only then [`Intake::has_had_its_share`] decides.
+    pub fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Whether a peer has had more work done in this round than the level, and than the peers on average, so that others go first.
-    pub(crate) fn has_had_its_share(&self, peer: PeerId) -> bool {
+    /// True if a peer has had more work in this round than the level and than the mean of the peers.
+    pub fn has_had_its_share(&self, peer: PeerId) -> bool {
         let own = self.shares.get(usize::from(peer.0)).filter(|share| share.round == self.round);
         own.is_some_and(|own| {
             own.work > self.level && u64::from(own.work) * u64::from(self.peers) > u64::from(self.work)
         })
     }
 
-    /// An authentic datagram of the peer, with a plaintext of `len` bytes, is to be worked on.
-    pub(crate) fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
+    /// Charges a peer for an authentic datagram with a plaintext of `len` bytes.
+    pub fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
         let index = usize::from(peer.0);
         if index >= self.shares.len() {
             self.shares.resize(index + 1, Share::default());
@@ -139,7 +142,7 @@ mod tests {
 
     const NOW: Instant = Instant::from_millis(5_000);
 
-    /// Lets datagrams of three peers wait for `waited` for a second, and gives how many of each are worked on.
+    /// Returns the number of datagrams served of each of three peers in a second in which datagrams wait for `waited`.
     fn served(waited: Duration, rates: [u32; 3]) -> [u32; 3] {
         let (mut intake, mut served) = (Intake::default(), [0; 3]);
         for ms in 0..1_000 {
@@ -173,7 +176,9 @@ mod tests {
         assert_eq!(served(Duration::from_millis(50), [100, 0, 0]), [100_000, 0, 0]);
     }
 
-    /// What a node that does `capacity` units of work in a millisecond does of what heavy peers send, beside so many that send next to nothing.
+    /// Returns the units served per millisecond of each heavy peer, beside `idle` peers that send next to nothing.
+    ///
+    /// The node has a capacity of `capacity` units per millisecond.
     fn shared(capacity: f64, heavy: &[u32], idle: usize) -> Vec<f64> {
         let (mut intake, mut backlog, mut served) = (Intake::default(), 0.0, vec![0u32; heavy.len()]);
         for ms in 0..10_000 {
@@ -188,7 +193,7 @@ mod tests {
                 }
                 is_served
             };
-            // Each idle peer sends once in 200 ms.
+            // Each idle peer sends once every 200 ms.
             for peer in (0..idle).filter(|peer| *peer as u64 % 200 == ms % 200) {
                 assert!(take(heavy.len() + peer), "who sends little is never cut");
             }

@@ -3,9 +3,9 @@
 //! The work of a turn grows with the peers concerned, not with all peers. Mutable access to a peer marks it, because
 //! it may then have something to send or another deadline. Reading marks nothing.
 
-use crate::config::Reorder;
-use crate::egress::Output;
+use crate::api::Reorder;
 use crate::peer::Peer;
+use crate::peer::inbound::egress::Output;
 use alloc::vec::Vec;
 use core::ops::{Deref, Index, IndexMut};
 use weft_core::reorder::route_reordering_metric;
