@@ -138,7 +138,7 @@ mod tests {
             let (mut platform, mut allowances) = (Platform::default(), Allowances::default());
             let (log, mut now, mut seen) = (Log::new(Level::Error), Instant::from_millis(1_000), 0);
             for (peer, path, later_ms) in changes {
-                now = now + Duration::from_millis(later_ms);
+                now += Duration::from_millis(later_ms);
                 let (reply, response) = sync_channel(1);
                 platform.watch(now, seen, reply);
                 let change = PathChange { path, peer: format!("peer {peer}"), ..PathChange::default() };
