@@ -9,7 +9,7 @@ mod node;
 
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_engine::{Engine, OverlayConfig, Policy, RateController, SignalConfig, SignalKey, TrustConfig};
+use weft_engine::{Departing, Engine, OverlayConfig, Policy, RateController, SignalConfig, SignalKey, TrustConfig};
 use weft_session::{Certificate, Cipher, Claims, Identity, RootKey, SessionPeerConfig, Sessions};
 use weft_units::{Duration, Instant, PathId, PeerId};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
@@ -67,7 +67,7 @@ impl Hub {
         engine.set_trust(now, UNIX_S, Some(trust));
         engine.set_overlay(now, Some(OverlayConfig { endpoints: vec![place(0)], contacts: Vec::new() }));
         let signals = SignalConfig {
-            key: Some(SignalKey::new([5; 16])),
+            key: Some(SignalKey::new([5; 32])),
             controller: RateController::Pi,
             reservable: 0.5,
             answers: true,
@@ -85,14 +85,18 @@ impl Hub {
     fn turn(&mut self, from: usize, datagram: &[u8], wait: Duration) -> Vec<Vec<u8>> {
         self.now += wait;
         node::receive(&mut self.engine, self.now, place(from), datagram);
-        while let Some(forward) = self.engine.poll_forward() {
-            assert!(forward.transmit.len <= datagram.len(), "a relay adds nothing");
-            assert!((1..3).any(|node| forward.transmit.destination == place(node)), "it goes to a peer");
-            self.engine.pool().release(forward.buf);
-        }
         self.engine.handle_timeout(self.now);
         let mut left = Vec::new();
-        while let Some(transmit) = self.engine.poll_transmit(self.now, &mut self.out) {
+        while let Some(departing) = self.engine.poll_departing(self.now, &mut self.out) {
+            let transmit = match departing {
+                Departing::Own(transmit) => transmit,
+                Departing::Relayed(forward) => {
+                    assert!(forward.transmit.len <= datagram.len(), "a relay adds nothing");
+                    assert!((1..3).any(|node| forward.transmit.destination == place(node)), "it goes to a peer");
+                    self.engine.pool().release(forward.buf);
+                    continue;
+                }
+            };
             if transmit.destination == place(from) {
                 let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
                 left.extend(self.out[..transmit.len].chunks(size).map(<[u8]>::to_vec));
@@ -135,7 +139,7 @@ fn sealed(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>>
         _ => {
             let label = if how & 8 == 0 { identity(2).public_key() } else { identity(1).public_key() };
             let label = label.node_id().as_bytes().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-            let way = Way::new(&[Label(label)])?;
+            let way = Way::new(&[Label(label)]).ok()?;
             let mut datagram = [&[0; HOP_HEADER_LEN], plaintext, &[0; 4], &[0; TAG_LEN]].concat();
             sessions.seal_relayed(HUB, &way, &mut datagram).ok()?;
             return Some(datagram);
