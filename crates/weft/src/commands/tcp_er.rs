@@ -1,7 +1,7 @@
 //! `weft tcp-er`: keeps the congestion control loaded without a node.
 
 use crate::config::TcpEr;
-use crate::daemon::tcp_er::RateKeeper;
+use crate::daemon::services::tcp_er::RateKeeper;
 use crate::daemon::threads::Threads;
 use crate::daemon::{self, Level, Log};
 use crate::outcome::{Failure, Outcome};

@@ -3,12 +3,12 @@
 //! A turn waits for a source, takes in packets, datagrams and tasks, runs the engine's timers, sends datagrams and
 //! delivers packets. The loop must never block except in its wait, and never allocate or lock for a packet.
 
-use super::bounces;
 use super::clock::{Clock, Continuity};
 use super::control::Task;
 use super::links::Leave;
 use super::node::Node;
 use super::service::Watchdog;
+use super::shown::bounces;
 use super::threads::{Pulse, Threads};
 use std::io;
 use std::os::fd::AsRawFd as _;

@@ -10,7 +10,7 @@ use route_cache::{LinkRoute, RouteCache};
 pub use usable::Demand;
 use usable::{Unusable, Usable, judge};
 
-use super::owner;
+use super::machine::owner;
 use crate::config::LinkChoice;
 use crate::status::UnusedLink;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,51 +5,29 @@
 //! The packet loop alone owns the engine. Other threads send it tasks through bounded channels and wake it. No thread
 //! but the packet loop may delay a packet: disks, logs and other processes are served elsewhere.
 
-mod access;
-mod allowance;
-mod attendance;
-mod bounces;
-mod changes;
 mod clock;
 mod control;
 mod datapath;
-mod device;
-mod devices;
-mod exit;
-pub mod forwarding;
 mod gather;
-mod history;
-mod isolation;
 mod links;
-mod live;
 mod log;
-mod lookup;
+pub mod machine;
 mod metrics;
-mod names;
 mod node;
-mod openvpn;
-mod outside;
 mod overlay;
-mod owner;
 mod ping;
 mod platform;
-mod proxy;
-mod rates;
-mod refusal;
 mod restart;
 mod rotated;
 mod service;
-pub mod signalling;
+pub mod services;
+pub mod shown;
 mod signals;
 mod stamps;
 mod state;
-pub mod tcp_er;
 pub mod threads;
-mod totals;
 mod trust;
 mod turns;
-mod view;
-mod why;
 
 pub use clock::Clock;
 pub use log::{Level, Log};
@@ -57,17 +35,17 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
-use changes::Changes;
 use control::{ControlServer, Sender};
 use datapath::Datapath;
-use exit::Exit;
-use names::Names;
+use machine::changes::Changes;
+use machine::exit::Exit;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use node::{Node, Parts};
+use services::names::Names;
 use state::StateWriter;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -155,7 +133,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let clock = Clock::start();
     let public_key = identity.public_key();
     let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
-    forwarding::say(&config, log);
+    machine::forwarding::say(&config, log);
     let threads = threads.clone();
     let parts = Parts {
         file: file.to_owned(),

@@ -35,7 +35,7 @@ impl Pings {
         let pong = |path: &weft_engine::PathSnapshot| Pong {
             path: path.id.0,
             link: path.link_name.clone(),
-            remote: super::view::remote(&path.remote),
+            remote: super::shown::view::remote(&path.remote),
             rtt_us: None,
         };
         let paths = peer.paths.iter().map(pong).collect();

@@ -1,6 +1,6 @@
 //! Settings that a reload cannot change.
 
-use super::access;
+use super::services::access;
 use crate::config::Config;
 use weft_session::RootPublicKey;
 

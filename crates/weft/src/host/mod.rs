@@ -9,7 +9,7 @@ mod redirection;
 mod rules;
 
 use crate::config::host::{self, Host};
-use crate::daemon::tcp_er::RateKeeper;
+use crate::daemon::services::tcp_er::RateKeeper;
 use crate::daemon::threads::{Pulse, Threads};
 use crate::daemon::{self, Clock, Level, Log};
 use crate::entropy;
@@ -177,11 +177,11 @@ impl Agent {
             let now = self.clock.now();
             match event {
                 Event::Granted(grant) => {
-                    self.log.debug(daemon::signalling::granted(&grant, now));
+                    self.log.debug(daemon::services::signalling::granted(&grant, now));
                     self.keeper.granted(&grant.flow, grant.bytes_per_second, grant.ends - now);
                 }
                 Event::Withdrawn(flow) => {
-                    self.log.debug(daemon::signalling::withdrawn(&flow));
+                    self.log.debug(daemon::services::signalling::withdrawn(&flow));
                     self.keeper.withdrawn(&flow);
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
-use crate::daemon::forwarding::ForwardingSetting;
+use crate::daemon::machine::forwarding::ForwardingSetting;
 
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
@@ -40,7 +40,7 @@ fn state(family: &ForwardingSetting, value: &str, is_hub: bool) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::forwarding::FAMILIES;
+    use crate::daemon::machine::forwarding::FAMILIES;
 
     #[test]
     fn a_hub_that_does_not_forward_is_told() {

@@ -1,7 +1,7 @@
 //! Decision which interfaces are links, from netlink's data and the kernel's routes.
 
 use crate::config::LinkChoice;
-use crate::daemon::device::TUNNEL_ALIAS;
+use crate::daemon::machine::device::TUNNEL_ALIAS;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_io::netlink::{Address, Link, OperState, Scope};

@@ -1,8 +1,8 @@
 //! Conversion of the engine's snapshots into the status types.
 
-use super::device::Device;
-use super::live;
 use crate::config;
+use crate::daemon::machine::device::Device;
+use crate::daemon::shown::live;
 use crate::status::{Flow, NotTried, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The kernel's settings for forwarding packets from the tunnel to other interfaces.
 
-use super::Log;
 use crate::config::Config;
+use crate::daemon::Log;
 use std::fs;
 use std::path::Path;
 

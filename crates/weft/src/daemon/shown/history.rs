@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use weft_engine::PathSnapshot;
 use weft_units::{Duration, Instant};
 
-use super::view;
+use crate::daemon::shown::view;
 use crate::status::{PathHistory, Point};
 
 /// Interval between values in seconds, and their number, for ten minutes and for a day.

@@ -5,9 +5,9 @@
 //! A thread restarts the process when it ends. It passes policy and rates to the process, and reads the process's
 //! state.
 
-use super::changes::{Change, Changes, fast_open};
-use super::log::Log;
-use super::threads::{Pulse, Threads};
+use crate::daemon::log::Log;
+use crate::daemon::machine::changes::{Change, Changes, fast_open};
+use crate::daemon::threads::{Pulse, Threads};
 use crate::status::Proxy as Shown;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;

@@ -3,9 +3,6 @@
 //! The supervisor restarts the process when it ends, and commands it over a Unix socket (management-notes in OpenVPN's
 //! documentation). The process ends with the node.
 
-use super::log::Log;
-use super::rotated;
-use super::threads::{Pulse, Threads};
 use crate::access::clients as table;
 use crate::access::openvpn::clients::{self, Names};
 use crate::access::openvpn::server;
@@ -14,6 +11,9 @@ use crate::access::openvpn::wrap::PROGRAM;
 use crate::config::Openvpn;
 use crate::config::access::Offer;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
+use crate::daemon::log::Log;
+use crate::daemon::rotated;
+use crate::daemon::threads::{Pulse, Threads};
 use crate::files::{Directory, SocketFile};
 use crate::openvpn_status::Session;
 use crate::outcome::Failure;

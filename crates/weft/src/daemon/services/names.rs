@@ -4,11 +4,11 @@
 //! and the reload takes the addresses from here. The packet loop never waits for a resolver. A name that cannot be looked up keeps its last
 //! addresses.
 
-use super::control::Sender;
-use super::log::Log;
-use super::threads::{Pulse, Threads};
 use crate::config::{Addresses, Config, HostName};
 use crate::control::Request;
+use crate::daemon::control::Sender;
+use crate::daemon::log::Log;
+use crate::daemon::threads::{Pulse, Threads};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};

@@ -4,9 +4,9 @@
 //! with this process. Forwarding of IPv6 stays as it is: switching it on would end the autoconfiguration of the machine's own interfaces
 //! (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are rejected, so that their senders turn to IPv4 at once.
 
-use super::changes::{Change, Changes};
-use super::log::Log;
 use crate::config::Config;
+use crate::daemon::log::Log;
+use crate::daemon::machine::changes::{Change, Changes};
 use std::path::Path;
 use weft_tcp_er::nft;
 

@@ -1,7 +1,7 @@
 //! A TUN device and the routes and rules that lead to it.
 
-use super::changes::{By, Change, Changes};
 use crate::config::{Mtu, Tun as TunSettings, prefix};
+use crate::daemon::machine::changes::{By, Change, Changes};
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;

@@ -7,7 +7,7 @@
 //! ends with a device or a process: addresses and routes of the node's devices, and nft tables with an owner. The
 //! record contains kinds of changes and never file names, so an attacker who can write it gains nothing.
 
-use super::log::Log;
+use crate::daemon::log::Log;
 use crate::files::Directory;
 use serde::{Deserialize, Serialize};
 use std::fs;

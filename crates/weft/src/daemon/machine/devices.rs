@@ -1,10 +1,10 @@
 //! The TUN devices: one for the default VPN, and one for each other VPN.
 
-use super::changes::Changes;
-use super::device::Device;
-use super::lookup::Lookup;
-use super::outside::{Refused, Sieve};
 use crate::config::{Config, Vpn};
+use crate::daemon::machine::changes::Changes;
+use crate::daemon::machine::device::Device;
+use crate::daemon::machine::lookup::Lookup;
+use crate::daemon::machine::outside::{Refused, Sieve};
 use std::collections::BTreeMap;
 use std::io;
 use weft_engine::Prefix;

@@ -3,18 +3,18 @@
 //! The kernel routes between the clients' device and the tunnel, so the packet loop does not deal with clients. The
 //! control socket's requests about clients go to this thread.
 
-use super::attendance::{Attendance, Present};
-use super::device::TUNNEL_ALIAS;
-use super::isolation::Isolation;
-use super::log::Log;
-use super::openvpn;
-use super::owner;
-use super::threads::{Pulse, Threads};
 use crate::access::clients;
 use crate::access::gate::{Gate, Output, Remote};
 use crate::config::access::{Access, Offer};
 use crate::config::{Config, Pool};
 use crate::control::{AccessClient, ClientProgram, Request, Response};
+use crate::daemon::log::Log;
+use crate::daemon::machine::device::TUNNEL_ALIAS;
+use crate::daemon::machine::isolation::Isolation;
+use crate::daemon::machine::owner;
+use crate::daemon::services::openvpn;
+use crate::daemon::shown::attendance::{Attendance, Present};
+use crate::daemon::threads::{Pulse, Threads};
 use crate::outcome::Failure;
 use std::io::{self, IoSlice};
 use std::iter;

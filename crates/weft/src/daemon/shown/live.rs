@@ -1,8 +1,9 @@
 //! Answers to requests about flows and prefixes, and about drills.
 
-use super::{refusal, signalling, view};
 use crate::config::{self, Config, proxy_prefix};
 use crate::control::Response;
+use crate::daemon::services::signalling;
+use crate::daemon::shown::{refusal, view};
 use crate::status::{
     self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
 };

@@ -3,9 +3,9 @@
 //! The thread renews the rates granted by destination and by flow. The packet loop only sends it messages and never
 //! waits.
 
-use super::Log;
-use super::threads::{Pulse, Threads};
 use crate::config::TcpEr;
+use crate::daemon::Log;
+use crate::daemon::threads::{Pulse, Threads};
 use nix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::io;

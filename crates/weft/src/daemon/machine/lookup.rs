@@ -7,7 +7,7 @@
 //! route wins between equals. Lengths are only added: a rule for a length that the table no longer has matches nothing
 //! new.
 
-use super::changes::{By, Change, Changes};
+use crate::daemon::machine::changes::{By, Change, Changes};
 use std::collections::BTreeSet;
 use std::io;
 use weft_engine::Prefix;

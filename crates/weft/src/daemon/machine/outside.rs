@@ -1,7 +1,7 @@
 //! Prefixes that would take addresses from this machine: refusal, and display of the refused ones.
 
-use super::links::Links;
 use crate::config::{Config, prefix};
+use crate::daemon::links::Links;
 use crate::status;
 use std::collections::VecDeque;
 use weft_engine::{Clash, Outside, Prefix, Rejection};

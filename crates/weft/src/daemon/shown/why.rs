@@ -1,7 +1,7 @@
 //! Log lines about peers without a session and about impaired peers, and their timing.
 
-use super::links::Links;
-use super::log::Log;
+use crate::daemon::links::Links;
+use crate::daemon::log::Log;
 use crate::status::{Finding, Peer, StrangerSeen};
 use crate::table::span;
 use crate::why::{self, LEAST_MTU, Own, PATIENCE};

@@ -1,0 +1,12 @@
+//! Data for people and other programs: status, rates, history, reasons.
+
+pub mod allowance;
+pub mod attendance;
+pub mod bounces;
+pub mod history;
+pub mod live;
+pub mod rates;
+pub mod refusal;
+pub mod totals;
+pub mod view;
+pub mod why;
