@@ -173,7 +173,7 @@ fn one_mistake_has_one_message() {
         ("name = \"hub\"", "nmae = \"hub\""),
         ("prefixes = [\"10.9.0.2/32\"]", "prefix = [\"10.9.0.2/32\"]"),
         ("prefixes = [\"10.9.0.2/32\"]", "prefixes = [\"10.9.0.2/64\"]"),
-        ("endpoints = [\"192.0.2.1:51900\"]", "endpoints = [\"hub.example:51900\"]"),
+        ("endpoints = [\"192.0.2.1:51900\"]", "endpoints = [\"hub..example:51900\"]"),
         ("endpoints = [\"192.0.2.1:51900\"]", "endpoint = [\"192.0.2.1:51900\"]"),
         (&*format!("public-key = \"{peer}\""), "public-key = \"short\""),
         (&*format!("public-key = \"{peer}\""), &*format!("publickey = \"{peer}\"")),
