@@ -145,9 +145,7 @@ impl Bench {
 fn use_path() -> Datagram {
     let mut room = [0; 16];
     let mut writer = FrameWriter::new(&mut room);
-    let policy =
-        Frame::Policy { bundle_toward_me: true, path_active: true, path_standby: false, declines_neighbours: false };
-    writer.write(&policy).unwrap();
+    writer.write(&Frame::Policy { bundle_toward_me: true, path_active: true, path_standby: false }).unwrap();
     writer.write(&Frame::Ping { token: 1 }).unwrap();
     let len = writer.len();
     (PacketType::Control, room[..len].to_vec())

@@ -333,12 +333,7 @@ fn whatever_follows_a_goodbye_is_not_heard() {
         &[
             Frame::Close { reason: 0 },
             Frame::Ping { token: 2 },
-            Frame::Policy {
-                bundle_toward_me: true,
-                path_active: true,
-                path_standby: false,
-                declines_neighbours: false,
-            },
+            Frame::Policy { bundle_toward_me: true, path_active: true, path_standby: false },
         ],
     );
     assert!(liar.world.nodes[1].snapshot(liar.world.now).peers[0].paths.is_empty());

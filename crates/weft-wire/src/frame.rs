@@ -87,8 +87,6 @@ pub enum Frame<'a> {
         path_active: bool,
         /// True if this path should carry data only while no other path answers.
         path_standby: bool,
-        /// Tell the sender of no neighbours: it has no peer to which it would look for a way over the receiver.
-        declines_neighbours: bool,
     },
     /// The sender ends the session.
     Close {
@@ -297,9 +295,8 @@ fn parse_frame<'a>(r: &mut ByteReader<'a>) -> Result<Frame<'a>, WireError> {
         }
         POLICY => {
             let flags = r.u8()?;
-            let [bundle_toward_me, path_active, path_standby, declines_neighbours] =
-                [1, 2, 4, 8].map(|bit| flags & bit != 0);
-            Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours }
+            let [bundle_toward_me, path_active, path_standby] = [1, 2, 4].map(|bit| flags & bit != 0);
+            Frame::Policy { bundle_toward_me, path_active, path_standby }
         }
         CLOSE => Frame::Close { reason: r.u8()? },
         VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
@@ -389,10 +386,9 @@ impl<'a> FrameWriter<'a> {
                 w.u24(first.get())?;
                 w.varint(skip_count(u64::from(count))?.into())
             }
-            Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours } => {
-                let flags = [bundle_toward_me, path_active, path_standby, declines_neighbours];
-                let bits = flags.into_iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(flag));
-                w.put(&[POLICY, bits])
+            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
+                let flags = u8::from(bundle_toward_me) | u8::from(path_active) << 1 | u8::from(path_standby) << 2;
+                w.put(&[POLICY, flags])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),
             Frame::Gone { path } => w.put(&[GONE, path.0]),

@@ -233,10 +233,6 @@ fn loop_frames() {
     assert_eq!(LOOP_MARKER_LEN, 27);
 }
 
-fn policy([bundle_toward_me, path_active, path_standby, declines_neighbours]: [bool; 4]) -> Frame<'static> {
-    Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours }
-}
-
 #[test]
 fn frames() {
     let cases = [
@@ -245,9 +241,8 @@ fn frames() {
         (Frame::Pong { token: 0x0102_0304, path: PathId(5) }, "03 01020304 05"),
         (Frame::Hold { hold_us: 250_000 }, "04 0003d090"),
         (Frame::Skip { flow: FlowId(7), first: FlowSeq::new(0xffff), count: 300 }, "05 0007 00ffff 412c"),
-        (policy([true, false, false, false]), "06 01"),
-        (policy([false, true, true, false]), "06 06"),
-        (policy([false, false, false, true]), "06 08"),
+        (Frame::Policy { bundle_toward_me: true, path_active: false, path_standby: false }, "06 01"),
+        (Frame::Policy { bundle_toward_me: false, path_active: true, path_standby: true }, "06 06"),
         (
             Frame::Neighbour(Neighbour { node: Label(0x0102_0304), is_reachable: true, rtt_us: 0x1122, loss: 3 }),
             "0c 01020304 01 00001122 03",

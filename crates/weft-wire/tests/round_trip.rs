@@ -31,8 +31,10 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             first: FlowSeq::new(first),
             count
         }),
-        any::<[bool; 4]>().prop_map(|[bundle_toward_me, path_active, path_standby, declines_neighbours]| {
-            Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours }
+        any::<[bool; 3]>().prop_map(|[bundle_toward_me, path_active, path_standby]| Frame::Policy {
+            bundle_toward_me,
+            path_active,
+            path_standby
         }),
         any::<(u32, bool, u32, u8)>().prop_map(|(node, is_reachable, rtt_us, loss)| Frame::Neighbour(Neighbour {
             node: Label(node),

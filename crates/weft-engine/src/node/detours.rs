@@ -24,21 +24,6 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 }
 
 impl Engine {
-    /// Requests NEIGHBOUR frames from peers over which a detour may lead: another peer exists, and the configuration allows detours.
-    ///
-    /// Otherwise a hub would report all its peers to each of them, at a cost that grows with the square of their number.
-    pub(super) fn request_neighbours(&mut self) {
-        let present = self.peers.iter().filter(|peer| self.is_present(peer)).count();
-        let wants: Vec<bool> = self.peers.iter().map(|peer| present > 1 && peer.config.policy.detours).collect();
-        for (index, wants) in wants.into_iter().enumerate() {
-            if self.peers.get(index).is_some_and(|peer| peer.control.neighbours.wanted != wants)
-                && let Some(peer) = self.peers.get_mut(index)
-            {
-                peer.want_neighbours(wants);
-            }
-        }
-    }
-
     /// Selects detours by the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed =

@@ -29,7 +29,6 @@ impl Engine {
     /// Updates the peers' labels and the configured routes to them.
     pub(super) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
-        self.request_neighbours();
         self.relaying.routes.forget_configured();
         for index in 0..self.peers.len() {
             if self

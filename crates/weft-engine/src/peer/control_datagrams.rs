@@ -32,18 +32,14 @@ impl Peer {
     /// Writes a control datagram for a path if any frame is pending.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
-        let path = self.paths.get(index)?;
-        if !path.link_up || path.is_gone() {
-            return None;
-        }
-        if path.proof.is_proven() {
+        if self.paths.get(index)?.proof.is_proven() {
             let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
             if probe.is_some() {
                 return probe;
             }
         }
         let path = self.paths.get(index)?;
-        if path.pending.is_empty() {
+        if path.pending.is_empty() || !path.link_up || path.is_gone() {
             return None;
         }
         let mut writer = self.control_writer(index, out)?;
@@ -72,7 +68,7 @@ impl Peer {
     /// Pings an unproven address. While its credit is small, nothing else may be sent there.
     pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
-        if !path.link_up || path.is_gone() || path.proof.ping_at().is_none_or(|at| at > cx.now) {
+        if !path.link_up || path.proof.ping_at().is_none_or(|at| at > cx.now) {
             return None;
         }
         path.proof.on_ping(cx.now);
@@ -161,11 +157,8 @@ impl Peer {
             let _ = writer.write(&Frame::Ping { token });
         }
         if core::mem::take(&mut pending.policy) {
-            let declines_neighbours = !self.control.neighbours.wanted;
             let (path_active, path_standby) = (path.active, path.standby);
-            let policy = Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours };
-            let _ = writer.write(&policy);
-            self.control.neighbours.announced = self.control.neighbours.wanted;
+            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_standby });
         }
         if core::mem::take(&mut pending.hold) && !self.recovery.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });

@@ -239,7 +239,6 @@ impl Peer {
         }
         self.control.reach = Reach::default();
         self.control.bulletin_position = cx.bulletin.end();
-        self.control.neighbours.restart();
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);

@@ -239,13 +239,12 @@ impl Peer {
             Frame::Pong { token, path } => self.on_pong(cx, token, path),
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
-            Frame::Policy { bundle_toward_me, path_active, path_standby, declines_neighbours } => {
+            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
                 let path = &mut self.paths[index];
                 // An older datagram states a policy that is out of date.
                 if path.newest_policy < Some(datagram.opened.packet_number) {
                     path.newest_policy = Some(datagram.opened.packet_number);
                     path.standby = if path.ours { path.standby } else { path_standby };
-                    self.on_neighbours_declined(declines_neighbours);
                     self.on_policy(cx, index, bundle_toward_me, path_active);
                 }
             }

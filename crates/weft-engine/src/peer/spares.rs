@@ -36,28 +36,9 @@ impl Peer {
         }
     }
 
-    /// True if the relay's bulletin has entries that the peer wants and has not received.
+    /// True if the relay's bulletin has entries that the peer has not received.
     pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established()
-            && !self.control.neighbours.declined
-            && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
-    }
-
-    /// Sets whether this node wants the peer's NEIGHBOUR frames. A change is announced soon.
-    pub fn want_neighbours(&mut self, wants: bool) {
-        if core::mem::replace(&mut self.control.neighbours.wanted, wants) == wants {
-            return;
-        }
-        if let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) {
-            path.pending.policy = true;
-        }
-    }
-
-    /// Notes whether the peer declines NEIGHBOUR frames. A peer that wants them again receives the whole bulletin.
-    pub(super) fn on_neighbours_declined(&mut self, declines: bool) {
-        if core::mem::replace(&mut self.control.neighbours.declined, declines) && !declines {
-            self.control.bulletin_position = 0;
-        }
+        self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
     }
 
     /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.

@@ -41,11 +41,6 @@ impl Peer {
         path.keepalive(self.session.watch.pace(now))
     }
 
-    /// Returns the time at which a path is probed again that has not answered.
-    fn ask_at(&self, path: &Path, now: Instant) -> Option<Instant> {
-        path.waiting.ask_at(path.answer_after().max(self.session.watch.patience(now)), path.misses)
-    }
-
     /// Returns the time of a path's next probe.
     pub(super) fn probe_at(&self, path: &Path, now: Instant) -> Instant {
         path.health.next_probe(self.keepalive(path, now), self.wants(path, now))
@@ -101,12 +96,11 @@ impl Peer {
     }
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
-        let ask_at = self.ask_at(&self.paths[index], cx.now);
         let path = &mut self.paths[index];
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if ask_at.is_some_and(|at| at <= cx.now) {
+        if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
             path.pending.ping.get_or_insert(self.control.next_token);
             self.control.next_token = self.control.next_token.wrapping_add(1);
         }
@@ -290,7 +284,7 @@ impl Peer {
         if !self.is_established() {
             return outage;
         }
-        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), self.ask_at(p, now))).min();
+        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
         let waits = [
             self.inbound.hole_deadline(),
             self.inbound.joins.next_deadline(),
@@ -313,15 +307,15 @@ impl Peer {
     }
 }
 
-/// Returns the time at which a path next has timer work. Its next probe is due at `probe_at`, a repeated one at `ask_at`.
-fn path_timer(path: &Path, probe_at: Instant, ask_at: Option<Instant>) -> Option<Instant> {
+/// Returns the time at which a path next has timer work. Its next probe is due at `probe_at`.
+fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     // If nothing may leave by this path, another path sends its report.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    report.into_iter().chain(own_timer(path, probe_at, ask_at)).min()
+    report.into_iter().chain(own_timer(path, probe_at)).min()
 }
 
 /// Returns a path's next timer without reports, which may leave by other paths.
-fn own_timer(path: &Path, probe_at: Instant, ask_at: Option<Instant>) -> Option<Instant> {
+fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
@@ -336,7 +330,7 @@ fn own_timer(path: &Path, probe_at: Instant, ask_at: Option<Instant>) -> Option<
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
-    let ask = ask_at.filter(|_| judged);
+    let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 

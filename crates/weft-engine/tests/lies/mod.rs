@@ -271,12 +271,7 @@ pub const CONTROL: &[Kind] = &[
         name: "policy, to and fro",
         make: |d| {
             let (path_active, path_standby) = (d.n % 2 == 0, d.chance());
-            full(d, |_, n| Frame::Policy {
-                bundle_toward_me: true,
-                path_active,
-                path_standby,
-                declines_neighbours: n % 2 == 0,
-            })
+            full(d, |_, _| Frame::Policy { bundle_toward_me: true, path_active, path_standby })
         },
     },
     Kind {

@@ -129,7 +129,6 @@ fn write_frame(rng: &mut Rng, writer: &mut FrameWriter<'_>) {
             bundle_toward_me: rng.chance(0.5),
             path_active: rng.chance(0.5),
             path_standby: rng.chance(0.5),
-            declines_neighbours: path.0 % 2 == 1,
         },
         5 => Frame::Gone { path },
         6 => Frame::Link("eth\u{7f}0"),

@@ -22,37 +22,8 @@ pub struct Exchange {
     pub bulletin_position: u64,
     /// Nodes to which the peer relays datagrams, as it reports.
     pub reach: Reach,
-    pub neighbours: NeighbourReports,
     /// Probes of the current drill, or of the last one.
     pub probes: Option<Probes>,
-}
-
-/// Whether the two nodes want each other's NEIGHBOUR frames.
-pub struct NeighbourReports {
-    /// True if the peer declines them.
-    pub declined: bool,
-    /// True if this node wants the peer's.
-    pub wanted: bool,
-    /// The value of `wanted` that was sent last.
-    pub announced: bool,
-}
-
-impl Default for NeighbourReports {
-    fn default() -> NeighbourReports {
-        NeighbourReports { declined: false, wanted: true, announced: true }
-    }
-}
-
-impl NeighbourReports {
-    /// Forgets what was said in an earlier run of the peer.
-    pub fn restart(&mut self) {
-        (self.declined, self.announced) = (false, true);
-    }
-
-    /// True if the peer does not know yet whether this node wants its frames.
-    pub fn is_unannounced(&self) -> bool {
-        self.wanted != self.announced
-    }
 }
 
 impl Exchange {
@@ -63,7 +34,6 @@ impl Exchange {
             overlay: OverlayMail::default(),
             bulletin_position: 0,
             reach: Reach::default(),
-            neighbours: NeighbourReports::default(),
             probes: None,
         }
     }

@@ -32,9 +32,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns a watch without probing time. Of very many peers that never send a packet, none is watched.
+    /// Returns a watch with the most probing time, counted from `now`.
     pub fn new(now: Instant) -> Watch {
-        Watch { until: now, last: now, interval: EACH_PACKET }
+        Watch { until: now + MOST, last: now, interval: EACH_PACKET }
     }
 
     /// Notes a host's packet to or from the peer.
@@ -48,14 +48,6 @@ impl Watch {
     /// Returns the probe interval of paths without traffic, while they are watched.
     pub fn pace(&self, now: Instant) -> Option<Duration> {
         (self.until - now > LEAST).then_some(PACE)
-    }
-
-    /// Returns the least time to wait for an answer before a path is probed again.
-    ///
-    /// Without a packet that waits for the answer, a node that is too slow for its peers must not receive more probes from each of them.
-    pub fn patience(&self, now: Instant) -> Duration {
-        let is_idle = self.pace(now).is_none() && now - self.last > EACH_PACKET;
-        if is_idle { PACE } else { Duration::ZERO }
     }
 
     /// True if packets arrive close together.
@@ -72,7 +64,8 @@ mod tests {
     ///
     /// One packet arrives in each interval of `every`.
     fn watched(every: Duration) -> f64 {
-        let (mut watch, start) = (Watch::new(Instant::ZERO), Instant::from_millis(1_000));
+        let (mut watch, start) =
+            (Watch { until: Instant::ZERO, ..Watch::new(Instant::ZERO) }, Instant::from_millis(1_000));
         let (mut next, mut on) = (start, 0);
         for step in 0..10_000 {
             let now = start + Duration::from_millis(10) * step;
