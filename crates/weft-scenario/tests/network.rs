@@ -300,8 +300,8 @@ fn a_flow_to_nowhere_is_refused() {
 #[test]
 fn what_cannot_be_is_refused_at_its_place() {
     let cases = [
-        ("rate = \"155 Mbit/s\"", "rate = \"0 Mbit/s\"", "\"0 Mbit/s\"", "above zero"),
-        ("peak = \"10 Mbit/s\"", "peak = \"0 bit/s\"", "\"0 bit/s\"", "above zero"),
+        ("rate = \"155 Mbit/s\"", "rate = \"0 Mbit/s\"", "\"0 Mbit/s\"", "greater than zero"),
+        ("peak = \"10 Mbit/s\"", "peak = \"0 bit/s\"", "\"0 bit/s\"", "greater than zero"),
         ("rate = \"155 Mbit/s\"", "rate = \"155 MB\"", "\"155 MB\"", "the unit must be one of"),
         ("rate = \"155 Mbit/s\"\n", "", "\"upper\"", "link `upper` needs a `rate` or a `trace`"),
         ("limit = \"100 packets\"", "limit = \"100 pakets\"", "\"100 pakets\"", "not a queue"),

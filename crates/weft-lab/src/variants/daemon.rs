@@ -122,6 +122,6 @@ mod tests {
         command.args(["-c", "echo one; echo no tunnel device >&2"]);
         let daemon = Daemon::start("tunnel", &node, command, scratch.path().join("log")).unwrap();
         let error = wait_until(&mut [daemon], || false).unwrap_err().to_string();
-        assert!(error.starts_with("tunnel has ended") && error.ends_with("no tunnel device"), "{error}");
+        assert!(error.starts_with("tunnel ended") && error.ends_with("no tunnel device"), "{error}");
     }
 }
