@@ -5,14 +5,16 @@
 
 mod net;
 
+use net::liar::Liar;
 use net::{World, direction};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_engine::Policy;
-use weft_units::{Duration, Rng};
-use weft_wire::hop::HopHeader;
+use weft_units::{Duration, PathId, Rng};
+use weft_wire::frame::{Frame, FrameWriter};
+use weft_wire::hop::{HopHeader, PacketType};
 
 /// IP and UDP header bytes of a datagram.
 const HEADERS: usize = 28;
@@ -183,4 +185,34 @@ fn an_idle_node_does_not_spin_while_an_address_is_in_doubt() {
         turns += 1;
     }
     assert!(turns < 1_000, "{turns} turns in two seconds");
+}
+
+/// Property: nothing leaves by a path that the peer has given up, whatever its credit and whether its address is proved.
+///
+/// No timer is set for such a path, so a datagram would leave by chance.
+#[test]
+fn nothing_leaves_by_a_path_that_the_peer_gave_up() {
+    let elsewhere = SocketAddr::from(([203, 0, 113, 9], 9));
+    for seed in 0..60 {
+        let (mut rng, mut liar) = (Rng::new(seed), Liar::new(1 + seed as u8));
+        liar.frames(0, &[Frame::Ping { token: 0 }]);
+        let path = 2 + 2 * rng.below(8) as u8;
+        let source = if rng.chance(0.7) { elsewhere } else { Liar::source() };
+        for token in 0..1 + rng.below(12) {
+            let mut room = [0; 400];
+            FrameWriter::new(&mut room).write(&Frame::Ping { token: token as u32 }).unwrap();
+            let datagram = liar.seal(path, PacketType::Control, &room[..5 + rng.below(300) as usize]);
+            liar.world.inject(1, 0, source, &datagram);
+            liar.world.run_for(Duration::from_micros(rng.below(20_000)));
+        }
+        liar.frames(0, &[Frame::Gone { path: PathId(path) }]);
+        liar.world.astray[1].clear();
+        for token in 0..100 {
+            liar.frames(0, &[Frame::Ping { token }]);
+            liar.world.run_for(ms(10));
+        }
+        let is_by_it = |datagram: &&Vec<u8>| HopHeader::parse(datagram).is_ok_and(|header| header.path == PathId(path));
+        let count = liar.world.astray[1].iter().filter(is_by_it).count();
+        assert_eq!(count, 0, "seed {seed}: path {path} from {source}");
+    }
 }

@@ -32,14 +32,18 @@ impl Peer {
     /// Writes a control datagram for a path if any frame is pending.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
-        if self.paths.get(index)?.proof.is_proven() {
+        let path = self.paths.get(index)?;
+        if !path.link_up || path.is_gone() {
+            return None;
+        }
+        if path.proof.is_proven() {
             let probe = self.poll_chirp(cx, index, out).or_else(|| self.poll_mtu_probe(cx, index, out));
             if probe.is_some() {
                 return probe;
             }
         }
         let path = self.paths.get(index)?;
-        if path.pending.is_empty() || !path.link_up || path.is_gone() {
+        if path.pending.is_empty() {
             return None;
         }
         let mut writer = self.control_writer(index, out)?;
@@ -68,7 +72,7 @@ impl Peer {
     /// Pings an unproven address. While its credit is small, nothing else may be sent there.
     pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
-        if !path.link_up || path.proof.ping_at().is_none_or(|at| at > cx.now) {
+        if !path.link_up || path.is_gone() || path.proof.ping_at().is_none_or(|at| at > cx.now) {
             return None;
         }
         path.proof.on_ping(cx.now);
