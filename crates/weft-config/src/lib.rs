@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod argument;
+pub mod beside;
 pub mod config;
 pub mod entropy;
 pub mod escape;

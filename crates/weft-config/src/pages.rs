@@ -1,5 +1,6 @@
 //! Manual pages and shell completions, made from a program's own command line.
 
+use crate::outcome::{Failure, Outcome};
 use clap::Command;
 use clap_complete::Shell;
 use std::fs::{self, File};
@@ -9,8 +10,13 @@ use std::path::Path;
 /// Writes the manual pages and completions of a program below a directory, at their places under `/usr`.
 ///
 /// # Errors
-/// Returns the error of the first file that cannot be written.
-pub fn write(command: Command, directory: &Path) -> io::Result<()> {
+/// A file cannot be written.
+pub fn write(command: Command, directory: &Path) -> Result<Outcome, Failure> {
+    write_all(command, directory).map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
+    Ok(Outcome::Well)
+}
+
+fn write_all(command: Command, directory: &Path) -> io::Result<()> {
     let name = command.get_name().to_owned();
     let man = directory.join("share/man/man1");
     fs::create_dir_all(&man)?;

@@ -4,7 +4,6 @@
 //! `weft sim …` run this program.
 #![forbid(unsafe_code)]
 
-mod beside;
 mod cli;
 mod commands;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Dir, has_tun, mode, script, stderr, stdout, weft};
+use common::{Dir, has_tun, mode, part, script, stderr, stdout, weft};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -70,10 +70,6 @@ fn sites(dir: &Dir) {
     let behind = "prefixes = [\"10.9.0.2/32\", \"192.168.5.0/24\"]\nendpoints = [\"198.51.100.2:51900\"]";
     node("edge", 1, &format!("{access}\n{}", peer("site", &site, behind)));
     node("site", 2, &peer("edge", &edge, "prefixes = [\"10.9.0.1/32\", \"10.9.128.0/23\"]"));
-}
-
-fn part<'a>(text: &'a str, name: &str) -> &'a str {
-    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
 }
 
 #[test]

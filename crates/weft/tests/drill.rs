@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Dir, has_tun, script, stderr, stdout};
+use common::{Dir, has_tun, part, script, stderr, stdout};
 
 /// Two namespaces a and b, joined by link0 and link1.
 const PAIR: &str = r#"
@@ -29,10 +29,6 @@ fn pair(dir: &Dir) {
         );
         dir.write(&format!("{name}.toml"), &text);
     }
-}
-
-fn part<'a>(text: &'a str, name: &str) -> &'a str {
-    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
 }
 
 #[test]

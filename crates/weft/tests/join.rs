@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Dir, has_tun, script, stderr, stdout, weft};
+use common::{Dir, has_tun, part, script, stderr, stdout, weft};
 
 /// Three nodes on one network: a and c have the contact b, and b has none.
 ///
@@ -54,10 +54,6 @@ fn network(dir: &Dir) -> String {
         node(dir, &root, name, host, &format!("contacts = [\"{b}@192.0.2.2:51900\"]\n"));
     }
     b
-}
-
-fn part<'a>(text: &'a str, name: &str) -> &'a str {
-    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
 }
 
 #[test]

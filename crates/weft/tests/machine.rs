@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Dir, has_tun, is_root, script, stderr, stdout, weft};
+use common::{Dir, has_tun, is_root, part, script, stderr, stdout, weft};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
@@ -36,10 +36,6 @@ const HOME_AND_HUB: &str = r#"
     }
     ends() { for _ in $(seq 100); do [ -z "$(ip netns pids home)" ] && return; sleep 0.1; done; echo "left: $(ip netns pids home)"; }
 "#;
-
-fn part<'a>(text: &'a str, name: &str) -> &'a str {
-    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
-}
 
 fn done(args: &[&str]) -> String {
     let out = weft(args);

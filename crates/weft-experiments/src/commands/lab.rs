@@ -1,10 +1,10 @@
 //! `weft-lab run` and `weft-lab failover`: runs scenarios, sweeps and link cuts on this machine's kernel.
 
 use super::sim::save_network;
-use crate::beside;
 use crate::cli::{FailoverArguments, ScenarioOptions};
 use std::io::IsTerminal as _;
 use std::path::Path;
+use weft_config::beside;
 use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::{FailoverOptions, LabError, NetworkRuns, RunOptions};
 use weft_scenario::{AnyScenario, Scenario};
@@ -59,7 +59,7 @@ pub(super) fn print_pictures(out: &Path, scenarios: &[Scenario]) {
 /// Fails if weft was measured and exceeds its bound.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
-        weft_binary: beside::weft().ok_or_else(|| Failure::new(NO_WEFT))?,
+        weft_binary: beside::program("weft").ok_or_else(|| Failure::new(NO_WEFT))?,
         repeat: arguments.repeat,
         count: arguments.count,
         interval: arguments.interval,
@@ -106,7 +106,7 @@ pub(super) fn run_options(options: &ScenarioOptions) -> RunOptions {
         variants: options.variant.clone(),
         repeat: options.repeat,
         traces: options.traces.clone(),
-        weft_binary: beside::weft(),
+        weft_binary: beside::program("weft"),
         progress: !options.quiet && (std::io::stderr().is_terminal() || !options.json),
     }
 }

@@ -7,7 +7,6 @@ mod sim;
 mod sweep;
 
 use crate::cli::{Cli, Command};
-use std::path::Path;
 use weft_config::outcome::{Failure, Outcome};
 
 /// Does what the command line asks for.
@@ -23,12 +22,6 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Reproduce(options) => reproduce::run(&options),
         Command::Parity { files, lab, options } => parity::parity(&files, &lab, &options),
         Command::Failover(arguments) => lab::failover(&arguments),
-        Command::Pages { directory } => pages(&directory),
+        Command::Pages { directory } => weft_config::pages::write(<Cli as clap::CommandFactory>::command(), &directory),
     }
-}
-
-fn pages(directory: &Path) -> Result<Outcome, Failure> {
-    let written = weft_config::pages::write(<Cli as clap::CommandFactory>::command(), directory);
-    written.map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
-    Ok(Outcome::Well)
 }

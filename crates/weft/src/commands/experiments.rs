@@ -5,8 +5,8 @@
 use crate::outcome::{Failure, Outcome};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::Command;
+use weft_config::beside;
 
 const PROGRAM: &str = "weft-lab";
 
@@ -41,17 +41,10 @@ fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
 }
 
 fn run(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
-    let why = Command::new(program()).args(arguments).exec();
+    let why = Command::new(beside::program(PROGRAM).unwrap_or_else(|| PROGRAM.into())).args(arguments).exec();
     Err(Failure::new(format!(
         "cannot run `{PROGRAM}`: {why}: build it with `cargo build --release -p weft-experiments`, or install it beside `weft`"
     )))
-}
-
-/// Returns the program beside this one, or else the name to look up in PATH.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().ok();
-    let beside = own.and_then(|own| Some(own.parent()?.join(PROGRAM))).filter(|file| file.is_file());
-    beside.unwrap_or_else(|| PROGRAM.into())
 }
 
 #[cfg(test)]

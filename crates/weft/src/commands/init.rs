@@ -2,7 +2,7 @@
 
 use super::ca;
 use crate::cli::InitOptions;
-use crate::config::{peer_name, prefix};
+use crate::config::peer_name;
 use crate::entropy;
 use crate::join::{MAX_ENDPOINTS, Member, how_to_start};
 use crate::outcome::{Failure, Outcome};
@@ -124,11 +124,6 @@ pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAd
         IpAddr::V4(network) => IpAddr::V4((u32::from(network) | u32::try_from(number).ok()?).into()),
         IpAddr::V6(network) => IpAddr::V6((u128::from(network) | number).into()),
     })
-}
-
-/// Returns the network of a device's address.
-pub(super) fn network_of(own: weft_engine::Prefix) -> weft_engine::Prefix {
-    prefix::trimmed(own)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! reach, and no port is open without an invitation. A sender without the secret receives no byte.
 
 use super::ca;
-use super::init::{host_length, network_of, nth_host};
+use super::init::{host_length, nth_host};
 use crate::access::profile;
 use crate::cli::InviteOptions;
-use crate::config::{self, peer_name};
+use crate::config::{self, peer_name, prefix};
 use crate::join::{Code, HostNode, Welcome, receive, send};
 use crate::outcome::{Failure, Outcome};
 use crate::table::span;
@@ -117,7 +117,7 @@ fn invitation(
 
 /// Returns the first address of the network that no certificate names.
 fn free_address(issued: &[Certificate], own: Prefix) -> Result<IpAddr, Failure> {
-    let network = network_of(own);
+    let network = prefix::trimmed(own);
     let is_taken = |address: IpAddr| {
         let taken = issued.iter().flat_map(|certificate| certificate.claims().prefixes.iter());
         address == own.address || taken.into_iter().any(|prefix| *prefix == (address, host_length(address)))

@@ -1,5 +1,6 @@
 //! `weft join`: reads a code, receives a certificate from the inviting node, and stores the configuration.
 
+use super::ca;
 use crate::cli::JoinOptions;
 use crate::config::{peer_name, prefix};
 use crate::join::{Code, Member, Welcome, how_to_start, receive, send};
@@ -7,7 +8,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape};
 use std::io::{self, IsTerminal as _, Read as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weft_engine::Prefix;
 use weft_session::enrolment::Applicant;
 use weft_session::{Certificate, PresharedKey, PublicKey, RootPublicKey};
@@ -97,8 +98,7 @@ fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<Strin
     if certificate.claims().public_key != member.identity.public_key() {
         return Err(wrong("the certificate is for another key"));
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    root.check(&certificate, now).map_err(|why| {
+    root.check(&certificate, ca::unix_s()).map_err(|why| {
         Failure::new(format!("the certificate does not hold here: {why}: is this machine's clock right?"))
     })?;
     let mut addresses = Vec::new();

@@ -73,7 +73,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_vpn(&vpn, &settings, &control)
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
-        Command::Pages { directory } => pages(&directory),
+        Command::Pages { directory } => weft_config::pages::write(<Cli as clap::CommandFactory>::command(), &directory),
         Command::Lab(experiment) => experiments::lab(experiment.arguments),
         Command::Sim(experiment) => experiments::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),
@@ -81,10 +81,4 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Drill(command) => drill::drill(&command),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
-}
-
-fn pages(directory: &Path) -> Result<Outcome, Failure> {
-    let written = weft_config::pages::write(<Cli as clap::CommandFactory>::command(), directory);
-    written.map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
-    Ok(Outcome::Well)
 }

@@ -65,6 +65,11 @@ pub fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
 }
 
+/// Returns the part of a script's output behind the line `== name`.
+pub fn part<'a>(text: &'a str, name: &str) -> &'a str {
+    text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
+}
+
 pub fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
