@@ -52,8 +52,10 @@ fn room_of(source: &Source) -> Option<String> {
     (room != "lib").then(|| room.to_owned())
 }
 
-/// Returns the first path segment behind each `crate::`, also inside braces.
+/// Returns the first path segment behind each `crate::`, also inside braces. Links in comments are no imports.
 fn imported(code: &str) -> Vec<String> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
     let mut found = Vec::new();
     for line in code.split(';').flat_map(|statement| statement.split("crate::").skip(1)) {
         let names = line.strip_prefix('{').map_or_else(|| vec![line], |list| top_level(list));
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn imports_in_braces_and_in_code_are_found() {
-        let code = "use crate::{a::B, c::{D, e::F}, g};\nuse crate::h::I;\nfn f() { crate::j::k(); }\n";
+        let code = "use crate::{a::B, c::{D, e::F}, g};\nuse crate::h::I;\nfn f() { crate::j::k(); }\n/// See [`crate::l::M`].\n";
         assert_eq!(imported(code), ["a", "c", "g", "h", "j"]);
     }
 
