@@ -102,7 +102,7 @@ impl Hub {
                 left.extend(self.out[..transmit.len].chunks(size).map(<[u8]>::to_vec));
             }
         }
-        self.engine.deliver(|_, pieces| assert!(pieces.concat().len() <= 10 + 65_535));
+        self.engine.deliver(self.now, |_, pieces| assert!(pieces.concat().len() <= 10 + 65_535));
         while self.engine.poll_event().is_some() {}
         left
     }

@@ -65,7 +65,7 @@ impl Node {
         while let Some(transmit) = self.engine.poll_transmit(self.now, &mut self.out) {
             left.push(self.out[..transmit.len].to_vec());
         }
-        self.engine.deliver(|vpn, pieces| {
+        self.engine.deliver(self.now, |vpn, pieces| {
             let write = pieces.concat();
             assert!(write.len() <= 10 + 65_535, "no device takes {} bytes", write.len());
             assert!(

@@ -260,7 +260,7 @@ impl World {
             }
             self.buffer = buffer;
             let delivered = &mut self.delivered[node];
-            self.nodes[node].deliver(|_, _| *delivered += 1);
+            self.nodes[node].deliver(self.now, |_, _| *delivered += 1);
             while self.nodes[node].poll_event().is_some() {}
         }
     }

@@ -135,7 +135,7 @@ impl Hub {
     /// Returns the packets of one turn of the daemon (peer, flow and number of each), and whether more remain.
     fn written(&mut self) -> (Vec<(usize, u16, u32)>, bool) {
         let mut written = Vec::new();
-        let is_more = self.engine.deliver_some(WRITES, |_, pieces| {
+        let is_more = self.engine.deliver_some(self.now, WRITES, |_, pieces| {
             let packet = pieces.concat();
             let packet = &packet[10..];
             let peer = NODES.iter().position(|node| packet[12..16] == inner(*node).octets()).unwrap();

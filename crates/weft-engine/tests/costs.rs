@@ -93,7 +93,7 @@ impl Bench {
         let (now, node) = (self.liar.world.now, &mut self.liar.world.nodes[1]);
         let mut started = Clock::now();
         node.handle_timeout(now);
-        node.deliver(|_, _| ());
+        node.deliver(now, |_, _| ());
         while node.poll_event().is_some() {
             self.events += 1;
         }

@@ -364,7 +364,7 @@ impl Diamond {
         };
         engine.handle_datagrams(self.now, received);
         let (now, relay, arrived) = (self.now, relay_of(flight.link), &mut self.arrived);
-        engine.deliver(|_, _| arrived.push((now, relay)));
+        engine.deliver(now, |_, _| arrived.push((now, relay)));
     }
 }
 

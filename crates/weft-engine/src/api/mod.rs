@@ -16,6 +16,7 @@ mod refusal;
 mod relay;
 mod signal;
 mod snapshot;
+mod transit;
 mod trust;
 
 pub use address_pairs::AddressPairs;
@@ -37,4 +38,5 @@ pub use snapshot::{
     FlowSnapshot, MemberSnapshot, OwnedPrefix, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot,
     Snapshot, VpnSnapshot, VpnTotals,
 };
+pub use transit::{TransitConfig, TransitTotals};
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};

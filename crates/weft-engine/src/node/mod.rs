@@ -28,6 +28,7 @@ mod signalling;
 mod snapshot;
 mod stamps;
 mod strangers;
+mod transit;
 mod tun;
 mod wrap;
 

@@ -228,6 +228,11 @@ impl Peers {
         self.list.get_mut(index).map(|peer| (index, &mut peer.output))
     }
 
+    /// Returns a peer's output.
+    pub(crate) fn output_mut(&mut self, index: usize) -> Option<&mut Output> {
+        self.list.get_mut(index).map(|peer| &mut peer.output)
+    }
+
     /// Notes that a peer has nothing to write until it changes.
     pub(crate) fn all_written(&mut self, index: usize) {
         self.unwritten.clear(index);

@@ -4,6 +4,7 @@
 //! gives up packets. Arrived packets are written in turns by peer.
 
 use super::Engine;
+use crate::units::{Origin, Whole};
 use core::net::IpAddr;
 use weft_core::pool::{BufId, SMALL_BYTES};
 use weft_units::planted::{self, Fault};
@@ -43,11 +44,16 @@ impl Engine {
         }
     }
 
-    /// Hands a packet to the peer behind which its destination lies.
+    /// Hands a packet of a host to the peer behind which its destination lies.
     pub(super) fn enqueue(&mut self, now: Instant, peer: PeerId, vpn: VpnId, buf: BufId, shape: SuperPacket) {
+        self.enqueue_from(now, Origin::Host, peer, Whole { vpn, buf, shape });
+    }
+
+    /// Hands a packet to the peer behind which its destination lies.
+    pub(super) fn enqueue_from(&mut self, now: Instant, origin: Origin, peer: PeerId, packet: Whole) {
         self.hosts.serial = self.hosts.serial.wrapping_add(1);
         let serial = self.hosts.serial;
-        self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, vpn, buf, shape, serial));
+        self.with_peer(now, peer.0.into(), |p, cx| p.enqueue(cx, origin, packet, serial));
     }
 
     /// Counts a packet whose destination lies behind no peer.
@@ -74,7 +80,7 @@ impl Engine {
     }
 
     /// Returns the buffer if enough buffers are left for the packet to queue. Otherwise releases it.
-    fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
+    pub(super) fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
         self.make_room(now, buf);
         if self.pool.is_scarce(buf) {
             self.pool.release(buf);
@@ -96,20 +102,28 @@ impl Engine {
     }
 
     /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
-    pub fn deliver(&mut self, write: impl FnMut(VpnId, &[&[u8]])) {
-        self.deliver_some(usize::MAX, write);
+    ///
+    /// Returns true if packets went on to other peers: they may be ready to send.
+    pub fn deliver(&mut self, now: Instant, write: impl FnMut(VpnId, &[&[u8]])) -> bool {
+        self.deliver_some(now, usize::MAX, write)
     }
 
-    /// Works as [`Engine::deliver`] with at most `most` writes, in turns by peer. Returns true if more may remain.
-    pub fn deliver_some(&mut self, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
-        let mut left = most;
+    /// Works as [`Engine::deliver`] with at most `most` packets, in turns by peer.
+    ///
+    /// Returns true if more may remain, or if packets went on to other peers.
+    pub fn deliver_some(&mut self, now: Instant, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
+        let (mut left, mut forwarded) = (most, 0);
         while left > 0 {
-            let Some((index, output)) = self.peers.next_output(self.hosts.written) else { return false };
-            let done = output.drain(left.min(WRITES_AT_A_TIME), &mut self.pool, &mut write);
-            if done < left.min(WRITES_AT_A_TIME) {
+            let part = left.min(WRITES_AT_A_TIME);
+            let Some((index, output)) = self.peers.next_output(self.hosts.written) else { return forwarded > 0 };
+            let (done, onward) = match &self.vpns.transit {
+                None => (output.drain(part, &mut self.pool, &mut write), 0),
+                Some(_) => self.forward_or_write(now, index, part, &mut write),
+            };
+            if done < part {
                 self.peers.all_written(index);
             }
-            left -= done;
+            (left, forwarded) = (left - done, forwarded + onward);
             self.hosts.written = index + 1;
         }
         true
@@ -117,7 +131,7 @@ impl Engine {
 }
 
 /// Returns the shape and the destination of a packet read from a TUN device.
-fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
+pub(super) fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
     let (header, _) = VnetHeader::parse(bytes).ok()?;
     let packet = bytes.get_mut(VNET_HEADER_LEN..)?;
     let shape = SuperPacket::parse(&header, packet).ok()?;

@@ -9,14 +9,12 @@ use super::signalling::checksum;
 use super::{Context, Peer};
 use crate::api::{AckPolicy, Dscp};
 use crate::units::INNER_MTU_MIN;
-use crate::units::Segment;
+use crate::units::{Origin, Segment, Whole};
 use crate::vpn::{Gate, VpnFlow};
-use weft_core::pool::BufId;
 use weft_core::queue::Arrival;
 use weft_units::VpnId;
 use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::ip::{Ecn, IpView, clamp_mss, protocol};
-use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Bit that distinguishes a separate signal packet from the packet that follows it.
@@ -37,8 +35,8 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 
 impl Peer {
     /// Queues every segment of a packet of `vpn`, and takes ownership of the buffer reference.
-    pub fn enqueue(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, shape: SuperPacket, serial: u32) {
-        let now = cx.now;
+    pub fn enqueue(&mut self, cx: &mut Context<'_>, origin: Origin, packet: Whole, serial: u32) {
+        let (now, Whole { vpn, buf, shape }) = (cx.now, packet);
         self.note_packet(now);
         let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
         let bytes = cx.pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
@@ -63,7 +61,7 @@ impl Peer {
         let is_tcp = key.key.protocol == protocol::TCP;
         let mut first =
             Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
-        if signals && let Some((buf, shape)) = self.signal_out(cx, flow, buf, &mut first.shape) {
+        if signals && let Some((buf, shape)) = self.signal_out(cx, (flow, origin), buf, &mut first.shape) {
             self.queue_segments(cx, Segment { buf, shape, serial: serial ^ OF_ITS_OWN, ..first }, inner_tos);
         }
         self.queue_segments(cx, first, inner_tos);

@@ -564,7 +564,9 @@ impl<'a> Egress<'a> {
         if let Some((room, place)) = &mut self.signals
             && may_carry(self.pool, &item)
         {
-            signal_in(room, place, self.pool, &mut item);
+            let (vpns, vpn, from) = (&*self.vpns, item.vpn, place.peer);
+            let goes_on = |destination| vpns.onward(vpn, from, destination).is_some();
+            signal_in((room, place), self.pool, &mut item, goes_on);
         }
         let Some(vpn) = self.vpns.get_mut(item.vpn) else {
             // The VPN was removed while the unit waited.

@@ -7,8 +7,10 @@ use super::inbound::egress::Arrived;
 use super::{Context, Peer};
 use crate::api::{QueueKind, Schedule};
 use crate::path::Path;
-use crate::signal::{self, Bundle, Carrier, Offer, Place, Room};
+use crate::signal::{self, Bundle, Carrier, Ends, Offer, Place, Room};
+use crate::units::Origin;
 use alloc::boxed::Box;
+use core::net::IpAddr;
 use weft_core::pool::{BufId, Pool};
 use weft_units::{Duration, FlowId, Instant, Rate, VpnId};
 use weft_wire::er_sig::Signal;
@@ -107,11 +109,12 @@ impl Peer {
 
     /// Lets signalling process a leaving packet. A signal may extend the packet or precede it in a separate packet.
     ///
-    /// The caller releases the buffer of the separate packet.
+    /// For a packet in transit this node is only a router: it lowers the rates in the packet's own signals. The caller
+    /// releases the buffer of the separate packet.
     pub(super) fn signal_out(
         &mut self,
         cx: &mut Context<'_>,
-        flow: FlowId,
+        (flow, origin): (FlowId, Origin),
         buf: BufId,
         shape: &mut SuperPacket,
     ) -> Option<(BufId, SuperPacket)> {
@@ -124,12 +127,16 @@ impl Peer {
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
             room.pass_out(&mut place, packet, sent_bytes);
-            if packet.len() + RESPONSE_LEN <= inner_limit
+            if origin == Origin::Host
+                && packet.len() + RESPONSE_LEN <= inner_limit
                 && let Some(response) = room.quick_answer(cx.now, packet)
                 && let Ok(longer) = signal::answer(cx.pool, buf, shape.total_len(), &response)
             {
                 *shape = longer;
             }
+        }
+        if origin == Origin::Peer {
+            return None;
         }
         let packet = packet_mut(cx.pool, buf, shape)?;
         let view = IpView::parse(packet).ok()?;
@@ -189,8 +196,19 @@ pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
 }
 
 /// Processes the signals in a unit that is delivered, and removes those that end here.
-pub(super) fn signal_in(room: &mut Room, place: &mut Place<'_>, pool: &mut Pool, unit: &mut Arrived) {
+///
+/// `goes_on` tells whether a packet to an address goes on to another peer.
+pub(super) fn signal_in(
+    (room, place): (&mut Room, &mut Place<'_>),
+    pool: &mut Pool,
+    unit: &mut Arrived,
+    goes_on: impl FnOnce(IpAddr) -> bool,
+) {
     let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
-    let taken = room.pass_in(place, packet, 0);
+    let ends = match IpView::parse(packet) {
+        Ok(view) if goes_on(view.dst) => Ends::Elsewhere,
+        _ => Ends::Here,
+    };
+    let taken = room.pass_in(place, packet, 0, ends);
     (unit.start, unit.len) = (unit.start + taken, unit.len - taken);
 }

@@ -5,7 +5,7 @@
 //! lost where a network drops packets with options.
 
 use super::packet::write_ack;
-use super::{Bundle, Carrier, Offer, Place};
+use super::{Bundle, Carrier, Ends, Offer, Place};
 use crate::api::Event;
 use crate::api::{SignalConfig, SignalStatus};
 use crate::signal::Signalling;
@@ -160,7 +160,7 @@ impl SignalHost {
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
         let received_bytes = position(&view);
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
-        room.pass_in(&mut place, packet, received_bytes);
+        room.pass_in(&mut place, packet, received_bytes, Ends::Here);
         true
     }
 

@@ -48,6 +48,15 @@ pub(super) enum Change {
     Withdrawn(FlowKey),
 }
 
+/// Where the signals of an arriving packet end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// At this node or at a host behind it.
+    Here,
+    /// Behind another peer, to which the packet goes on.
+    Elsewhere,
+}
+
 /// Context of one signal: the time, the peer, its offer and the event queue.
 pub struct Place<'a> {
     pub now: Instant,

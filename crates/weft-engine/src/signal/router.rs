@@ -1,6 +1,6 @@
 //! The router role: lowers the rates in passing signals to those that this node grants.
 
-use super::{Offer, Place, Room};
+use super::{Ends, Offer, Place, Room};
 use core::net::IpAddr;
 use weft_core::explicit_rate::bookings::BookingVerdict;
 use weft_units::{Instant, PeerId};
@@ -62,7 +62,7 @@ impl Room {
     /// Processes the signals of a whole packet from a peer. `received_bytes` of its flow arrived earlier.
     ///
     /// Returns the number of bytes by which the packet's start moves, because a signal in it ended here.
-    pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64) -> usize {
+    pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64, ends: Ends) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
         let mut taken = 0;
@@ -71,12 +71,18 @@ impl Room {
         {
             self.settle(place, flow, &mut signal);
             self.lower_inward(place, flow, &mut signal, received_bytes);
-            if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
+            if ends == Ends::Elsewhere {
+                // The hop limit and QTTL are lowered when the packet leaves for the next peer.
+                let _ = carriage::update(packet, at, &signal);
+            } else if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
                 taken = self.take_out(packet);
             } else {
                 signal.qttl = signal.qttl.wrapping_sub(lowers);
                 let _ = carriage::update(packet, at, &signal);
             }
+        }
+        if ends == Ends::Elsewhere {
+            return 0;
         }
         taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
     }

@@ -18,6 +18,23 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Least MTU that IPv6 requires (RFC 8200 §5), in bytes. A path that carries less carries full packets in parts.
 pub const INNER_MTU_MIN: u16 = 1280;
 
+/// Where a packet that leaves for a peer came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A host behind this node, by the TUN device.
+    Host,
+    /// Another peer: the packet is in transit.
+    Peer,
+}
+
+/// A whole packet or super-packet in its buffer, behind a virtio-net header.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole {
+    pub vpn: VpnId,
+    pub buf: BufId,
+    pub shape: SuperPacket,
+}
+
 /// One segment of a packet from the TUN device, before scheduling.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {

@@ -6,11 +6,13 @@ mod check;
 mod entries;
 mod leases;
 mod opening;
+mod transit;
 
 pub use check::check_vpns;
 pub use entries::Admitted;
 pub use leases::Leases;
 pub use opening::{Gate, News, Openings};
+pub use transit::Transit;
 
 use crate::api::{PeerConfig, Prefix, VpnConfig, VpnTotals};
 use alloc::boxed::Box;
@@ -92,13 +94,15 @@ pub struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
     weights: entries::Weights,
+    /// `None` if packets from peers never go to other peers.
+    pub transit: Option<Transit>,
 }
 
 impl Vpns {
     pub fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
         let others = HashMap::with_hasher(SeededState::new(seed));
-        Vpns { default, others, weights: entries::Weights::default() }
+        Vpns { default, others, weights: entries::Weights::default(), transit: None }
     }
 
     #[inline]
@@ -119,6 +123,17 @@ impl Vpns {
     /// True if a source address lies behind a peer.
     pub fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
+    }
+
+    /// Returns the peer to which a packet from the peer `from` goes on, if it goes on.
+    ///
+    /// A peer's prefix counts only if it is longer than each local prefix and is no default route. The kernel forwards
+    /// by a default route, because it may have a better one.
+    pub fn onward(&self, id: VpnId, from: PeerId, destination: IpAddr) -> Option<PeerId> {
+        let transit = self.transit.as_ref()?;
+        let (prefix, next) = self.get(id)?.matches(destination).last()?;
+        let is_local = transit.local_length(destination).is_some_and(|local| local >= prefix.length);
+        (next != from && prefix.length > 0 && !is_local).then_some(next)
     }
 
     /// Counts a unit from a peer that was rejected.

@@ -238,7 +238,7 @@ impl Cloud {
             self.transmit(node, &transmit, &buffer[..transmit.len]);
         }
         let Place { engine, delivered, .. } = &mut self.nodes[node];
-        engine.deliver(|_, pieces| {
+        engine.deliver(now, |_, pieces| {
             if let Some(number) = pieces.concat().get(38..46) {
                 delivered.push(u64::from_be_bytes(number.try_into().unwrap()));
             }

@@ -95,6 +95,8 @@ pub struct Mesh {
     pub laggard: Option<Laggard>,
     /// Sender and bytes of every datagram that left, if recording is on.
     pub seen: Option<Vec<(usize, Vec<u8>)>>,
+    /// Node and bytes of every write to a TUN device, if recording is on.
+    pub written: Option<Vec<(usize, Vec<u8>)>>,
     flying: BinaryHeap<Reverse<Flight>>,
     serial: u64,
     rng: Rng,
@@ -156,6 +158,7 @@ impl Mesh {
             meddler: None,
             laggard: None,
             seen: None,
+            written: None,
             flying: BinaryHeap::new(),
             serial: 0,
             rng: Rng::new(11),
@@ -189,10 +192,14 @@ impl Mesh {
 
     /// Sends a UDP packet from one node's host to another's.
     pub fn send(&mut self, from: usize, to: usize, number: u64, payload_len: usize) {
-        let packet = super::net::udp(inner(from), inner(to), 4000, number, payload_len);
+        self.send_raw(from, &super::net::udp(inner(from), inner(to), 4000, number, payload_len));
+    }
+
+    /// Hands a packet behind a virtio-net header to a node, as its TUN device would.
+    pub fn send_raw(&mut self, from: usize, packet: &[u8]) {
         let node = &mut self.nodes[from];
         let buf = node.pool().alloc_large().unwrap();
-        node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(&packet);
+        node.pool().bytes_mut(buf)[..packet.len()].copy_from_slice(packet);
         engine(|| node.handle_packet(self.now, VpnId::DEFAULT, buf, packet.len()));
     }
 
@@ -260,20 +267,32 @@ impl Mesh {
         let mut buffer = vec![0; 65_536];
         for n in 0..self.nodes.len() {
             engine(|| self.nodes[n].handle_timeout(self.now));
-            while let Some(transmit) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
-                self.transmit(n, &transmit, &buffer[..transmit.len]);
-            }
-            let (now, out) = (self.now, &mut self.delivered[n]);
-            self.nodes[n].deliver(|_, pieces| {
-                let packet = pieces.concat();
-                if let Some(number) = packet.get(38..46) {
-                    out.push((now, u64::from_be_bytes(number.try_into().unwrap())));
+            loop {
+                while let Some(transmit) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
+                    self.transmit(n, &transmit, &buffer[..transmit.len]);
                 }
-            });
+                if !self.deliver(n) {
+                    break;
+                }
+            }
             while let Some(event) = self.nodes[n].poll_event() {
                 self.events.push((n, self.now, event));
             }
         }
+    }
+
+    /// Takes what a node writes to its TUN device. Returns true if packets went on to other nodes.
+    fn deliver(&mut self, n: usize) -> bool {
+        let (now, out, written) = (self.now, &mut self.delivered[n], &mut self.written);
+        self.nodes[n].deliver(now, |_, pieces| {
+            let packet = pieces.concat();
+            if let Some(number) = packet.get(38..46) {
+                out.push((now, u64::from_be_bytes(number.try_into().unwrap())));
+            }
+            if let Some(written) = written {
+                written.push((n, packet));
+            }
+        })
     }
 
     pub fn run_for(&mut self, time: Duration) {

@@ -366,7 +366,7 @@ impl World {
             self.buffer = buffer;
             let (now, out, out_in) = (self.now, &mut self.delivered[n], &mut self.delivered_in[n]);
             engine(|| {
-                self.nodes[n].deliver(|vpn, pieces| {
+                self.nodes[n].deliver(local, |vpn, pieces| {
                     outside(|| match vpn {
                         VpnId::DEFAULT => out.push_back((now, pieces.concat())),
                         _ => out_in.push((vpn, pieces.concat())),

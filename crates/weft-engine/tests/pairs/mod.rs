@@ -314,7 +314,7 @@ impl PairWorld {
                 buffer = std::mem::take(&mut self.buffer);
             }
             self.buffer = buffer;
-            self.nodes[node].deliver(|_, _| {});
+            self.nodes[node].deliver(self.now, |_, _| {});
             while let Some(event) = self.nodes[node].poll_event() {
                 self.events.push((node, event));
             }

@@ -204,7 +204,7 @@ impl Star {
             sent.extend(buffer[..transmit.len].chunks(size).map(|bytes| (transmit.destination, bytes.to_vec())));
         }
         let delivered = &mut self.delivered[node];
-        engine.deliver(|_, _| *delivered += 1);
+        engine.deliver(now, |_, _| *delivered += 1);
         while engine.poll_event().is_some() {}
         let timeout = engine.next_timeout(now);
         if node == HUB {

@@ -3,12 +3,16 @@
 //! Every view is checked against the length of the packet. Functions that change a packet also correct its checksums.
 
 mod flow_key;
+mod hop_limit;
+mod icmp_error;
 pub(crate) mod options;
 mod pure_ack;
 mod tcp;
 mod tos;
 
 pub use flow_key::FlowKey;
+pub use hop_limit::lower_hop_limit;
+pub use icmp_error::{IcmpError, icmp_error};
 pub use options::has_options;
 pub use pure_ack::{PureAck, pure_ack};
 pub use tcp::{L4Checksum, SackBlocks, TcpFlags, TcpOption, TcpOptions, TcpView, clamp_mss};

@@ -187,11 +187,11 @@ impl EngineSite {
             while let Some(transmit) = self.engine.poll_transmit(now, &mut self.out) {
                 self.transmit(now, &transmit, ports);
             }
-            self.deliver(now);
+            let went_on = self.deliver(now);
             while let Some(event) = self.engine.poll_event() {
                 self.note(now, event);
             }
-            if self.outbox.0.is_empty() {
+            if self.outbox.0.is_empty() && !went_on {
                 break;
             }
         }
@@ -219,10 +219,10 @@ impl EngineSite {
 
     /// Moves delivered packets from the engine to the host, which may answer.
     ///
-    /// The host gets a packet only from the device of its flow's VPN.
-    fn deliver(&mut self, now: Instant) {
+    /// The host gets a packet only from the device of its flow's VPN. Returns true if packets went on to other nodes.
+    fn deliver(&mut self, now: Instant) -> bool {
         let EngineSite { engine, codec, host, outbox, out, vpns, .. } = self;
-        engine.deliver(|vpn, pieces| {
+        engine.deliver(now, |vpn, pieces| {
             let mut len = 0;
             for piece in pieces {
                 if let Some(room) = out.get_mut(len..len + piece.len()) {
@@ -235,7 +235,7 @@ impl EngineSite {
             {
                 host.receive(now, packet, outbox);
             }
-        });
+        })
     }
 
     fn transmit(&mut self, now: Instant, transmit: &Transmit, ports: &mut Ports<'_>) {

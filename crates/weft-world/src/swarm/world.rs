@@ -495,7 +495,7 @@ impl<'a> SwarmWorld<'a> {
         let liar = plan.roles.iter().position(|role| *role == NodeRole::Liar { hub: node });
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
-        engine.deliver(|vpn, pieces| written.push((vpn, pieces.concat())));
+        engine.deliver(local, |vpn, pieces| written.push((vpn, pieces.concat())));
         let engine = &*engine;
         let peers = &self.peers[node];
         let hold = |from: usize| {

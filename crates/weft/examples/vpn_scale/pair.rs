@@ -184,7 +184,7 @@ impl Pair {
             self.sends.push((transmit, len));
         }
         let delivered = &mut side.delivered;
-        side.engine.deliver(|_, pieces| {
+        side.engine.deliver(now, |_, pieces| {
             let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
             *delivered += (bytes.saturating_sub(VNET_HEADER + HEADERS) / (PACKET_BYTES - HEADERS)) as u64;
         });

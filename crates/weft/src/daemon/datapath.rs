@@ -293,7 +293,7 @@ impl Datapath {
         let mut is_behind = self.transmit(node);
         self.record_progress();
         let devices = &node.devices;
-        is_behind |= node.engine.deliver_some(WRITES_PER_TURN, |vpn, pieces| {
+        is_behind |= node.engine.deliver_some(now, WRITES_PER_TURN, |vpn, pieces| {
             if let Some(device) = devices.get(vpn) {
                 // A packet that the device does not accept is lost, as on any interface.
                 device.write(pieces);

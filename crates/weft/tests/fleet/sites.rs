@@ -120,7 +120,7 @@ impl Sites {
                 let _ = socket.send_to(datagram, transmit.destination);
             }
         }
-        engine.deliver(|_, _| {});
+        engine.deliver(now, |_, _| {});
         while engine.poll_event().is_some() {}
         *due = engine.next_timeout(now);
     }

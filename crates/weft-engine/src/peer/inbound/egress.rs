@@ -4,6 +4,7 @@
 //! of another. The output never reorders the units that it is given.
 
 use alloc::collections::VecDeque;
+use core::net::IpAddr;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_core::pool::{BufId, Pool};
@@ -13,6 +14,7 @@ use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
 use weft_wire::inner::{InnerHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
+use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Most payload pieces of one write, besides the headers.
 const MAX_PIECES: usize = 64;
@@ -115,6 +117,15 @@ struct Piece {
     buf: BufId,
     start: usize,
     len: usize,
+}
+
+/// What is known about the first write.
+pub struct Front {
+    pub vpn: VpnId,
+    /// `None` for a write that could not be built.
+    pub destination: Option<IpAddr>,
+    /// Length of the write, in bytes. It includes the virtio-net header.
+    pub len: usize,
 }
 
 /// A peer's writes for the TUN devices, in order.
@@ -276,6 +287,22 @@ impl Output {
         dropped
     }
 
+    /// Returns the first write's VPN, destination and length, if there is a write.
+    pub fn front(&mut self, pool: &Pool) -> Option<Front> {
+        if self.writes.is_empty() {
+            self.close();
+        }
+        let write = self.writes.front()?;
+        let pieces = self.pieces.iter().take(write.pieces);
+        let len = write.header_len + pieces.map(|piece| piece.len).sum::<usize>();
+        // The header of a packet that is written unchanged lies in its only piece.
+        let packet = match write.header.get(VNET_HEADER_LEN..write.header_len) {
+            Some(header) if !header.is_empty() => header,
+            _ => self.pieces.front().and_then(|p| pool.bytes(p.buf).get(p.start..p.start + p.len)).unwrap_or_default(),
+        };
+        Some(Front { vpn: write.vpn, destination: destination_of(packet), len })
+    }
+
     fn next_write(&mut self) -> Option<Write> {
         if self.writes.is_empty() {
             self.close();
@@ -285,6 +312,15 @@ impl Output {
 
     fn release(&mut self, pieces: usize, pool: &mut Pool) {
         self.pieces.drain(..pieces.min(self.pieces.len())).for_each(|piece| pool.release(piece.buf));
+    }
+}
+
+/// Returns the destination of a packet whose fixed IP header is given at least.
+fn destination_of(header: &[u8]) -> Option<IpAddr> {
+    match header.first()? >> 4 {
+        4 => header.get(16..20)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),
+        6 => header.get(24..40)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
+        _ => None,
     }
 }
 

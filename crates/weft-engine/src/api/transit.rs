@@ -1,0 +1,29 @@
+//! Transit: settings and counters of a node that forwards packets from peer to peer.
+
+use super::config::Prefix;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// Settings of transit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TransitConfig {
+    /// Prefixes behind this node. Packets for them go to the TUN device.
+    pub local: Vec<Prefix>,
+    /// Addresses of this node. ICMP errors come from the first one of the packet's IP version.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Counters of transit since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransitTotals {
+    /// Packets forwarded from peer to peer. A super-packet counts as one.
+    pub packets: u64,
+    /// IP bytes of those packets.
+    pub bytes: u64,
+    /// Packets dropped because their hop limit ended here.
+    pub expired: u64,
+    /// Packets dropped because they were longer than the next path carries.
+    pub too_big: u64,
+    /// ICMP errors sent about dropped packets.
+    pub errors: u64,
+}

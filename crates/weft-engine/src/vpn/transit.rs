@@ -1,0 +1,49 @@
+//! Transit: which packets that arrive from a peer go on to another one.
+
+use crate::api::{Prefix, TransitConfig, TransitTotals};
+use core::net::IpAddr;
+use weft_core::route::prefix_map::PrefixMap;
+use weft_units::{Duration, Instant};
+
+/// Most ICMP errors per second. Standard: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
+const ERRORS_PER_SECOND: u32 = 1_000;
+/// Period over which errors are counted.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The state of transit.
+#[derive(Debug)]
+pub struct Transit {
+    config: TransitConfig,
+    local: PrefixMap<()>,
+    /// Start of the present period, and the errors sent in it.
+    errors: (Instant, u32),
+    pub totals: TransitTotals,
+}
+
+impl Transit {
+    /// Returns transit that counts on from `totals`.
+    pub fn new(now: Instant, config: TransitConfig, totals: TransitTotals) -> Transit {
+        let mut local = PrefixMap::default();
+        let own = config.addresses.iter().map(|&address| Prefix { address, length: u8::MAX });
+        for prefix in config.local.iter().copied().chain(own) {
+            // A prefix that is listed twice is local all the same.
+            let _ = local.insert(prefix.address, prefix.length, ());
+        }
+        Transit { config, local, errors: (now, 0), totals }
+    }
+
+    /// Returns the length of the longest local prefix that contains `address`.
+    pub fn local_length(&self, address: IpAddr) -> Option<u8> {
+        self.local.matches(address).last().map(|(length, ())| length)
+    }
+
+    /// Returns the address from which errors about a packet from `sender` come, unless too many were sent.
+    pub fn error_source(&mut self, now: Instant, sender: IpAddr) -> Option<IpAddr> {
+        let source = *self.config.addresses.iter().find(|own| own.is_ipv4() == sender.is_ipv4())?;
+        if now - self.errors.0 >= PERIOD {
+            self.errors = (now, 0);
+        }
+        self.errors.1 += 1;
+        (self.errors.1 <= ERRORS_PER_SECOND).then_some(source)
+    }
+}
