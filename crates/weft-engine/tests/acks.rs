@@ -139,3 +139,70 @@ fn whatever_is_news_arrives_once_and_in_order() {
         }
     }
 }
+
+/// Sends acknowledgements with repeats at random times with `ack = "condition"`, and returns what was sent and the
+/// world.
+///
+/// Of each segment it returns the flow, the ACK number, whether it has a block, data or a push, and when it was sent.
+fn sprinkle(rng: &mut Rng) -> (World, Vec<(usize, u32, bool, bool, Duration)>) {
+    let policy = Policy { ack: AckPolicy::Condition, ..Policy::default() };
+    let mut world = World::new(&[direction(20, 10 + rng.below(40), 0.0)], &policy);
+    world.run_for(Duration::from_secs(1));
+    let mut sent = Vec::new();
+    let mut acks = [1_000u32, 1 << 20, 1 << 28];
+    for _ in 0..400 {
+        let flow = rng.below(3) as usize;
+        acks[flow] += if rng.chance(0.7) { 0 } else { rng.below(8_000) as u32 };
+        let (sack, push, data) = (rng.chance(0.5), rng.chance(0.05), rng.chance(0.05));
+        let packet = segment(
+            4_000 + flow as u16,
+            acks[flow],
+            if push { ACK | PSH } else { ACK },
+            sack,
+            if data { 100 } else { 0 },
+        );
+        world.send_raw(0, &packet);
+        sent.push((flow, acks[flow], sack, push || data, world.now.since(weft_units::Instant::ZERO)));
+        world.run_for(Duration::from_micros(rng.below(8_000)));
+    }
+    world.run_for(Duration::from_secs(1));
+    (world, sent)
+}
+
+#[test]
+fn a_held_duplicate_arrives_soon_or_a_later_one_says_as_much() {
+    let mut thinned = 0;
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let (mut world, sent) = sprinkle(&mut rng);
+        let status = world.nodes[0].snapshot(world.now);
+        let round_trip = status.peers[0].paths[0].rtt.unwrap_or_default();
+        thinned += status.peers[0].replaced_acks;
+        assert_eq!((status.peers[0].queue_drops, status.buffers_in_use), (0, 0), "seed {seed}");
+        let all = arrived(&mut world);
+        for flow in 0..3 {
+            let of_flow = |port: u16| usize::from(port) == 4_000 + flow;
+            let mut got = all.iter().filter(|(_, port, _)| of_flow(*port)).map(|(at, _, ack)| (*at, *ack)).peekable();
+            let sent: Vec<_> = sent.iter().filter(|(of, ..)| *of == flow).collect();
+            // The arrivals are a part of what was sent, in order. Segments with equal numbers are told apart by their count.
+            let runs: Vec<_> = sent.chunk_by(|a, b| a.1 == b.1).collect();
+            for (n, run) in runs.iter().enumerate() {
+                let (ack, last) = (run[0].1, run[run.len() - 1]);
+                let arrivals: Vec<_> = std::iter::from_fn(|| got.next_if(|(_, arrived)| *arrived == ack)).collect();
+                let needed = run.iter().filter(|(_, _, _, is_news, _)| *is_news).count();
+                // The block of a run is covered by the next number only if that is beyond the block.
+                let has_block = run.iter().any(|(_, _, sack, ..)| *sack);
+                let is_covered = runs.get(n + 1).is_some_and(|next| !has_block || next[0].1 >= ack + 6_000);
+                assert!(arrivals.len() >= needed && arrivals.len() <= run.len(), "seed {seed}: {ack}: {arrivals:?}");
+                let Some((arrived_at, _)) = arrivals.last() else {
+                    assert!(is_covered, "seed {seed}: flow {flow} misses {ack}");
+                    continue;
+                };
+                let wait = arrived_at.saturating_sub(last.4);
+                assert!(wait <= round_trip * 3 / 4 + Duration::from_millis(8), "seed {seed}: {ack} took {wait:?}");
+            }
+            assert_eq!(got.next(), None, "seed {seed}: flow {flow}: something came twice or out of order");
+        }
+    }
+    assert!(thinned > 1_000, "{thinned}");
+}

@@ -1,13 +1,15 @@
-//! The ACK conditioner: paper 000's modified delayed ACK.
+//! The ACK conditioner: paper 000's modified delayed ACK, for hosts with and without SACK.
 //!
-//! The egress edge applies it to the duplicate ACKs of an unmodified host. The paper's receiver acknowledges every
-//! second segment, or after 200 ms, whatever the order. Thus packets that were overtaken on another path do not look
-//! lost to the sender. An edge cannot change its hosts, but it can suppress every second duplicate ACK. An ACK with
-//! new information always passes: a new acknowledgment, window or SACK block, ECN echo, data, SYN, FIN or RST.
+//! The paper's receiver acknowledges every second segment, whatever the order. Thus packets that were overtaken on
+//! another path do not look lost to the sender. An edge cannot change its hosts, but it can thin their duplicate ACKs.
+//! A duplicate ACK is held until its partner comes, the next ACK of the flow. If the partner carries everything that
+//! the held ACK said, only the partner is forwarded. With SACK it usually does, because a receiver repeats its latest
+//! blocks (RFC 2018 §4). Otherwise both are forwarded. A held ACK without a partner leaves at the end of its wait.
+//! No information is lost, and none is late by more than the wait.
 
-use weft_units::{Duration, Instant};
+use weft_units::Duration;
 
-/// Maximum time between two duplicate ACKs that pass. Standard: the paper's delayed-ACK timer.
+/// Longest wait of a held ACK. Standard: the paper's delayed-ACK timer.
 pub const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// The ACK bit of the TCP flags byte.
@@ -30,139 +32,168 @@ pub struct AckView<'a> {
     pub sack: &'a [(u32, u32)],
 }
 
+impl AckView<'_> {
+    /// True if this segment carries everything that the earlier, held ACK said.
+    fn covers(&self, held: &HeldView) -> bool {
+        let is_known = |&(left, right): &(u32, u32)| {
+            at_or_before(right, self.ack)
+                || self.sack.iter().any(|&(from, to)| at_or_before(from, left) && at_or_before(right, to))
+        };
+        self.flags & ACK_FLAG != 0 && at_or_before(held.ack, self.ack) && held.blocks().iter().all(is_known)
+    }
+}
+
 /// Decision about a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckVerdict {
     /// Forward the segment.
     Pass,
-    /// Drop the segment, because an earlier ACK carried the same information.
-    Suppress,
+    /// Hold the segment until the next one, or until the end of its wait.
+    Hold,
+    /// Drop the held segment, whose information this one carries, and forward this one.
+    Replace,
+    /// Forward the held segment, then this one.
+    PassBoth,
+}
+
+/// What a held ACK says.
+#[derive(Clone, Copy, Debug)]
+struct HeldView {
+    ack: u32,
+    sack_count: u8,
+    sack: [(u32, u32); MAX_SACK_BLOCKS],
+}
+
+impl HeldView {
+    fn blocks(&self) -> &[(u32, u32)] {
+        &self.sack[..usize::from(self.sack_count)]
+    }
 }
 
 /// State of the ACK conditioner for one direction of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckConditioner {
-    passed_at: Instant,
+    /// True once an ACK was seen.
+    is_begun: bool,
     ack: u32,
     window: u16,
-    sack_count: u8,
-    suppressed: bool,
-    sack: [(u32, u32); MAX_SACK_BLOCKS],
+    held: Option<HeldView>,
 }
 
 impl AckConditioner {
     /// Decides about the next segment of this direction.
-    pub fn judge(&mut self, now: Instant, segment: &AckView<'_>) -> AckVerdict {
-        let withhold = !self.suppressed && self.is_repetition(segment) && now.since(self.passed_at) < DELAYED_ACK;
-        if withhold {
-            self.suppressed = true;
-            return AckVerdict::Suppress;
+    pub fn judge(&mut self, segment: &AckView<'_>) -> AckVerdict {
+        let is_duplicate = self.is_duplicate(segment);
+        if segment.flags & ACK_FLAG != 0 {
+            (self.is_begun, self.ack, self.window) = (true, segment.ack, segment.window);
         }
-        self.remember(now, segment);
-        AckVerdict::Pass
+        match self.held.take() {
+            Some(held) if segment.covers(&held) => AckVerdict::Replace,
+            Some(_) => AckVerdict::PassBoth,
+            None if is_duplicate => {
+                let mut sack = [(0, 0); MAX_SACK_BLOCKS];
+                sack[..segment.sack.len()].copy_from_slice(segment.sack);
+                self.held = Some(HeldView { ack: segment.ack, sack_count: segment.sack.len() as u8, sack });
+                AckVerdict::Hold
+            }
+            None => AckVerdict::Pass,
+        }
     }
 
-    fn is_repetition(&self, s: &AckView<'_>) -> bool {
-        s.payload_len == 0
+    /// Notes that the held segment was forwarded at the end of its wait.
+    pub fn on_released(&mut self) {
+        self.held = None;
+    }
+
+    /// True if the segment repeats the last acknowledgment and window, and carries nothing that must not wait.
+    fn is_duplicate(&self, s: &AckView<'_>) -> bool {
+        self.is_begun
+            && s.payload_len == 0
             && s.flags == ACK_FLAG
             && s.ack == self.ack
             && s.window == self.window
-            && self.sack.get(..usize::from(self.sack_count)) == Some(s.sack)
+            && s.sack.len() <= MAX_SACK_BLOCKS
             && !reports_duplicate(s.ack, s.sack)
     }
+}
 
-    fn remember(&mut self, now: Instant, s: &AckView<'_>) {
-        let count = s.sack.len().min(MAX_SACK_BLOCKS);
-        self.sack[..count].copy_from_slice(&s.sack[..count]);
-        (self.passed_at, self.ack, self.window) = (now, s.ack, s.window);
-        (self.sack_count, self.suppressed) = (count as u8, false);
-    }
+/// True if the sequence number `a` is not after `b`.
+fn at_or_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) <= 0
 }
 
 /// True if the first block is a D-SACK (RFC 2883): below the acknowledgment, or inside the second block.
 ///
-/// Each D-SACK is new information.
+/// A D-SACK tells the sender that a retransmission was needless. It never waits.
 fn reports_duplicate(ack: u32, sack: &[(u32, u32)]) -> bool {
-    let below = |a: u32, b: u32| (a.wrapping_sub(b) as i32) <= 0;
     match sack {
         [] => false,
-        [(_, right), ..] if below(*right, ack) => true,
-        [(left, right), (outer_left, outer_right), ..] => below(*outer_left, *left) && below(*right, *outer_right),
+        [(_, right), ..] if at_or_before(*right, ack) => true,
+        [(left, right), (outer_left, outer_right), ..] => {
+            at_or_before(*outer_left, *left) && at_or_before(*right, *outer_right)
+        }
         _ => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::AckVerdict::{Pass, Suppress};
+    use super::AckVerdict::{Hold, Pass, PassBoth, Replace};
     use super::*;
 
     const PLAIN: AckView<'_> = AckView { ack: 1_000, window: 500, flags: ACK_FLAG, payload_len: 0, sack: &[] };
 
-    fn ms(n: u64) -> Instant {
-        Instant::from_millis(n)
-    }
-
-    fn after_one_ack(sack: &[(u32, u32)]) -> AckConditioner {
+    fn after_one_ack() -> AckConditioner {
         let mut c = AckConditioner::default();
-        assert_eq!(c.judge(ms(1_000), &AckView { sack, ..PLAIN }), Pass);
+        assert_eq!(c.judge(&PLAIN), Pass);
         c
     }
 
     #[test]
     fn one_in_two_duplicates_passes() {
-        let mut c = after_one_ack(&[]);
-        let verdicts = [1, 2, 3, 4, 5].map(|i| c.judge(ms(1_000 + i), &PLAIN));
-        assert_eq!(verdicts, [Suppress, Pass, Suppress, Pass, Suppress]);
+        let mut c = after_one_ack();
+        assert_eq!([1, 2, 3, 4, 5].map(|_| c.judge(&PLAIN)), [Hold, Replace, Hold, Replace, Hold]);
+        c.on_released();
+        assert_eq!([c.judge(&PLAIN), c.judge(&AckView { ack: 2_000, ..PLAIN })], [Hold, Replace]);
     }
 
     #[test]
-    fn a_duplicate_passes_at_the_latest_after_the_delayed_ack_timer() {
-        let mut c = after_one_ack(&[]);
-        assert_eq!(c.judge(ms(1_200), &PLAIN), Pass);
-        assert_eq!(c.judge(ms(1_399), &PLAIN), Suppress);
-    }
-
-    #[test]
-    fn news_always_passes() {
+    fn what_is_no_duplicate_never_waits() {
         let news = [
             AckView { ack: 2_000, ..PLAIN },
             AckView { window: 501, ..PLAIN },
-            AckView { sack: &[(3_000, 4_000)], ..PLAIN },
             AckView { payload_len: 1, ..PLAIN },
             AckView { flags: ACK_FLAG | 0x40, ..PLAIN },
             AckView { flags: ACK_FLAG | 0x01, ..PLAIN },
             AckView { flags: ACK_FLAG | 0x04, ..PLAIN },
+            AckView { sack: &[(500, 900)], ..PLAIN },
+            AckView { sack: &[(3_100, 3_200), (3_000, 4_000)], ..PLAIN },
         ];
         for segment in news {
-            assert_eq!(after_one_ack(&[]).judge(ms(1_001), &segment), Pass, "{segment:?}");
+            assert_eq!(after_one_ack().judge(&segment), Pass, "{segment:?}");
         }
     }
 
     #[test]
-    fn sack_blocks_count_as_news_unless_they_repeat() {
-        let mut c = after_one_ack(&[(3_000, 4_000)]);
-        assert_eq!(c.judge(ms(1_001), &AckView { sack: &[(3_000, 5_000)], ..PLAIN }), Pass);
-        assert_eq!(c.judge(ms(1_002), &AckView { sack: &[(3_000, 5_000)], ..PLAIN }), Suppress);
-        assert_eq!(c.judge(ms(1_003), &PLAIN), Pass, "blocks gone: reneging");
-    }
-
-    #[test]
-    fn every_d_sack_passes() {
-        for sack in [&[(500, 900)][..], &[(3_100, 3_200), (3_000, 4_000)]] {
-            let mut c = after_one_ack(sack);
-            assert_eq!(c.judge(ms(1_001), &AckView { sack, ..PLAIN }), Pass, "{sack:?}");
+    fn a_partner_replaces_only_what_it_repeats() {
+        let first = AckView { sack: &[(3_000, 4_000)], ..PLAIN };
+        let cases: [(&[(u32, u32)], AckVerdict); 5] = [
+            (&[(3_000, 4_000)], Replace),
+            (&[(3_000, 5_000)], Replace),
+            (&[(6_000, 7_000), (3_000, 4_000)], Replace),
+            (&[(6_000, 7_000)], PassBoth),
+            (&[], PassBoth),
+        ];
+        for (sack, expected) in cases {
+            let mut c = after_one_ack();
+            assert_eq!([c.judge(&first), c.judge(&AckView { sack, ..PLAIN })], [Hold, expected], "{sack:?}");
         }
+        let mut c = after_one_ack();
+        assert_eq!([c.judge(&first), c.judge(&AckView { ack: 4_000, ..PLAIN })], [Hold, Replace]);
     }
 
     #[test]
-    fn too_many_blocks_are_never_taken_for_a_repetition() {
-        let sack = [(3_000, 3_100), (3_200, 3_300), (3_400, 3_500), (3_600, 3_700), (3_800, 3_900)];
-        assert_eq!(after_one_ack(&sack).judge(ms(1_001), &AckView { sack: &sack, ..PLAIN }), Pass);
-    }
-
-    #[test]
-    fn state_is_tiny() {
-        assert!(size_of::<AckConditioner>() <= 48);
+    fn state_is_small() {
+        assert!(size_of::<AckConditioner>() <= 64);
     }
 }

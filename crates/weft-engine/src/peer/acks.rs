@@ -1,17 +1,16 @@
 //! Filters TCP acknowledgements before they enter the tunnel.
 //!
 //! With `ack = "filter"`, a newer acknowledgement replaces a queued older one. With `ack = "condition"`, duplicate
-//! ACKs are thinned as the receiver of paper 000 does. Data, SACK blocks and ECN marks are never lost.
+//! ACKs are thinned as the receiver of paper 000 does: the first of two waits for the second. Data, SACK blocks and ECN marks are never lost.
 
+use super::outbound::held_acks::Fresh;
 use super::{Context, Peer};
 use crate::api::AckPolicy;
 use crate::units::Segment;
-use weft_core::flow::ack_condition::{AckConditioner, AckVerdict, AckView};
-use weft_core::pool::BufId;
+use weft_core::flow::ack_condition::{AckView, DELAYED_ACK};
 use weft_core::queue::Arrival;
-use weft_units::FlowId;
+use weft_units::{Duration, FlowId};
 use weft_wire::ip::{IpView, TcpOption, pure_ack};
-use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Most SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
@@ -47,26 +46,19 @@ impl Peer {
         Ok(())
     }
 
-    /// True for a duplicate ACK that the receiver of paper 000 would not have sent.
-    pub(super) fn is_superfluous_ack(
-        &mut self,
-        cx: &Context<'_>,
-        flow: FlowId,
-        buf: BufId,
-        shape: &SuperPacket,
-    ) -> bool {
-        let packet = cx.pool.bytes(buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
-        let Some(tcp) = packet.and_then(|p| IpView::parse(p).ok()).and_then(|ip| ip.tcp()) else { return false };
+    /// Thins duplicate ACKs, as the receiver of paper 000 does. Returns the packets that leave now, in their order.
+    pub(super) fn condition(&mut self, cx: &mut Context<'_>, flow: FlowId, fresh: Fresh) -> [Option<Fresh>; 2] {
+        let (_, packet, _) = &fresh;
+        let bytes = cx.pool.bytes(packet.buf).get(VNET_HEADER_LEN..VNET_HEADER_LEN + packet.shape.total_len());
+        let Some(tcp) = bytes.and_then(|bytes| IpView::parse(bytes).ok()).and_then(|ip| ip.tcp()) else {
+            return [None, Some(fresh)];
+        };
         let mut sack = [(0, 0); MAX_SACK_BLOCKS];
         let blocks = tcp.options().find_map(|o| if let TcpOption::Sack(blocks) = o { Some(blocks) } else { None });
         let mut count = 0;
         for (slot, block) in sack.iter_mut().zip(blocks.into_iter().flatten()) {
             *slot = block;
             count += 1;
-        }
-        let at = usize::from(flow.0);
-        if self.ingress.conditioners.len() <= at {
-            self.ingress.conditioners.resize(at + 1, AckConditioner::default());
         }
         let view = AckView {
             ack: tcp.ack,
@@ -75,6 +67,32 @@ impl Peer {
             payload_len: tcp.payload().len() as u32,
             sack: &sack[..count],
         };
-        self.ingress.conditioners.get_mut(at).is_some_and(|c| c.judge(cx.now, &view) == AckVerdict::Suppress)
+        let until = cx.now + self.partner_wait();
+        let judged = self.ingress.held_acks.judge(flow, &view, until, fresh);
+        if let Some((_, superfluous, _)) = judged.superfluous {
+            cx.pool.release(superfluous.buf);
+            self.totals.replaced_acks += 1;
+        }
+        judged.leave
+    }
+
+    /// Returns the time for which a duplicate ACK waits for its partner: a quarter of the longest round trip.
+    fn partner_wait(&self) -> Duration {
+        let longest = self.usable_paths().map(|path| path.rtt().smoothed()).max();
+        longest.map_or(DELAYED_ACK, |longest| longest / 4).min(DELAYED_ACK)
+    }
+
+    /// Queues the duplicate ACKs whose wait is over.
+    pub(super) fn release_acks(&mut self, cx: &mut Context<'_>) {
+        while let Some((origin, packet, serial)) = self.ingress.held_acks.next_released(cx.now) {
+            self.admit(cx, origin, packet, serial);
+        }
+    }
+
+    /// Queues all held duplicate ACKs, and forgets their flows.
+    pub(super) fn release_all_acks(&mut self, cx: &mut Context<'_>) {
+        for (origin, packet, serial) in self.ingress.held_acks.clear() {
+            self.admit(cx, origin, packet, serial);
+        }
     }
 }

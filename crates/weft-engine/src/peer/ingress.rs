@@ -5,7 +5,7 @@
 //! Where buffers are short, this module gives up queued packets.
 
 use super::dropping;
-use super::signalling::checksum;
+use super::signalling::{checksum, packet_mut};
 use super::{Context, Peer};
 use crate::api::{AckPolicy, Dscp};
 use crate::units::INNER_MTU_MIN;
@@ -14,7 +14,7 @@ use crate::vpn::{Gate, VpnFlow};
 use weft_core::queue::Arrival;
 use weft_units::VpnId;
 use weft_wire::ecn::{DscpModel, encapsulate};
-use weft_wire::ip::{Ecn, IpView, clamp_mss, protocol};
+use weft_wire::ip::{Ecn, FlowKey, IpView, clamp_mss, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Bit that distinguishes a separate signal packet from the packet that follows it.
@@ -34,14 +34,31 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 }
 
 impl Peer {
-    /// Queues every segment of a packet of `vpn`, and takes ownership of the buffer reference.
+    /// Queues every segment of a packet, and takes ownership of the buffer reference.
+    ///
+    /// A duplicate ACK may wait first.
     pub fn enqueue(&mut self, cx: &mut Context<'_>, origin: Origin, packet: Whole, serial: u32) {
+        self.note_packet(cx.now);
+        let shape = &packet.shape;
+        let mss = self.mss_limit(cx.pool.bytes(packet.buf).get(VNET_HEADER_LEN).copied());
+        if let Some(bytes) = packet_mut(cx.pool, packet.buf, shape) {
+            clamp_mss(bytes, mss, checksum(shape));
+        }
+        if self.config.policy.ack != AckPolicy::Condition {
+            return self.admit(cx, origin, packet, serial);
+        }
+        let key = packet_mut(cx.pool, packet.buf, shape).and_then(|bytes| FlowKey::of(bytes).ok());
+        let Some(key) = key else { return cx.pool.release(packet.buf) };
+        let flow = self.ingress.flows.lookup(cx.now, &VpnFlow { vpn: packet.vpn, key });
+        for (origin, packet, serial) in self.condition(cx, flow, (origin, packet, serial)).into_iter().flatten() {
+            self.admit(cx, origin, packet, serial);
+        }
+    }
+
+    /// Queues every segment of a packet that need not wait, with the signals of its flow.
+    pub(super) fn admit(&mut self, cx: &mut Context<'_>, origin: Origin, packet: Whole, serial: u32) {
         let (now, Whole { vpn, buf, shape }) = (cx.now, packet);
-        self.note_packet(now);
-        let mss = self.mss_limit(cx.pool.bytes(buf).get(VNET_HEADER_LEN).copied());
-        let bytes = cx.pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len());
-        let described = bytes.and_then(|packet| {
-            clamp_mss(packet, mss, checksum(&shape));
+        let described = packet_mut(cx.pool, buf, &shape).and_then(|packet| {
             let view = IpView::parse(packet).ok()?;
             let key = view.flow_key();
             let signals = vpn == VpnId::DEFAULT && cx.signal.room().is_some_and(|room| room.concerns(&view, &key));
@@ -52,10 +69,6 @@ impl Peer {
             return;
         };
         let flow = self.ingress.flows.lookup(now, &key);
-        if self.config.policy.ack == AckPolicy::Condition && self.is_superfluous_ack(cx, flow, buf, &shape) {
-            cx.pool.release(buf);
-            return;
-        }
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.ingress.flows.hash(&key);
         let is_tcp = key.key.protocol == protocol::TCP;
@@ -107,7 +120,11 @@ impl Peer {
     ///
     /// Their units wait for a path, for order, for further parts, or to be written.
     pub fn buffers(&self) -> usize {
-        self.backlog_packets() + self.inbound.held_units() + self.inbound.joins.len() + self.output.buffers()
+        self.backlog_packets()
+            + self.ingress.held_acks.len()
+            + self.inbound.held_units()
+            + self.inbound.joins.len()
+            + self.output.buffers()
     }
 
     /// Gives up a batch of buffers where this peer holds most of them, because buffers are short.

@@ -276,6 +276,7 @@ impl Peer {
         self.config.endpoints.clear();
         self.addresses.clear();
         self.paths.clear();
+        self.ingress.held_acks.clear().for_each(|(_, packet, _)| cx.pool.release(packet.buf));
         self.ingress.openings.clear(|segment| cx.pool.release(segment.buf));
         self.ingress.queue.empty(cx.now, &mut |_, segment| {
             if !planted::is(Fault::LeaverKeepsQueue) {
@@ -330,7 +331,7 @@ impl Peer {
             self.inbound.set_reorder(config.policy.reorder, cx.pool);
         }
         if config.policy != self.config.policy {
-            self.ingress.conditioners.clear();
+            self.release_all_acks(cx);
             self.dispatch.scheduler = scheduler(&config, rng.split(u64::from(self.id.0)).split(1));
             for path in &mut self.paths {
                 path.pending.policy = true;

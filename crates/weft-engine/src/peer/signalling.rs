@@ -180,7 +180,8 @@ fn carry(
     ack
 }
 
-fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {
+/// Returns the bytes of a whole packet in its buffer.
+pub(super) fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {
     pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len())
 }
 

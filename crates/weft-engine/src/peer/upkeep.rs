@@ -48,6 +48,7 @@ impl Peer {
 
     pub fn on_timeout(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
+        self.release_acks(cx);
         if !self.is_established() {
             return;
         }
@@ -280,9 +281,9 @@ impl Peer {
 
     /// Returns the time at which [`Peer::on_timeout`] next has work.
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
-        let outage = self.outage_deadline(now);
+        let (outage, acks) = (self.outage_deadline(now), self.ingress.held_acks.deadline());
         if !self.is_established() {
-            return outage;
+            return outage.into_iter().chain(acks).min();
         }
         let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
         let waits = [
@@ -293,6 +294,7 @@ impl Peer {
             self.loops_deadline(),
             self.control.revocation_sync.deadline(),
             outage,
+            acks,
         ];
         waits.into_iter().flatten().chain(paths).min()
     }

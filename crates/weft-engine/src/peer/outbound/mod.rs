@@ -5,6 +5,7 @@
 
 pub mod age;
 pub mod grants;
+pub mod held_acks;
 pub mod ingress_queue;
 pub mod loops;
 
@@ -14,8 +15,8 @@ use crate::vpn::{Openings, VpnFlow};
 use age::Outage;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use held_acks::HeldAcks;
 use ingress_queue::IngressQueue;
-use weft_core::flow::ack_condition::AckConditioner;
 use weft_core::flow::table::FlowTable;
 use weft_core::queue::QueueKind;
 use weft_core::sched::earliest_delivery::{EarliestDelivery, EarliestDeliveryConfig};
@@ -29,7 +30,7 @@ pub struct IngressEnd {
     pub flows: FlowTable<VpnFlow>,
     pub queue: IngressQueue,
     pub openings: Openings,
-    pub conditioners: Vec<AckConditioner>,
+    pub held_acks: HeldAcks,
     pub outage: Option<Outage>,
     pub queue_target: Duration,
     /// Seeds the random numbers of the VPNs' queues.
@@ -42,7 +43,7 @@ impl IngressEnd {
             flows: FlowTable::new(seed, MAX_FLOWS),
             queue: IngressQueue::new(kind),
             openings: Openings::default(),
-            conditioners: Vec::new(),
+            held_acks: HeldAcks::default(),
             outage: None,
             queue_target: Duration::ZERO,
             rng,
