@@ -5,7 +5,6 @@
 //! loses one. Each new flow evicts at most two, so no eviction ever makes a pause.
 
 use super::key::FlowIdentity;
-use super::meter::PoliceLimit;
 use super::record::{ColdRecord, HotRecord, elapsed, millis};
 use super::{FlowEnd, FlowRecord, FlowRef, FlowStates, has_guarantee};
 use crate::treatment::Treatment;
@@ -83,6 +82,10 @@ impl FlowStates {
         }
         let user = if start.user.0 < self.config.users { start.user.0 } else { UserId::OTHERS.0 };
         let guaranteed = has_guarantee(&start.granted);
+        if !guaranteed && !self.admit_new(now, user) {
+            self.counters.refused_rate += 1;
+            return Err(InsertRefused::Rate);
+        }
         let treatment = self.treatments.take(&start.granted).ok_or(InsertRefused::Treatments)?;
         let record =
             self.make_room(now, user, guaranteed, ended).inspect_err(|_| self.treatments.give_back(treatment))?;
@@ -90,7 +93,7 @@ impl FlowStates {
         self.hot[at] = self.hot[at].successor(&identity, hash, lower_began);
         let hot = &mut self.hot[at];
         (hot.treatment, hot.last_used_ms) = (treatment, millis(now));
-        hot.set_limit(PoliceLimit::of(&start.granted), guaranteed);
+        hot.set_limit(self.treatments.limit(treatment), guaranteed);
         let generation = hot.generation;
         let cold = &mut self.cold[at];
         *cold = ColdRecord::new(&identity, key.flow_label, user, now);
@@ -141,10 +144,6 @@ impl FlowStates {
         guaranteed: bool,
         ended: &mut impl FnMut(&FlowRecord),
     ) -> Result<u32, InsertRefused> {
-        if !guaranteed && !self.admit_new(now, user) {
-            self.counters.refused_rate += 1;
-            return Err(InsertRefused::Rate);
-        }
         if self.holders.flows(UserId(user)) >= self.config.flows_per_user
             && !self.evict(now, user, ended)
             && !guaranteed

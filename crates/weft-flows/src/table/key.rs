@@ -15,8 +15,8 @@ use weft_wire::ip::FlowKey;
 pub enum EndAddresses {
     /// Two IPv4 addresses.
     V4([u32; 2]),
-    /// Two IPv6 addresses.
-    V6([u128; 2]),
+    /// Two IPv6 addresses, each as its upper and its lower 64 bits.
+    V6([[u64; 2]; 2]),
 }
 
 /// Identity of a flow, the same for both directions.
@@ -49,7 +49,7 @@ impl FlowIdentity {
                 (EndAddresses::V4(if from_lower { [src, dst] } else { [dst, src] }), from_lower)
             }
             (src, dst) => {
-                let (src, dst) = (to_v6_bits(src), to_v6_bits(dst));
+                let (src, dst) = (to_v6_words(src), to_v6_words(dst));
                 let from_lower = (src, key.src_port) <= (dst, key.dst_port);
                 (EndAddresses::V6(if from_lower { [src, dst] } else { [dst, src] }), from_lower)
             }
@@ -69,7 +69,9 @@ impl FlowIdentity {
     pub fn key(&self, from_lower: bool, flow_label: u32) -> FlowKey {
         let [low, high] = match self.addresses {
             EndAddresses::V4(ends) => ends.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))),
-            EndAddresses::V6(ends) => ends.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))),
+            EndAddresses::V6(ends) => {
+                ends.map(|[upper, lower]| IpAddr::V6(Ipv6Addr::from_bits(u128::from(upper) << 64 | u128::from(lower))))
+            }
         };
         let [low_port, high_port] = self.ports;
         let (src, dst, src_port, dst_port) =
@@ -83,7 +85,7 @@ impl FlowIdentity {
         let mut hasher = state.build_hasher();
         match self.addresses {
             EndAddresses::V4([low, high]) => hasher.write_u64(u64::from(low) << 32 | u64::from(high)),
-            EndAddresses::V6(ends) => ends.iter().for_each(|end| hasher.write_u128(*end)),
+            EndAddresses::V6(ends) => ends.as_flattened().iter().for_each(|word| hasher.write_u64(*word)),
         }
         let ports = u64::from(self.ports[0]) << 16 | u64::from(self.ports[1]);
         hasher.write_u64(u64::from(self.vpn) << 32 | ports);
@@ -92,9 +94,11 @@ impl FlowIdentity {
     }
 }
 
-fn to_v6_bits(address: IpAddr) -> u128 {
-    match address {
+#[inline]
+fn to_v6_words(address: IpAddr) -> [u64; 2] {
+    let bits = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),
-    }
+    };
+    [(bits >> 64) as u64, bits as u64]
 }

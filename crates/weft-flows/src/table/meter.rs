@@ -10,6 +10,10 @@ use weft_units::{Duration, Instant, Rate};
 const BURST_UNIT: u32 = 256;
 /// Bits of a cost that hold its shift.
 const SHIFT_BITS: u32 = 6;
+/// Largest shift of a cost.
+const SHIFT_MAX: u32 = (1 << SHIFT_BITS) - 1;
+/// Time of one byte at 1 bit/s, in nanoseconds.
+const BYTE_NANOS: u64 = 8_000_000_000;
 /// Largest mantissa of a cost.
 const MANTISSA_MAX: u64 = (1 << (32 - SHIFT_BITS)) - 1;
 
@@ -34,15 +38,13 @@ impl ByteCost {
 
     /// Returns the cost of a byte at `rate`. A rate of less than 1 kbit/s counts as 1 kbit/s.
     pub fn at(rate: Rate) -> ByteCost {
-        let rate = u128::from(rate.bps().max(1_000));
-        let mut shift = (1 << SHIFT_BITS) - 1;
-        loop {
-            let mantissa = (8_000_000_000_u128 << shift) / rate;
-            match u64::try_from(mantissa) {
-                Ok(mantissa) if mantissa <= MANTISSA_MAX => return ByteCost((mantissa as u32) << SHIFT_BITS | shift),
-                _ => shift -= 1,
-            }
-        }
+        let rate = rate.bps().max(1_000);
+        // With this shift the quotient has 26 bits, or 27 if the leading digits of the rate are small.
+        let shift = (MANTISSA_MAX.ilog2() + 1 + rate.ilog2()).saturating_sub(BYTE_NANOS.ilog2() + 1).min(SHIFT_MAX);
+        let mantissa = (u128::from(BYTE_NANOS) << shift) / u128::from(rate);
+        let (mantissa, shift) =
+            if mantissa > MANTISSA_MAX.into() { (mantissa / 2, shift - 1) } else { (mantissa, shift) };
+        ByteCost((mantissa as u32) << SHIFT_BITS | shift)
     }
 
     fn nanos(self, bytes: u32) -> u64 {

@@ -36,7 +36,6 @@ use core::hint::black_box;
 use holders::Holders;
 use index::TagIndex;
 use key::FlowIdentity;
-use meter::PoliceLimit;
 use record::{ColdRecord, HotRecord, NO_GROUP, side};
 use treatments::Treatments;
 use weft_core::flow::hash::SeededState;
@@ -212,7 +211,7 @@ impl FlowStates {
         let guaranteed = has_guarantee(treatment);
         let hot = &mut self.hot[flow.record as usize];
         hot.treatment = number;
-        hot.set_limit(PoliceLimit::of(treatment), guaranteed);
+        hot.set_limit(self.treatments.limit(number), guaranteed);
         if guaranteed != was_guaranteed {
             let user = self.cold[flow.record as usize].user;
             self.holders.release(user, flow.record, was_guaranteed);
@@ -311,7 +310,7 @@ impl FlowStates {
         for (record, (identity, ..)) in records.iter().zip(&*keys) {
             lines ^= self.hot.get(*record as usize).map_or(0, |hot| hot.generation);
             if identity.is_v6() {
-                lines ^= self.cold.get(*record as usize).map_or(0, |cold| cold.label(0));
+                lines ^= self.cold.get(*record as usize).map_or(0, ColdRecord::read_ahead);
             }
         }
         black_box(lines);

@@ -68,8 +68,9 @@ pub struct PathSeen {
     pub path: PathId,
 }
 
-/// What few packets touch: 144 bytes.
+/// What few packets touch: 144 bytes. A packet of IPv6 reads the first 40.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct ColdRecord {
     addresses: [[u64; 2]; 2],
     /// Flow label of each direction, the initiator's first.
@@ -219,7 +220,7 @@ impl ColdRecord {
     pub fn new(identity: &FlowIdentity, label: u32, user: u32, now: Instant) -> ColdRecord {
         let addresses = match identity.addresses {
             EndAddresses::V4(_) => [[0; 2]; 2],
-            EndAddresses::V6(ends) => ends.map(|end| [(end >> 64) as u64, end as u64]),
+            EndAddresses::V6(ends) => ends,
         };
         ColdRecord {
             addresses,
@@ -245,7 +246,7 @@ impl ColdRecord {
     pub fn agrees(&self, identity: &FlowIdentity) -> bool {
         let same_addresses = match identity.addresses {
             EndAddresses::V4(_) => true,
-            EndAddresses::V6(ends) => self.addresses == ends.map(|end| [(end >> 64) as u64, end as u64]),
+            EndAddresses::V6(ends) => self.addresses == ends,
         };
         same_addresses && (identity.label == 0 || self.labels[0] == identity.label)
     }
@@ -253,7 +254,16 @@ impl ColdRecord {
     /// Notes the flow label of a direction.
     #[inline]
     pub fn set_label(&mut self, side: usize, label: u32) {
-        self.labels[side] = label;
+        // Labels rarely change, and a line that stays clean costs no write to memory.
+        if self.labels[side] != label {
+            self.labels[side] = label;
+        }
+    }
+
+    /// Reads the first and the last word that a packet of IPv6 needs, so that their lines come into the cache.
+    #[inline]
+    pub fn read_ahead(&self) -> u32 {
+        self.addresses[0][0] as u32 ^ self.labels[1]
     }
 
     /// Returns the flow label of a direction.
@@ -290,7 +300,10 @@ impl ColdRecord {
         if time < RATE_INTERVAL && self.reported[side] != Tally::default() {
             return Rate::from_bps(u64::from(self.achieved_kbps[side]) * 1_000);
         }
-        Rate::from_bytes_over(self.unreported(hot, side).bytes, time)
+        match self.unreported(hot, side).bytes {
+            0 => Rate::ZERO,
+            bytes => Rate::from_bytes_over(bytes, time),
+        }
     }
 
     /// Notes that everything was reported at `now`.
@@ -308,7 +321,7 @@ impl ColdRecord {
         let addresses = if hot.flags & V6 == 0 {
             EndAddresses::V4([(hot.check >> 32) as u32, hot.check as u32])
         } else {
-            EndAddresses::V6(self.addresses.map(|[high, low]| u128::from(high) << 64 | u128::from(low)))
+            EndAddresses::V6(self.addresses)
         };
         let label = if hot.flags & LABELLED == 0 { 0 } else { self.labels[0] };
         FlowIdentity { addresses, ports: hot.ports, protocol: hot.protocol, vpn: hot.vpn, label }

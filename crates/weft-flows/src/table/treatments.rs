@@ -3,6 +3,7 @@
 //! A flow names its treatment by 16 bits. Most flows share the treatment of a class. The set is bounded, and forgets a
 //! treatment with its last flow.
 
+use super::meter::PoliceLimit;
 use crate::treatment::Treatment;
 use alloc::vec::Vec;
 use hashbrown::HashTable;
@@ -11,6 +12,8 @@ use weft_core::flow::hash::SeededState;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     treatment: Treatment,
+    /// What the policer allows a flow with this treatment.
+    limit: PoliceLimit,
     /// Number of flows with this treatment.
     flows: u32,
 }
@@ -23,6 +26,8 @@ pub struct Treatments {
     entries: Vec<Entry>,
     free: Vec<u16>,
     most: usize,
+    /// The number that was taken last. Most new flows take it again.
+    last: u16,
 }
 
 impl Treatments {
@@ -36,16 +41,20 @@ impl Treatments {
             entries: Vec::with_capacity(most),
             free: Vec::with_capacity(most),
             most,
+            last: 0,
         }
     }
 
     /// Returns the number of `treatment` for one more flow; `None` if the set is full.
     pub fn take(&mut self, treatment: &Treatment) -> Option<u16> {
-        let (hash, entries) = (self.state.hash64(treatment), &self.entries);
-        let found = self.index.find(hash, |at| entries[usize::from(*at)].treatment == *treatment).copied();
-        let at = found.or_else(|| self.add(hash, treatment))?;
-        self.entries[usize::from(at)].flows += 1;
-        Some(at)
+        let same = |entry: &&Entry| entry.flows > 0 && entry.treatment == *treatment;
+        if self.entries.get(usize::from(self.last)).filter(same).is_none() {
+            let (hash, entries) = (self.state.hash64(treatment), &self.entries);
+            let found = self.index.find(hash, |at| entries[usize::from(*at)].treatment == *treatment).copied();
+            self.last = found.or_else(|| self.add(hash, treatment))?;
+        }
+        self.entries[usize::from(self.last)].flows += 1;
+        Some(self.last)
     }
 
     /// Gives back what one flow took.
@@ -67,8 +76,13 @@ impl Treatments {
         self.entries.get(usize::from(at)).map_or(Treatment::default(), |entry| entry.treatment)
     }
 
+    /// Returns what the policer allows a flow with the treatment `at`.
+    pub fn limit(&self, at: u16) -> PoliceLimit {
+        self.entries.get(usize::from(at)).map_or(PoliceLimit::default(), |entry| entry.limit)
+    }
+
     fn add(&mut self, hash: u64, treatment: &Treatment) -> Option<u16> {
-        let entry = Entry { treatment: *treatment, flows: 0 };
+        let entry = Entry { treatment: *treatment, limit: PoliceLimit::of(treatment), flows: 0 };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[usize::from(at)] = entry;
