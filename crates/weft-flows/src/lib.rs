@@ -6,6 +6,11 @@
 
 extern crate alloc;
 
+pub mod alternates;
+pub mod load;
+pub mod table;
 pub mod treatment;
+pub mod user;
 
 pub use treatment::{ClassId, Service, Treatment};
+pub use user::UserId;
