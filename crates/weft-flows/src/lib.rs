@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod port;
 pub mod treatment;
 
 pub use treatment::{ClassId, Service, Treatment};
