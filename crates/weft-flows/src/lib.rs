@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod admission;
 pub mod port;
 pub mod treatment;
 
