@@ -1,6 +1,8 @@
 //! A port serves guarantees in time, users equally, and is busy whenever something waits.
 #![allow(missing_docs)]
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use weft_core::explicit_rate::pi::{PiConfig, PiRate};
 use weft_core::queue::{Arrival, Expiry, QueueConfig};
 use weft_flows::port::Port;
@@ -174,21 +176,21 @@ fn play_calls(seed: u64, reserved: f64) -> (Rate, usize, Calls) {
         port.set_flow(FlowId(flow), 1 + u32::from(flow), 1, &voice());
     }
     let bulk = calls as u16;
-    // A packet of 205 bytes each 20 ms is 82 kbit/s.
-    let period = Duration::from_millis(20);
-    let mut due: Vec<(Instant, u16)> =
-        (0..bulk).map(|flow| (Instant::from_nanos(rng.below(period.as_nanos() as u64)), flow)).collect();
-    due.sort_unstable();
-    let (mut now, mut at, mut lost) = (Instant::ZERO, 0, 0);
+    // A packet of 205 bytes each 20 ms is 82 kbit/s. On its way here each packet was late by up to 4 ms.
+    let (period, jitter) = (Duration::from_millis(20), 4_000_000);
+    let mut due: BinaryHeap<Reverse<(Instant, u16, u64)>> = BinaryHeap::new();
+    let at = |phase: u64, n: u64, late: u64| Instant::from_nanos(phase + late) + period * n as u32;
+    let phases: Vec<u64> = (0..bulk).map(|_| rng.below(period.as_nanos() as u64)).collect();
+    (0..bulk).for_each(|flow| due.push(Reverse((at(phases[usize::from(flow)], 0, 0), flow, 0))));
+    let (mut now, mut lost) = (Instant::ZERO, 0);
     let mut delays: Vec<Vec<Duration>> = vec![Vec::new(); calls];
     let mut left = 0_u64;
     let end = Instant::from_millis(6_000);
     while now < end {
-        while due[at].0 <= now {
-            let (when, flow) = due[at];
+        while let Some(Reverse((when, flow, n))) = due.peek().copied().filter(|next| next.0.0 <= now) {
+            due.pop();
             port.enqueue(when, arrival(flow, 205), 1, &mut |call| lost += call);
-            due[at].0 = when + period;
-            at = (at + 1) % calls;
+            due.push(Reverse((at(phases[usize::from(flow)], n + 1, rng.below(jitter)), flow, n + 1)));
         }
         while port.flow_bytes(FlowId(bulk)) < 30_000 {
             port.enqueue(now, arrival(bulk, 1_500), 0, &mut |call| lost += call);
@@ -213,7 +215,7 @@ fn play_calls(seed: u64, reserved: f64) -> (Rate, usize, Calls) {
 fn voice_up_to_the_admitted_most_beside_bulk_keeps_its_delay_variance_and_loses_nothing() {
     let mut worst = Duration::ZERO;
     for seed in 0..24 {
-        let (rate, calls, mut result) = play_calls(seed, 0.9);
+        let (rate, calls, mut result) = play_calls(seed, 0.95);
         result.variances.sort_unstable();
         let p999 = result.variances[result.variances.len() * 999 / 1_000];
         worst = worst.max(p999);

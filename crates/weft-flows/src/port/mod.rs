@@ -9,6 +9,10 @@
 //!    first, then sparse flows.
 //! 3. Within a user, by flow as in FQ-CoDel (RFC 8290).
 //!
+//! What a flow sends above its guarantee belongs to its user's share. A flow above its ceiling is policed: its first
+//! packet in excess is marked with CE, or dropped if it cannot be marked. Then one interval passes before a second one
+//! is, and interval/√n after n of them while the flow stays too fast (RFC 8289 §4.2). No other flow is touched.
+//!
 //! Guarantees never starve anything else, because admission grants only a part of the capacity. Control frames of the
 //! engine do not pass through a port. The port never sends, never chooses a path and never reads a clock.
 
