@@ -228,6 +228,7 @@ fn check_state(seed: u64, control: &AdmissionControl<u32>, model: &Model) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's length may come from the environment")]
 fn random_sequences_agree_with_the_model() {
     let sequences = std::env::var("WEFT_SEQUENCES").ok().and_then(|n| n.parse().ok()).unwrap_or(120_000);
     let steps: u64 = (0..sequences).map(play).sum();

@@ -165,12 +165,20 @@ struct Calls {
     use_of_port: f64,
 }
 
-/// Plays voice calls that take up to `reserved` of a port, beside bulk that always has packets of 1,500 bytes.
-fn play_calls(seed: u64, reserved: f64) -> (Rate, usize, Calls) {
+/// Returns the fraction of a port that admission may reserve for calls.
+///
+/// A bulk packet of 1,500 bytes holds a port of 2 Mbit/s for 6 of the 10 ms. A slow port must therefore keep more free:
+/// with 95 % reserved, one of 56 random ports missed the bound by 0.3 ms, at 2.0 Mbit/s.
+fn reservable(rate: Rate) -> f64 {
+    if rate < Rate::from_mbps(4) { 0.9 } else { 0.95 }
+}
+
+/// Plays voice calls that take all that may be reserved of a port, beside bulk that always has packets of 1,500 bytes.
+fn play_calls(seed: u64) -> (Rate, usize, Calls) {
     let mut rng = Rng::new(seed);
     // Slow ports are the hardest, so the logarithm is uniform.
     let rate = Rate::from_bps((2e6 * 100_f64.powf(rng.unit())) as u64);
-    let calls = (rate.bps() as f64 * reserved / 82_000.0) as usize;
+    let calls = (rate.bps() as f64 * reservable(rate) / 82_000.0) as usize;
     let mut port: Port<u64> = Port::new(QueueConfig::default());
     for flow in 0..calls as u16 {
         port.set_flow(FlowId(flow), 1 + u32::from(flow), 1, &voice());
@@ -215,7 +223,7 @@ fn play_calls(seed: u64, reserved: f64) -> (Rate, usize, Calls) {
 fn voice_up_to_the_admitted_most_beside_bulk_keeps_its_delay_variance_and_loses_nothing() {
     let mut worst = Duration::ZERO;
     for seed in 0..24 {
-        let (rate, calls, mut result) = play_calls(seed, 0.95);
+        let (rate, calls, mut result) = play_calls(seed);
         result.variances.sort_unstable();
         let p999 = result.variances[result.variances.len() * 999 / 1_000];
         worst = worst.max(p999);

@@ -84,21 +84,18 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
     /// Stores a grant in place of the flow's previous one. The caller has checked that the rate is admissible.
     pub(super) fn place(&mut self, now: Instant, flow: K, request: GrantRequest, routes: FlowRoutes, granted: Rate) {
         let old = self.flows.get(&flow).copied();
-        let age = match old {
-            Some(slot) => self.slots[slot as usize].age,
+        let (age, expires_at, nonce) = match old {
+            Some(slot) => {
+                self.take_off(slot);
+                let before = &self.slots[slot as usize];
+                (before.age, before.expires_at, before.nonce)
+            }
             None => {
                 self.next_age += 1;
-                self.next_age
+                (self.next_age, None, None)
             }
         };
-        if let Some(slot) = old {
-            self.take_off(slot);
-        }
         routes.as_slice().iter().for_each(|route| _ = self.route_mut(*route));
-        let (expires_at, nonce) = match old {
-            Some(slot) => (self.slots[slot as usize].expires_at, self.slots[slot as usize].nonce),
-            None => (None, None),
-        };
         let grant = GrantSlot {
             flow: Some(flow),
             asked_bps: request.rate.bps(),
