@@ -9,6 +9,8 @@ extern crate alloc;
 pub mod alternates;
 pub mod load;
 pub mod table;
+pub mod admission;
+pub mod port;
 pub mod treatment;
 pub mod user;
 

@@ -1,0 +1,300 @@
+//! The books of an admission: what is granted and what waits on each route, and how both change.
+
+use super::waiting::NO_NODE;
+use super::{AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, LoweredBy, PRECEDENCES, RouteNo};
+use alloc::collections::BTreeSet;
+use core::cmp::Reverse;
+use core::hash::Hash;
+use weft_units::{Duration, Instant, Rate};
+
+/// What a route carries, and what is granted on it.
+#[derive(Clone, Debug)]
+pub(super) struct RouteBook {
+    pub(super) capacity_bps: u64,
+    /// Granted rates by precedence, in bit/s.
+    by_precedence_bps: [u64; PRECEDENCES],
+    /// Grants in force, in the order in which they are lowered: precedence, age from the youngest, slot.
+    victims: BTreeSet<(u8, Reverse<u64>, u32)>,
+    /// Roots of the waiting grants that do not fit on this route, by precedence.
+    waiting: [u32; PRECEDENCES],
+}
+
+impl RouteBook {
+    const EMPTY: RouteBook = RouteBook {
+        capacity_bps: 0,
+        by_precedence_bps: [0; PRECEDENCES],
+        victims: BTreeSet::new(),
+        waiting: [NO_NODE; PRECEDENCES],
+    };
+
+    /// Returns the rate that is granted to this precedence and higher ones.
+    pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
+        self.by_precedence_bps.iter().skip(precedence).sum()
+    }
+}
+
+/// The grant of one flow.
+#[derive(Clone, Debug)]
+pub(super) struct GrantSlot<K> {
+    /// The flow; `None` if the slot is free.
+    pub(super) flow: Option<K>,
+    pub(super) asked_bps: u64,
+    /// Rate that is guaranteed; zero while the flow waits.
+    pub(super) granted_bps: u64,
+    pub(super) precedence: u8,
+    /// Number of the grant in order of age.
+    age: u64,
+    /// Number of the request that the flow signalled in band; `None` if it did not.
+    pub(super) nonce: Option<u32>,
+    pub(super) routes: FlowRoutes,
+    pub(super) lifetime: Option<Duration>,
+    expires_at: Option<Instant>,
+    /// Route on which the flow does not fit, while it waits.
+    blocked_by: RouteNo,
+    /// Rate before the call in progress, and the reason of the change, if that call changed it.
+    before: Option<(u64, LoweredBy)>,
+}
+
+impl<K: Copy + Eq + Hash> AdmissionControl<K> {
+    pub(super) fn route(&self, route: RouteNo) -> Option<&RouteBook> {
+        self.routes.get(usize::from(route.0))
+    }
+
+    pub(super) fn route_mut(&mut self, route: RouteNo) -> &mut RouteBook {
+        let at = usize::from(route.0);
+        if self.routes.len() <= at {
+            self.routes.resize(at + 1, RouteBook::EMPTY);
+        }
+        &mut self.routes[at]
+    }
+
+    pub(super) fn slot_of(&self, flow: &K) -> Option<(u32, &GrantSlot<K>)> {
+        let slot = *self.flows.get(flow)?;
+        Some((slot, self.slots.get(slot as usize)?))
+    }
+
+    /// Returns the rate of a route that is free for a precedence. `own` is the grant that the new one replaces.
+    pub(super) fn free_bps(&self, route: RouteNo, precedence: usize, own: Option<&GrantSlot<K>>) -> u64 {
+        let Some(book) = self.route(route) else { return 0 };
+        let own = own.filter(|own| usize::from(own.precedence) >= precedence && own.routes.as_slice().contains(&route));
+        let taken = book.granted_bps(precedence) - own.map_or(0, |own| own.granted_bps);
+        book.capacity_bps.saturating_sub(taken)
+    }
+
+    /// Stores a grant in place of the flow's previous one. The caller has checked that the rate is admissible.
+    pub(super) fn place(&mut self, now: Instant, flow: K, request: GrantRequest, routes: FlowRoutes, granted: Rate) {
+        let old = self.flows.get(&flow).copied();
+        let (age, expires_at, nonce) = match old {
+            Some(slot) => {
+                self.take_off(slot);
+                let before = &self.slots[slot as usize];
+                (before.age, before.expires_at, before.nonce)
+            }
+            None => {
+                self.next_age += 1;
+                (self.next_age, None, None)
+            }
+        };
+        routes.as_slice().iter().for_each(|route| _ = self.route_mut(*route));
+        let grant = GrantSlot {
+            flow: Some(flow),
+            asked_bps: request.rate.bps(),
+            granted_bps: 0,
+            precedence: request.precedence.min(PRECEDENCES as u8 - 1),
+            age,
+            nonce,
+            routes,
+            lifetime: request.lifetime,
+            expires_at,
+            blocked_by: RouteNo::default(),
+            before: None,
+        };
+        let slot = self.store(old, grant);
+        self.flows.insert(flow, slot);
+        self.set_expiry(slot, request.lifetime.map(|lifetime| now + lifetime));
+        if granted > Rate::ZERO {
+            self.put_in_force(slot, granted.bps());
+        } else {
+            self.let_wait(slot, self.blocking_route(slot).unwrap_or_default());
+        }
+    }
+
+    /// Lowers grants until the routes of a new one hold no more than they carry, and gives back what became free.
+    pub(super) fn settle_excess(&mut self, routes: &FlowRoutes, precedence: u8) {
+        for route in routes.as_slice() {
+            self.lower_excess(*route, LoweredBy::Precedence(precedence.min(PRECEDENCES as u8 - 1)));
+        }
+        self.give_back();
+    }
+
+    /// Lowers the first victims of a route until it holds no more than it carries.
+    pub(super) fn lower_excess(&mut self, route: RouteNo, why: LoweredBy) {
+        loop {
+            let book = self.route_mut(route);
+            if book.granted_bps(0) <= book.capacity_bps {
+                return;
+            }
+            let Some((_, _, slot)) = book.victims.first().copied() else { return };
+            let from = self.slots[slot as usize].granted_bps;
+            self.take_off(slot);
+            self.let_wait(slot, route);
+            self.note_change(slot, from, why);
+        }
+    }
+
+    /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
+    ///
+    /// A waiting grant is filed under a route on which it does not fit. Capacity that becomes free on another route
+    /// cannot help it, so only the routes in `freed` are searched. What a precedence receives changes nothing for
+    /// higher ones, so one pass from the highest to the lowest suffices.
+    pub(super) fn give_back(&mut self) {
+        for precedence in (0..PRECEDENCES).rev() {
+            while let Some(slot) = self.oldest_fitting(precedence) {
+                self.take_off(slot);
+                match self.blocking_route(slot) {
+                    Some(route) => self.let_wait(slot, route),
+                    None => self.raise(slot),
+                }
+            }
+        }
+        self.freed.clear();
+    }
+
+    /// Returns the oldest waiting grant of a precedence that fits on the freed route under which it is filed.
+    fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
+        let on_route = |route: &RouteNo| {
+            let root = *self.route(*route)?.waiting.get(precedence).filter(|root| **root != NO_NODE)?;
+            self.waiting.first_fitting(root, self.free_bps(*route, precedence, None))
+        };
+        self.freed.iter().filter_map(on_route).min().map(|(_, slot)| slot)
+    }
+
+    /// Puts a waiting grant in force, and lowers those of lower precedence that it displaces.
+    fn raise(&mut self, slot: u32) {
+        let GrantSlot { asked_bps, routes, precedence, .. } = self.slots[slot as usize];
+        self.put_in_force(slot, asked_bps);
+        self.note_change(slot, 0, LoweredBy::Precedence(precedence));
+        for route in routes.as_slice() {
+            self.lower_excess(*route, LoweredBy::Precedence(precedence));
+        }
+    }
+
+    /// Removes a grant.
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.take_off(slot);
+        self.set_expiry(slot, None);
+        self.forget_members(slot);
+        if let Some(flow) = self.slots[slot as usize].flow.take() {
+            self.flows.remove(&flow);
+            self.free_slots.push(slot);
+        }
+    }
+
+    pub(super) fn forget_members(&mut self, slot: u32) {
+        for member in self.aggregates.remove(&slot).unwrap_or_default() {
+            self.members.remove(&(member, slot));
+        }
+    }
+
+    /// Lowers a grant in force to `granted_bps`, because the flow needs no more.
+    pub(super) fn shrink(&mut self, slot: u32, granted_bps: u64) {
+        if self.slots[slot as usize].granted_bps > granted_bps {
+            self.take_off(slot);
+            self.slots[slot as usize].asked_bps = granted_bps;
+            self.put_in_force(slot, granted_bps);
+        }
+    }
+
+    /// Sets when a grant ends; `None` if nothing ends it.
+    pub(super) fn set_expiry(&mut self, slot: u32, at: Option<Instant>) {
+        let old = core::mem::replace(&mut self.slots[slot as usize].expires_at, at);
+        if let Some(old) = old {
+            self.expiries.remove(&(old, slot));
+        }
+        if let Some(at) = at {
+            self.expiries.insert((at, slot));
+        }
+    }
+
+    /// Passes what the call changed to `events`. A grant that has the same rate as before the call is left out.
+    pub(super) fn tell(&mut self, events: &mut impl FnMut(AdmissionEvent<K>)) {
+        for at in 0..self.changed.len() {
+            let slot = &mut self.slots[self.changed[at] as usize];
+            let (Some((from, why)), Some(flow)) = (slot.before.take(), slot.flow) else { continue };
+            let (from, to) = (Rate::from_bps(from), Rate::from_bps(slot.granted_bps));
+            match from > to {
+                true => events(AdmissionEvent::Lowered { flow, from, to, why }),
+                false if from < to => events(AdmissionEvent::Raised { flow, to }),
+                false => {}
+            }
+        }
+        self.changed.clear();
+    }
+
+    fn note_change(&mut self, slot: u32, from: u64, why: LoweredBy) {
+        let grant = &mut self.slots[slot as usize];
+        if grant.before.is_none() {
+            grant.before = Some((from, why));
+            self.changed.push(slot);
+        }
+    }
+
+    /// Returns a route on which a waiting grant does not fit.
+    fn blocking_route(&self, slot: u32) -> Option<RouteNo> {
+        let grant = &self.slots[slot as usize];
+        let fits = |route: &RouteNo| grant.asked_bps <= self.free_bps(*route, grant.precedence.into(), None);
+        grant.routes.as_slice().iter().find(|route| !fits(route)).copied()
+    }
+
+    fn store(&mut self, old: Option<u32>, grant: GrantSlot<K>) -> u32 {
+        match old.or_else(|| self.free_slots.pop()) {
+            Some(slot) => {
+                self.slots[slot as usize] = grant;
+                slot
+            }
+            None => {
+                self.slots.push(grant);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Enters a grant into the books of its routes.
+    fn put_in_force(&mut self, slot: u32, granted_bps: u64) {
+        let grant = &mut self.slots[slot as usize];
+        grant.granted_bps = granted_bps;
+        let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);
+        for route in routes.as_slice() {
+            let book = &mut self.routes[usize::from(route.0)];
+            book.by_precedence_bps[usize::from(precedence)] += granted_bps;
+            book.victims.insert((precedence, Reverse(age), slot));
+        }
+    }
+
+    /// Files a grant that is not in force under a route on which it does not fit.
+    fn let_wait(&mut self, slot: u32, route: RouteNo) {
+        let grant = &mut self.slots[slot as usize];
+        (grant.granted_bps, grant.blocked_by) = (0, route);
+        let root = &mut self.routes[usize::from(route.0)].waiting[usize::from(grant.precedence)];
+        self.waiting.insert(root, grant.age, slot, grant.asked_bps);
+    }
+
+    /// Removes a grant from the books, whether it is in force or waits. Its rate becomes free.
+    fn take_off(&mut self, slot: u32) {
+        let grant = &mut self.slots[slot as usize];
+        let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);
+        let granted_bps = core::mem::take(&mut grant.granted_bps);
+        if granted_bps == 0 {
+            let root = &mut self.routes[usize::from(grant.blocked_by.0)].waiting[usize::from(precedence)];
+            return self.waiting.remove(root, age);
+        }
+        for route in routes.as_slice() {
+            let book = &mut self.routes[usize::from(route.0)];
+            book.by_precedence_bps[usize::from(precedence)] -= granted_bps;
+            book.victims.remove(&(precedence, Reverse(age), slot));
+            if !self.freed.contains(route) {
+                self.freed.push(*route);
+            }
+        }
+    }
+}

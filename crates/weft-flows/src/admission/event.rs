@@ -1,0 +1,124 @@
+//! What callers ask of an admission, and what it answers and reports.
+
+use weft_units::{Duration, Rate};
+
+/// Number of a route: a path or a bundle whose capacity is granted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct RouteNo(pub u16);
+
+/// Largest number of routes that one grant reserves.
+const MAX_ROUTES: usize = 4;
+
+/// The routes that a flow may take, each of which must carry it: its primary and its alternates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRoutes {
+    routes: [RouteNo; MAX_ROUTES],
+    len: u8,
+}
+
+impl FlowRoutes {
+    /// Returns these routes without repetitions; `None` if there are none or more than four.
+    pub fn new(routes: &[RouteNo]) -> Option<FlowRoutes> {
+        let mut own = FlowRoutes { routes: [RouteNo::default(); MAX_ROUTES], len: 0 };
+        for route in routes {
+            if !own.as_slice().contains(route) {
+                *own.routes.get_mut(usize::from(own.len))? = *route;
+                own.len += 1;
+            }
+        }
+        (own.len > 0).then_some(own)
+    }
+
+    /// Returns one route.
+    pub fn one(route: RouteNo) -> FlowRoutes {
+        FlowRoutes { routes: [route; MAX_ROUTES], len: 1 }
+    }
+
+    /// Returns the routes.
+    pub fn as_slice(&self) -> &[RouteNo] {
+        self.routes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// What happens to a request whose rate is not available in full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortfall {
+    /// It is refused: the rate "must be met". What the flow had before stays.
+    Refuse,
+    /// It is granted what is available.
+    Reduce,
+    /// It waits with an available rate (AR), and receives its rate when there is capacity.
+    Wait,
+}
+
+/// A request for a guaranteed rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantRequest {
+    /// Rate to guarantee. Zero gives up the guarantee.
+    pub rate: Rate,
+    /// PP: 0 is the lowest, 15 the highest. Higher values count as 15.
+    pub precedence: u8,
+    /// What happens if the rate is not available.
+    pub shortfall: Shortfall,
+    /// Time without renewal after which the grant ends; `None` if it lasts until its release.
+    pub lifetime: Option<Duration>,
+}
+
+/// Answer to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdmissionOutcome {
+    /// This rate is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
+    Granted(Rate),
+    /// The flow waits for capacity and has an available rate until then.
+    Waits,
+    /// Nothing is guaranteed, or what the flow had before stays.
+    Refused,
+}
+
+/// Reason why a flow lost its guarantee.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoweredBy {
+    /// A flow of this higher precedence needed the capacity.
+    Precedence(u8),
+    /// A route has less capacity than before.
+    CapacityLoss(RouteNo),
+}
+
+/// A change that the caller tells the flow in band.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdmissionEvent<K> {
+    /// The flow was lowered from its guarantee to an available rate. It waits for capacity.
+    Lowered {
+        /// The flow.
+        flow: K,
+        /// Rate that was guaranteed.
+        from: Rate,
+        /// Rate that is guaranteed now; zero.
+        to: Rate,
+        /// Reason.
+        why: LoweredBy,
+    },
+    /// The flow received the rate for which it waited.
+    Raised {
+        /// The flow.
+        flow: K,
+        /// Rate that is guaranteed now.
+        to: Rate,
+    },
+    /// The grant ended because nobody renewed it.
+    Expired {
+        /// The flow.
+        flow: K,
+        /// Rate that was guaranteed.
+        from: Rate,
+    },
+}
+
+/// Decision of a node about a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalVerdict {
+    /// Forward the signal in its present form.
+    Forward,
+    /// The required rate is not available. The signal returns as a rejection, and nothing is granted.
+    Reject,
+}

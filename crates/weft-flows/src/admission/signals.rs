@@ -1,0 +1,131 @@
+//! Grants that flows request in band (paper 001, Figure 2).
+//!
+//! A request makes a tentative grant. A confirmation makes it firm. A release, or silence, ends it. The number of a
+//! request (nonce) tells its signals from those of others.
+
+use super::{AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, Shortfall, SignalVerdict};
+use core::hash::Hash;
+use weft_units::{Duration, Instant, Rate};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
+
+/// Lifetime of a grant that is not confirmed. Standard: SPECS §1.4.
+const TENTATIVE: Duration = Duration::from_secs(3);
+/// Lifetime of a confirmed grant without further signals. Standard: SPECS §1.4.
+const IDLE: Duration = Duration::from_secs(30);
+
+impl<K: Copy + Eq + Hash> AdmissionControl<K> {
+    /// Returns the rate that a signalled request for `asked` would be guaranteed.
+    pub fn would_guarantee(&self, flow: &K, precedence: u8, routes: &FlowRoutes, asked: Rate16) -> Rate {
+        let admissible = self.admissible(flow, precedence, routes);
+        Rate16::floor(admissible).min(asked).rate().unwrap_or_default()
+    }
+
+    /// Processes a flow's signal that passes toward `routes` and asks for them in `direction`.
+    ///
+    /// `available` is the rate that the routes grant each flow beyond its guarantee. `node` is this node's hash. The
+    /// caller has already checked that the signal belongs to the flow.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `Bookings::on_signal`, routes and events")]
+    pub fn on_signal(
+        &mut self,
+        now: Instant,
+        flow: K,
+        routes: &FlowRoutes,
+        signal: &mut Signal,
+        direction: Direction,
+        available: Rate,
+        node: u16,
+        events: &mut impl FnMut(AdmissionEvent<K>),
+    ) -> SignalVerdict {
+        match (signal.message, direction) {
+            // A response asks the links in the reverse direction.
+            (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse) => {
+                return self.on_request(now, flow, routes, (signal, direction), (available, node), events);
+            }
+            (Message::Confirm, _) => self.on_confirm(now, &flow, signal, direction, events),
+            (Message::Release | Message::Reject, _) if self.is_of(&flow, signal) => self.release(&flow, events),
+            _ => {}
+        }
+        SignalVerdict::Forward
+    }
+
+    fn on_request(
+        &mut self,
+        now: Instant,
+        flow: K,
+        routes: &FlowRoutes,
+        (signal, direction): (&mut Signal, Direction),
+        (available, node): (Rate, u16),
+        events: &mut impl FnMut(AdmissionEvent<K>),
+    ) -> SignalVerdict {
+        let asked = match direction {
+            Direction::Forward => signal.forward,
+            Direction::Reverse => signal.reverse,
+        };
+        let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
+        let guaranteed = match is_reserved {
+            true => Rate16::floor(self.admissible(&flow, signal.preemption, routes)),
+            false => Rate16::UNLIMITED,
+        };
+        if signal.must_be_met && asked.guaranteed > guaranteed {
+            return SignalVerdict::Reject;
+        }
+        signal.pass(direction, Rates { available: Rate16::floor(available), guaranteed }, node);
+        let is_known = self.is_of(&flow, signal);
+        let lifetime = if signal.message == Message::Update && is_known { IDLE } else { TENTATIVE };
+        let rate = match is_reserved {
+            true => asked.guaranteed.min(guaranteed).rate().unwrap_or_default(),
+            false => Rate::ZERO,
+        };
+        if rate == Rate::ZERO && is_reserved && is_known && self.waits_for(&flow).is_some() {
+            // The flow asks for little because it was lowered. It keeps its place.
+            self.set_lifetime(now, &flow, lifetime);
+            return SignalVerdict::Forward;
+        }
+        let precedence = signal.preemption;
+        let request = GrantRequest { rate, precedence, shortfall: Shortfall::Refuse, lifetime: Some(lifetime) };
+        self.request(now, flow, request, *routes, events);
+        if let Some(slot) = self.flows.get(&flow) {
+            self.slots[*slot as usize].nonce = Some(signal.nonce);
+        }
+        SignalVerdict::Forward
+    }
+
+    /// Reduces a grant to the rate that the sender accepts, which other nodes may have lowered.
+    fn on_confirm(
+        &mut self,
+        now: Instant,
+        flow: &K,
+        signal: &Signal,
+        direction: Direction,
+        events: &mut impl FnMut(AdmissionEvent<K>),
+    ) {
+        let Some((slot, grant)) = self.slot_of(flow).filter(|(_, grant)| grant.nonce == Some(signal.nonce)) else {
+            return;
+        };
+        let granted_bps = grant.granted_bps;
+        let accepted = match direction {
+            Direction::Forward => signal.echoed.guaranteed,
+            Direction::Reverse => signal.reverse.guaranteed,
+        };
+        let accepted_bps = accepted.rate().map_or(granted_bps, Rate::bps).min(granted_bps);
+        if granted_bps > 0 && accepted_bps == 0 {
+            return self.release(flow, events);
+        }
+        self.shrink(slot, accepted_bps);
+        self.set_lifetime(now, flow, IDLE);
+        self.give_back();
+        self.tell(events);
+    }
+
+    fn set_lifetime(&mut self, now: Instant, flow: &K, lifetime: Duration) {
+        if let Some((slot, _)) = self.slot_of(flow) {
+            self.slots[slot as usize].lifetime = Some(lifetime);
+            self.renew(now, flow);
+        }
+    }
+
+    /// True if the flow's grant belongs to this signal.
+    fn is_of(&self, flow: &K, signal: &Signal) -> bool {
+        self.slot_of(flow).is_some_and(|(_, grant)| grant.nonce == Some(signal.nonce))
+    }
+}
