@@ -6,6 +6,9 @@
 
 extern crate alloc;
 
+pub mod class;
+pub mod rules;
 pub mod treatment;
 
+pub use class::{Classes, FlowClass};
 pub use treatment::{ClassId, Service, Treatment};
