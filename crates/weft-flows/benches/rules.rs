@@ -27,12 +27,14 @@ fn address(rng: &mut Rng, is_ipv6: bool) -> IpAddr {
 /// Draws a rule as packet filters have them: mostly prefixes and destination ports.
 fn rule(rng: &mut Rng, number: usize) -> FlowRule {
     let is_ipv6 = rng.chance(0.3);
-    let mut prefix = |rng: &mut Rng, chance| {
+    let prefix = |rng: &mut Rng, chance| {
         let length = if is_ipv6 { 32 + rng.below(33) } else { 8 + rng.below(25) };
         let address = address(rng, is_ipv6);
         rng.chance(chance).then_some(FlowPrefix { address, length: length as u8 })
     };
-    let (from, to) = (prefix(rng, 0.5), prefix(rng, 0.8));
+    let from = prefix(rng, 0.5);
+    // A rule without a prefix may shadow most of the others.
+    let to = prefix(rng, if from.is_some() { 0.6 } else { 1.0 });
     let first = rng.below(60_000) as u16;
     let last = first + rng.below(50) as u16;
     let to_ports = rng.chance(0.6).then_some(first..=last);

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod class;
+pub mod ipfix;
 pub mod rules;
 pub mod treatment;
 

@@ -202,7 +202,7 @@ proptest! {
             let (edit, is_possible) = match number % 3 {
                 0 => (RuleEdit::Move { from, to }, from < len && to < len),
                 1 => (RuleEdit::Remove { at: from }, from < len),
-                _ => (RuleEdit::Insert { at: from, rule: draw.rule(count + number) }, from <= len),
+                _ => (RuleEdit::Insert { at: from, rule: Box::new(draw.rule(count + number)) }, from <= len),
             };
             let unchanged = rules.rules().to_vec();
             let result = rules.apply(edit.clone());
@@ -358,11 +358,11 @@ fn an_edit_with_a_fault_changes_nothing() {
     let before = rules.rules().to_vec();
     let calls = RuleMatch { protocol: Some(17), dscp: Some(46), far: Some("hub".to_owned()), ..RuleMatch::default() };
     let calls = rule("calls", "voice", calls, Overrides::default());
-    let behind = rules.edit(RuleEdit::Insert { at: 1, rule: calls.clone() }, &classes, &limits);
+    let behind = rules.edit(RuleEdit::Insert { at: 1, rule: Box::new(calls.clone()) }, &classes, &limits);
     assert!(matches!(&behind, Err(EditError::Faults(faults)) if faults.len() == 1), "{behind:?}");
     assert_eq!(rules.rules(), before);
 
-    let (classifier, undo) = rules.edit(RuleEdit::Insert { at: 0, rule: calls }, &classes, &limits).unwrap();
+    let (classifier, undo) = rules.edit(RuleEdit::Insert { at: 0, rule: Box::new(calls) }, &classes, &limits).unwrap();
     let local = Ipv4Addr::LOCALHOST.into();
     let packet = plain(FlowKey { src: local, dst: local, protocol: 17, src_port: 1, dst_port: 2, flow_label: 0 });
     let trace = rules.trace(&packet);

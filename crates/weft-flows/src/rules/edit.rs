@@ -4,6 +4,7 @@ use super::check::RuleFault;
 use super::matching::{FirstPacket, RuleKey};
 use super::{Classifier, FlowRule, FlowRules, MAX_RULES, RuleLimits};
 use crate::class::Classes;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,7 +17,7 @@ pub enum RuleEdit {
         /// Position of the new rule, at most the length of the list.
         at: usize,
         /// The new rule.
-        rule: FlowRule,
+        rule: Box<FlowRule>,
     },
     /// Removes a rule.
     Remove {
@@ -100,12 +101,12 @@ impl FlowRules {
                     return Err(EditError::TooMany);
                 }
                 self.names.learn(&rule.matches);
-                self.rules.insert(at, rule);
+                self.rules.insert(at, *rule);
                 Ok(RuleEdit::Remove { at })
             }
             RuleEdit::Remove { at } => {
                 known(at, len)?;
-                Ok(RuleEdit::Insert { at, rule: self.rules.remove(at) })
+                Ok(RuleEdit::Insert { at, rule: Box::new(self.rules.remove(at)) })
             }
             RuleEdit::Move { from, to } => {
                 known(from, len)?;
