@@ -3,6 +3,8 @@
 //! The test needs the package nfdump. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails. Datagrams stay on
 //! the loopback interface.
 #![allow(missing_docs)]
+// The test is the daemon here: it has a clock and a socket.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};

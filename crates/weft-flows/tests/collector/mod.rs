@@ -1,7 +1,7 @@
 //! A collector for tests: decodes IPFIX and NetFlow version 9 by the templates that it received.
 #![allow(dead_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_flows::ipfix::{ExportRecord, PRIVATE_ENTERPRISE};
 
@@ -12,7 +12,7 @@ type Element = (u16, u32, u16);
 #[derive(Clone, Debug, Default)]
 pub struct Decoded {
     pub is_option: bool,
-    values: HashMap<(u16, u32), Vec<u8>>,
+    values: BTreeMap<(u16, u32), Vec<u8>>,
 }
 
 impl Decoded {
@@ -128,7 +128,7 @@ pub fn sequence_of(message: &[u8]) -> u32 {
 /// A collector. It panics at a message that breaks the RFCs.
 #[derive(Default)]
 pub struct Collector {
-    templates: HashMap<u16, (bool, Vec<Element>)>,
+    templates: BTreeMap<u16, (bool, Vec<Element>)>,
     /// Sequence number that the next message must have, if one came before.
     pub expected_sequence: Option<u32>,
     pub records: Vec<Decoded>,
