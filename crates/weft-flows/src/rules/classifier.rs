@@ -1,6 +1,6 @@
 //! The compiled form of a list of rules.
 
-use super::interval_rows::{IntervalRows, WORD_BITS};
+use super::interval_rows::{BLOCK_WORDS, IntervalRows, RuleValue, WORD_BITS};
 use super::matching::{FirstPacket, MAX_DSCP, RuleKey, RuleNames};
 use super::overrides::FlowRequest;
 use super::{FlowRule, FlowRules};
@@ -53,7 +53,7 @@ impl Classifier {
     /// Returns the classifier of rules without faults.
     pub(super) fn new(list: &FlowRules, classes: &Classes) -> Classifier {
         let (rules, names) = (list.rules(), list.names());
-        let words = rules.len().div_ceil(WORD_BITS);
+        let words = rules.len().div_ceil(WORD_BITS).next_multiple_of(BLOCK_WORDS);
         let request = |rule: &FlowRule| {
             let class = classes.find(&rule.class).and_then(|id| classes.get(id));
             rule.overrides.apply(&class.map_or_else(|| classes.default_treatment(), |class| class.treatment))
@@ -138,13 +138,13 @@ struct RowBuilder<'a> {
 }
 
 impl RowBuilder<'_> {
-    fn rows<K: Copy + Ord + TryFrom<u128>>(&self, key: RuleKey, is_ipv6: bool) -> IntervalRows<K> {
+    fn rows<K: RuleValue>(&self, key: RuleKey, is_ipv6: bool) -> IntervalRows<K> {
         let ranges = self.rules.iter().map(|rule| rule.matches.interval(key, is_ipv6, self.names));
         IntervalRows::new(ranges, self.words)
     }
 
     /// Returns the rows of a property that both IP versions have, or `None` if every value has the same row.
-    fn if_named<K: Copy + Ord + TryFrom<u128>>(&self, key: RuleKey) -> Option<IntervalRows<K>> {
+    fn if_named<K: RuleValue>(&self, key: RuleKey) -> Option<IntervalRows<K>> {
         Some(self.rows(key, false)).filter(|rows| !rows.is_uniform())
     }
 }
@@ -166,7 +166,7 @@ impl<'a> RowSet<'a> {
     }
 
     #[inline]
-    fn add_of<K: Copy + Ord + TryFrom<u128>>(&mut self, rows: &'a Option<IntervalRows<K>>, value: K) {
+    fn add_of<K: RuleValue>(&mut self, rows: &'a Option<IntervalRows<K>>, value: K) {
         if let Some(rows) = rows {
             self.add(rows.row(value));
         }
@@ -176,9 +176,16 @@ impl<'a> RowSet<'a> {
     #[inline]
     fn first_common(&self, words: usize) -> Option<usize> {
         let rows = self.rows.get(..self.len)?;
-        (0..words).find_map(|at| {
-            let common = rows.iter().fold(u64::MAX, |bits, row| bits & row.get(at).copied().unwrap_or(0));
-            (common != 0).then(|| at * WORD_BITS + common.trailing_zeros() as usize)
+        (0..words).step_by(BLOCK_WORDS).find_map(|start| {
+            let mut common = [u64::MAX; BLOCK_WORDS];
+            for row in rows {
+                let block: &[u64; BLOCK_WORDS] = row.get(start..)?.first_chunk()?;
+                for (bits, of_row) in common.iter_mut().zip(block) {
+                    *bits &= of_row;
+                }
+            }
+            let (at, bits) = common.iter().enumerate().find(|(_, bits)| **bits != 0)?;
+            Some((start + at) * WORD_BITS + bits.trailing_zeros() as usize)
         })
     }
 }
