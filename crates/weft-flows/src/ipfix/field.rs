@@ -94,9 +94,9 @@ pub const STATISTICS_SCOPE: Element = iana(144, 4);
 
 /// Elements of the statistics (RFC 7011 §4.3).
 pub const STATISTICS: &[Element] = &[
-    iana(165, 8), // notSentFlowTotalCount
-    iana(166, 8), // notSentPacketTotalCount
-    iana(167, 8), // notSentOctetTotalCount
+    iana(166, 8), // notSentFlowTotalCount
+    iana(167, 8), // notSentPacketTotalCount
+    iana(168, 8), // notSentOctetTotalCount
     iana(152, 8), // flowStartMilliseconds: when the first record was dropped
     iana(153, 8), // flowEndMilliseconds: when the last record was dropped
 ];

@@ -240,7 +240,7 @@ impl Collector {
 
     /// Returns the latest counts of dropped records: bytes, packets, records.
     pub fn not_sent(&self) -> (u64, u64, u64) {
-        let latest = self.records.iter().rev().find(|record| record.is_option && record.has(165));
-        latest.map_or((0, 0, 0), |record| (record.number(167), record.number(166), record.number(165)))
+        let latest = self.records.iter().rev().find(|record| record.is_option && record.has(166));
+        latest.map_or((0, 0, 0), |record| (record.number(168), record.number(167), record.number(166)))
     }
 }
