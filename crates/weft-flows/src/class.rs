@@ -1,7 +1,7 @@
 //! Classes of flows: a name for what a flow gets.
 //!
-//! Five classes are built in. An operator can change them and add others. A class is a [`Treatment`] with a name; rules and
-//! signals refer to it by name, and records by its number. The list only grows, so that a number keeps its meaning.
+//! Five classes are built in. An operator can change them and add others. A class is a [`Treatment`] with a name; rules
+//! and signals refer to it by name, and records by its number. The list only grows, so that a number keeps its meaning.
 
 use crate::treatment::{ClassId, Service, Treatment};
 use alloc::borrow::ToOwned;
@@ -39,8 +39,8 @@ const VOICE_DELAY_VARIANCE: Duration = Duration::from_millis(10);
 const VOICE_PACKET_BYTES: u32 = 200;
 /// Guaranteed rate of a video call, in bits per second.
 ///
-/// *Tuned*: programs for calls at 1280 × 720 name 2.5 Mbit/s. Such a program adapts between 0.5 and 4 Mbit/s. A video flow
-/// therefore also gets a share of what is available, and the exact figure matters little.
+/// *Tuned*: programs for calls at 1280 × 720 name 2.5 Mbit/s. Such a program adapts between 0.5 and 4 Mbit/s. A video
+/// flow therefore also gets a share of what is available, and the exact figure matters little.
 const VIDEO_BPS: u64 = 2_500_000;
 /// Delay variance of a video call.
 ///
@@ -189,8 +189,9 @@ impl Classes {
 
 /// Returns the burst tolerance (BT) of a flow whose packets have `packet_bytes`.
 ///
-/// *Derived*: one packet, and what the flow sends at its rate within its delay variance. A flow that keeps its rate and whose
-/// packets earlier hops bunched by up to its delay variance is then never policed. A flow without a rate has no tolerance.
+/// *Derived*: one packet, and what the flow sends at its rate within its delay variance. A flow that keeps its rate and
+/// whose packets earlier hops bunched by up to its delay variance is then never policed. A flow without a rate has no
+/// tolerance.
 pub fn burst_tolerance(treatment: &Treatment, packet_bytes: u32) -> u32 {
     let Some(rate) = policed_rate(treatment) else { return 0 };
     let bunching = rate.bytes_in(treatment.delay_variance.unwrap_or(BURST_TIME));
@@ -210,8 +211,8 @@ pub fn packet_of_burst(treatment: &Treatment) -> u32 {
 
 /// Returns the delay that the flow's own burst adds to its last packet, at the flow's guaranteed rate.
 ///
-/// The first packet of a burst does not wait for the flow's other packets. It counts with its largest size, so that the result
-/// is a lower bound. It is `None` if the flow has no guarantee.
+/// The first packet of a burst does not wait for the flow's other packets. It counts with its largest size, so that the
+/// result is a lower bound. It is `None` if the flow has no guarantee.
 pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     let behind_first = treatment.burst_bytes.saturating_sub(MAX_PACKET_BYTES);
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))
@@ -273,7 +274,8 @@ mod tests {
             bps in 1u64..10_000_000_000, micros in 1u64..1_000_000, packet in 1u32..=MAX_PACKET_BYTES
         ) {
             let delay_variance = Duration::from_micros(micros);
-            let asked = Treatment { guaranteed: Rate::from_bps(bps), delay_variance: Some(delay_variance), ..Treatment::default() };
+            let guaranteed = Rate::from_bps(bps);
+            let asked = Treatment { guaranteed, delay_variance: Some(delay_variance), ..Treatment::default() };
             let burst_bytes = burst_tolerance(&asked, packet);
             let full = Treatment { burst_bytes, ..asked };
             prop_assert!(own_burst_delay(&full).unwrap() <= delay_variance);

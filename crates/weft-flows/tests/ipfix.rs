@@ -157,7 +157,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_record_arrives_unchanged(seed: u64, count in 0usize..300, message_bytes in MESSAGE_BYTES_MIN..9_000, is_ipfix: bool) {
+    fn every_record_arrives_unchanged(
+        seed: u64, count in 0usize..300, message_bytes in MESSAGE_BYTES_MIN..9_000, is_ipfix: bool
+    ) {
         let dialect = if is_ipfix { Dialect::Ipfix } else { Dialect::NetflowV9 };
         let mut world = World::new(seed, ExporterConfig { dialect, message_bytes, ..ExporterConfig::default() });
         let records: Vec<_> = (0..count).map(|_| record(&mut world.rng)).collect();
@@ -221,7 +223,8 @@ proptest! {
     /// The stream ends at random times; messages behind the last acknowledged one are lost with it.
     #[test]
     fn sums_are_exact_over_streams(seed: u64, queue_records in 1usize..400) {
-        let mut world = World::new(seed, ExporterConfig { is_stream: true, queue_records, ..ExporterConfig::default() });
+        let config = ExporterConfig { is_stream: true, queue_records, ..ExporterConfig::default() };
+        let mut world = World::new(seed, config);
         prop_assert!(world.poll().is_none(), "not connected");
         let mut is_connected = false;
         for turn in 0..400 {

@@ -1,7 +1,7 @@
 //! What Debian's nfdump adds up is what the flows carried, also after restarts of either side.
 //!
-//! The test needs the package nfdump. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails. Datagrams stay on
-//! the loopback interface.
+//! The test needs the package nfdump. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails. Datagrams
+//! stay on the loopback interface.
 #![allow(missing_docs)]
 // The test is the daemon here: it has a clock and a socket.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

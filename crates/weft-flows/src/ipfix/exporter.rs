@@ -30,9 +30,10 @@ pub struct ExporterConfig {
 impl Default for ExporterConfig {
     /// Returns settings for UDP.
     ///
-    /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside them.
-    /// Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages come without a pause,
-    /// loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes; the templates cost 12 bytes/s.
+    /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside
+    /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages come
+    /// without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes; the templates
+    /// cost 12 bytes/s.
     fn default() -> ExporterConfig {
         ExporterConfig {
             dialect: Dialect::Ipfix,
@@ -69,10 +70,10 @@ enum Collector {
 
 /// Makes messages of records, and keeps the records until they are sent.
 ///
-/// Over UDP the caller reports refusals with [`Exporter::on_refused`]. A message that was not refused within [`HOLD`] counts as
-/// received. Over TCP the caller reports what the collector's machine acknowledged. Neither protocol tells whether the collector's
-/// program read a record (RFC 7011 §10). A collector that is silently gone loses what UDP carries meanwhile; `octetTotalCount` in the
-/// flow's next record then shows the gap.
+/// Over UDP the caller reports refusals with [`Exporter::on_refused`]. A message that was not refused within [`HOLD`]
+/// counts as received. Over TCP the caller reports what the collector's machine acknowledged. Neither protocol tells
+/// whether the collector's program read a record (RFC 7011 §10). A collector that is silently gone loses what UDP
+/// carries meanwhile; `octetTotalCount` in the flow's next record then shows the gap.
 #[derive(Debug)]
 pub struct Exporter {
     config: ExporterConfig,
@@ -126,7 +127,8 @@ impl Exporter {
 
     /// Adds a record. Returns false if there is no room.
     ///
-    /// The record is then dropped, and the collector gets its counts in the statistics. The caller must not count it again.
+    /// The record is then dropped, and the collector gets its counts in the statistics. The caller must not count it
+    /// again.
     pub fn push(&mut self, record: ExportRecord) -> bool {
         let is_kept = self.queue.push(record);
         self.statistics_due |= !is_kept;
@@ -135,8 +137,8 @@ impl Exporter {
 
     /// Writes the next message to `buffer`, or returns `None` if there is nothing to send now.
     ///
-    /// `unix_s` is the time in seconds since 1970. A buffer shorter than the longest message makes shorter messages; one below
-    /// [`MESSAGE_BYTES_MIN`] gets none. The caller sends the message before it polls again.
+    /// `unix_s` is the time in seconds since 1970. A buffer shorter than the longest message makes shorter messages;
+    /// one below [`MESSAGE_BYTES_MIN`] gets none. The caller sends the message before it polls again.
     pub fn poll_message(&mut self, now: Instant, unix_s: u32, buffer: &mut [u8]) -> Option<ExportMessage> {
         if !self.config.is_stream {
             self.queue.release_older(now, HOLD);
@@ -224,8 +226,9 @@ impl Exporter {
 
     /// Takes note that the collector's machine refused a message over UDP (ICMP port unreachable).
     ///
-    /// `sequence` is the sequence number in the refused message, which the error queue of the socket quotes (`IP_RECVERR`). All
-    /// later messages count as refused too. Without it, only the last message does. The records are sent again after a probe.
+    /// `sequence` is the sequence number in the refused message, which the error queue of the socket quotes
+    /// (`IP_RECVERR`). All later messages count as refused too. Without it, only the last message does. The records are
+    /// sent again after a probe.
     pub fn on_refused(&mut self, now: Instant, sequence: Option<u32>) {
         let number = match sequence {
             Some(sequence) => self.queue.number_of(sequence),

@@ -68,8 +68,8 @@ pub struct Retained {
 
 /// Messages without records, such as probes, that are kept in addition to those with records.
 ///
-/// *Derived*: the exporter makes at most one each [`super::HOLD`], except for names of classes: 256 of them fill fewer than 64
-/// messages of the smallest size.
+/// *Derived*: the exporter makes at most one each [`super::HOLD`], except for names of classes: 256 of them fill fewer
+/// than 64 messages of the smallest size.
 const EMPTY_MESSAGES: usize = 128;
 
 impl Retained {
@@ -160,7 +160,8 @@ impl Retained {
         self.messages.back().map(|message| message.number)
     }
 
-    /// Makes the records of all messages from `number` on pending again, and returns the first sequence number among them.
+    /// Makes the records of all messages from `number` on pending again, and returns the first sequence number among
+    /// them.
     pub fn requeue_from(&mut self, number: u64) -> Option<u32> {
         let mut first = None;
         while let Some(message) = self.messages.pop_back_if(|message| message.number >= number) {

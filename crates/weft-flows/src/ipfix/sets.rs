@@ -190,7 +190,8 @@ impl Dialect {
     pub fn flows<'r>(self, w: &mut ExportWriter<'_>, records: impl Iterator<Item = &'r ExportRecord>) -> u32 {
         let (mut open, mut count) = (None, 0);
         for record in records {
-            let (id, addresses) = if record.key.src.is_ipv4() { (TEMPLATE_IPV4, IPV4) } else { (TEMPLATE_IPV6, IPV6) };
+            let is_ipv4 = record.key.src.is_ipv4() && record.key.dst.is_ipv4();
+            let (id, addresses) = if is_ipv4 { (TEMPLATE_IPV4, IPV4) } else { (TEMPLATE_IPV6, IPV6) };
             let is_open = open.as_ref().is_some_and(|set: &OpenSet| set.id == id);
             let bytes = record_bytes(addresses) + record_bytes(COMMON) + record_bytes(self.own());
             // A set ends with padding to four bytes.

@@ -29,8 +29,8 @@ struct AddressRows<K> {
 
 /// Finds the first rule that matches, in time that grows with the logarithm of the number of rules and with n/64.
 ///
-/// Each property selects a row of bits; the first bit that is set in all rows is the rule. Properties that no rule names are
-/// left out. A lookup allocates nothing.
+/// Each property selects a row of bits; the first bit that is set in all rows is the rule. Properties that no rule
+/// names are left out. A lookup allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     words: usize,

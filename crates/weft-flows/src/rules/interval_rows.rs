@@ -1,8 +1,8 @@
 //! One dimension of the classifier: for each interval of values, the rules that accept it, as a row of bits.
 //!
 //! The method is T. V. Lakshman and D. Stiliadis, "High-Speed Policy-based Packet Forwarding Using Efficient
-//! Multi-dimensional Range Matching", SIGCOMM 1998. The ends of the rules' ranges cut a dimension into at most 2n + 1 intervals.
-//! Within one of them the same rules match.
+//! Multi-dimensional Range Matching", SIGCOMM 1998. The ends of the rules' ranges cut a dimension into at most 2n + 1
+//! intervals. Within one of them the same rules match.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;

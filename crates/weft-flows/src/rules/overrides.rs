@@ -39,7 +39,8 @@ pub struct FlowRequest {
 impl Overrides {
     /// Returns the figures of `class` with these in their place.
     ///
-    /// A burst tolerance that is absent while a rate or the delay variance changes is derived again for the class's packets.
+    /// A burst tolerance that is absent while a rate or the delay variance changes is derived again for the class's
+    /// packets.
     pub fn apply(&self, class: &Treatment) -> FlowRequest {
         let mut treatment = Treatment {
             guaranteed: self.guaranteed.unwrap_or(class.guaranteed),

@@ -1,8 +1,8 @@
 //! Finds rules that can never match, because earlier rules take all their packets.
 //!
-//! A rule is a box: the product of one interval for each property. Each earlier rule is cut out of it. If nothing is left, the
-//! rule is shadowed, and the rules that took a piece are named. The number of pieces is bounded. A rule whose pieces exceed
-//! the bound is not reported, so that every report is true.
+//! A rule is a box: the product of one interval for each property. Each earlier rule is cut out of it. If nothing is
+//! left, the rule is shadowed, and the rules that took a piece are named. The number of pieces is bounded. A rule whose
+//! pieces exceed the bound is not reported, so that every report is true.
 
 use super::FlowRules;
 use super::matching::RuleKey;
@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 /// Maximum number of pieces of a rule.
 ///
-/// *Tuned*: 1,000 random rules with wide overlaps are checked within 0.1 s. A rule that a person writes falls into fewer than
-/// 100 pieces.
+/// *Tuned*: 1,000 random rules with wide overlaps are checked within 0.1 s. A rule that a person writes falls into
+/// fewer than 100 pieces.
 const MAX_PIECES: usize = 256;
 
 const SIDES: usize = RuleKey::ALL.len();
