@@ -6,13 +6,17 @@
 
 extern crate alloc;
 
-pub mod alternates;
-pub mod load;
-pub mod table;
 pub mod admission;
+pub mod alternates;
+pub mod class;
+pub mod ipfix;
+pub mod load;
 pub mod port;
+pub mod rules;
+pub mod table;
 pub mod treatment;
 pub mod user;
 
+pub use class::{Classes, FlowClass};
 pub use treatment::{ClassId, Service, Treatment};
 pub use user::UserId;

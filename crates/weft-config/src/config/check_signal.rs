@@ -68,7 +68,7 @@ fn key(signal: &mut Signal, report: &Report) {
 }
 
 /// Returns the sum of the links' capacities, if all of them are configured.
-fn carried(config: &Config) -> Option<Rate> {
+pub(super) fn carried(config: &Config) -> Option<Rate> {
     let links = config.link.iter().filter(|link| link.up && config.links.allows(&link.name.value));
     let is_known = |name: &str| config.link.iter().any(|link| link.name.value == name);
     if config.links.only.is_empty() || !config.links.only.iter().all(|only| is_known(&only.value)) {

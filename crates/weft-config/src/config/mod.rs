@@ -14,6 +14,7 @@ mod diagnose;
 pub mod dscp;
 mod engine;
 mod exit;
+pub mod flows;
 pub mod host;
 mod host_name;
 mod metrics;
@@ -31,6 +32,7 @@ mod vpn;
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use exit::Exit;
+pub use flows::FlowSettings;
 pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;
 pub use network::Network;
@@ -199,6 +201,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// `[[vpn]]`: the VPNs beside the default one.
     pub vpns: Vec<Vpn>,
+    /// `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`: the flow-state router.
+    pub flows: FlowSettings,
     /// `[[proxy]]` and `[proxies]`: the TCP proxies.
     pub proxies: Proxies,
     /// Links that have a weight.

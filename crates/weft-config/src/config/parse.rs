@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, host_name, metrics, network, policy, prefix, proxy,
-    route, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, policy, prefix,
+    proxy, route, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -60,6 +60,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let vpns = root.sections("vpn", "[[vpn]]").into_iter().filter_map(vpn::read).collect();
     let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
     proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
+    let flows = flows::read(&mut root, report);
     root.finish();
     Some(Config {
         node: node?,
@@ -75,6 +76,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         policy: base,
         peers,
         vpns,
+        flows,
         proxies,
         weighted_links,
     })

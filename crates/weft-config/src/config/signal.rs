@@ -155,7 +155,7 @@ fn percent(text: &str) -> Result<f64, &'static str> {
 }
 
 /// Parses one port, or a range such as `5201-5210`.
-fn ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
+pub(super) fn ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| "ports are numbers up to 65535");
     let (first, last) = text.split_once('-').map_or_else(|| (port(text), port(text)), |(a, b)| (port(a), port(b)));
     let (first, last) = (first?, last?);

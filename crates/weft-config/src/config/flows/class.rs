@@ -1,0 +1,38 @@
+//! Parsing of `[[class]]`: a class that is changed or added.
+
+use super::figures::{self, KeySpans};
+use crate::config::parse::peer_name;
+use crate::config::read::{At, Section};
+use weft_flows::rules::Overrides;
+use weft_flows::{Classes, Treatment};
+
+/// A `[[class]]` table.
+#[derive(Clone, Debug)]
+pub struct ClassSetting {
+    /// Name of the class. That of a built-in class changes it.
+    pub name: At<String>,
+    /// Figures that replace those of the built-in class, or of `bulk` in a new class.
+    pub figures: Overrides,
+    /// Places of the figures.
+    pub(super) spans: KeySpans,
+}
+
+impl ClassSetting {
+    /// Returns what a flow of the class gets, if `classes` are those before it.
+    pub fn treatment(&self, classes: &Classes) -> Treatment {
+        let before = classes.find(&self.name.value).and_then(|id| classes.get(id));
+        self.figures.apply(&before.map_or_else(|| classes.default_treatment(), |class| class.treatment)).treatment
+    }
+}
+
+/// Parses a `[[class]]` table.
+pub fn read(mut section: Section<'_, '_>) -> Option<ClassSetting> {
+    let name = section.parsed("name", "\"backup\"", peer_name);
+    if !section.has("name") {
+        section.missing("name", "voice, video, interactive, bulk, background, or a name of your own");
+    }
+    let mut spans = KeySpans::default();
+    let figures = figures::read(&mut section, &mut spans);
+    section.finish();
+    Some(ClassSetting { name: name?, figures, spans })
+}

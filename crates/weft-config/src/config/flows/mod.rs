@@ -1,0 +1,81 @@
+//! The flow-state router: `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`.
+//!
+//! Each file reads one table. `check` then asks the library of rules for contradictions and gives each its place in the
+//! file.
+
+mod check;
+mod class;
+mod export;
+mod figures;
+mod router;
+mod rule;
+mod users;
+
+pub use check::check;
+pub use class::ClassSetting;
+pub use export::{ExportFormat, ExportProtocol, ExportSettings};
+pub use router::RouterSettings;
+pub use rule::RuleSetting;
+pub use users::{UserKind, UserSettings};
+
+use super::Vpn;
+use super::diagnose::Report;
+use super::read::Section;
+use weft_flows::Classes;
+use weft_flows::rules::FlowRules;
+use weft_units::VpnId;
+
+/// Name of the VPN without a `[[vpn]]` table, in rules.
+pub const DEFAULT_VPN: &str = "default";
+
+/// Settings of the flow-state router.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSettings {
+    /// `[[class]]`: classes that are changed or added.
+    pub classes: Vec<ClassSetting>,
+    /// `[[rule]]`: which flows get which class, in their order.
+    pub rules: Vec<RuleSetting>,
+    /// `[users]`: who shares equally.
+    pub users: UserSettings,
+    /// `[export]`: where records of flows go; absent: nowhere.
+    pub export: Option<ExportSettings>,
+    /// `[router]`: transit and the size of the flow table.
+    pub router: RouterSettings,
+}
+
+impl FlowSettings {
+    /// Returns the built-in classes with the changes and additions of the file.
+    ///
+    /// The checks guarantee that no class is left out.
+    pub fn classes(&self) -> Classes {
+        let mut classes = Classes::built_in();
+        for class in &self.classes {
+            let treatment = class.treatment(&classes);
+            let _ = classes.set(&class.name.value, treatment);
+        }
+        classes
+    }
+
+    /// Returns the rules in their order.
+    ///
+    /// A VPN that is not in `vpns` matches no flow; the checks refuse it.
+    pub fn rules(&self, vpns: &[Vpn]) -> FlowRules {
+        let number = |name: &str| match vpns.iter().find(|vpn| vpn.name.value == name) {
+            Some(vpn) => VpnId(vpn.id.value),
+            None if name == DEFAULT_VPN => VpnId::DEFAULT,
+            None => VpnId(u32::MAX),
+        };
+        FlowRules::new(self.rules.iter().map(|rule| rule.flow_rule(number)).collect())
+    }
+}
+
+/// Parses the tables under the root of the file.
+pub fn read(root: &mut Section<'_, '_>, report: &Report) -> FlowSettings {
+    let classes = root.sections("class", "[[class]]").into_iter().filter_map(class::read).collect();
+    let rules = root.sections("rule", "[[rule]]").into_iter();
+    let rules = rules.filter_map(|section| rule::read(section, report)).collect();
+    let users = root.section("users", "[users]").map(users::read).unwrap_or_default();
+    let export = root.section("export", "[export]").and_then(export::read);
+    let router = root.section("router", "[router]").map(router::read).unwrap_or_default();
+    FlowSettings { classes, rules, users, export, router }
+}

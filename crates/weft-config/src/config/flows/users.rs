@@ -1,0 +1,102 @@
+//! Parsing of `[users]`: between whom a port is shared.
+
+use crate::config::policy::MAX_WEIGHT;
+use crate::config::prefix;
+use crate::config::read::{At, Section, names};
+use std::net::IpAddr;
+
+/// What counts as one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UserKind {
+    /// A host: one address.
+    #[default]
+    Host,
+    /// A prefix of fixed length.
+    Prefix,
+    /// A node, by the name in its certificate.
+    Certificate,
+}
+
+names!(UserKind { Host = "host", Prefix = "prefix", Certificate = "certificate" });
+
+/// Prefix length of a user of IPv4, if users are prefixes and no length is set.
+///
+/// *Standard*: the smallest prefix that is usual for a site.
+const IPV4_LENGTH: u8 = 24;
+/// Prefix length of a user of IPv6, if users are prefixes and no length is set.
+///
+/// *Standard*: the length of a subnet (RFC 4291 §2.5.4).
+const IPV6_LENGTH: u8 = 64;
+
+/// `[users]`: between whom a port is shared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UserSettings {
+    /// What counts as one user.
+    pub by: UserKind,
+    /// Prefix length of a user of IPv4.
+    pub ipv4_length: u8,
+    /// Prefix length of a user of IPv6.
+    pub ipv6_length: u8,
+    /// Users whose share is not 1, by name.
+    pub weights: Vec<(At<String>, u32)>,
+}
+
+impl Default for UserSettings {
+    fn default() -> UserSettings {
+        UserSettings { by: UserKind::Host, ipv4_length: IPV4_LENGTH, ipv6_length: IPV6_LENGTH, weights: Vec::new() }
+    }
+}
+
+impl UserSettings {
+    /// Returns the name of the user with this text as lists of users show it.
+    ///
+    /// # Errors
+    /// Returns why the text is no user.
+    pub fn user_name(&self, text: &str) -> Result<String, String> {
+        match self.by {
+            UserKind::Host => {
+                let address: IpAddr =
+                    text.parse().map_err(|_| "users are hosts ([users] by = \"host\"): write an address".to_owned())?;
+                Ok(address.to_string())
+            }
+            UserKind::Prefix => {
+                let value = prefix::parse(text)
+                    .map_err(|_| "users are prefixes ([users] by = \"prefix\"): write a prefix".to_owned())?;
+                let length = if value.address.is_ipv4() { self.ipv4_length } else { self.ipv6_length };
+                match prefix::trimmed(value) {
+                    trimmed if value.length == length => Ok(prefix::text(trimmed)),
+                    _ => Err(format!("a user's prefix has the length {length}")),
+                }
+            }
+            UserKind::Certificate => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// Parses the table.
+pub fn read(mut section: Section<'_, '_>) -> UserSettings {
+    let default = UserSettings::default();
+    let by = section.choice("by").unwrap_or_default();
+    let length = |at: Option<At<i64>>, otherwise| at.map_or(otherwise, |at| at.value as u8);
+    let ipv4_length = length(section.integer("ipv4-length", 1..33), default.ipv4_length);
+    let ipv6_length = length(section.integer("ipv6-length", 1..129), default.ipv6_length);
+    for key in ["ipv4-length", "ipv6-length"] {
+        if section.has(key) && by != UserKind::Prefix {
+            let message = format!("`{key}` has no effect unless users are prefixes");
+            section.complain(section.key_span(key), &message, "set by = \"prefix\", or remove it");
+        }
+    }
+    let weights = weights(&mut section).unwrap_or_default();
+    section.finish();
+    UserSettings { by, ipv4_length, ipv6_length, weights }
+}
+
+fn weights(section: &mut Section<'_, '_>) -> Option<Vec<(At<String>, u32)>> {
+    let value = section.value("weights")?;
+    if !value.get_ref().is_table() {
+        section.complain(value.span(), "`weights` must be a table", "for example weights = { \"10.9.1.7\" = 4 }");
+        return None;
+    }
+    let table = section.numbers("weights", 1..MAX_WEIGHT + 1)?;
+    Some(table.into_iter().map(|(name, weight)| (name, weight as u32)).collect())
+}

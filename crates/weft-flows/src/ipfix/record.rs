@@ -1,0 +1,97 @@
+//! A record of one direction of a flow.
+
+use crate::treatment::ClassId;
+use weft_units::{Rate, VpnId};
+use weft_wire::ip::FlowKey;
+
+/// Why the record was made (flowEndReason, IANA 136).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum EndReason {
+    /// No packet came for the idle time-out.
+    Idle = 1,
+    /// The flow goes on; the active time-out passed.
+    Active = 2,
+    /// The flow ended, for example by a FIN.
+    Ended = 3,
+    /// The exporter stops.
+    Forced = 4,
+    /// The flow table needed the place.
+    LackOfResources = 5,
+}
+
+/// Direction of the record (flowDirection, IANA 61).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum RecordDirection {
+    /// From the hosts here into the network.
+    Ingress = 0,
+    /// From the network to the hosts here.
+    Egress = 1,
+}
+
+/// What admission decided about a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum FlowVerdict {
+    /// The flow asked for no guarantee.
+    #[default]
+    NothingAsked = 0,
+    /// The guarantee was granted in full.
+    Granted = 1,
+    /// A lower guarantee was granted.
+    Reduced = 2,
+    /// The flow lost its guarantee to flows of a higher precedence, or to a loss of capacity.
+    Preempted = 3,
+    /// The guarantee was refused.
+    Refused = 4,
+}
+
+/// Counters and state of one direction of a flow.
+///
+/// Times are milliseconds since 1970. Byte counts include IP headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExportRecord {
+    /// Addresses, protocol, ports and flow label.
+    pub key: FlowKey,
+    /// DSCP of the flow's first packet.
+    pub dscp: u8,
+    /// VPN of the flow.
+    pub vpn: VpnId,
+    /// Number of the interface or peer that the flow comes from.
+    pub ingress_interface: u32,
+    /// Number of the interface or peer that the flow goes to.
+    pub egress_interface: u32,
+    /// Direction of the packets that are counted.
+    pub direction: RecordDirection,
+    /// Why the record was made.
+    pub end_reason: EndReason,
+    /// Time of the first packet in the record.
+    pub start_ms: u64,
+    /// Time of the last packet in the record.
+    pub end_ms: u64,
+    /// Bytes since the flow began.
+    pub total_bytes: u64,
+    /// Packets since the flow began.
+    pub total_packets: u64,
+    /// Bytes since the flow's previous record.
+    pub bytes: u64,
+    /// Packets since the flow's previous record.
+    pub packets: u64,
+    /// Guaranteed rate that the flow asked for.
+    pub asked: Rate,
+    /// Guaranteed rate that the flow was granted.
+    pub granted: Rate,
+    /// Rate that the flow had during the record's time.
+    pub achieved: Rate,
+    /// Class of the flow.
+    pub class: ClassId,
+    /// Precedence of the flow.
+    pub precedence: u8,
+    /// True if the flow is on its alternate route.
+    pub is_on_alternate: bool,
+    /// What admission decided.
+    pub verdict: FlowVerdict,
+    /// Number of the path that carried the last packet.
+    pub path: u32,
+}

@@ -1,0 +1,106 @@
+//! One dimension of the classifier: for each interval of values, the rules that accept it, as a row of bits.
+//!
+//! The method is T. V. Lakshman and D. Stiliadis, "High-Speed Policy-based Packet Forwarding Using Efficient
+//! Multi-dimensional Range Matching", SIGCOMM 1998. The ends of the rules' ranges cut a dimension into at most 2n + 1
+//! intervals. Within one of them the same rules match.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Number of rules in a word of a row.
+pub const WORD_BITS: usize = 64;
+/// Words that are compared at once. A row is a whole number of such blocks.
+///
+/// *Derived*: a cache line of 64 bytes.
+pub const BLOCK_WORDS: usize = 8;
+
+/// A value of a property: an unsigned integer with a top byte.
+pub trait RuleValue: Copy + Ord + TryFrom<u128> {
+    /// Returns the value's highest eight bits.
+    fn top_byte(self) -> u8;
+}
+
+macro_rules! rule_value {
+    ($($name:ty),+) => {
+        $(impl RuleValue for $name {
+            fn top_byte(self) -> u8 {
+                (self >> (<$name>::BITS - 8)) as u8
+            }
+        })+
+    };
+}
+rule_value!(u8, u16, u32, u128);
+
+/// The rules that accept a value of one property.
+#[derive(Clone, Debug)]
+pub struct IntervalRows<K> {
+    /// First value of each interval, in rising order. The first interval begins at the smallest value.
+    starts: Vec<K>,
+    /// Offset in `rows` of each interval's row, in words.
+    offsets: Vec<u32>,
+    /// For each top byte, the number of intervals that begin with a lower top byte; at the end the number of all.
+    by_top_byte: Vec<u32>,
+    /// Rows. Bit r of a row is set if rule r accepts the interval. Equal rows are stored once.
+    rows: Vec<u64>,
+    /// Words in a row, a multiple of [`BLOCK_WORDS`].
+    words: usize,
+}
+
+impl<K: RuleValue> IntervalRows<K> {
+    /// Returns the rows for rules that accept these ranges of values; `None` accepts no value.
+    pub fn new(ranges: impl Iterator<Item = Option<(u128, u128)>>, words: usize) -> IntervalRows<K> {
+        let mut changes: BTreeMap<u128, Vec<usize>> = BTreeMap::from([(0, Vec::new())]);
+        for (rule, (first, last)) in ranges.enumerate().filter_map(|(rule, range)| Some((rule, range?))) {
+            changes.entry(first).or_default().push(rule);
+            if let Some(after) = last.checked_add(1) {
+                changes.entry(after).or_default().push(rule);
+            }
+        }
+        let mut built =
+            IntervalRows { starts: Vec::new(), offsets: Vec::new(), by_top_byte: Vec::new(), rows: Vec::new(), words };
+        let (mut current, mut known) = (vec![0u64; words], BTreeMap::new());
+        for (start, toggled) in changes {
+            // An interval that begins behind the largest value has no values.
+            let Ok(start) = K::try_from(start) else { continue };
+            for rule in toggled {
+                if let Some(word) = current.get_mut(rule / WORD_BITS) {
+                    *word ^= 1 << (rule % WORD_BITS);
+                }
+            }
+            let next = built.rows.len() as u32;
+            let offset = *known.entry(current.clone()).or_insert(next);
+            if offset == next {
+                built.rows.extend_from_slice(&current);
+            }
+            built.starts.push(start);
+            built.offsets.push(offset);
+        }
+        let starts = &built.starts;
+        let lower = |byte: u16| starts.partition_point(|start| u16::from(start.top_byte()) < byte) as u32;
+        built.by_top_byte = (0..=256).map(lower).collect();
+        built
+    }
+
+    /// Returns true if every value has the same row.
+    pub fn is_uniform(&self) -> bool {
+        self.rows.len() <= self.words
+    }
+
+    /// Returns the row of the interval that contains `value`.
+    #[inline]
+    pub fn row(&self, value: K) -> &[u64] {
+        let byte = usize::from(value.top_byte());
+        let bound = |byte: usize| self.by_top_byte.get(byte).copied().unwrap_or(0) as usize;
+        let (lower, upper) = (bound(byte), bound(byte + 1));
+        let candidates = self.starts.get(lower..upper).unwrap_or_default();
+        let begun = lower + candidates.partition_point(|start| *start <= value);
+        let offset = self.offsets.get(begun.saturating_sub(1)).copied().unwrap_or(0) as usize;
+        self.rows.get(offset..offset + self.words).unwrap_or_default()
+    }
+
+    /// Returns the bytes that the rows and intervals take.
+    pub fn bytes(&self) -> usize {
+        self.starts.len() * (size_of::<K>() + 4) + self.by_top_byte.len() * 4 + self.rows.len() * 8
+    }
+}
