@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod api;
+mod flows;
 mod links;
 mod node;
 mod overlay;
@@ -23,7 +24,7 @@ mod vpn;
 
 pub use api::*;
 pub use links::relays_to;
-pub use node::Engine;
+pub use node::{Engine, FlowListing};
 pub use signal::{HostLink, Leaving, SignalHost};
 pub use weft_core::ingress::VpnStatus;
 pub use weft_core::route::calls;

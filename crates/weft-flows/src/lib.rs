@@ -12,6 +12,7 @@ pub mod class;
 pub mod ipfix;
 pub mod load;
 pub mod port;
+pub mod router;
 pub mod rules;
 pub mod table;
 pub mod treatment;

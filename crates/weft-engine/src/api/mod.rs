@@ -9,6 +9,7 @@ mod drill;
 mod event;
 mod explain;
 mod facts;
+mod flows;
 mod interface;
 mod outside;
 mod overlay;
@@ -28,6 +29,7 @@ pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, Pee
 pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use facts::{SessionFacts, Shown, Stranger, Tried};
+pub use flows::{FlowTotals, FlowView, FlowsConfig, PortView, UserView};
 pub use interface::{LinkEvent, Received, Transmit, Unreachable};
 pub use outside::{Clash, Outside};
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};

@@ -10,6 +10,7 @@ mod detours;
 mod drill;
 mod explain;
 mod facts;
+mod flows;
 mod forward;
 mod handshakes;
 mod intake;
@@ -36,6 +37,7 @@ use crate::api::{
     Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, Received, SignalConfig,
     Transmit, VpnChange, VpnConfig, VpnError, Weights,
 };
+use crate::flows::Flowing;
 use crate::links::{Link, Links, outer_header_len};
 use crate::overlay::Overlaying;
 use crate::peer::{Context, Datagram, Peer};
@@ -49,6 +51,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use drill::Drill;
 use facts::Facts;
+pub use flows::FlowListing;
 use handshakes::{HANDSHAKE_MAX, Handshakes};
 use intake::Intake;
 use peers::Peers;
@@ -83,6 +86,9 @@ struct HostSide {
     written: usize,
     unroutable_packets: u64,
     no_buffer_packets: u64,
+    flows: Flowing,
+    /// Part of the paths' rate that may be guaranteed, if flow state is kept.
+    reservable: Option<f64>,
 }
 
 /// The node's side toward the network.
@@ -152,7 +158,6 @@ impl Engine {
             trust: Trust::new(&config.accepted_stamps),
             overlay: Overlaying::default(),
             handshakes: Handshakes::new(now, Stamps::new(config.stamp_base)),
-            rng,
             events: Events::default(),
             hosts: HostSide {
                 inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
@@ -162,7 +167,10 @@ impl Engine {
                 written: 0,
                 unroutable_packets: 0,
                 no_buffer_packets: 0,
+                flows: Flowing::new(rng.split(u64::from(u32::MAX) + 1).next_u64()),
+                reservable: None,
             },
+            rng,
             wire: WireSide::default(),
             diagnosis: Diagnosis::default(),
         };
@@ -227,6 +235,7 @@ impl Engine {
             vpns: &mut self.vpns,
             events: &mut self.events.queue,
             signal: &mut self.signal,
+            flows: &mut self.hosts.flows,
             trust: &mut self.trust,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
@@ -324,6 +333,7 @@ impl Engine {
             vpns: &mut self.vpns,
             events: &mut self.events.queue,
             signal: &mut self.signal,
+            flows: &mut self.hosts.flows,
             trust: &mut self.trust,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
@@ -382,6 +392,7 @@ impl Engine {
         self.refresh_overlay(now);
         self.refresh_relaying(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
+        self.hosts.flows.handle_timeout(now);
         self.refresh_inner_mtu();
         self.refresh_reordering();
     }
@@ -475,6 +486,7 @@ impl Engine {
             self.trust.next_timeout(),
             self.drill_deadline(),
             self.overlay.next_timeout(),
+            self.hosts.flows.next_timeout(now),
         ];
         self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }

@@ -87,7 +87,7 @@ impl Engine {
             transit.totals.bytes += (len - VNET_HEADER_LEN) as u64;
         }
         match self.may_wait(now, buf) {
-            Some(buf) => self.enqueue_from(now, Origin::Peer, next, Whole { vpn, buf, shape }),
+            Some(buf) => self.enqueue_from(now, Origin::Peer(from), next, Whole { vpn, buf, shape }),
             None => self.hosts.no_buffer_packets += 1,
         }
     }

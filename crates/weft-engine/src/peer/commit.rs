@@ -50,6 +50,7 @@ impl Peer {
             return;
         }
         self.grant_loops(cx.now);
+        self.look_at_port(cx);
         self.refresh_views(cx.now);
         let mut passes = MOST_PASSES;
         while self.commit_next(cx, &mut passes) {}
@@ -77,8 +78,11 @@ impl Peer {
                 view.room &= view::is_shallow(view, bytes);
             }
         }
+        let bound = self.ingress.port.as_ref().and_then(|port| port.delay_variance(flow));
+        let unsteady = bound.map_or(0, |bound| self.keep_steady(bound));
         let choice =
             self.dispatch.scheduler.pick(cx.now, &self.dispatch.views, UnitView { bytes, flow_hash: hash, urgent });
+        self.set_usable(unsteady, true);
         if matches!(choice, PathChoice::Hold | PathChoice::NoPath) {
             return choice == PathChoice::Hold
                 && (self.pass_over(passes) || !sparse && self.ingress.queue.on_hold(cx.now));
@@ -86,6 +90,7 @@ impl Peer {
         let Some((taken, marker)) = self.ingress.queue.pop(cx.now) else { return false };
         let mut segment = taken.item;
         if taken.mark_ce {
+            cx.flows.count_mark(segment.state);
             segment.marked = true;
             segment.tos = Ecn::Ce.set_in(segment.tos);
         }

@@ -8,6 +8,7 @@ use super::dropping;
 use super::signalling::{checksum, packet_mut};
 use super::{Context, Peer};
 use crate::api::{AckPolicy, Dscp};
+use crate::flows::Seen;
 use crate::units::INNER_MTU_MIN;
 use crate::units::{Origin, Segment, Whole};
 use crate::vpn::{Gate, VpnFlow};
@@ -69,11 +70,27 @@ impl Peer {
             return;
         };
         let flow = self.ingress.flows.lookup(now, &key);
+        let (packets, headers) = (shape.segments(), shape.header_len() * (shape.segments() - 1));
+        let bytes = (shape.total_len() + headers) as u32;
+        let seen = Seen { vpn, key: key.key, dscp: inner_tos >> 2, packets: packets as u32, bytes };
+        let state = self.follow_flow(cx, flow, origin, &seen);
         let tos = outer_tos(self.config.policy.dscp, inner_tos);
         let flow_hash = self.ingress.flows.hash(&key);
         let is_tcp = key.key.protocol == protocol::TCP;
-        let mut first =
-            Segment { buf, vpn, flow, shape, number: 0, serial, tos, marked: false, born: now, is_tcp, flow_hash };
+        let mut first = Segment {
+            buf,
+            vpn,
+            flow,
+            state,
+            shape,
+            number: 0,
+            serial,
+            tos,
+            marked: false,
+            born: now,
+            is_tcp,
+            flow_hash,
+        };
         if signals && let Some((buf, shape)) = self.signal_out(cx, (flow, origin), buf, &mut first.shape) {
             self.queue_segments(cx, Segment { buf, shape, serial: serial ^ OF_ITS_OWN, ..first }, inner_tos);
         }

@@ -21,6 +21,7 @@ mod opening_paths;
 mod outage;
 pub mod outbound;
 mod overlay;
+mod ports;
 mod probes;
 mod receive;
 mod recovery;
@@ -35,10 +36,12 @@ mod upkeep;
 mod view;
 
 pub use control::probes::Probes;
+pub use ports::PortSide;
 pub use receive::Datagram;
 pub use snapshot::FLOWS_SHOWN;
 
 use crate::api::{Event, PeerConfig, QueueKind, Schedule, WrrOrder};
+use crate::flows::Flowing;
 use crate::links::Links;
 use crate::path::Path;
 use crate::relay::{Bulletin, Reach};
@@ -82,6 +85,7 @@ pub struct Context<'a> {
     pub vpns: &'a mut Vpns,
     pub events: &'a mut VecDeque<Event>,
     pub signal: &'a mut Signalling,
+    pub flows: &'a mut Flowing,
     pub trust: &'a mut Trust,
     pub links: &'a Links,
     pub bulletin: &'a Bulletin,
@@ -89,9 +93,10 @@ pub struct Context<'a> {
 
 /// Returns a callback that counts segments dropped before scheduling and releases their buffers.
 fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segment) + 'a {
-    let (pool, vpns) = (&mut *cx.pool, &mut *cx.vpns);
+    let (pool, vpns, flows) = (&mut *cx.pool, &mut *cx.vpns, &mut *cx.flows);
     move |dropped| {
         *drops += 1;
+        flows.count_drop(dropped.state);
         vpns.count_drop(dropped.vpn);
         if !planted::is(Fault::DroppedKeepsBuffer) {
             pool.release(dropped.buf);
@@ -306,6 +311,21 @@ impl Peer {
             self.forget_loop_frames();
         }
         // Zero makes the next update set CoDel's times from the paths again.
+        self.ingress.queue_target = Duration::ZERO;
+    }
+
+    /// Puts a port with flow state before the paths, or takes it away. `reservable` is the part that may be guaranteed.
+    pub fn set_port(&mut self, cx: &mut Context<'_>, reservable: Option<f64>) {
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        match (reservable, &mut self.ingress.port) {
+            (Some(reservable), Some(port)) => return port.set_reservable(reservable),
+            (Some(reservable), None) => self.ingress.port = Some(PortSide::new(reservable)),
+            (None, None) => return,
+            (None, Some(_)) => self.ingress.port = None,
+        }
+        let kind = queue_kind(self.config.policy.queue);
+        let is_kept = self.ingress.port.is_some();
+        self.ingress.queue.keep_flows(now, kind, is_kept, &mut dropping(cx, drops));
         self.ingress.queue_target = Duration::ZERO;
     }
 

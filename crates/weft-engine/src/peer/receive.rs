@@ -13,6 +13,7 @@ use super::{Context, Peer, Totals, loops};
 use crate::api::Event;
 use crate::api::PathState;
 use crate::api::Received;
+use crate::flows::{Flowing, Seen};
 use crate::links::is_route;
 use crate::links::{ETHERNET_MTU, Link};
 use crate::path::{Ends, Path, Proof};
@@ -546,6 +547,9 @@ struct Egress<'a> {
     output: &'a mut Output,
     pool: &'a mut Pool,
     vpns: &'a mut Vpns,
+    flows: &'a mut Flowing,
+    peer: PeerId,
+    now: Instant,
     signals: Option<(&'a mut Room, Place<'a>)>,
 }
 
@@ -557,7 +561,7 @@ impl<'a> Egress<'a> {
             .room_mut()
             .zip(offer.as_deref_mut())
             .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
-        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, signals }
+        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, flows: cx.flows, peer, now: cx.now, signals }
     }
 
     fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
@@ -577,7 +581,29 @@ impl<'a> Egress<'a> {
         vpn.totals.received_bytes += item.len as u64;
         self.totals.received_packets += 1;
         self.totals.received_bytes += item.len as u64;
+        if self.flows.router.is_some() {
+            self.count_flow(flow, &item);
+        }
         self.output.add(self.pool, flow, seq, item);
+    }
+}
+
+impl Egress<'_> {
+    /// Counts a unit in its flow, unless it goes on to another peer and is counted when it leaves.
+    fn count_flow(&mut self, flow: FlowId, item: &Arrived) {
+        if item.inner.kind == UnitKind::TailSlice {
+            let header = self.output.header_len(item.vpn, flow).unwrap_or(0);
+            if let Some(state) = self.output.state(flow) {
+                self.flows.count(state, (item.len + header) as u32);
+            }
+            return;
+        }
+        let Ok(view) = IpView::parse(item.bytes(self.pool)) else { return };
+        let goes_on = self.vpns.onward(item.vpn, self.peer, view.dst).is_some();
+        let seen =
+            Seen { vpn: item.vpn, key: view.flow_key(), dscp: view.tos >> 2, packets: 1, bytes: item.len as u32 };
+        let state = if goes_on { None } else { self.flows.on_arrived(self.now, self.peer, &seen) };
+        self.output.set_state(flow, state);
     }
 }
 

@@ -135,7 +135,7 @@ impl Peer {
                 *shape = longer;
             }
         }
-        if origin == Origin::Peer {
+        if origin != Origin::Host {
             return None;
         }
         let packet = packet_mut(cx.pool, buf, shape)?;

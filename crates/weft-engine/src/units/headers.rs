@@ -192,6 +192,7 @@ mod tests {
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         let shape = SuperPacket::parse(&VnetHeader::default(), &mut packet).unwrap();
         let segment = Segment {
+            state: None,
             buf: pool.alloc(packet.len()).unwrap(),
             vpn: VpnId::DEFAULT,
             flow: FlowId(flow),

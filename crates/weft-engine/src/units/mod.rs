@@ -8,8 +8,9 @@ pub mod headers;
 use alloc::vec::Vec;
 use core::ops::Range;
 use weft_core::pool::{BufId, Pool};
+use weft_flows::table::FlowRef;
 use weft_units::planted::{self, Fault};
-use weft_units::{FlowId, FlowSeq, Instant, VpnId};
+use weft_units::{FlowId, FlowSeq, Instant, PeerId, VpnId};
 use weft_wire::inner::{self, GRANULE, UnitKind};
 use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::SuperPacket;
@@ -24,7 +25,7 @@ pub enum Origin {
     /// A host behind this node, by the TUN device.
     Host,
     /// Another peer: the packet is in transit.
-    Peer,
+    Peer(PeerId),
 }
 
 /// A whole packet or super-packet in its buffer, behind a virtio-net header.
@@ -41,6 +42,8 @@ pub struct Segment {
     pub buf: BufId,
     pub vpn: VpnId,
     pub flow: FlowId,
+    /// State of its flow, if flow state is kept.
+    pub state: Option<FlowRef>,
     pub shape: SuperPacket,
     pub number: u16,
     /// Number that distinguishes super-packets even if a buffer is reused.

@@ -76,6 +76,11 @@ impl Classifier {
         }
     }
 
+    /// Returns what a flow asks for by the rule at this position, or by the default class.
+    pub fn request(&self, rule: Option<usize>) -> FlowRequest {
+        rule.and_then(|rule| self.requests.get(rule)).copied().unwrap_or(self.default)
+    }
+
     /// Returns the rule of a flow with this first packet, and what the flow asks for.
     pub fn classify(&self, packet: &FirstPacket) -> Decision {
         let rule = self.first_match(packet);

@@ -74,6 +74,11 @@ impl RuleNames {
         self.ids.get(name).copied().unwrap_or_default()
     }
 
+    /// Returns the name with this number.
+    pub fn name(&self, id: NameId) -> Option<&str> {
+        self.ids.iter().find(|(_, own)| **own == id).map(|(name, _)| name.as_str())
+    }
+
     /// Gives each name in `matches` a number.
     pub fn learn(&mut self, matches: &RuleMatch) {
         for name in [&matches.user, &matches.near, &matches.far].into_iter().flatten() {

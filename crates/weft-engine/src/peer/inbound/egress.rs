@@ -4,13 +4,16 @@
 //! of another. The output never reorders the units that it is given.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_core::pool::{BufId, Pool};
+use weft_flows::table::FlowRef;
 use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, VpnId};
 use weft_wire::ecn::{Decapsulated, DscpModel, decapsulate};
+use weft_wire::er_sig::Direction;
 use weft_wire::inner::{InnerHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
@@ -104,6 +107,9 @@ struct Open {
     pieces: usize,
 }
 
+/// The state of a flow, and the direction of its packets that arrive.
+pub type FlowState = (FlowRef, Direction);
+
 /// A finished write.
 struct Write {
     vpn: VpnId,
@@ -137,12 +143,14 @@ pub struct Output {
     pieces: VecDeque<Piece>,
     /// Units dropped because their head is unknown or they are malformed.
     pub orphans: u64,
+    /// State of the flow that last had each number at the peer, for tails, which have no header.
+    states: Vec<Option<FlowState>>,
 }
 
 impl Output {
     pub fn new(seed: u64) -> Output {
         let heads = Heads { by_flow: HashMap::with_hasher(SeededState::new(seed)) };
-        Output { heads, open: None, writes: VecDeque::new(), pieces: VecDeque::new(), orphans: 0 }
+        Output { heads, open: None, writes: VecDeque::new(), pieces: VecDeque::new(), orphans: 0, states: Vec::new() }
     }
 
     /// Forgets all heads, because the peer restarted. Delivered units are still written.
@@ -154,6 +162,20 @@ impl Output {
     pub fn header_len(&self, vpn: VpnId, flow: FlowId) -> Option<usize> {
         let head = self.heads.by_flow.get(&flow).filter(|head| head.vpn == vpn)?;
         Some(head.header_len.into())
+    }
+
+    /// Returns the state of the flow to which a tail belongs, if flow state is kept.
+    pub fn state(&self, flow: FlowId) -> Option<FlowState> {
+        self.states.get(usize::from(flow.0)).copied().flatten()
+    }
+
+    /// Notes the state of the flow that has this number at the peer now.
+    pub fn set_state(&mut self, flow: FlowId, state: Option<FlowState>) {
+        let at = usize::from(flow.0);
+        if self.states.len() <= at {
+            self.states.resize(at + 1, None);
+        }
+        self.states[at] = state;
     }
 
     /// Returns the number of buffers that wait to be written.

@@ -1,6 +1,6 @@
 //! The ingress queue: where packets wait for the paths to a peer.
 //!
-//! Without VPNs it is one flow queue. With VPNs, each VPN has a queue of its own and a loop that paces it, if
+//! Without VPNs it is one flow queue, or a port if flow state is kept. With VPNs, each VPN has a queue of its own and a loop that paces it, if
 //! configured. A segment enters by `enqueue`; `head` selects the next one, and `pop` or `discard` takes it out. The
 //! queue never chooses a path and numbers no units.
 
@@ -16,7 +16,9 @@ use weft_core::flow::hash::SeededState;
 use weft_core::ingress::{Ingress, IngressConfig, Profile, VpnNo, VpnStatus};
 use weft_core::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueConfig, QueueKind};
 use weft_core::service::Share;
-use weft_units::{Duration, FlowId, Instant, Rng, VpnId};
+use weft_flows::port::Port;
+use weft_flows::router::Standing;
+use weft_units::{Duration, FlowId, Instant, Rate, Rng, VpnId};
 
 /// Number of the default VPN within [`Ingress`].
 const DEFAULT: VpnNo = VpnNo(0);
@@ -30,6 +32,8 @@ const FLOW_QUEUES: u32 = 128;
 pub enum IngressQueue {
     /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
+    /// Likewise, and each flow gets what it was granted.
+    Port(Box<Port<Segment>>),
     /// VPNs have this peer as a member. The default VPN is one of them.
     Shared(Box<Shared>),
 }
@@ -64,7 +68,8 @@ impl IngressQueue {
             IngressQueue::Alone(queue) if segment.vpn == VpnId::DEFAULT => {
                 queue.enqueue(now, arrival, segment, dropped)
             }
-            IngressQueue::Alone(_) => dropped(segment),
+            IngressQueue::Port(port) if segment.vpn == VpnId::DEFAULT => port.enqueue(now, arrival, segment, dropped),
+            IngressQueue::Alone(_) | IngressQueue::Port(_) => dropped(segment),
             IngressQueue::Shared(shared) => shared.enqueue(now, arrival, segment, dropped),
         }
     }
@@ -82,6 +87,7 @@ impl IngressQueue {
     ) -> Result<Segment, Segment> {
         match self {
             IngressQueue::Alone(queue) => queue.replace_last(now, arrival, segment, is_superfluous),
+            IngressQueue::Port(port) => port.replace_last(now, arrival, segment, is_superfluous),
             IngressQueue::Shared(shared) => match shared.place(&segment, arrival) {
                 Some((number, arrival)) => shared.ingress.replace_last(now, number, arrival, segment, is_superfluous),
                 None => Err(segment),
@@ -93,6 +99,7 @@ impl IngressQueue {
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
         match self {
             IngressQueue::Alone(queue) => queue.head(now, dropped),
+            IngressQueue::Port(port) => port.head(now, dropped),
             IngressQueue::Shared(shared) => shared.ingress.head(now, dropped).map(|head| head.view),
         }
     }
@@ -101,6 +108,7 @@ impl IngressQueue {
     pub fn head_item(&self) -> Option<&Segment> {
         match self {
             IngressQueue::Alone(queue) => queue.head_item(),
+            IngressQueue::Port(port) => port.head_item(),
             IngressQueue::Shared(shared) => shared.ingress.head_item(),
         }
     }
@@ -111,6 +119,7 @@ impl IngressQueue {
     pub fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
             IngressQueue::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
+            IngressQueue::Port(port) => port.pop(now).map(|taken| (taken, None)),
             IngressQueue::Shared(shared) => shared.ingress.pop(now).map(|gone| (gone.unit, gone.marker)),
         }
     }
@@ -121,6 +130,7 @@ impl IngressQueue {
     pub fn pass_over(&mut self) -> bool {
         match self {
             IngressQueue::Alone(queue) => queue.pass_over(),
+            IngressQueue::Port(port) => port.pass_over(),
             IngressQueue::Shared(_) => false,
         }
     }
@@ -131,6 +141,7 @@ impl IngressQueue {
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             IngressQueue::Alone(queue) => queue.on_hold(now),
+            IngressQueue::Port(port) => port.on_hold(now),
             IngressQueue::Shared(shared) => shared.ingress.on_hold(now),
         }
     }
@@ -139,6 +150,7 @@ impl IngressQueue {
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
             IngressQueue::Alone(queue) => queue.pop(now),
+            IngressQueue::Port(port) => port.pop(now),
             IngressQueue::Shared(shared) => shared.ingress.discard(now),
         }
     }
@@ -147,6 +159,7 @@ impl IngressQueue {
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
             IngressQueue::Alone(queue) => queue.shed(now, dropped),
+            IngressQueue::Port(port) => port.shed(dropped),
             IngressQueue::Shared(shared) => shared.ingress.shed(now, dropped),
         }
     }
@@ -155,6 +168,7 @@ impl IngressQueue {
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
         match self {
             IngressQueue::Alone(queue) => queue.expire(now, expiry, dropped),
+            IngressQueue::Port(port) => port.expire(now, expiry, dropped),
             IngressQueue::Shared(shared) => shared.ingress.expire(now, expiry, dropped),
         }
     }
@@ -163,6 +177,7 @@ impl IngressQueue {
     pub fn is_ready(&self) -> bool {
         match self {
             IngressQueue::Alone(queue) => !queue.is_empty(),
+            IngressQueue::Port(port) => !port.is_empty(),
             IngressQueue::Shared(shared) => shared.ingress.is_ready(),
         }
     }
@@ -170,7 +185,7 @@ impl IngressQueue {
     /// Returns the time at which a loop or a queue needs attention next.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            IngressQueue::Alone(_) => None,
+            IngressQueue::Alone(_) | IngressQueue::Port(_) => None,
             IngressQueue::Shared(shared) => shared.ingress.deadline(),
         }
     }
@@ -282,6 +297,7 @@ impl IngressQueue {
     pub fn backlog_packets(&self) -> usize {
         match self {
             IngressQueue::Alone(queue) => queue.len(),
+            IngressQueue::Port(port) => port.len(),
             IngressQueue::Shared(shared) => shared.ingress.backlog_packets(),
         }
     }
@@ -290,6 +306,7 @@ impl IngressQueue {
     pub fn backlog_bytes(&self) -> u64 {
         match self {
             IngressQueue::Alone(queue) => queue.backlog_bytes(),
+            IngressQueue::Port(port) => port.backlog_bytes(),
             IngressQueue::Shared(shared) => shared.ingress.backlog_bytes(),
         }
     }
@@ -298,6 +315,7 @@ impl IngressQueue {
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         match self {
             IngressQueue::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
+            IngressQueue::Port(port) => port.set_delays(target, interval),
             IngressQueue::Shared(shared) => shared.ingress.set_delays(target, interval),
         }
     }
@@ -315,16 +333,54 @@ impl IngressQueue {
     ) -> bool {
         let kind = default.0;
         match self {
+            IngressQueue::Port(_) if vpns.is_empty() => {}
             IngressQueue::Alone(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
-            IngressQueue::Alone(_) => {
+            IngressQueue::Alone(_) | IngressQueue::Port(_) => {
                 self.replace(now, IngressQueue::Shared(Box::new(Shared::new(kind, rng))), dropped)
             }
             IngressQueue::Shared(_) if vpns.is_empty() => self.replace(now, IngressQueue::new(kind), dropped),
             IngressQueue::Shared(_) => {}
         }
         match self {
-            IngressQueue::Alone(_) => false,
+            IngressQueue::Alone(_) | IngressQueue::Port(_) => false,
             IngressQueue::Shared(shared) => shared.configure(now, default, vpns, dropped),
+        }
+    }
+
+    /// Puts a port with flow state in the place of the one queue, or the queue in its place. With VPNs nothing changes.
+    pub fn keep_flows(&mut self, now: Instant, kind: QueueKind, is_kept: bool, dropped: &mut impl FnMut(Segment)) {
+        match self {
+            IngressQueue::Alone(_) if is_kept => {
+                self.replace(now, IngressQueue::Port(Box::new(Port::new(QueueConfig::default()))), dropped);
+            }
+            IngressQueue::Port(_) if !is_kept => self.replace(now, IngressQueue::new(kind), dropped),
+            _ => {}
+        }
+    }
+
+    /// Returns the port, if flow state is kept.
+    pub fn port(&self) -> Option<&Port<Segment>> {
+        if let IngressQueue::Port(port) = self { Some(port) } else { None }
+    }
+
+    /// Names the user of a flow, and what the flow was granted.
+    pub fn set_flow(&mut self, flow: FlowId, standing: &Standing) {
+        if let IngressQueue::Port(port) = self {
+            port.set_flow(flow, standing.user, standing.weight, &standing.treatment);
+        }
+    }
+
+    /// Forgets what a flow was granted.
+    pub fn forget_flow(&mut self, flow: FlowId) {
+        if let IngressQueue::Port(port) = self {
+            port.forget_flow(flow);
+        }
+    }
+
+    /// Ends a load interval of the port, whose paths carry `capacity`.
+    pub fn end_load_interval(&mut self, now: Instant, capacity: Rate) {
+        if let IngressQueue::Port(port) = self {
+            port.end_interval(now, capacity);
         }
     }
 
@@ -347,6 +403,11 @@ impl IngressQueue {
         match self {
             IngressQueue::Alone(queue) => {
                 while let Some(unit) = queue.dequeue(now, &mut |segment| taken(None, segment)) {
+                    taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
+                }
+            }
+            IngressQueue::Port(port) => {
+                while let Some(unit) = port.dequeue(now, &mut |segment| taken(None, segment)) {
                     taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
                 }
             }

@@ -9,6 +9,7 @@ pub mod held_acks;
 pub mod ingress_queue;
 pub mod loops;
 
+use crate::peer::PortSide;
 use crate::units::headers::SentHeaders;
 use crate::units::{UnitId, Units};
 use crate::vpn::{Openings, VpnFlow};
@@ -31,6 +32,8 @@ pub struct IngressEnd {
     pub queue: IngressQueue,
     pub openings: Openings,
     pub held_acks: HeldAcks,
+    /// `None` if no flow state is kept.
+    pub port: Option<PortSide>,
     pub outage: Option<Outage>,
     pub queue_target: Duration,
     /// Seeds the random numbers of the VPNs' queues.
@@ -44,6 +47,7 @@ impl IngressEnd {
             queue: IngressQueue::new(kind),
             openings: Openings::default(),
             held_acks: HeldAcks::default(),
+            port: None,
             outage: None,
             queue_target: Duration::ZERO,
             rng,

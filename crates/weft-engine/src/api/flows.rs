@@ -1,0 +1,81 @@
+//! The flow-state router: its settings, and what the console shows.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use weft_flows::port::PortLoad;
+use weft_flows::router::{FlowVerdict, RouterConfig};
+use weft_flows::table::{FlowRecord, TableCounters};
+use weft_units::Rate;
+
+/// Settings of the flow-state router.
+#[derive(Clone, Debug)]
+pub struct FlowsConfig {
+    /// Name of this node, for rules about the node at which a flow enters the network.
+    pub own_name: String,
+    /// Classes, rules, users, and the size of the flow table.
+    pub router: RouterConfig,
+    /// Part of what the paths to a peer have shown that may be guaranteed, 0 to 1.
+    pub reservable: f64,
+}
+
+/// A flow as the console shows it.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    /// What the flow table knows.
+    pub record: FlowRecord,
+    /// Name of the rule that decided; `None` for the default class.
+    pub rule: Option<String>,
+    /// Name of the flow's class.
+    pub class: String,
+    /// The flow's user, as text.
+    pub user: String,
+    /// What admission decided.
+    pub verdict: FlowVerdict,
+    /// Name of the peer to which the flow's packets last left; `None` if none left.
+    pub peer: Option<String>,
+}
+
+/// A user as the console shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserView {
+    /// The user, as text.
+    pub name: String,
+    /// Weight of the user.
+    pub weight: u16,
+    /// Number of the user's flows.
+    pub flows: u32,
+    /// Rate of the user's flows together, both directions.
+    pub rate: Rate,
+    /// IP bytes of the user's present flows, both directions.
+    pub bytes: u64,
+}
+
+/// The port to a peer as the console shows it.
+#[derive(Clone, Debug)]
+pub struct PortView {
+    /// Name of the peer.
+    pub peer: String,
+    /// Rate that may be guaranteed.
+    pub reservable: Rate,
+    /// Rate that is guaranteed.
+    pub guaranteed: Rate,
+    /// What the paths carry now.
+    pub capacity: Rate,
+    /// Load in the last interval.
+    pub load: PortLoad,
+    /// Load of each class, with its name.
+    pub classes: Vec<(String, PortLoad)>,
+    /// Packets that were marked or dropped because their flow exceeded its ceiling.
+    pub policed: u64,
+}
+
+/// Counters of the flow table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowTotals {
+    /// Number of flows now.
+    pub flows: usize,
+    /// Counters since the start.
+    pub table: TableCounters,
+    /// Records that nobody took in time, and whose bytes are therefore in no report.
+    pub lost_records: u64,
+}

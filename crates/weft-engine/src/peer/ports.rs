@@ -1,0 +1,129 @@
+//! The port to the peer: what each flow was granted, and what the paths can guarantee.
+
+use super::{Context, Peer};
+use crate::flows::Seen;
+use crate::units::Origin;
+use alloc::vec::Vec;
+use weft_flows::admission::CapacityQuantile;
+use weft_flows::table::FlowRef;
+use weft_units::{Duration, FlowId, Instant, Rate};
+
+/// Interval at which a port's load is measured. Standard: issue's figure for updates inside a node.
+const LOAD_INTERVAL: Duration = Duration::from_millis(20);
+/// Time over which the capacity that may be guaranteed is judged. Tuned: a few fades of a mobile link.
+const JUDGED_OVER: Duration = Duration::from_secs(30);
+/// Quantile of the capacity that may be guaranteed. Tuned: it was there nine times in ten.
+const QUANTILE: f64 = 0.1;
+
+/// What the port knows of one flow number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    flow: Option<FlowRef>,
+    changes: u32,
+    delay_variance: Option<Duration>,
+}
+
+/// What the port was told of each flow, and the capacity that was seen.
+pub struct PortSide {
+    told: Vec<Told>,
+    shown: CapacityQuantile,
+    next_look: Instant,
+    reservable: f64,
+}
+
+impl PortSide {
+    pub fn new(reservable: f64) -> PortSide {
+        let most = (JUDGED_OVER.as_millis() / LOAD_INTERVAL.as_millis()) as usize;
+        let shown = CapacityQuantile::new(JUDGED_OVER, most, QUANTILE);
+        PortSide { told: Vec::new(), shown, next_look: Instant::ZERO, reservable }
+    }
+
+    pub fn set_reservable(&mut self, reservable: f64) {
+        self.reservable = reservable;
+    }
+
+    /// Returns the largest variation of the delay that a flow bears, if it is bounded.
+    pub fn delay_variance(&self, flow: FlowId) -> Option<Duration> {
+        self.told.get(usize::from(flow.0))?.delay_variance
+    }
+}
+
+impl Peer {
+    /// Counts a leaving packet in its flow, and tells the port what the flow was granted if that is news.
+    pub(super) fn follow_flow(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: FlowId,
+        origin: Origin,
+        seen: &Seen,
+    ) -> Option<FlowRef> {
+        let port = self.ingress.port.as_mut()?;
+        let passage = cx.flows.on_leaving(cx.now, origin, self.id, seen);
+        let at = usize::from(flow.0);
+        if port.told.len() <= at {
+            port.told.resize(at + 1, Told::default());
+        }
+        let told = &mut port.told[at];
+        if (told.flow, told.changes) == (passage.flow, passage.changes) && told.flow.is_some() {
+            return passage.flow;
+        }
+        let standing = passage.flow.and_then(|state| cx.flows.standing(cx.now, origin, self.id, (seen, state)));
+        *told = Told { flow: passage.flow, changes: passage.changes, delay_variance: None };
+        match standing {
+            Some(standing) => {
+                told.delay_variance = standing.treatment.delay_variance;
+                self.ingress.queue.set_flow(flow, &standing);
+            }
+            None => self.ingress.queue.forget_flow(flow),
+        }
+        passage.flow
+    }
+
+    /// Measures the port's load and the rate that may be guaranteed, if that is due.
+    pub(super) fn look_at_port(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        if self.ingress.port.as_ref().is_none_or(|port| port.next_look > now) {
+            return;
+        }
+        let bundle = self.bundle(now);
+        self.ingress.queue.end_load_interval(now, bundle.carried);
+        let Some(port) = &mut self.ingress.port else { return };
+        port.next_look = now + LOAD_INTERVAL;
+        port.shown.push(now, bundle.carried);
+        let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
+        cx.flows.set_reservable(self.id, reservable);
+    }
+
+    /// Leaves only paths to the scheduler whose delay varies no more than a flow bears, if there is such a path.
+    ///
+    /// Returns the paths that were taken away, one bit for each.
+    pub(super) fn keep_steady(&mut self, most: Duration) -> u64 {
+        let unsteady = |index: usize| self.paths.get(index).is_some_and(|path| path.delay().jitter() > most);
+        let usable = self.dispatch.views.iter().enumerate().take(64).filter(|(_, view)| view.usable);
+        let (mut taken, mut left) = (0, 0);
+        for (index, _) in usable {
+            match unsteady(index) {
+                true => taken |= 1 << index,
+                false => left += 1,
+            }
+        }
+        if left == 0 {
+            return 0;
+        }
+        self.set_usable(taken, false);
+        taken
+    }
+
+    /// Gives back or takes away paths of the scheduler's view, one bit for each.
+    pub(super) fn set_usable(&mut self, paths: u64, usable: bool) {
+        if paths != 0 {
+            let views = self.dispatch.views.iter_mut().enumerate().take(64);
+            views.filter(|(index, _)| paths >> index & 1 == 1).for_each(|(_, view)| view.usable = usable);
+        }
+    }
+
+    /// Returns the rate that the paths carry now.
+    pub fn carried(&self, now: Instant) -> Rate {
+        self.bundle(now).carried
+    }
+}

@@ -1,0 +1,198 @@
+//! Flow state on the way to a peer: guarantees are kept, users share equally, and each byte is reported once.
+#![allow(missing_docs)]
+
+mod net;
+
+use net::*;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use weft_engine::*;
+use weft_flows::router::{FlowVerdict, RouterConfig};
+use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
+use weft_flows::table::{FlowEnd, FlowRecord, TableConfig};
+use weft_units::{Duration, Rng};
+
+/// Destination port of calls.
+const CALL: u16 = 9;
+/// Bytes of a call's packet, and its interval: 80 kbit/s.
+const CALL_BYTES: usize = 200;
+const CALL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Returns the address of a host behind a node.
+fn host(node: usize, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 20 + node as u8, 0, number)
+}
+
+/// Returns two nodes with a network behind each, and flow state on both.
+fn world(links: &[Direction], rules: Vec<FlowRule>, reservable: f64) -> World {
+    let configs = [0, 1].map(|node| {
+        let mut config = config(node, links.len(), &Policy::default(), 1);
+        config.peers[0].prefixes.push(Prefix { address: host(1 - node, 0).into(), length: 16 });
+        config
+    });
+    let mut world = World::with(links, configs);
+    let table = TableConfig { flows: 4_096, users: 256, idle: Duration::from_secs(5), ..TableConfig::default() };
+    for node in 0..2 {
+        let router = RouterConfig { rules: FlowRules::new(rules.clone()), table, ..RouterConfig::default() };
+        let config = FlowsConfig { own_name: format!("n{node}"), router, reservable };
+        world.nodes[node].set_flows(world.now, Some(config)).unwrap();
+    }
+    world.run_for(Duration::from_secs(1));
+    world
+}
+
+fn voice_rule(precedence: Option<u8>) -> FlowRule {
+    let mut rule = FlowRule { name: "calls".into(), class: "voice".into(), ..FlowRule::default() };
+    rule.matches = RuleMatch { to_ports: Some(CALL..=CALL), protocol: Some(17), ..RuleMatch::default() };
+    rule.overrides.precedence = precedence;
+    rule
+}
+
+/// A UDP packet between two hosts, behind a virtio-net header. Its payload begins with `number`.
+fn packet(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), number: u64, bytes: usize) -> Vec<u8> {
+    let mut packet = udp(from, to, ports.0, number, bytes - 28);
+    packet[10 + 22..10 + 24].copy_from_slice(&ports.1.to_be_bytes());
+    packet
+}
+
+/// Sends bulk from each user's flows as fast as its queue takes it, and calls, for `seconds`.
+///
+/// `users` has the number of flows of each user, `calls` the number of calls of one more host. Returns the bytes that
+/// arrived for each source address, and the delays of the calls' packets that arrived and the number sent.
+fn run(world: &mut World, users: &[u16], calls: u16, seconds: u64) -> (HashMap<u32, u64>, Vec<Duration>, usize) {
+    let (mut sent, mut sent_at) = (0, Vec::new());
+    let mut rng = Rng::new(8);
+    let (mut arrived, mut delays) = (HashMap::new(), Vec::new());
+    let begin = world.now;
+    let mut next_call = begin;
+    while world.now - begin < Duration::from_secs(seconds) {
+        if world.now >= next_call {
+            for call in 0..calls {
+                let number = begin.as_nanos() + sent_at.len() as u64;
+                sent_at.push(world.now);
+                world.send_raw(0, &packet(host(0, 250), host(1, 1), (10_000 + call, CALL), number, CALL_BYTES));
+                sent += 1;
+            }
+            next_call += CALL_INTERVAL;
+        }
+        // Each flow is offered a fixed part of three times the capacity, in bursts.
+        for (user, flows) in users.iter().enumerate() {
+            for flow in 0..*flows {
+                if rng.chance(0.5) {
+                    let bytes = 200 + rng.below(1_200) as usize;
+                    world.send_raw(0, &packet(host(0, 1 + user as u8), host(1, 1), (20_000 + flow, 5_000), 0, bytes));
+                }
+            }
+        }
+        world.run_for(Duration::from_millis(2));
+        for (at, bytes) in world.delivered[1].drain(..) {
+            let source = u32::from_be_bytes(bytes[22..26].try_into().unwrap());
+            if bytes[32..34] == CALL.to_be_bytes() {
+                let number = u64::from_be_bytes(bytes[38..46].try_into().unwrap());
+                // Those of an earlier run have lower numbers.
+                let own = number.checked_sub(begin.as_nanos()).and_then(|own| sent_at.get(own as usize));
+                delays.extend(own.map(|sent_at| at - *sent_at));
+            } else {
+                *arrived.entry(source).or_default() += (bytes.len() - 10) as u64;
+            }
+        }
+    }
+    (arrived, delays, sent)
+}
+
+/// Returns all flows and users of a node.
+fn listed(world: &World, node: usize) -> (Vec<FlowView>, Vec<UserView>) {
+    let mut listing = FlowListing::new(1_000);
+    while world.nodes[node].continue_listing(world.now, &mut listing) {}
+    world.nodes[node].finish_listing(world.now, listing)
+}
+
+fn jain(shares: &[f64]) -> f64 {
+    let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn users_share_equally_however_many_flows_they_have() {
+    let mut world = world(&[direction(20, 10, 0.0)], Vec::new(), 0.5);
+    run(&mut world, &[30, 60, 120], 0, 2);
+    let (arrived, ..) = run(&mut world, &[30, 60, 120], 0, 8);
+    let shares: Vec<f64> = (0..3).map(|user| arrived[&u32::from(host(0, 1 + user))] as f64).collect();
+    assert!(jain(&shares) >= 0.99, "{shares:?}");
+    let users = listed(&world, 0).1;
+    let names: Vec<_> = users.iter().map(|user| (user.name.as_str(), user.flows)).collect();
+    assert!(names.contains(&("10.20.0.1", 30)) && names.contains(&("10.20.0.3", 120)), "{names:?}");
+}
+
+#[test]
+fn calls_keep_their_delay_beside_bulk_and_lose_nothing() {
+    let mut world = world(&[direction(20, 10, 0.0)], vec![voice_rule(None)], 0.75);
+    // The bulk shows what the link carries.
+    run(&mut world, &[20, 20], 0, 3);
+    let (_, delays, sent) = run(&mut world, &[20, 20], 30, 10);
+    let views = listed(&world, 0).0;
+    let granted = views.iter().filter(|view| view.verdict == FlowVerdict::Granted).count();
+    assert_eq!(granted, 30, "{:?}", world.nodes[0].port_views(world.now));
+    let (least, most) = (delays.iter().min().unwrap(), delays.iter().max().unwrap());
+    // Those of the last two milliseconds are still under way.
+    assert!(sent - delays.len() <= 60, "{sent} sent, {} arrived", delays.len());
+    assert!(*most - *least < Duration::from_millis(10), "delay from {least:?} to {most:?}");
+}
+
+#[test]
+fn no_more_is_guaranteed_than_was_shown_and_the_higher_precedence_goes_first() {
+    let mut world = world(&[direction(4, 10, 0.0)], Vec::new(), 0.5);
+    let low = FlowRule { name: "low".into(), ..voice_rule(Some(3)) };
+    let mut high = FlowRule { name: "high".into(), ..voice_rule(Some(9)) };
+    high.matches.from_ports = Some(12_000..=12_999);
+    let rules = FlowRules::new(vec![high, low]);
+    let router = RouterConfig { rules, table: TableConfig::default(), ..RouterConfig::default() };
+    let config = FlowsConfig { own_name: "n0".into(), router, reservable: 0.5 };
+    world.nodes[0].set_flows(world.now, Some(config)).unwrap();
+    run(&mut world, &[20, 20], 0, 3);
+    run(&mut world, &[20, 20], 40, 4);
+    let port = &world.nodes[0].port_views(world.now)[0];
+    assert!(port.guaranteed <= port.reservable && port.reservable <= port.capacity, "{port:?}");
+    let fits = port.reservable.bps() / 82_000;
+    let granted = |world: &World, rule: &str| {
+        let views = listed(world, 0).0;
+        let of_rule = views.iter().filter(|view| view.rule.as_deref() == Some(rule));
+        of_rule.filter(|view| view.verdict == FlowVerdict::Granted).count() as u64
+    };
+    assert!(fits < 40 && granted(&world, "low").abs_diff(fits) <= 1, "{fits} fit, {}", granted(&world, "low"));
+    for number in 0..10u16 {
+        world.send_raw(0, &packet(host(0, 251), host(1, 1), (12_000 + number, CALL), 0, CALL_BYTES));
+    }
+    run(&mut world, &[20, 20], 0, 1);
+    assert_eq!(granted(&world, "high"), 10);
+    assert!(granted(&world, "low") + 10 <= fits + 1, "{fits} fit, {} low", granted(&world, "low"));
+}
+
+#[test]
+fn each_byte_is_in_exactly_one_report_at_both_ends() {
+    let mut world = world(&[direction(50, 5, 0.0), direction(20, 15, 0.0)], vec![voice_rule(None)], 0.5);
+    let mut rng = Rng::new(3);
+    let mut sent: HashMap<(Ipv4Addr, u16), (u64, u64)> = HashMap::new();
+    let mut records: [Vec<FlowRecord>; 2] = Default::default();
+    for _ in 0..3_000 {
+        let (from, port) = (host(0, 1 + rng.below(5) as u8), 4_000 + rng.below(40) as u16);
+        let bytes = 60 + rng.below(1_300) as usize;
+        world.send_raw(0, &packet(from, host(1, 1), (port, 5_000), 0, bytes));
+        let of = sent.entry((from, port)).or_default();
+        *of = (of.0 + 1, of.1 + bytes as u64);
+        world.run_for(Duration::from_micros(rng.below(6_000)));
+    }
+    world.run_for(Duration::from_secs(20));
+    for (node, records) in records.iter_mut().enumerate() {
+        records.extend(std::iter::from_fn(|| world.nodes[node].take_flow_record()));
+        let mut told: HashMap<(Ipv4Addr, u16), (u64, u64)> = HashMap::new();
+        for record in records.iter() {
+            let std::net::IpAddr::V4(from) = record.key.src else { panic!("{record:?}") };
+            let of = told.entry((from, record.key.src_port)).or_default();
+            *of = (of.0 + record.delta[0].packets, of.1 + record.delta[0].bytes);
+            assert!(matches!(record.end, Some(FlowEnd::Idle | FlowEnd::Active)), "{record:?}");
+        }
+        assert_eq!(told, sent, "node {node}");
+        assert_eq!(world.nodes[node].flow_totals().unwrap().flows, 0);
+    }
+}
