@@ -158,7 +158,7 @@ fn an_unchanged_load_is_told_once_a_second_and_a_change_at_once() {
     assert!(offer(9_060, steady), "the way back is a change too");
     assert!(offer(9_080, LoadReport { rate: Rate16::floor(Rate::from_mbps(570)), ..steady }));
     assert!(offer(9_100, LoadReport { headroom: [Rate16::floor(Rate::from_mbps(70)); LOAD_CLASSES], ..steady }));
-    assert!(!LoadPacer::default().offer(Instant::ZERO, &steady, link, Rate::ZERO, 87).is_some());
+    assert!(LoadPacer::default().offer(Instant::ZERO, &steady, link, Rate::ZERO, 87).is_none());
 }
 
 #[test]

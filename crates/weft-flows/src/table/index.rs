@@ -126,7 +126,7 @@ impl TagIndex {
     /// Returns the home bucket, from the upper half of the hash (Lemire's reduction).
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.buckets.len() as u64 >> 32) as usize
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     fn after(&self, at: usize) -> usize {
