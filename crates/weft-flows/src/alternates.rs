@@ -224,7 +224,7 @@ impl AlternateGroups {
         let near = || usable(held).filter(|(_, entry)| is_near_equal(entry.facts.metric, best));
         let weight = |entry: &RouteEntry| u64::from(entry.facts.weight.max(1));
         let total: u64 = near().map(|(_, entry)| weight(entry)).sum();
-        let mut point = (u128::from(flow_hash) * u128::from(total) >> 64) as u64;
+        let mut point = ((u128::from(flow_hash) * u128::from(total)) >> 64) as u64;
         for (route, entry) in near() {
             match point.checked_sub(weight(entry)) {
                 Some(rest) => point = rest,

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant, PeerId, Rate};
 use weft_wire::WireError;
 use weft_wire::er_sig::Rate16;
 
-/// Time between two measurements inside the node. Standard: paper 001 sends load updates of this order.
+/// Time between two measurements inside the node. Tuned: a fifth of the delay that speech bears, and 17 packets at 10 Mbit/s.
 pub const LOAD_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of classes that a report has a headroom for.
 pub const LOAD_CLASSES: usize = 8;
@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 const FLOWS_MAX: u32 = (1 << 24) - 1;
 /// Unit of the queue delay.
 const DELAY_UNIT: Duration = Duration::from_micros(10);
-/// Part of a link's rate that reports may take: one thousandth. Standard: issue of the flow-state router.
+/// Part of a link's rate that reports may take: one thousandth. Tuned: too little for users to notice, and four reports a second at 3 Mbit/s.
 const LINK_SHARE: u64 = 1_000;
 /// Gain of the moving average of the rate: 1/4. Tuned: it settles in 80 ms, and 20 ms of a 10 Mbit/s link are 17 packets.
 const RATE_GAIN: u64 = 4;

@@ -79,10 +79,11 @@ proptest! {
                 prop_assert!(bits <= link.bps() as f64 / 1_000.0 * to.since(*from).as_secs_f64());
             }
         }
-        // It also uses the share: when everything changes, one packet follows as soon as it may.
+        // It also uses the share. Offers come on a grid of 20 ms, which can halve the number of reports, and a random
+        // load sometimes changes too little.
         let share = link.bps() as f64 / 1_000.0;
         let possible = 20.0 / (wire_bytes as f64 * 8.0 / share).max(LOAD_INTERVAL.as_secs_f64());
-        prop_assert!(sent.len() as f64 >= (possible / 2.0).floor().min(900.0), "{} of {possible}", sent.len());
+        prop_assert!(sent.len() as f64 >= (possible / 4.0).floor(), "{} of {possible}", sent.len());
     }
 }
 
@@ -158,7 +159,7 @@ fn an_unchanged_load_is_told_once_a_second_and_a_change_at_once() {
     assert!(offer(9_060, steady), "the way back is a change too");
     assert!(offer(9_080, LoadReport { rate: Rate16::floor(Rate::from_mbps(570)), ..steady }));
     assert!(offer(9_100, LoadReport { headroom: [Rate16::floor(Rate::from_mbps(70)); LOAD_CLASSES], ..steady }));
-    assert!(!LoadPacer::default().offer(Instant::ZERO, &steady, link, Rate::ZERO, 87).is_some());
+    assert!(LoadPacer::default().offer(Instant::ZERO, &steady, link, Rate::ZERO, 87).is_none());
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn turn(
 ) {
     let now = Instant::ZERO + Duration::from_millis(10) * n;
     // A busy phase in which new flows evict others, and a quiet one in which flows end by time-out.
-    let batch = if n / 500 % 2 == 0 { batch } else { &mut batch[..16] };
+    let batch = if (n / 500).is_multiple_of(2) { batch } else { &mut batch[..16] };
     for packet in &mut *batch {
         *packet = (VpnId::DEFAULT, key(rng.below(20_000) as u32));
     }

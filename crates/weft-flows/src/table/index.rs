@@ -15,49 +15,25 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// Tags of the first eight entries, four to a word; zero for no entry.
-    tags: [u64; 2],
-    /// Tags of the last two entries.
-    last_tags: [u16; 2],
+    /// Tags of the entries; zero for no entry.
+    tags: [u16; WAYS],
     /// Number of entries that found this bucket full.
     passed: u32,
     records: [u32; WAYS],
 }
 
-const EMPTY: Bucket = Bucket { tags: [0; 2], last_tags: [0; 2], passed: 0, records: [NONE; WAYS] };
+const EMPTY: Bucket = Bucket { tags: [0; WAYS], passed: 0, records: [NONE; WAYS] };
 
 impl Bucket {
     /// Returns a bit for each entry with `tag`.
     #[inline]
     fn matches(&self, tag: u16) -> u32 {
-        let [low, high] = self.tags.map(|word| equal_lanes(word, tag));
-        let [ninth, tenth] = self.last_tags.map(|other| u32::from(other == tag));
-        low | high << 4 | ninth << 8 | tenth << 9
-    }
-
-    fn set_tag(&mut self, way: usize, tag: u16) {
-        match way.checked_sub(8) {
-            Some(last) => self.last_tags[last] = tag,
-            None => {
-                let (word, shift) = (&mut self.tags[way / 4], way % 4 * 16);
-                *word = *word & !(0xffff << shift) | u64::from(tag) << shift;
-            }
+        let mut mask = 0;
+        for (way, other) in self.tags.iter().enumerate() {
+            mask |= u32::from(*other == tag) << way;
         }
+        mask
     }
-}
-
-/// Returns a bit for each of the four 16-bit lanes of `word` that equals `tag`.
-#[inline]
-fn equal_lanes(word: u64, tag: u16) -> u32 {
-    /// The lowest bit of each lane.
-    const ONES: u64 = 0x0001_0001_0001_0001;
-    /// All bits of each lane but the highest.
-    const LOW: u64 = 0x7fff * ONES;
-    let differ = word ^ u64::from(tag) * ONES;
-    // The highest bit of a lane stays clear exactly if all its bits are. No lane carries into the next.
-    let equal = !((differ & LOW) + LOW | differ | LOW);
-    // One multiplication moves the four bits next to each other: no two of its partial products meet.
-    ((equal >> 15).wrapping_mul(1 << 48 | 1 << 33 | 1 << 18 | 1 << 3) >> 48) as u32 & 0xf
 }
 
 /// Index of records by hash. It never grows.
@@ -107,8 +83,7 @@ impl TagIndex {
             let bucket = &mut self.buckets[at];
             let free = bucket.matches(0).trailing_zeros() as usize;
             if free < WAYS {
-                bucket.set_tag(free, tag(hash));
-                bucket.records[free] = record;
+                (bucket.tags[free], bucket.records[free]) = (tag(hash), record);
                 return;
             }
             bucket.passed += 1;
@@ -126,9 +101,10 @@ impl TagIndex {
             at = self.after(at);
         }
         let bucket = &mut self.buckets[place];
-        if let Some(way) = bucket.records.iter().position(|other| *other == record) {
-            bucket.set_tag(way, 0);
-            bucket.records[way] = NONE;
+        for (tag, other) in bucket.tags.iter_mut().zip(&mut bucket.records) {
+            if *other == record {
+                (*tag, *other) = (0, NONE);
+            }
         }
     }
 
@@ -150,7 +126,7 @@ impl TagIndex {
     /// Returns the home bucket, from the upper half of the hash (Lemire's reduction).
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.buckets.len() as u64 >> 32) as usize
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     fn after(&self, at: usize) -> usize {
@@ -173,19 +149,6 @@ mod tests {
     #[test]
     fn a_bucket_is_a_cache_line() {
         assert_eq!((size_of::<Bucket>(), align_of::<Bucket>()), (64, 64));
-    }
-
-    #[test]
-    fn lanes_are_compared_exactly() {
-        let mut rng = Rng::new(7);
-        for _ in 0..200_000 {
-            let lanes: [u16; 4] =
-                core::array::from_fn(|_| [0, 1, 0x7fff, 0x8000, 0xffff, rng.next_u64() as u16][rng.below(6) as usize]);
-            let word = lanes.iter().rev().fold(0, |word, lane| word << 16 | u64::from(*lane));
-            let tag = if rng.chance(0.5) { lanes[rng.below(4) as usize] } else { rng.next_u64() as u16 };
-            let expected = (0..4).fold(0, |mask, lane| mask | u32::from(lanes[lane] == tag) << lane);
-            assert_eq!(equal_lanes(word, tag), expected, "{lanes:x?} {tag:x}");
-        }
     }
 
     /// Hashes are drawn from few values, so that homes overflow and tags collide far more often than by chance.

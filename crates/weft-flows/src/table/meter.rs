@@ -48,7 +48,7 @@ impl ByteCost {
     }
 
     fn nanos(self, bytes: u32) -> u64 {
-        u64::from(bytes) * u64::from(self.0 >> SHIFT_BITS) >> (self.0 % (1 << SHIFT_BITS))
+        (u64::from(bytes) * u64::from(self.0 >> SHIFT_BITS)) >> (self.0 % (1 << SHIFT_BITS))
     }
 }
 
