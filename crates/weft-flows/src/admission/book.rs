@@ -12,8 +12,8 @@ use weft_units::{Duration, Instant, Rate};
 #[derive(Clone, Debug)]
 pub(super) struct RouteBook {
     pub(super) capacity_bps: u64,
-    /// Granted rates by precedence, in bit/s.
-    by_precedence_bps: [u64; PRECEDENCES],
+    /// Rates that are granted to each precedence and all higher ones, in bit/s.
+    from_precedence_bps: [u64; PRECEDENCES],
     /// Grants in force, in the order in which they are lowered: precedence, age from the youngest, slot.
     victims: BTreeSet<(u8, Reverse<u64>, u32)>,
     /// Groups whose routes contain this one.
@@ -35,14 +35,14 @@ pub(super) struct WaitingGroup {
 impl RouteBook {
     const EMPTY: RouteBook = RouteBook {
         capacity_bps: 0,
-        by_precedence_bps: [0; PRECEDENCES],
+        from_precedence_bps: [0; PRECEDENCES],
         victims: BTreeSet::new(),
         groups: Vec::new(),
     };
 
     /// Returns the rate that is granted to this precedence and higher ones.
     pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
-        self.by_precedence_bps.iter().skip(precedence).sum()
+        self.from_precedence_bps.get(precedence).copied().unwrap_or(0)
     }
 }
 
@@ -301,7 +301,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);
         for route in routes.as_slice() {
             let book = &mut self.routes[usize::from(route.0)];
-            book.by_precedence_bps[usize::from(precedence)] += granted_bps;
+            book.from_precedence_bps[..=usize::from(precedence)].iter_mut().for_each(|sum| *sum += granted_bps);
             book.victims.insert((precedence, Reverse(age), slot));
         }
     }
@@ -331,7 +331,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
         for route in routes.as_slice() {
             let book = &mut self.routes[usize::from(route.0)];
-            book.by_precedence_bps[usize::from(precedence)] -= granted_bps;
+            book.from_precedence_bps[..=usize::from(precedence)].iter_mut().for_each(|sum| *sum -= granted_bps);
             book.victims.remove(&(precedence, Reverse(age), slot));
             if !self.freed.contains(route) {
                 self.freed.push(*route);
