@@ -3,6 +3,7 @@
 use super::waiting::NO_NODE;
 use super::{AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, LoweredBy, PRECEDENCES, RouteNo};
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::hash::Hash;
 use weft_units::{Duration, Instant, Rate};
@@ -11,25 +12,37 @@ use weft_units::{Duration, Instant, Rate};
 #[derive(Clone, Debug)]
 pub(super) struct RouteBook {
     pub(super) capacity_bps: u64,
-    /// Granted rates by precedence, in bit/s.
-    by_precedence_bps: [u64; PRECEDENCES],
+    /// Rates that are granted to each precedence and all higher ones, in bit/s.
+    from_precedence_bps: [u64; PRECEDENCES],
     /// Grants in force, in the order in which they are lowered: precedence, age from the youngest, slot.
     victims: BTreeSet<(u8, Reverse<u64>, u32)>,
-    /// Roots of the waiting grants that do not fit on this route, by precedence.
-    waiting: [u32; PRECEDENCES],
+    /// Groups whose routes contain this one.
+    groups: Vec<u32>,
+}
+
+/// The grants that wait for the same routes.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingGroup {
+    routes: FlowRoutes,
+    /// Bit `p` is set if grants of precedence `p` wait.
+    occupied: u16,
+    /// Roots of the waiting grants by precedence.
+    roots: [u32; PRECEDENCES],
+    /// True while the call in progress searches the group.
+    is_searched: bool,
 }
 
 impl RouteBook {
     const EMPTY: RouteBook = RouteBook {
         capacity_bps: 0,
-        by_precedence_bps: [0; PRECEDENCES],
+        from_precedence_bps: [0; PRECEDENCES],
         victims: BTreeSet::new(),
-        waiting: [NO_NODE; PRECEDENCES],
+        groups: Vec::new(),
     };
 
     /// Returns the rate that is granted to this precedence and higher ones.
     pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
-        self.by_precedence_bps.iter().skip(precedence).sum()
+        self.from_precedence_bps.get(precedence).copied().unwrap_or(0)
     }
 }
 
@@ -49,8 +62,8 @@ pub(super) struct GrantSlot<K> {
     pub(super) routes: FlowRoutes,
     pub(super) lifetime: Option<Duration>,
     expires_at: Option<Instant>,
-    /// Route on which the flow does not fit, while it waits.
-    blocked_by: RouteNo,
+    /// Group in which the flow waits.
+    group: u32,
     /// Rate before the call in progress, and the reason of the change, if that call changed it.
     before: Option<(u64, LoweredBy)>,
 }
@@ -95,7 +108,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
                 (self.next_age, None, None)
             }
         };
-        routes.as_slice().iter().for_each(|route| _ = self.route_mut(*route));
+        let group = self.group(&routes);
         let grant = GrantSlot {
             flow: Some(flow),
             asked_bps: request.rate.bps(),
@@ -106,7 +119,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             routes,
             lifetime: request.lifetime,
             expires_at,
-            blocked_by: RouteNo::default(),
+            group,
             before: None,
         };
         let slot = self.store(old, grant);
@@ -115,7 +128,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         if granted > Rate::ZERO {
             self.put_in_force(slot, granted.bps());
         } else {
-            self.let_wait(slot, self.blocking_route(slot).unwrap_or_default());
+            self.let_wait(slot);
         }
     }
 
@@ -137,36 +150,65 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             let Some((_, _, slot)) = book.victims.first().copied() else { return };
             let from = self.slots[slot as usize].granted_bps;
             self.take_off(slot);
-            self.let_wait(slot, route);
+            self.let_wait(slot);
             self.note_change(slot, from, why);
         }
     }
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// A waiting grant is filed under a route on which it does not fit. Capacity that becomes free on another route
-    /// cannot help it, so only the routes in `freed` are searched. What a precedence receives changes nothing for
-    /// higher ones, so one pass from the highest to the lowest suffices.
+    /// Only groups of routes on which the call freed capacity are searched. What a precedence receives changes nothing
+    /// for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {
+            self.search_groups();
             while let Some(slot) = self.oldest_fitting(precedence) {
                 self.take_off(slot);
-                match self.blocking_route(slot) {
-                    Some(route) => self.let_wait(slot, route),
-                    None => self.raise(slot),
+                self.raise(slot);
+                self.search_groups();
+            }
+        }
+        while let Some(group) = self.searched.pop() {
+            self.groups[group as usize].is_searched = false;
+        }
+    }
+
+    /// Adds the groups of the freed routes to those that are searched.
+    fn search_groups(&mut self) {
+        while let Some(route) = self.freed.pop() {
+            for group in self.routes.get(usize::from(route.0)).map_or(&[][..], |book| &book.groups) {
+                if !core::mem::replace(&mut self.groups[*group as usize].is_searched, true) {
+                    self.searched.push(*group);
                 }
             }
         }
-        self.freed.clear();
     }
 
-    /// Returns the oldest waiting grant of a precedence that fits on the freed route under which it is filed.
+    /// Returns the oldest waiting grant of a precedence that fits, among the groups that are searched.
     fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
-        let on_route = |route: &RouteNo| {
-            let root = *self.route(*route)?.waiting.get(precedence).filter(|root| **root != NO_NODE)?;
-            self.waiting.first_fitting(root, self.free_bps(*route, precedence, None))
+        let of_group = |group: &u32| {
+            let WaitingGroup { routes, occupied, roots, .. } = &self.groups[*group as usize];
+            if occupied >> precedence & 1 == 0 {
+                return None;
+            }
+            let free_bps = routes.as_slice().iter().map(|route| self.free_bps(*route, precedence, None)).min()?;
+            self.waiting.first_fitting(*roots.get(precedence)?, free_bps)
         };
-        self.freed.iter().filter_map(on_route).min().map(|(_, slot)| slot)
+        self.searched.iter().filter_map(of_group).min().map(|(_, slot)| slot)
+    }
+
+    /// Returns the group of these routes.
+    fn group(&mut self, routes: &FlowRoutes) -> u32 {
+        let key = routes.sorted();
+        if let Some(group) = self.group_numbers.get(&key) {
+            return *group;
+        }
+        let group = self.groups.len() as u32;
+        let roots = [NO_NODE; PRECEDENCES];
+        self.groups.push(WaitingGroup { routes: key, occupied: 0, roots, is_searched: false });
+        key.as_slice().iter().for_each(|route| self.route_mut(*route).groups.push(group));
+        self.group_numbers.insert(key, group);
+        group
     }
 
     /// Puts a waiting grant in force, and lowers those of lower precedence that it displaces.
@@ -239,13 +281,6 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Returns a route on which a waiting grant does not fit.
-    fn blocking_route(&self, slot: u32) -> Option<RouteNo> {
-        let grant = &self.slots[slot as usize];
-        let fits = |route: &RouteNo| grant.asked_bps <= self.free_bps(*route, grant.precedence.into(), None);
-        grant.routes.as_slice().iter().find(|route| !fits(route)).copied()
-    }
-
     fn store(&mut self, old: Option<u32>, grant: GrantSlot<K>) -> u32 {
         match old.or_else(|| self.free_slots.pop()) {
             Some(slot) => {
@@ -266,17 +301,18 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);
         for route in routes.as_slice() {
             let book = &mut self.routes[usize::from(route.0)];
-            book.by_precedence_bps[usize::from(precedence)] += granted_bps;
+            book.from_precedence_bps[..=usize::from(precedence)].iter_mut().for_each(|sum| *sum += granted_bps);
             book.victims.insert((precedence, Reverse(age), slot));
         }
     }
 
-    /// Files a grant that is not in force under a route on which it does not fit.
-    fn let_wait(&mut self, slot: u32, route: RouteNo) {
+    /// Lets a grant that is not in force wait with its group.
+    fn let_wait(&mut self, slot: u32) {
         let grant = &mut self.slots[slot as usize];
-        (grant.granted_bps, grant.blocked_by) = (0, route);
-        let root = &mut self.routes[usize::from(route.0)].waiting[usize::from(grant.precedence)];
-        self.waiting.insert(root, grant.age, slot, grant.asked_bps);
+        grant.granted_bps = 0;
+        let group = &mut self.groups[grant.group as usize];
+        group.occupied |= 1 << grant.precedence;
+        self.waiting.insert(&mut group.roots[usize::from(grant.precedence)], grant.age, slot, grant.asked_bps);
     }
 
     /// Removes a grant from the books, whether it is in force or waits. Its rate becomes free.
@@ -285,12 +321,17 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);
         let granted_bps = core::mem::take(&mut grant.granted_bps);
         if granted_bps == 0 {
-            let root = &mut self.routes[usize::from(grant.blocked_by.0)].waiting[usize::from(precedence)];
-            return self.waiting.remove(root, age);
+            let group = &mut self.groups[grant.group as usize];
+            let root = &mut group.roots[usize::from(precedence)];
+            self.waiting.remove(root, age);
+            if *root == NO_NODE {
+                group.occupied &= !(1 << precedence);
+            }
+            return;
         }
         for route in routes.as_slice() {
             let book = &mut self.routes[usize::from(route.0)];
-            book.by_precedence_bps[usize::from(precedence)] -= granted_bps;
+            book.from_precedence_bps[..=usize::from(precedence)].iter_mut().for_each(|sum| *sum -= granted_bps);
             book.victims.remove(&(precedence, Reverse(age), slot));
             if !self.freed.contains(route) {
                 self.freed.push(*route);

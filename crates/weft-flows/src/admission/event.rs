@@ -10,7 +10,7 @@ pub struct RouteNo(pub u16);
 const MAX_ROUTES: usize = 4;
 
 /// The routes that a flow may take, each of which must carry it: its primary and its alternates.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FlowRoutes {
     routes: [RouteNo; MAX_ROUTES],
     len: u8,
@@ -31,7 +31,17 @@ impl FlowRoutes {
 
     /// Returns one route.
     pub fn one(route: RouteNo) -> FlowRoutes {
-        FlowRoutes { routes: [route; MAX_ROUTES], len: 1 }
+        FlowRoutes { routes: [route, RouteNo(0), RouteNo(0), RouteNo(0)], len: 1 }
+    }
+
+    /// Returns the same routes in the order of their numbers.
+    pub(super) fn sorted(&self) -> FlowRoutes {
+        let mut sorted = FlowRoutes { routes: [RouteNo::default(); MAX_ROUTES], len: self.len };
+        if let (Some(to), from) = (sorted.routes.get_mut(..usize::from(self.len)), self.as_slice()) {
+            to.copy_from_slice(from);
+            to.sort_unstable();
+        }
+        sorted
     }
 
     /// Returns the routes.

@@ -10,7 +10,8 @@
 //! not fit lets smaller ones behind it pass. Lost capacity is handled like a request of the highest precedence.
 //!
 //! Leased lines and assured VPNs (paper 004) are grants like others, with a key of their own and with members. They
-//! end when a member leaves. No call examines all grants.
+//! end when a member leaves. No call examines all grants: a decision takes time proportional to the logarithm of their
+//! number, and to the number of different combinations of routes that contain a route of the grant.
 
 mod book;
 mod capacity_quantile;
@@ -25,7 +26,7 @@ pub use event::{
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use book::{GrantSlot, RouteBook};
+use book::{GrantSlot, RouteBook, WaitingGroup};
 use core::hash::Hash;
 use hashbrown::HashMap;
 use waiting::WaitingIndex;
@@ -50,6 +51,8 @@ pub struct AdmissionControl<K> {
     free_slots: Vec<u32>,
     flows: HashMap<K, u32, SeededState>,
     waiting: WaitingIndex,
+    groups: Vec<WaitingGroup>,
+    group_numbers: BTreeMap<FlowRoutes, u32>,
     /// Grants with a lifetime, by the time when they end.
     expiries: BTreeSet<(Instant, u32)>,
     members: BTreeSet<(MemberId, u32)>,
@@ -59,6 +62,8 @@ pub struct AdmissionControl<K> {
     changed: Vec<u32>,
     /// Routes on which the call in progress freed capacity.
     freed: Vec<RouteNo>,
+    /// Groups that the call in progress searches for grants that fit now.
+    searched: Vec<u32>,
 }
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {
@@ -73,12 +78,15 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             free_slots: Vec::new(),
             flows: HashMap::with_hasher(SeededState::new(seed)),
             waiting: WaitingIndex::new(seed),
+            groups: Vec::new(),
+            group_numbers: BTreeMap::new(),
             expiries: BTreeSet::new(),
             members: BTreeSet::new(),
             aggregates: BTreeMap::new(),
             next_age: 0,
             changed: Vec::new(),
             freed: Vec::new(),
+            searched: Vec::new(),
         }
     }
 

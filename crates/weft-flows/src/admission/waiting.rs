@@ -65,7 +65,7 @@ impl WaitingIndex {
 
     /// Returns age and slot of the oldest grant that needs at most `free_bps`.
     pub(super) fn first_fitting(&self, root: u32, free_bps: u64) -> Option<(u64, u32)> {
-        let mut at = root;
+        let mut at = if self.least(root) <= free_bps { root } else { NO_NODE };
         while let Some(node) = self.nodes.get(at as usize) {
             if self.least(node.left) <= free_bps {
                 at = node.left;
