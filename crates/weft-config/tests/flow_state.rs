@@ -9,7 +9,8 @@ use weft_config::config::{Config, FlowSettings, Report, Severity, flows, parse, 
 use weft_flows::ipfix::Dialect;
 use weft_flows::rules::RuleLimits;
 use weft_flows::treatment::Service;
-use weft_units::{Duration, Rate, VpnId};
+use weft_flows::{Classes, FlowClass};
+use weft_units::{Duration, Rate, VpnId, parse_duration, parse_rate};
 
 const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
 /// Number of lines before the tables under test.
@@ -254,6 +255,35 @@ fn a_node_that_is_no_peer_is_told() {
     let [(severity, line, message, help)] = found.as_slice() else { panic!("{found:#?}") };
     assert_eq!((severity.as_str(), *line, help.as_deref()), ("warning", FIRST + 3, Some("did you mean `hub`?")));
     assert!(message.contains("no peer has the name `hbu`"), "{message}");
+}
+
+/// The settings on the page for operators are accepted, and its table of classes has the figures of the code.
+#[test]
+fn the_page_for_operators_is_right() {
+    let page = include_str!("../../../docs/flow-state.md");
+    let blocks: Vec<String> = page
+        .split("\n\n    [")
+        .skip(1)
+        .map(|rest| {
+            let lines = format!("    [{rest}");
+            let block = lines.lines().take_while(|line| line.starts_with("    ") || line.is_empty());
+            block.map(|line| format!("{}\n", line.trim_start())).collect()
+        })
+        .collect();
+    assert!(blocks.len() >= 5 && blocks.iter().all(|block| block.starts_with('[')), "{blocks:#?}");
+    accepts(&blocks.concat());
+
+    let classes = Classes::built_in();
+    for (_, FlowClass { name, treatment }) in classes.iter() {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` | "))).unwrap();
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let rate = if cells[3].is_empty() { Ok(Rate::ZERO) } else { parse_rate(cells[3]) };
+        assert_eq!(rate, Ok(treatment.guaranteed), "{row}");
+        assert_eq!(parse_duration(cells[4]).ok(), treatment.delay_variance, "{row}");
+        let priorities = format!("{} {}", treatment.precedence, treatment.delay_priority);
+        assert_eq!(format!("{} {}", cells[5], cells[6]), priorities, "{row}");
+        assert_eq!(cells[2], format!("{:?}", treatment.service).to_lowercase(), "{row}");
+    }
 }
 
 proptest! {
