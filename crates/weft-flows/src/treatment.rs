@@ -37,7 +37,7 @@ pub struct Treatment {
     pub delay_variance: Option<Duration>,
     /// PP: a flow of a higher precedence keeps its guarantee longer. 0 is the lowest, 15 the highest.
     pub precedence: u8,
-    /// DP: among flows without a guarantee, a higher priority is served earlier. 0 is best effort, 15 the highest.
+    /// DP: among flows without a guarantee, a higher priority is served earlier. 0 is the lowest, 15 the highest.
     pub delay_priority: u8,
     /// True if the flow is refused where its guarantee cannot be met in full.
     pub must_be_met: bool,

@@ -6,7 +6,7 @@
 use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Prefixes, Status};
+use crate::status::{Drill, Explanation, FlowQuestion, PathHistory, Prefixes, Qos, Status};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -61,6 +61,11 @@ pub enum Request {
         peer: Option<String>,
         /// Only the prefixes of this VPN.
         vpn: Option<String>,
+    },
+    /// Returns the state of flows, users and ports.
+    Qos {
+        /// Number of flows to return.
+        most: u32,
     },
     /// Silences a link or a node for a while.
     Drill {
@@ -288,6 +293,8 @@ pub enum Response {
         /// One answer per path.
         paths: Vec<Pong>,
     },
+    /// State of flows, users and ports.
+    Qos(Box<Qos>),
     /// Response to [`Request::Explain`].
     Explanation(Box<Explanation>),
     /// Response to [`Request::Prefixes`].

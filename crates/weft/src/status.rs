@@ -9,6 +9,7 @@ mod explain;
 mod links;
 mod overlay;
 mod prefixes;
+mod qos;
 mod signal;
 mod why;
 
@@ -17,6 +18,7 @@ pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, S
 pub use links::UnusedLink;
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
+pub use qos::{Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 pub use why::{Finding, StrangerSeen, TriedPair};
 

@@ -72,6 +72,15 @@ impl Flowing {
         self.names = peers.collect();
     }
 
+    /// Sets the name of one peer.
+    pub fn set_name(&mut self, peer: PeerId, name: &str) {
+        let at = usize::from(peer.0);
+        if self.names.len() <= at {
+            self.names.resize(at + 1, String::new());
+        }
+        self.names[at] = name.into();
+    }
+
     /// Counts a packet that leaves for `peer`.
     pub fn on_leaving(&mut self, now: Instant, origin: Origin, peer: PeerId, seen: &Seen) -> Passage {
         let Flowing { router: Some(router), own_name, names, records, .. } = self else { return Passage::UNKNOWN };

@@ -84,10 +84,14 @@ impl Engine {
     /// Creates the engine's peer for a peer that the session layer has accepted.
     pub(super) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
+        self.hosts.flows.set_name(id, &config.name);
         let peer = Peer::new(now, id, config, &self.rng, first_path);
         match self.peers.get_mut(usize::from(id.0)) {
             Some(slot) => *slot = peer,
             None => self.peers.push(peer),
+        }
+        if let Some(reservable) = self.hosts.reservable {
+            self.with_peer(now, id.0.into(), |p, cx| p.set_port(cx, Some(reservable)));
         }
     }
 

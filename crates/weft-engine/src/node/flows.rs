@@ -44,6 +44,7 @@ impl Engine {
         let flows = &mut self.hosts.flows;
         let Some(FlowsConfig { own_name, router, reservable }) = config else {
             flows.router = None;
+            self.hosts.reservable = None;
             for index in 0..self.peers.len() {
                 self.with_peer(now, index, |p, cx| p.set_port(cx, None));
             }

@@ -304,6 +304,7 @@ impl Datapath {
             node.on_event(event);
             self.record_progress();
         }
+        is_behind |= node.continue_listings(now);
         node.upkeep(now);
         is_behind
     }

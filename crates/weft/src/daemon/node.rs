@@ -22,6 +22,7 @@ use super::platform::{self, Platform};
 use super::restart::needs_restart;
 use super::service;
 use super::services::access;
+use super::services::flows;
 use super::services::names::Names;
 use super::services::proxy::ProxyProcess;
 use super::services::signalling;
@@ -29,6 +30,7 @@ use super::services::tcp_er;
 use super::shown::allowance::Allowances;
 use super::shown::history::{self, Histories};
 use super::shown::live;
+use super::shown::qos;
 use super::shown::rates::Rates;
 use super::shown::refusal::refused;
 use super::shown::totals;
@@ -47,7 +49,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, Outside, PeerSnapshot};
+use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, FlowListing, Outside, PeerSnapshot};
 use weft_io::netlink;
 use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
@@ -75,6 +77,8 @@ pub struct Node {
     pub links: Links,
     /// Pings without an answer yet.
     pub pings: Pings,
+    /// Listings of flows in progress, each with the client that waits for it.
+    listings: Vec<(FlowListing, SyncSender<Response>)>,
     allowances: Allowances,
     names: Names,
     /// Programs on this machine that use the overlay.
@@ -159,6 +163,7 @@ impl Node {
         let Stamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
+        flows::set(&mut engine, clock.now(), &config, certificate.as_ref()).map_err(Failure::new)?;
         trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
@@ -173,6 +178,7 @@ impl Node {
             devices,
             links,
             pings: Pings::default(),
+            listings: Vec::new(),
             allowances: Allowances::default(),
             platform: Platform::default(),
             drops: Drops::default(),
@@ -347,6 +353,7 @@ impl Node {
         changed.map_err(|why| why.to_string())?;
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
+        flows::set(&mut self.engine, self.clock.now(), config, loaded.certificate.as_ref())?;
         trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
         self.engine.set_overlay(self.clock.now(), config.engine_overlay());
         self.devices.change(&loaded.config, opened);
@@ -366,6 +373,7 @@ impl Node {
         self.outside = Some(sieve.outside().clone());
         // The engine first drops peers whose certificates claim a network of this machine.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
+        flows::set_transit(&mut self.engine, self.clock.now(), &self.config, sieve.outside());
         let certified = trust::prefixes(&self.engine);
         let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
         for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
@@ -397,6 +405,19 @@ impl Node {
             Ok(()) => self.log.info(format_args!("{name}: MTU {mtu}")),
             Err(why) => self.log.error(format_args!("{name}: MTU {mtu}: {why}")),
         }
+    }
+
+    /// Continues the listings of flows by one step each. Returns true while one is in progress.
+    pub fn continue_listings(&mut self, now: Instant) -> bool {
+        for (mut listing, reply) in std::mem::take(&mut self.listings) {
+            if self.engine.continue_listing(now, &mut listing) {
+                self.listings.push((listing, reply));
+            } else if let Some(qos) = qos::qos(&self.engine, now, listing) {
+                // A client that has disconnected needs no answer.
+                let _ = reply.try_send(Response::Qos(Box::new(qos)));
+            }
+        }
+        !self.listings.is_empty()
     }
 
     /// Does all work that is due and not urgent; cheap when nothing is due.

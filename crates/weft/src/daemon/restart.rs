@@ -17,6 +17,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[node] control", old.node.control != new.node.control),
         ("[access]", access::settings(old) != access::settings(new)),
         ("[exit]", old.exit != new.exit),
+        ("[router] flows", old.flows.router.flows != new.flows.router.flows),
         ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),

@@ -22,7 +22,9 @@ use super::Vpn;
 use super::diagnose::Report;
 use super::read::Section;
 use weft_flows::Classes;
-use weft_flows::rules::FlowRules;
+use weft_flows::router::RouterConfig;
+use weft_flows::rules::{FlowRules, RuleLimits};
+use weft_flows::table::TableConfig;
 use weft_units::VpnId;
 
 /// Name of the VPN without a `[[vpn]]` table, in rules.
@@ -41,9 +43,29 @@ pub struct FlowSettings {
     pub export: Option<ExportSettings>,
     /// `[router]`: transit and the size of the flow table.
     pub router: RouterSettings,
+    /// True if the file has one of these tables.
+    is_present: bool,
 }
 
 impl FlowSettings {
+    /// True if the file has a table about classes, rules, users, export or the router.
+    pub fn is_present(&self) -> bool {
+        self.is_present
+    }
+
+    /// Returns the settings of the engine's router.
+    pub fn router(&self, vpns: &[Vpn]) -> RouterConfig {
+        let active = self.export.as_ref().map(|export| export.interval);
+        let table = TableConfig { flows: self.router.flows, active, ..TableConfig::default() };
+        RouterConfig {
+            classes: self.classes(),
+            rules: self.rules(vpns),
+            limits: RuleLimits::default(),
+            users: self.users.rule(),
+            table,
+        }
+    }
+
     /// Returns the built-in classes with the changes and additions of the file.
     ///
     /// The checks guarantee that no class is left out.
@@ -71,11 +93,12 @@ impl FlowSettings {
 
 /// Parses the tables under the root of the file.
 pub fn read(root: &mut Section<'_, '_>, report: &Report) -> FlowSettings {
+    let is_present = ["class", "rule", "users", "export", "router"].iter().any(|key| root.has(key));
     let classes = root.sections("class", "[[class]]").into_iter().filter_map(class::read).collect();
     let rules = root.sections("rule", "[[rule]]").into_iter();
     let rules = rules.filter_map(|section| rule::read(section, report)).collect();
     let users = root.section("users", "[users]").map(users::read).unwrap_or_default();
     let export = root.section("export", "[export]").and_then(export::read);
     let router = root.section("router", "[router]").map(router::read).unwrap_or_default();
-    FlowSettings { classes, rules, users, export, router }
+    FlowSettings { classes, rules, users, export, router, is_present }
 }

@@ -4,6 +4,7 @@ use crate::config::policy::MAX_WEIGHT;
 use crate::config::prefix;
 use crate::config::read::{At, Section, names};
 use std::net::IpAddr;
+use weft_flows::router::{UserBy, UserName, UserRule};
 
 /// What counts as one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +49,21 @@ impl Default for UserSettings {
 }
 
 impl UserSettings {
+    /// Returns the rule of the engine's router.
+    pub fn rule(&self) -> UserRule {
+        let by = match self.by {
+            UserKind::Host => UserBy::Host,
+            UserKind::Prefix => UserBy::Prefix(self.ipv4_length, self.ipv6_length),
+            UserKind::Certificate => UserBy::Node,
+        };
+        let name = |text: &str| match prefix::parse(text) {
+            Ok(prefix) => UserName::Address(prefix.address),
+            Err(_) => text.parse().map_or_else(|_| UserName::Node(text.to_owned()), UserName::Address),
+        };
+        let weight = |(at, weight): &(At<String>, u32)| (name(&at.value), u16::try_from(*weight).unwrap_or(u16::MAX));
+        UserRule { by, weights: self.weights.iter().map(weight).collect() }
+    }
+
     /// Returns the name of the user with this text as lists of users show it.
     ///
     /// # Errors

@@ -48,6 +48,15 @@ impl Node {
             Request::Prefixes { peer, vpn } => {
                 live::prefixes(&self.engine, &self.config, peer.as_deref(), vpn.as_deref())
             }
+            Request::Qos { most } => {
+                if self.engine.flow_totals().is_none() {
+                    let why =
+                        "the node keeps no flow state; begin with a [[rule]], [users] or [export] in the configuration";
+                    return Some(Response::Refused { why: why.to_owned() });
+                }
+                self.listings.push((FlowListing::new(most as usize), reply.clone()));
+                return None;
+            }
             Request::Drill { cut, time_ms, force } => {
                 let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
                 let said = format!("drill: {of} is cut for {time_ms} ms");

@@ -5,6 +5,7 @@ pub mod attendance;
 pub mod bounces;
 pub mod history;
 pub mod live;
+pub mod qos;
 pub mod rates;
 pub mod refusal;
 pub mod totals;

@@ -1,0 +1,186 @@
+//! `weft qos`: what each flow, user and port gets, and why.
+
+use super::watch::watch;
+use crate::cli::{QosArguments, QosView};
+use crate::control::{Request, Response, ask};
+use crate::outcome::json;
+use crate::outcome::{Failure, Outcome};
+use crate::status::{Qos, QosLoad};
+use crate::table::{Table, bytes, dash, rate as rate_or_none};
+use std::path::Path;
+
+/// Number of flows that `weft qos why` searches.
+const SEARCHED: u32 = 10_000;
+
+/// Prints one view of the flow state.
+pub fn qos(arguments: &QosArguments) -> Result<Outcome, Failure> {
+    let QosArguments { view, reading } = arguments;
+    let most = match view {
+        QosView::Flows { top } => *top,
+        QosView::Why { .. } => SEARCHED,
+        _ => 1,
+    };
+    watch(reading.watch, !reading.json, || {
+        let mut qos = read(&reading.control.control, most)?;
+        if let QosView::Why { flow } = view {
+            qos.flows.retain(|of| flow.iter().all(|word| of.flow.contains(word.as_str())));
+            if qos.flows.is_empty() {
+                let words = flow.join(" ");
+                return Err(Failure::new(format!("no flow contains `{words}`; list the flows with: weft qos flows")));
+            }
+        }
+        Ok((if reading.json { json(&qos)? } else { text(view, &qos) }, Outcome::Well))
+    })
+}
+
+fn read(socket: &Path, most: u32) -> Result<Qos, Failure> {
+    match ask(socket, &Request::Qos { most })? {
+        Response::Qos(qos) => Ok(*qos),
+        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    }
+}
+
+fn text(view: &QosView, qos: &Qos) -> String {
+    match view {
+        QosView::Flows { .. } => flows(qos),
+        QosView::Users => users(qos),
+        QosView::Ports => ports(qos),
+        QosView::Classes => classes(qos),
+        QosView::Rules => rules(qos),
+        QosView::Why { .. } => why(qos),
+    }
+}
+
+fn flows(qos: &Qos) -> String {
+    let mut table =
+        Table::new(&["FLOW", "USER", "CLASS", ">SENT", ">BACK", ">ASKED", ">GRANTED", "VERDICT", ">DROPPED"])
+            .give_way(&["DROPPED", "USER", "ASKED", "BACK"], &["FLOW", "USER"]);
+    for flow in &qos.flows {
+        table.row([
+            flow.flow.clone(),
+            flow.user.clone(),
+            flow.class.clone(),
+            rate(flow.sent_bps),
+            rate(flow.returned_bps),
+            rate_or_dash(flow.asked_bps),
+            rate_or_dash(flow.granted_bps),
+            flow.verdict.replace('-', " "),
+            flow.dropped.to_string(),
+        ]);
+    }
+    let Qos { flow_count, began, evicted, refused, .. } = qos;
+    let totals = format!("{flow_count} flows; {began} began, {evicted} made room, {refused} got no state\n");
+    if table.is_empty() { format!("no flows\n{totals}") } else { format!("{table}\n{totals}") }
+}
+
+fn users(qos: &Qos) -> String {
+    let mut table = Table::new(&["USER", ">WEIGHT", ">FLOWS", ">RATE", ">BYTES"]).give_way(&["BYTES"], &["USER"]);
+    for user in &qos.users {
+        table.row([
+            user.name.clone(),
+            user.weight.to_string(),
+            user.flows.to_string(),
+            rate(user.bps),
+            bytes(user.bytes),
+        ]);
+    }
+    if table.is_empty() { "no users\n".to_owned() } else { table.to_string() }
+}
+
+fn ports(qos: &Qos) -> String {
+    let headings = [
+        "TOWARD",
+        "CLASS",
+        ">CAPACITY",
+        ">RESERVABLE",
+        ">GUARANTEED",
+        ">ARRIVES",
+        ">LEAVES",
+        ">WAITS",
+        ">DELAY",
+        ">FLOWS",
+    ];
+    let mut table = Table::new(&headings).give_way(&["FLOWS", "RESERVABLE", "ARRIVES", "WAITS"], &["TOWARD", "CLASS"]);
+    let mut row = |first: [String; 5], load: &QosLoad| {
+        let rest = [
+            rate(load.arrived_bps),
+            rate(load.left_bps),
+            bytes(load.waiting_bytes),
+            format!("{:.1} ms", load.delay_ms),
+            load.flows.to_string(),
+        ];
+        table.row(first.into_iter().chain(rest));
+    };
+    for port in &qos.ports {
+        let of_port = [
+            port.peer.clone(),
+            "all".to_owned(),
+            rate(port.capacity_bps),
+            rate(port.reservable_bps),
+            rate(port.guaranteed_bps),
+        ];
+        row(of_port, &port.load);
+        for (class, load) in port.classes.iter().filter(|(_, load)| load.flows > 0) {
+            row([String::new(), class.clone(), String::new(), String::new(), String::new()], load);
+        }
+    }
+    if table.is_empty() {
+        "no ports: VPNs with queues of their own keep their loops\n".to_owned()
+    } else {
+        table.to_string()
+    }
+}
+
+fn classes(qos: &Qos) -> String {
+    let headings =
+        ["CLASS", "SERVICE", ">GUARANTEED", ">MAXIMUM", ">BURST", ">DELAY VARIANCE", ">PRECEDENCE", ">PRIORITY"];
+    let mut table = Table::new(&headings).give_way(&["BURST", "SERVICE"], &["CLASS"]);
+    for class in &qos.classes {
+        table.row([
+            class.name.clone(),
+            class.service.clone() + if class.must_be_met { ", must be met" } else { "" },
+            rate_or_dash(class.guaranteed_bps),
+            rate_or_none(class.maximum_bps),
+            format!("{} B", class.burst_bytes),
+            class.delay_variance_ms.map_or_else(dash, |ms| format!("{ms} ms")),
+            class.precedence.to_string(),
+            class.delay_priority.to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn rules(qos: &Qos) -> String {
+    let mut table = Table::new(&[">#", "RULE", "MATCHES", "CLASS"]).give_way(&["#"], &["MATCHES", "RULE"]);
+    for (number, rule) in (1..).zip(&qos.rules) {
+        table.row([number.to_string(), rule.name.clone(), rule.matches.clone(), rule.class.clone()]);
+    }
+    match table.is_empty() {
+        true => "no rules: every flow has the class bulk\n".to_owned(),
+        false => format!("{table}\na flow that no rule matches has the class bulk\n"),
+    }
+}
+
+fn why(qos: &Qos) -> String {
+    let line = |flow: &crate::status::QosFlow| {
+        format!(
+            "{}\n  {}\n  asked {}, granted {}, sends {}; {} marked, {} dropped\n",
+            flow.flow,
+            flow.why,
+            rate_or_dash(flow.asked_bps),
+            rate_or_dash(flow.granted_bps),
+            rate(flow.sent_bps),
+            flow.marked,
+            flow.dropped
+        )
+    };
+    qos.flows.iter().map(line).collect()
+}
+
+fn rate(bps: u64) -> String {
+    rate_or_none(Some(bps))
+}
+
+fn rate_or_dash(bps: u64) -> String {
+    rate_or_none(Some(bps).filter(|bps| *bps > 0))
+}

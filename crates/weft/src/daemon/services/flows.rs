@@ -1,0 +1,24 @@
+//! Flow state and transit of the running node.
+
+use crate::config::Config;
+use weft_engine::{Engine, Outside};
+use weft_session::Certificate;
+use weft_units::Instant;
+
+/// Configures the classes, rules and users of flows.
+///
+/// # Errors
+/// Returns the faults in the rules as text. The checks of the configuration find them earlier.
+pub fn set(engine: &mut Engine, now: Instant, config: &Config, own: Option<&Certificate>) -> Result<(), String> {
+    let own_name = own.map_or("", |own| own.claims().name.as_str());
+    engine.set_flows(now, config.engine_flows(own_name)).map_err(|faults| {
+        let faults: Vec<_> = faults.iter().map(|fault| format!("rule `{}`: {}", fault.name, fault.problem)).collect();
+        faults.join("; ")
+    })
+}
+
+/// Configures transit. `outside` are the networks of this machine: packets for them go to the kernel.
+pub fn set_transit(engine: &mut Engine, now: Instant, config: &Config, outside: &Outside) {
+    let local = outside.networks.clone();
+    engine.set_transit(now, config.engine_transit(local));
+}

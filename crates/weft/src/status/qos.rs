@@ -1,0 +1,156 @@
+//! What flows, users and ports get: the answer to `weft qos`.
+
+use serde::{Deserialize, Serialize};
+
+/// State of the flow-state router.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Qos {
+    /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
+    pub schema: u32,
+    /// Number of flows in the table.
+    pub flow_count: u64,
+    /// Flows that began since the start.
+    pub began: u64,
+    /// Flows that were evicted to make room.
+    pub evicted: u64,
+    /// New flows that got no state, because of a quota or a full table.
+    pub refused: u64,
+    /// Records of flows that were not exported, because nobody took them in time.
+    pub lost_records: u64,
+    /// Flows with the highest rates, the highest first.
+    pub flows: Vec<QosFlow>,
+    /// Users that have flows, those with the highest rates first.
+    pub users: Vec<QosUser>,
+    /// Port to each peer.
+    pub ports: Vec<QosPort>,
+    /// Classes, in the order of their numbers.
+    pub classes: Vec<QosClass>,
+    /// Rules, in the order in which they are tried.
+    pub rules: Vec<QosRule>,
+}
+
+/// A flow.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosFlow {
+    /// Protocol, addresses and ports of the packets that the initiator sends.
+    pub flow: String,
+    /// Id of the VPN, 0 for the default one.
+    pub vpn: u32,
+    /// Peer behind which an end of the flow lies.
+    pub peer: Option<String>,
+    /// User that holds the flow.
+    pub user: String,
+    /// Class of the flow.
+    pub class: String,
+    /// Rule that decided; absent: the default class.
+    pub rule: Option<String>,
+    /// Precedence, 0 to 15.
+    pub precedence: u8,
+    /// Guaranteed rate that the flow asked for, in bit/s.
+    pub asked_bps: u64,
+    /// Guaranteed rate that the flow has, in bit/s.
+    pub granted_bps: u64,
+    /// Rate of the initiator's packets, in bit/s.
+    pub sent_bps: u64,
+    /// Rate of the packets in the other direction, in bit/s.
+    pub returned_bps: u64,
+    /// Bytes of the initiator's packets.
+    pub sent_bytes: u64,
+    /// Bytes in the other direction.
+    pub returned_bytes: u64,
+    /// Packets that were marked because of congestion.
+    pub marked: u32,
+    /// Packets that were dropped here.
+    pub dropped: u32,
+    /// What admission decided: `nothing-asked`, `granted`, `waits`, `preempted`, `capacity-lost` or `refused`.
+    pub verdict: String,
+    /// Why the flow has what it has, in a sentence.
+    pub why: String,
+    /// Age of the flow in milliseconds.
+    pub age_ms: u64,
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosUser {
+    /// Address, prefix or name of the user.
+    pub name: String,
+    /// Weight of the user's share.
+    pub weight: u16,
+    /// Number of the user's flows.
+    pub flows: u32,
+    /// Rate of all its flows in both directions, in bit/s.
+    pub bps: u64,
+    /// Bytes of its present flows in both directions.
+    pub bytes: u64,
+}
+
+/// The port to a peer.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosPort {
+    /// Name of the peer.
+    pub peer: String,
+    /// Rate that the paths carry now, in bit/s.
+    pub capacity_bps: u64,
+    /// Rate that may be guaranteed, in bit/s.
+    pub reservable_bps: u64,
+    /// Rate that is guaranteed, in bit/s.
+    pub guaranteed_bps: u64,
+    /// Packets that were marked or dropped because their flow exceeded its ceiling.
+    pub policed: u64,
+    /// Load of all classes together.
+    pub load: QosLoad,
+    /// Load of each class.
+    pub classes: Vec<(String, QosLoad)>,
+}
+
+/// Load in the last interval.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosLoad {
+    /// Rate at which packets arrived, in bit/s.
+    pub arrived_bps: u64,
+    /// Rate at which packets left, in bit/s.
+    pub left_bps: u64,
+    /// Bytes that wait.
+    pub waiting_bytes: u64,
+    /// Flows that sent.
+    pub flows: u32,
+    /// Queueing delay that 95 % of the packets did not exceed, in milliseconds.
+    pub delay_ms: f64,
+    /// Rate by which the port is below its target use, in bit/s.
+    pub headroom_bps: u64,
+}
+
+/// A class.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosClass {
+    /// Name of the class.
+    pub name: String,
+    /// Service: `available`, `guaranteed`, `maximum` or `variable`.
+    pub service: String,
+    /// Guaranteed rate in bit/s; 0: none.
+    pub guaranteed_bps: u64,
+    /// Ceiling in bit/s; absent: none.
+    pub maximum_bps: Option<u64>,
+    /// Burst tolerance in bytes.
+    pub burst_bytes: u32,
+    /// Largest variation of the delay in milliseconds; absent: any.
+    pub delay_variance_ms: Option<f64>,
+    /// Precedence, 0 to 15.
+    pub precedence: u8,
+    /// Delay priority, 0 to 15.
+    pub delay_priority: u8,
+    /// True if a flow is refused where its guarantee cannot be met.
+    pub must_be_met: bool,
+}
+
+/// A rule.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QosRule {
+    /// Name of the rule.
+    pub name: String,
+    /// What a flow's first packet must have, as in the configuration.
+    pub matches: String,
+    /// Class of the flows.
+    pub class: String,
+}
