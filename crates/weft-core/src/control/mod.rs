@@ -3,9 +3,6 @@
 //! [`PathRate`] takes one sample per report and returns a pacing rate and a limit of bytes in flight. It never sends
 //! and never reads a clock.
 
-mod drain;
 mod path_rate;
-mod rate_meter;
-mod trial;
 
 pub use path_rate::{PathRate, PathRateConfig, Phase};

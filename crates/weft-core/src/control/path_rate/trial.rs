@@ -1,3 +1,6 @@
+use super::PathRate;
+use super::constants::GROWTH;
+use super::phase::State;
 use crate::sense::Sample;
 use weft_units::{Duration, Instant};
 
@@ -21,6 +24,18 @@ const ARRIVES: f64 = 0.92;
 ///
 /// Derived: halfway between one, where the path drops the excess, and [`FASTER`].
 const MORE: f64 = (1.0 + FASTER) / 2.0;
+/// Minimum length of a trial.
+///
+/// A trial lasts one RTT within these limits. It makes a queue of half its length. Tuned.
+const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
+/// Maximum length of a trial, unless reports are far apart.
+///
+/// Tuned.
+const LONGEST_TRIAL: Duration = Duration::from_millis(60);
+/// Minimum length of a trial in reports.
+///
+/// Derived: the first and the last one are whole only by chance.
+const TRIAL_REPORTS: u32 = 3;
 
 /// Result of a trial, in which the sender exceeds the path's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -142,6 +157,38 @@ impl RunningTrial {
         let arrived_bps = self.bits / self.send_s.max(self.receive_s);
         let is_more = arrived_bps > MORE * self.capacity_bps;
         if is_as_fast && is_more { TrialOutcome::MoreFits } else { TrialOutcome::Full(arrived_bps) }
+    }
+}
+
+impl PathRate {
+    /// Tries a higher rate if a queue stands for longer than the controller needs to drain one.
+    ///
+    /// If everything arrives, the delay is not a queue: the route became longer, or a radio link's delay wanders. The
+    /// baseline then restarts, and the rate grows fast.
+    pub fn try_more(&mut self, now: Instant, sample: &Sample) {
+        let is_odd = matches!(self.state, State::Steady) && self.delay.standing_queue() >= self.queue_target() * 2;
+        let is_doubted = self.trial.doubts(now, is_odd, self.rtt.smoothed());
+        match self.trial.on_sample(now, sample) {
+            Some(TrialOutcome::MoreFits) => {
+                self.delay.rebase(now);
+                self.rtt.rebase(now);
+                self.room = None;
+                self.growth = GROWTH.len() - 2;
+                self.capacity_bps = self.bounded(self.capacity_bps.max(self.best_bps));
+            }
+            Some(TrialOutcome::Full(carried_bps)) => {
+                self.capacity_bps = self.bounded(self.capacity_bps.min(carried_bps * self.loss.fill()));
+            }
+            None if (is_doubted || self.queue_stays) && sample.backlogged && matches!(self.state, State::Steady) => {
+                if core::mem::take(&mut self.queue_stays) {
+                    self.trial.hurry();
+                }
+                let whole = self.rtt.min().clamp(SHORTEST_TRIAL, LONGEST_TRIAL.max(sample.interval() * TRIAL_REPORTS));
+                let length = whole.max(self.noise() * 8).max(self.packets_time(10.0));
+                self.trial.begin(now, length, self.capacity_bps / self.loss.fill());
+            }
+            None => {}
+        }
     }
 }
 

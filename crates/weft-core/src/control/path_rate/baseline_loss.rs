@@ -1,0 +1,105 @@
+use super::round::Round;
+use crate::sense::LossRate;
+use weft_units::Instant;
+
+/// Maximum loss that counts as the path's own.
+///
+/// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
+/// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
+const MOST_BASELINE_LOSS: f64 = 0.15;
+/// Maximum number of rounds between two ebbs of the rate on a lossy path.
+///
+/// Tuned.
+const EBB_ROUNDS: u32 = 32;
+/// Number of packets after which a measured baseline loss has lost most of its weight.
+///
+/// Tuned.
+const MEMORY_PACKETS: f64 = 2_000.0;
+
+/// Loss of a path, and the part of it that the sender does not cause.
+///
+/// Losses while the sender stays below the capacity are the path's own. To see them, the rate *ebbs* from time to
+/// time for two rounds, and the second round counts.
+#[derive(Clone, Copy, Debug)]
+pub struct BaselineLoss {
+    recent: LossRate,
+    baseline: LossRate,
+    /// Loss of all rounds without a rival, whatever its cause.
+    usual: LossRate,
+    /// Number of ebb rounds left.
+    ebb: u8,
+    ebb_spacing: u32,
+    rounds_since_ebb: u32,
+}
+
+impl Default for BaselineLoss {
+    fn default() -> BaselineLoss {
+        BaselineLoss {
+            recent: LossRate::default(),
+            baseline: LossRate::over_packets(MEMORY_PACKETS),
+            usual: LossRate::over_packets(MEMORY_PACKETS),
+            ebb: 0,
+            ebb_spacing: 2,
+            rounds_since_ebb: 0,
+        }
+    }
+}
+
+impl BaselineLoss {
+    /// Adds packets that were delivered or declared lost by `now`.
+    pub fn on_fates(&mut self, now: Instant, delivered: u64, lost: u64) {
+        self.recent.on_fates(now, delivered, lost);
+    }
+
+    /// Adds a finished round. `may_ebb` permits that the next round begins an ebb.
+    pub fn on_round(&mut self, now: Instant, round: &Round, may_ebb: bool) {
+        if self.ebb == 1 || round.loss() < self.baseline.fraction() {
+            self.baseline.on_fates(now, round.delivered, round.lost);
+        }
+        self.rounds_since_ebb += 1;
+        if self.ebb > 0 {
+            self.ebb -= 1;
+        } else if self.rounds_since_ebb >= self.ebb_spacing && may_ebb {
+            self.ebb = 2;
+            self.rounds_since_ebb = 0;
+            self.ebb_spacing = (self.ebb_spacing * 2).min(EBB_ROUNDS);
+        }
+    }
+
+    /// Adds losses that are known to be the path's own.
+    pub fn on_own_losses(&mut self, now: Instant, delivered: u64, lost: u64) {
+        self.baseline.on_fates(now, delivered, lost);
+    }
+
+    /// Adds a round of an undisturbed path to the usual loss.
+    pub fn on_usual_round(&mut self, now: Instant, round: &Round) {
+        self.usual.on_fates(now, round.delivered, round.lost);
+    }
+
+    /// Fraction of the packets that the path loses by itself.
+    pub fn fraction(&self) -> f64 {
+        self.baseline.fraction()
+    }
+
+    /// Largest fraction of the packets that is lost without a limit of the rate.
+    ///
+    /// A short path does not ebb, so its baseline loss is unknown and the usual loss applies.
+    pub fn expected(&self) -> f64 {
+        self.baseline.fraction().max(self.usual.fraction())
+    }
+
+    /// Loss of the last packets, whatever its cause.
+    pub fn recent(&self) -> &LossRate {
+        &self.recent
+    }
+
+    /// True while the rate ebbs.
+    pub fn is_ebbing(&self) -> bool {
+        self.ebb > 0
+    }
+
+    /// Returns the bytes to send for each byte that should arrive.
+    pub fn fill(&self) -> f64 {
+        1.0 / (1.0 - self.baseline.fraction().min(MOST_BASELINE_LOSS))
+    }
+}

@@ -1,0 +1,83 @@
+use super::constants::{ALONE_MEMORY, GROWING, IN_USE};
+use super::phase::State;
+use super::rate_meter::RateMeter;
+use super::{PathRate, Sample};
+use weft_units::Duration;
+
+impl PathRate {
+    /// True if the bottleneck was busy throughout the window, however little was sent.
+    ///
+    /// The queue that its first packet met took longer than sending the rest, and grew.
+    pub fn kept_busy(&self, sample: &Sample) -> bool {
+        self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
+            && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
+    }
+
+    /// Updates the capacity from the received rate.
+    ///
+    /// While a queue stands at both ends of a window, the received rate is the capacity. Without a queue it is a
+    /// lower bound. `full` is true if the window shows the path and not the traffic.
+    pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
+        let (span, packets) = match self.state {
+            State::Startup => (self.rtt.min() / 4, 8.0),
+            _ => (self.rtt.min(), 10.0),
+        };
+        let span = span.max(self.noise() * 8).max(self.packets_time(packets));
+        if !full {
+            self.busy_meter = RateMeter::default();
+            if self.assumed || matches!(self.state, State::Startup) {
+                // A window with little traffic, or with pauses of a young flow, reveals nothing about the path.
+                return;
+            }
+        }
+        self.meter.on_sample(sample, span);
+        let fill = self.loss.fill();
+        if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
+            self.not_shown_for += sample.interval();
+        }
+        // On a plateau the sender does not exceed the delivery rate. A queue there comes from its own bursts and
+        // reveals nothing.
+        if full && !matches!(self.state, State::Plateau(_)) && self.is_queued() {
+            self.busy_meter.on_sample(sample, span);
+            let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
+            let yielding = self.confirmed && sent * fill < 0.985 * self.capacity_bps;
+            let standing = (0.87..1.08).contains(&(received / sent));
+            if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
+                self.not_shown_for = Duration::ZERO;
+                if !(yielding && standing) {
+                    self.capacity_bps = received * fill;
+                    self.confirmed = true;
+                    self.assumed = false;
+                }
+            }
+        } else {
+            self.busy_meter = RateMeter::default();
+            // Delivery cannot exceed the paced rate. A higher value comes from packets bunched together on the path.
+            let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
+            let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
+            if measured {
+                self.capacity_bps = if self.assumed { delivered } else { self.capacity_bps.max(delivered) };
+                self.assumed = false;
+            }
+        }
+        self.capacity_bps = self.bounded(self.capacity_bps);
+    }
+
+    /// True if a queue stands that can be told from none.
+    pub fn is_queued(&self) -> bool {
+        self.delay.standing_queue() > self.least_queue()
+    }
+
+    /// Returns the smallest queueing delay that can be told from none.
+    pub fn least_queue(&self) -> Duration {
+        (self.queue_target() / 4).max(self.noise())
+    }
+
+    /// Updates the highest delivery rate, which decays slowly.
+    pub fn remember_best(&mut self, sample: &Sample) {
+        let fades = (sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64()).min(1.0);
+        let delivered_bps =
+            if self.meter.bits_ever() >= 10.0 * self.packet_bits { self.meter.delivered_bps() } else { 0.0 };
+        self.best_bps = delivered_bps.min(self.capacity_bps).max(self.best_bps * (1.0 - fades));
+    }
+}

@@ -1,0 +1,95 @@
+use super::constants::ALONE_MEMORY;
+use super::phase::State;
+use super::{PathRate, Sample};
+use weft_units::{Duration, Instant};
+
+/// First time for which a share is held before the next test whether the queue drains.
+///
+/// The time doubles with each failed test. Tuned.
+const FIRST_SPELL: Duration = Duration::from_millis(500);
+/// Longest time for which a share is held before the next test whether the queue drains.
+///
+/// Standard: the spacing of BBR's probes of the minimum RTT.
+const LONGEST_SPELL: Duration = Duration::from_secs(10);
+/// Factors on the share after a round with too many losses, and after another round.
+///
+/// Standard: the first is the decrease of CUBIC (RFC 9438). Tuned: the second, beside CUBIC and BBR in one FIFO.
+const SHARE: [f64; 2] = [0.7, 1.015];
+
+/// Data of a competition: the share that is held, and since when.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Competition {
+    since: Instant,
+    pub share_bps: f64,
+}
+
+impl Competition {
+    /// Adapts the share to the losses of a round.
+    pub fn on_round(&mut self, too_many_losses: bool) {
+        self.share_bps *= SHARE[usize::from(!too_many_losses)];
+    }
+}
+
+/// Test whether a queue drains when the sender leaves capacity unused.
+#[derive(Clone, Copy, Debug)]
+pub struct CapacityTest {
+    pub since: Instant,
+    queue_s: f64,
+    capacity_bps: f64,
+    /// Time of the bottleneck's service that was left unused since the start, in seconds.
+    left_s: f64,
+}
+
+impl PathRate {
+    /// Adds up the amount by which the queue should have shrunk, to check whether it did.
+    pub fn watch_room(&mut self, now: Instant, sample: &Sample) {
+        let queue_s = self.delay.standing_queue().as_secs_f64();
+        if queue_s < 2.0 * self.queue_target().as_secs_f64() {
+            self.room = None;
+            self.compete_for = Duration::ZERO;
+            if matches!(self.state, State::Steady) {
+                let step = sample.interval().as_secs_f64() / ALONE_MEMORY.as_secs_f64();
+                self.alone_bps += (self.capacity_bps - self.alone_bps)
+                    * if self.capacity_bps > self.alone_bps { 1.0 } else { step.min(1.0) };
+            }
+            return;
+        }
+        let fresh = CapacityTest { since: now, queue_s, capacity_bps: self.capacity_bps, left_s: 0.0 };
+        let room = self.room.get_or_insert(fresh);
+        if (self.capacity_bps / room.capacity_bps - 1.0).abs() > 0.05 {
+            *room = fresh;
+        }
+        let passed_s = sample.received_bytes as f64 * 8.0 / self.capacity_bps;
+        room.left_s += sample.send_interval.as_secs_f64() - passed_s;
+    }
+
+    /// True if the queue stayed although the sender left capacity unused. Other traffic fills it.
+    pub fn is_contended(&self) -> bool {
+        let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.noise() * 4).as_secs_f64() + 0.02;
+        self.confirmed
+            && self.room.is_some_and(|r| self.delay.standing_queue().as_secs_f64() - r.queue_s + r.left_s > tolerance)
+    }
+
+    /// Starts to hold a share of the bottleneck.
+    pub fn compete(&mut self, now: Instant) -> State {
+        let shortest = FIRST_SPELL.max(self.rtt.smoothed() * 6);
+        self.compete_for = (self.compete_for * 2).max(shortest).min(LONGEST_SPELL);
+        State::Compete(Competition { since: now, share_bps: self.capacity_bps.max(self.alone_bps / 2.0) })
+    }
+
+    /// Tests whether the queue drains. `full` is true if the path is full.
+    pub fn stop_competing(&mut self, full: bool) -> State {
+        self.room = None;
+        if full {
+            self.capacity_bps = self.meter.received_bps() * self.loss.fill();
+        }
+        State::Steady
+    }
+
+    /// True if the share is held on.
+    pub fn stays_competing(&self, now: Instant, held: &Competition) -> bool {
+        let tested = now - held.since > self.rtt.smoothed() * 6;
+        let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;
+        self.room.is_some() && !(tested && alone) && now - held.since < self.compete_for
+    }
+}

@@ -1,0 +1,52 @@
+//! The constants of the path rate, each with its origin.
+//!
+//! *Derived* constants follow from a formula. *Standard* constants come from a publication or from the requirements.
+//! *Tuned* constants were chosen by the sweep of random single links (`make verify TOPIC=links`) and by the path
+//! model (`tests/path_rate`). A constant that only one phase uses is in the file of that phase.
+
+use weft_units::Duration;
+
+/// Growth factor of the rate, by the number of round trips for which the queue stayed empty.
+///
+/// Standard: the last factor is that of slow start. Tuned: the others, so that one empty round costs little.
+pub const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
+/// Time constant of two decaying rates: the capacity without contention, and the highest delivery rate.
+///
+/// Standard: the window of BBR's minimum RTT.
+pub const ALONE_MEMORY: Duration = Duration::from_secs(10);
+/// Maximum window for the minimum delay that defines the standing queue. One RTT applies if it is longer.
+///
+/// Tuned.
+pub const LONGEST_WINDOW: Duration = Duration::from_millis(250);
+/// Ratio of receive to send interval above which the queue grew during the window.
+///
+/// Tuned.
+pub const GROWING: f64 = 1.25;
+/// Time of use after which more than the capacity is offered: a number of round trips and a minimum time.
+///
+/// Senders that obey the offer would otherwise never find free capacity. Tuned.
+pub const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
+/// Fraction of the capacity above which the path counts as in use.
+///
+/// Tuned.
+pub const IN_USE: f64 = 0.8;
+/// Factor on the capacity in an offer that looks for more.
+///
+/// Standard: BBR's gain of a probe.
+pub const MORE: f64 = 1.25;
+/// Factor on the capacity in an offer while no queue has shown the capacity yet.
+///
+/// Standard: slow start.
+pub const MORE_AT_FIRST: f64 = 2.0;
+/// Time without reports after which the remembered capacity becomes doubtful.
+///
+/// Tuned.
+pub const IDLE: Duration = Duration::from_secs(1);
+/// Time after which the doubt has halved the rate.
+///
+/// Tuned.
+pub const IDLE_DOUBT: Duration = Duration::from_secs(60);
+/// Longest interval between reports on a short path while packets arrive.
+///
+/// Derived: twice the longest delay of a report.
+pub const LONGEST_HELD: Duration = Duration::from_millis(20);

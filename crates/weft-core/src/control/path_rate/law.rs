@@ -1,0 +1,90 @@
+use super::constants::{GROWTH, IDLE, IDLE_DOUBT, LONGEST_HELD, LOOK_FOR_MORE_AFTER, MORE, MORE_AT_FIRST};
+use super::phase::State;
+use super::{PathRate, Sample, plateau, trial};
+use weft_units::{Duration, Instant, Rate};
+
+impl PathRate {
+    /// Returns the queue that packets sent now will meet at the bottleneck, in seconds.
+    ///
+    /// It is the queue that the last reported packet met, plus the bytes sent after it, minus the bytes that the
+    /// bottleneck forwarded in that time (a Smith predictor).
+    fn predicted_queue_s(&self, now: Instant, sample: &Sample) -> f64 {
+        let sent_s = sample.sent_after_bytes as f64 * 8.0 / self.capacity_bps;
+        (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
+    }
+
+    /// Returns the rate to send at until the next report, in bits per second.
+    pub fn law(&self, now: Instant, sample: &Sample) -> f64 {
+        let target = match self.state {
+            State::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
+            State::Plateau(_) => return self.capacity_bps * plateau::BELOW,
+            State::Compete(held) => return held.share_bps.min(1.1 * self.loss.fill() * self.meter.received_bps()),
+            State::Steady if self.trial.is_sending(now) => return self.capacity_bps * trial::FASTER,
+            State::Drain => -0.5 * self.queue_target().as_secs_f64(),
+            _ => self.queue_target().as_secs_f64(),
+        };
+        let feedback = (now - sample.largest_sent_at) / 2;
+        // The rate stays in force until the next sample.
+        let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
+        let horizon = feedback.max(self.noise() * 2).max(held).as_secs_f64().max(0.002);
+        let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
+        let most = match (self.loss.is_ebbing(), sample.backlogged) {
+            (true, _) => 0.93,
+            (false, false) => 1.0,
+            (false, true) => 1.25,
+        };
+        self.capacity_bps * gain.clamp(0.25, most).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
+    }
+
+    /// Returns the present pacing rate.
+    ///
+    /// After an idle time it falls gradually, to half after a minute.
+    pub fn pacing_rate(&self, now: Instant) -> Rate {
+        Rate::from_bps(self.bounded(self.rate_bps * (1.0 - self.caution(now))) as u64)
+    }
+
+    /// Returns the fraction by which an idle time lowers the rate.
+    pub fn caution(&self, now: Instant) -> f64 {
+        let idle = (now - self.last_sample).saturating_sub(IDLE);
+        (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
+    }
+
+    /// Limit of bytes in flight. It stops the sender if reports stop.
+    pub fn in_flight_limit_bytes(&self) -> u64 {
+        let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        let queue = match self.state {
+            State::Compete(_) => self.delay.standing_queue() * 2,
+            _ => self.queue_target(),
+        };
+        let round_trip = if self.trial.is_open() { self.rtt.smoothed() } else { self.rtt.min() };
+        let span = round_trip + report_interval + self.noise() * 4 + queue;
+        let factor = match self.state {
+            State::Startup => 2.2,
+            _ if self.trial.is_open() => 1.1 * trial::FASTER,
+            _ => 1.1 * GROWTH[self.growth],
+        };
+        let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
+        (bits / 8.0) as u64
+    }
+
+    /// Returns the rate to offer to senders that obey granted rates.
+    ///
+    /// It is [`PathRate::carried`], and from time to time more. Otherwise they would never find free capacity.
+    pub fn offered(&self) -> Rate {
+        let (round_trips, least) = LOOK_FOR_MORE_AFTER;
+        let more = match self.state {
+            State::Startup => MORE_AT_FIRST,
+            _ if !self.confirmed => MORE_AT_FIRST,
+            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE.max(GROWTH[self.growth]),
+            _ => GROWTH[self.growth],
+        };
+        if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
+    }
+
+    /// Returns the target of the standing queue.
+    ///
+    /// It is the largest of 1 ms, 2 % of the RTT, 1.2 packet times and twice the noise.
+    pub fn queue_target(&self) -> Duration {
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.noise() * 2)
+    }
+}

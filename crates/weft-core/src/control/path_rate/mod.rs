@@ -1,0 +1,365 @@
+//! Path rate: learns the capacity of one path, and paces just below a standing queue.
+//!
+//! The queue thus stands at this node's edge and not at the bottleneck.
+//!
+//! The method is accumulation-based control (Harrison, Kalyanaraman, Ramakrishnan, "Overlay Bandwidth Services"; Xia
+//! et al., "Accumulation-based congestion control"): keep a small, known amount of own traffic queued at the
+//! bottleneck. FAST and Copa contribute the target on the queueing delay and the mode for greedy rivals. BBR
+//! contributes the delivery rate as a measure of capacity, and LEDBAT (RFC 6817) the one-way delays. For each report
+//! on the path:
+//!
+//! 1. **Capacity `C`.** While a queue stands and there is a backlog, the received rate equals the capacity. Without a
+//!    queue it is a lower bound, and `C` is its maximum. Traffic that does not fill the path reveals nothing, unless
+//!    a growing queue shows that the bottleneck was busy. The path's own loss is added: `C` is the rate to *send* so
+//!    that the bottleneck is full. This baseline loss is measured in rounds in which the rate ebbs slightly, so that
+//!    losses caused by this sender do not count as the path's.
+//! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that packets sent now will meet. It is the queue that the
+//!    last reported packet met, plus the bytes sent after it, minus the bytes that the bottleneck forwarded since.
+//!    This is a Smith predictor, so that the feedback delay does not make the loop oscillate. `T` is half the
+//!    feedback delay. `q*` follows the path: see [`PathRate::queue_target`].
+//! 3. **Growth.** While the queue stays empty despite a backlog, the rate grows faster with each round trip, by 2 %
+//!    up to a factor of two. If growth brings only losses, the rate stays at the delivery rate (a *plateau*: a
+//!    policer or a tiny buffer). If the losses continue there, they are the path's own, and the previous rate was
+//!    right. Loss by itself never lowers the rate.
+//! 4. **Drain.** Every ten seconds the queue is emptied for a moment, because otherwise the delay baseline would rise
+//!    with the queue. It is emptied sooner if a queue has lowered `C`, because a delay that does not fall is not a
+//!    queue ([`Drain`]).
+//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. If a queue stays too long, or a
+//!    drain does not empty it, the rate is 1.5 times `C` for a moment ([`Trial`]). If everything arrives as fast as
+//!    it was sent, there is no queue. Otherwise the arriving rate bounds `C`.
+//! 6. **Compete.** The controller knows how much of the bottleneck's capacity it left unused. If the queue did not
+//!    shrink by that amount, and a trial finds the path full, other traffic filled it. The controller then holds a
+//!    share, which grows each round and shrinks on excess loss. After a while it tests again whether the queue
+//!    drains.
+
+mod baseline_loss;
+mod capacity;
+mod compete;
+mod constants;
+mod drain;
+mod law;
+mod phase;
+mod plateau;
+mod rate_meter;
+mod round;
+mod trial;
+
+pub use phase::Phase;
+
+use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, TransmissionDelay};
+use baseline_loss::BaselineLoss;
+use compete::CapacityTest;
+use constants::LONGEST_WINDOW;
+use drain::Drain;
+use phase::State;
+use plateau::PlateauHistory;
+use rate_meter::RateMeter;
+use round::Round;
+use trial::Trial;
+use weft_units::{Duration, Instant, Rate};
+
+/// Limits of a path's pacing rate. None of them is the path's capacity, which need not be known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathRateConfig {
+    /// Rate at which the search starts.
+    pub initial: Rate,
+    /// Minimum rate. Measurement needs packets.
+    pub floor: Rate,
+    /// Maximum rate, if set.
+    pub cap: Option<Rate>,
+}
+
+impl Default for PathRateConfig {
+    fn default() -> PathRateConfig {
+        PathRateConfig { initial: Rate::from_mbps(2), floor: Rate::from_bps(64_000), cap: None }
+    }
+}
+
+/// Learns one path's capacity and paces just below a standing queue.
+#[derive(Clone, Debug)]
+pub struct PathRate {
+    config: PathRateConfig,
+    rtt: Rtt,
+    delay: OneWayDelay,
+    transmission: TransmissionDelay,
+    noise: DelayNoise,
+    loss: BaselineLoss,
+    meter: RateMeter,
+    busy_meter: RateMeter,
+    state: State,
+    capacity_bps: f64,
+    /// True while the capacity is the configured starting value.
+    assumed: bool,
+    confirmed: bool,
+    growth: usize,
+    rate_bps: f64,
+    packet_bits: f64,
+    round: Round,
+    plateaus: PlateauHistory,
+    drain: Drain,
+    /// True if the last drain did not empty the queue.
+    queue_stays: bool,
+    trial: Trial,
+    room: Option<CapacityTest>,
+    alone_bps: f64,
+    /// Highest delivery rate in about the last ten seconds, in bits per second.
+    best_bps: f64,
+    compete_for: Duration,
+    last_sample: Instant,
+    /// Time of use since a queue last showed the capacity.
+    not_shown_for: Duration,
+    /// Capacity before the last outage, in bits per second, until traffic has filled the path again.
+    before_outage_bps: Option<f64>,
+}
+
+impl PathRate {
+    /// Returns a controller without measurements.
+    pub fn new(config: PathRateConfig) -> PathRate {
+        let initial = config.initial.bps() as f64;
+        PathRate {
+            config,
+            rtt: Rtt::default(),
+            delay: OneWayDelay::default(),
+            transmission: TransmissionDelay::default(),
+            noise: DelayNoise::default(),
+            loss: BaselineLoss::default(),
+            meter: RateMeter::default(),
+            busy_meter: RateMeter::default(),
+            state: State::Startup,
+            capacity_bps: initial,
+            assumed: true,
+            confirmed: false,
+            growth: 0,
+            rate_bps: initial,
+            packet_bits: 12_000.0,
+            round: Round::new(Instant::ZERO, initial),
+            plateaus: PlateauHistory::default(),
+            drain: Drain::default(),
+            queue_stays: false,
+            trial: Trial::default(),
+            room: None,
+            alone_bps: 0.0,
+            best_bps: 0.0,
+            compete_for: Duration::ZERO,
+            last_sample: Instant::ZERO,
+            not_shown_for: Duration::ZERO,
+            before_outage_bps: None,
+        }
+    }
+
+    /// Changes the maximum rate, effective from the next packet on.
+    pub fn set_cap(&mut self, cap: Option<Rate>) {
+        self.config.cap = cap;
+        self.capacity_bps = self.bounded(self.capacity_bps);
+        self.rate_bps = self.bounded(self.rate_bps);
+    }
+
+    /// Takes over the capacity that `other` has learnt.
+    ///
+    /// `other` used the same link until now, so its value is newer.
+    pub fn take_over(&mut self, other: &PathRate) {
+        if !other.assumed {
+            self.capacity_bps = self.bounded(other.capacity_bps);
+            self.rate_bps = self.capacity_bps;
+        }
+    }
+
+    /// Records that the peer restarted with a new clock. The capacity of the path is kept.
+    pub fn on_new_clock(&mut self) {
+        self.delay.on_new_clock();
+        self.noise.on_new_clock();
+    }
+
+    /// Updates the controller with the sample of a report.
+    pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
+        let full = sample.backlogged || self.kept_busy(sample);
+        self.before_outage_bps = self.before_outage_bps.filter(|_| !full);
+        self.sense(now, sample);
+        self.learn_capacity(sample, full);
+        self.settle_round(now, sample);
+        self.watch_room(now, sample);
+        self.remember_best(sample);
+        self.try_more(now, sample);
+        self.choose_phase(now, full);
+        self.rate_bps = self.bounded(self.law(now, sample));
+        self.last_sample = now;
+    }
+
+    fn sense(&mut self, now: Instant, sample: &Sample) {
+        self.rtt.on_sample(now, sample.rtt);
+        let window = (self.noise() * 8).min(self.rtt.min().max(LONGEST_WINDOW));
+        let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
+        self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
+        self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);
+        self.learn_noise(now, sample);
+        self.loss.on_fates(now, sample.delivered_packets, sample.lost_packets);
+        if sample.delivered_packets > 0 {
+            let bits = sample.delivered_bytes as f64 * 8.0 / sample.delivered_packets as f64;
+            self.packet_bits += (bits - self.packet_bits) / 8.0;
+        }
+    }
+
+    fn learn_noise(&mut self, now: Instant, sample: &Sample) {
+        let sent_s = sample.send_interval.as_secs_f64();
+        let service_s = match self.state {
+            // The capacity is not known yet, and startup expects no queue.
+            State::Startup => sent_s,
+            _ => sample.received_bytes as f64 * 8.0 / self.capacity_bps,
+        };
+        let [queue_s, standing_s] = [self.delay.queue(), self.delay.standing_queue()].map(|d| d.as_secs_f64());
+        self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
+    }
+
+    /// Returns the store-and-forward delay of all hops except the bottleneck.
+    ///
+    /// The bottleneck's part counts as queue, because at the bottleneck's rate the last packet is still there.
+    fn taken_by_other_hops(&self, bytes: u32) -> Duration {
+        let at_bottleneck = Duration::from_secs_f64(f64::from(bytes) * 8.0 / self.capacity_bps.max(1.0));
+        self.transmission.time(bytes).saturating_sub(at_bottleneck)
+    }
+
+    fn bounded(&self, bps: f64) -> f64 {
+        let cap = self.config.cap.map_or(f64::MAX, |cap| cap.bps() as f64);
+        bps.min(cap).max(self.config.floor.bps() as f64)
+    }
+
+    fn packets_time(&self, packets: f64) -> Duration {
+        Duration::from_secs_f64((packets * self.packet_bits / self.capacity_bps.max(1.0)).min(10.0))
+    }
+
+    /// Resumes after an outage.
+    ///
+    /// The capacity is the previous one, reduced for the length of the silence, until traffic shows the real one.
+    /// Outages without traffic between them do not add up.
+    pub fn resume(&mut self, now: Instant) {
+        let before = *self.before_outage_bps.get_or_insert(self.capacity_bps);
+        self.capacity_bps = self.bounded(before * (1.0 - self.caution(now)));
+        self.rate_bps = self.capacity_bps;
+        (self.meter, self.busy_meter) = (RateMeter::default(), RateMeter::default());
+        self.room = None;
+        self.plateaus.end();
+    }
+
+    /// Returns the learnt capacity, once a queue has shown it.
+    pub fn capacity(&self) -> Option<Rate> {
+        self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
+    }
+
+    /// Returns the rate that the path is known to carry.
+    ///
+    /// It is the capacity, or the highest delivery rate until a queue shows the capacity. Zero means that the path
+    /// has carried nothing yet.
+    pub fn carried(&self) -> Rate {
+        if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
+    }
+
+    /// Returns the highest rate that the path carried in about the last ten seconds.
+    ///
+    /// It is at least [`PathRate::carried`], and zero while that is zero.
+    pub fn carried_at_best(&self) -> Rate {
+        if self.assumed { Rate::ZERO } else { self.carried().max(Rate::from_bps(self.best_bps as u64)) }
+    }
+
+    /// Maximum rate, if there is one.
+    pub fn cap(&self) -> Option<Rate> {
+        self.config.cap
+    }
+
+    /// Mean error of a predicted change of the delay over a round trip, see [`DelayNoise`].
+    pub fn noise(&self) -> Duration {
+        self.noise.mean()
+    }
+
+    /// Present phase of the controller.
+    pub fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
+    /// RTT statistics of the path.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// One-way delay statistics of the path.
+    pub fn one_way_delay(&self) -> &OneWayDelay {
+        &self.delay
+    }
+
+    /// Loss rate of the path.
+    pub fn loss(&self) -> &LossRate {
+        self.loss.recent()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the sample of a single packet of 1500 bytes in its own window, without a backlog.
+    fn lone_packet(sent_at: Instant, before: (u64, u64), now: (u64, u64)) -> Sample {
+        let [send_interval, receive_interval] = [now.0 - before.0, now.1 - before.1].map(Duration::from_millis);
+        Sample {
+            rtt: Duration::from_millis(now.1 - now.0 + 20),
+            one_way_delay_us: (now.1 - now.0) as u32 * 1000,
+            largest_sent_at: sent_at,
+            largest_bytes: 1500,
+            received_bytes: 1500,
+            receive_interval,
+            send_interval,
+            backlogged: false,
+            ce_packets: 0,
+            delivered_packets: 1,
+            delivered_bytes: 1500,
+            lost_packets: 0,
+            lost_bytes: 0,
+            sent_after_bytes: 0,
+            in_flight_bytes: 1500,
+        }
+    }
+
+    #[test]
+    fn an_idle_path_between_clocks_that_run_apart_forgets_nothing() {
+        let mut control = PathRate::new(PathRateConfig::default());
+        let sample = |at_ms: u64, gap_ms: u64, delay_us: u64, bytes, backlogged| Sample {
+            backlogged,
+            received_bytes: bytes,
+            delivered_bytes: bytes,
+            rtt: Duration::from_millis(40),
+            one_way_delay_us: delay_us as u32,
+            ..lone_packet(Instant::from_millis(at_ms), (0, 20), (gap_ms, 20 + gap_ms))
+        };
+        // 4 Mbit/s with a short queue.
+        for n in 0..2_000 {
+            control.on_sample(Instant::from_millis(n * 3 + 40), &sample(n * 3, 3, 2_000 + n % 2 * 3_000, 1_500, true));
+        }
+        let busy = control.carried();
+        assert!((3_500_000..4_500_000).contains(&busy.bps()), "{busy:?}");
+        // One clock gains 0.7 ms per second on the other.
+        for n in 1..300 {
+            control.on_sample(
+                Instant::from_millis(6_000 + n * 50),
+                &sample(5_960 + n * 50, 50, 2_000 + n * 35, 70, false),
+            );
+            assert_ne!(control.phase(), Phase::Compete);
+        }
+        assert_eq!(control.carried(), busy);
+    }
+
+    #[test]
+    fn who_never_waits_for_the_path_still_sees_that_its_queue_grows() {
+        let initial = Rate::from_mbps(10);
+        let mut control = PathRate::new(PathRateConfig { initial, ..PathRateConfig::default() });
+        // Ten packets 2 ms apart, twice a second, as an ACK clock sends them, over 1 Mbit/s and 20 ms.
+        let (mut before, mut free_at) = ((0, 20), 0);
+        for packet in 1..60 {
+            let sent = packet / 10 * 500 + packet % 10 * 2;
+            free_at = sent.max(free_at) + 12;
+            let now = (sent, free_at + 8);
+            let sample = lone_packet(Instant::from_millis(sent), before, now);
+            control.on_sample(Instant::from_millis(now.1 + 20), &sample);
+            before = now;
+        }
+        let rate = control.pacing_rate(Instant::from_millis(before.1 + 20));
+        assert!((800_000..1_300_000).contains(&rate.bps()), "{rate:?}");
+    }
+}

@@ -1,0 +1,98 @@
+use super::constants::GROWTH;
+use super::phase::State;
+use super::{PathRate, Sample};
+use weft_units::{Duration, Instant};
+
+/// Fraction lost above which startup ends.
+///
+/// While the rate doubles, a limit soon drops half of the packets; smaller losses are the path's own. Derived: half of
+/// that half.
+const STARTUP_LOSS: f64 = 0.25;
+/// Number of packets whose outcome a round must know before it is judged.
+///
+/// Tuned.
+const ROUND_PACKETS: u64 = 20;
+/// Time after which a round is judged with fewer packets.
+///
+/// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes. Tuned.
+const LONGEST_ROUND: Duration = Duration::from_millis(250);
+
+/// Events of the current round, which lasts about one RTT.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    pub started: Instant,
+    pub delivered: u64,
+    pub lost: u64,
+    queued: bool,
+    backlogged: bool,
+    capacity_bps: f64,
+}
+
+impl Round {
+    /// Returns a round without events that starts at this capacity.
+    pub fn new(started: Instant, capacity_bps: f64) -> Round {
+        Round { started, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps }
+    }
+
+    /// Number of packets with a known outcome.
+    fn settled(&self) -> f64 {
+        (self.delivered + self.lost) as f64
+    }
+
+    /// Fraction of the packets that was lost.
+    pub fn loss(&self) -> f64 {
+        self.lost as f64 / self.settled()
+    }
+}
+
+impl PathRate {
+    /// Adds a sample to the round, and judges the round once enough is known.
+    pub fn settle_round(&mut self, now: Instant, sample: &Sample) {
+        let is_queued = self.delay.standing_queue() > self.queue_target() / 2;
+        let round = &mut self.round;
+        round.delivered += sample.delivered_packets;
+        round.lost += sample.lost_packets;
+        round.backlogged &= sample.backlogged;
+        round.queued = is_queued;
+        if is_queued {
+            self.growth = 0;
+        }
+        let is_known = round.delivered + round.lost >= ROUND_PACKETS || now - round.started >= LONGEST_ROUND;
+        if sample.largest_sent_at >= round.started && is_known {
+            self.judge_round(now);
+            self.round = Round::new(now, self.capacity_bps);
+        }
+    }
+
+    fn judge_round(&mut self, now: Instant) {
+        let round = self.round;
+        let expected = match self.state {
+            State::Compete(_) => self.loss.fraction(),
+            _ => self.loss.expected(),
+        };
+        let expected = expected * round.settled();
+        let too_many = round.lost as f64 > expected + 3.0 + 3.0 * libm::sqrt(expected);
+        let grew = self.capacity_bps > round.capacity_bps * 1.01;
+        let empty = !round.queued && round.backlogged;
+        let ebbs = self.loss.is_ebbing();
+        match &mut self.state {
+            State::Compete(share) => share.on_round(too_many),
+            State::Plateau(_) => self.judge_plateau(now, round),
+            State::Startup if (round.lost as f64) < STARTUP_LOSS * round.settled() => {}
+            _ if too_many && !grew && round.backlogged && !ebbs => self.enter_plateau(now, round.loss()),
+            _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
+            _ => self.growth = 0,
+        }
+        let may_ebb = matches!(self.state, State::Steady) && self.loss_matters();
+        self.loss.on_round(now, &round, may_ebb);
+        if !matches!(self.state, State::Compete(_)) && self.growth == 0 && !self.trial.is_open() {
+            self.loss.on_usual_round(now, &round);
+        }
+    }
+
+    /// True if treating the path's losses as missing capacity would empty the queue.
+    fn loss_matters(&self) -> bool {
+        let loss = self.loss.recent().fraction();
+        loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2
+    }
+}
