@@ -369,6 +369,20 @@ impl Engine {
                 }
             }
         }
+        self.attend_peers(now);
+        self.drive_drill(now);
+        self.look_after_certified(now);
+        self.refresh_overlay(now);
+        self.refresh_relaying(now);
+        // These change peers. Some of a peer's timer work follows from its paths and has no deadline of its own.
+        self.attend_peers(now);
+        self.signal.handle_timeout(now, &mut self.events.queue);
+        self.refresh_inner_mtu();
+        self.refresh_reordering();
+    }
+
+    /// Runs the timers of the peers that changed or that are due, and notes their next deadlines.
+    fn attend_peers(&mut self, now: Instant) {
         let mut start = 0;
         while let Some(index) = self.peers.next_due(now, start) {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
@@ -376,13 +390,6 @@ impl Engine {
             start = index + 1;
         }
         self.peers.note_deadlines(now);
-        self.drive_drill(now);
-        self.look_after_certified(now);
-        self.refresh_overlay(now);
-        self.refresh_relaying(now);
-        self.signal.handle_timeout(now, &mut self.events.queue);
-        self.refresh_inner_mtu();
-        self.refresh_reordering();
     }
 
     fn refresh_inner_mtu(&mut self) {

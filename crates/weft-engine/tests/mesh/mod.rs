@@ -297,6 +297,26 @@ impl Mesh {
         }
     }
 
+    /// Returns a node that has a datagram to send `slack` or more before the time at which it asked to be woken.
+    ///
+    /// The world must stand between two steps, so that no node has unprocessed input.
+    pub fn early(&mut self, slack: Duration) -> Option<(usize, Duration)> {
+        let mut buffer = vec![0; 65_536];
+        let mut early = None;
+        for n in 0..self.nodes.len() {
+            let asked = self.nodes[n].next_timeout(self.now).unwrap_or(Instant::FAR_FUTURE);
+            engine(|| {
+                self.nodes[n].forget_deadlines();
+                self.nodes[n].handle_timeout(self.now);
+            });
+            while let Some(transmit) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
+                self.transmit(n, &transmit, &buffer[..transmit.len]);
+                early = early.or((asked - self.now >= slack).then_some((n, asked - self.now)));
+            }
+        }
+        early
+    }
+
     /// Returns the numbers of the packets delivered at `node` since the last call.
     pub fn take_numbers(&mut self, node: usize) -> Vec<u64> {
         self.delivered[node].drain(..).map(|(_, number)| number).collect()
