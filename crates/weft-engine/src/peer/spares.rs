@@ -63,6 +63,14 @@ impl Peer {
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
     }
 
+    /// Returns the healthiest path for relayed datagrams: it crosses no relay, and its address is proven.
+    ///
+    /// Relayed datagrams do not count against the credit of an unproven address, so none may go there.
+    pub fn fastest_proven_path(&self) -> Option<&Path> {
+        let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
+        direct.filter(|path| path.proof.is_proven()).min_by_key(|path| (path.state(), path.rtt().smoothed()))
+    }
+
     /// Returns the addresses at which the peer answers now without relays.
     pub fn direct_remotes(&self) -> impl Iterator<Item = SocketAddr> {
         let answers = self.paths.iter().filter(|path| path.health.answers() && !is_route(&path.remote));
