@@ -165,9 +165,10 @@ impl Engine {
             wire: WireSide::default(),
             diagnosis: Diagnosis::default(),
         };
+        let count = config.peers.len();
         for (index, peer) in config.peers.into_iter().enumerate() {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
-            engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
+            engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path, count));
         }
         engine.set_routes(now);
         engine.set_vpns(now, config.vpns);

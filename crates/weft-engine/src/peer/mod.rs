@@ -141,7 +141,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
+    /// Returns a peer without a session, one of `peers` peers of this node.
+    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16, peers: usize) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
         let dispatch = Dispatch::new(scheduler(&config, rng.split(1)));
@@ -154,7 +155,7 @@ impl Peer {
             config,
             paths: Vec::new(),
             addresses: Addresses::new(first_path),
-            session: SessionTimes::new(now),
+            session: SessionTimes::new(now, peers),
             ingress,
             dispatch,
             recovery: Retransmission::default(),

@@ -9,7 +9,7 @@ use crate::links::is_route;
 use crate::path::Path;
 use crate::relay::Bulletin;
 use core::net::SocketAddr;
-use weft_wire::frame::{Frame, FrameWriter};
+use weft_wire::frame::{Frame, FrameWriter, Neighbour};
 
 /// True if this path, while it answers, makes standby paths unnecessary.
 ///
@@ -36,9 +36,10 @@ impl Peer {
         }
     }
 
-    /// True if the relay's bulletin has entries that the peer has not received.
-    pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
+    /// Returns the entries of the relay's bulletin that the peer has not received; none without a session.
+    pub fn outstanding_reports(&self, bulletin: &Bulletin) -> impl Iterator<Item = Neighbour> {
+        let from = if self.is_established() { self.control.bulletin_position } else { bulletin.end() };
+        bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)
     }
 
     /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
