@@ -239,7 +239,7 @@ impl Peer {
             self.forget_in_flight(cx.pool, index);
         }
         self.control.reach = Reach::default();
-        self.control.bulletin_position = cx.bulletin.end();
+        self.control.bulletin_position = 0;
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);

