@@ -3,8 +3,10 @@
 //! They move at once, but the bytes sent to the new address are limited until the peer has answered there.
 #![allow(missing_docs)]
 
+mod mesh;
 mod net;
 
+use mesh::{Hijack, Mesh};
 use net::liar::Liar;
 use net::{World, direction};
 use std::cell::{Cell, RefCell};
@@ -12,7 +14,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_engine::Policy;
-use weft_units::{Duration, PathId, Rng};
+use weft_units::{Duration, PathId, Rate, Rng};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HopHeader, PacketType};
 
@@ -215,4 +217,30 @@ fn nothing_leaves_by_a_path_that_the_peer_gave_up() {
         let count = liar.world.astray[1].iter().filter(is_by_it).count();
         assert_eq!(count, 0, "seed {seed}: path {path} from {source}");
     }
+}
+
+/// Checks that relayed datagrams do not escape the limit, at a relay and at a node behind it.
+#[test]
+fn what_is_relayed_counts_too() {
+    let mut most = 0;
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut mesh = Mesh::chain(1);
+        for wire in &mut mesh.wires {
+            wire.delay = ms(1 + rng.below(40));
+            wire.rate = Rate::from_mbps(5 + rng.below(50));
+        }
+        mesh.run_for(Duration::from_secs(3));
+        let node = rng.below(3) as usize;
+        mesh.hijack = Some(Hijack { node, share: 0.02 + rng.unit() * 0.3, forwarded: 0, received: 0 });
+        for number in 0..1_500 {
+            mesh.send(0, 2, number, 1_000);
+            mesh.send(2, 0, number, 1_000);
+            mesh.run_for(Duration::from_micros(500 + rng.below(1_500)));
+        }
+        let Hijack { forwarded, received, .. } = mesh.hijack.unwrap();
+        assert!(received <= 3 * forwarded, "seed {seed}, node {node}: {received} of {forwarded} bytes");
+        most = most.max(received);
+    }
+    assert!(most > 0, "paths do move");
 }

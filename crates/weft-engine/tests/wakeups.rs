@@ -1,11 +1,13 @@
 //! A node that has something to send must request a wake-up for it.
 #![allow(missing_docs)]
 
+mod mesh;
 mod net;
 
+use mesh::{Knows, Mesh, wire};
 use net::{World, direction};
 use weft_engine::Policy;
-use weft_units::Duration;
+use weft_units::{Duration, Rate, Rng};
 
 const BULK: u16 = 5000;
 
@@ -58,4 +60,48 @@ fn what_a_link_brought_before_it_went_down_is_reported() {
     world.link_down(1, 0);
     world.run_for(ms(28));
     assert_eq!(world.nodes[0].snapshot(world.now).peers[0].units_in_flight, 0);
+}
+
+/// Returns four nodes that all know each other, the first of which is a relay. Some pairs may have no link.
+fn random_mesh(rng: &mut Rng) -> Mesh {
+    let mut wires = Vec::new();
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        if a == 0 || rng.chance(0.8) {
+            let mut wire = wire(a, b);
+            wire.delay = Duration::from_micros(300 + rng.below(45_000));
+            wire.rate = Rate::from_mbps(2 + rng.below(99));
+            wire.loss = [0.0, 0.005, 0.04][rng.below(3) as usize];
+            wires.push(wire);
+        }
+    }
+    let relay = rng.below(4) as usize;
+    let knows: Vec<_> = (0..4)
+        .map(|node| Knows {
+            direct: (0..4).filter(|other| *other != node).collect(),
+            is_relay: node == 0 || node == relay || rng.chance(0.5),
+            ..Knows::default()
+        })
+        .collect();
+    Mesh::new(&wires, &knows)
+}
+
+/// Checks that no change of a relayed network leaves a node with work that it did not announce.
+#[test]
+fn whatever_routes_come_and_go_no_node_has_work_that_it_did_not_announce() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut mesh = random_mesh(&mut rng);
+        for step in 0..600 {
+            if rng.chance(0.02) {
+                let wire = rng.below(mesh.wires.len() as u64) as usize;
+                mesh.wires[wire].cut = !mesh.wires[wire].cut;
+            }
+            if rng.chance(0.7) {
+                let (from, to) = (rng.below(4) as usize, rng.below(3) as usize);
+                mesh.send(from, if to < from { to } else { to + 1 }, step, 20 + rng.below(1_000) as usize);
+            }
+            mesh.run_for(Duration::from_micros(1_000 + rng.below(12_000)));
+            assert_eq!(mesh.early(ms(10)), None, "seed {seed}, {:?}", mesh.now);
+        }
+    }
 }

@@ -85,7 +85,7 @@ impl Engine {
     pub(super) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
         self.hosts.flows.set_name(id, &config.name);
-        let peer = Peer::new(now, id, config, &self.rng, first_path);
+        let peer = Peer::new(now, id, config, &self.rng, first_path, self.peers.len() + 1);
         match self.peers.get_mut(usize::from(id.0)) {
             Some(slot) => *slot = peer,
             None => self.peers.push(peer),

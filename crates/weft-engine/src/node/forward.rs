@@ -94,7 +94,7 @@ impl Engine {
         }
         let next = relaying.labels.peer(label).filter(|next| relaying.is_relay && *next != before)?;
         let peer = self.peers.get(usize::from(next.0))?;
-        let path = peer.fastest_direct_path()?;
+        let path = peer.fastest_proven_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
         let place = relaying.departures.place_of(&self.links, link);
         relaying.segment = Some(Segment { before, label, next, link, place, destination, source });

@@ -174,9 +174,10 @@ impl Engine {
             wire: WireSide::default(),
             diagnosis: Diagnosis::default(),
         };
+        let count = config.peers.len();
         for (index, peer) in config.peers.into_iter().enumerate() {
             let first_path = u16::from(engine.sessions.public_key() > peer.public_key);
-            engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path));
+            engine.peers.push(Peer::new(now, PeerId(index as u16), peer, &engine.rng, first_path, count));
         }
         engine.set_routes(now);
         engine.set_vpns(now, config.vpns);
@@ -380,6 +381,21 @@ impl Engine {
                 }
             }
         }
+        self.attend_peers(now);
+        self.drive_drill(now);
+        self.look_after_certified(now);
+        self.refresh_overlay(now);
+        self.refresh_relaying(now);
+        // These change peers. Some of a peer's timer work follows from its paths and has no deadline of its own.
+        self.attend_peers(now);
+        self.signal.handle_timeout(now, &mut self.events.queue);
+        self.hosts.flows.handle_timeout(now);
+        self.refresh_inner_mtu();
+        self.refresh_reordering();
+    }
+
+    /// Runs the timers of the peers that changed or that are due, and notes their next deadlines.
+    fn attend_peers(&mut self, now: Instant) {
         let mut start = 0;
         while let Some(index) = self.peers.next_due(now, start) {
             self.with_peer(now, index, |p, cx| p.on_timeout(cx));
@@ -387,14 +403,6 @@ impl Engine {
             start = index + 1;
         }
         self.peers.note_deadlines(now);
-        self.drive_drill(now);
-        self.look_after_certified(now);
-        self.refresh_overlay(now);
-        self.refresh_relaying(now);
-        self.signal.handle_timeout(now, &mut self.events.queue);
-        self.hosts.flows.handle_timeout(now);
-        self.refresh_inner_mtu();
-        self.refresh_reordering();
     }
 
     fn refresh_inner_mtu(&mut self) {

@@ -11,8 +11,8 @@ use weft_units::Instant;
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// Estimated number of reports that fit into a datagram.
-const DATAGRAM_WORDS: usize = 64;
+/// Most reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each.
+const DATAGRAM_WORDS: usize = 106;
 /// Most listeners that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
 
@@ -83,10 +83,13 @@ impl Engine {
 
     /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
     fn send_reports(&mut self, now: Instant) {
-        let mut told = 0;
+        let (mut told, mut sent) = (0, 0);
         for _ in 0..self.peers.len() {
             let index = self.relaying.send_next % self.peers.len();
-            let peer = self.peers.get(index).filter(|peer| peer.is_behind(&self.relaying.bulletin));
+            let outstanding =
+                |peer: &Peer| peer.outstanding_reports(&self.relaying.bulletin).take(DATAGRAM_WORDS).count();
+            let count = self.peers.get(index).map_or(0, outstanding);
+            let peer = self.peers.get(index).filter(|_| count > 0);
             if peer.is_some() && told == BATCH {
                 break;
             }
@@ -95,11 +98,11 @@ impl Engine {
                 && let Some(path) = self.peers.get_mut(index).and_then(|peer| peer.paths.get_mut(fastest))
             {
                 path.pending.neighbours = true;
-                told += 1;
+                (told, sent) = (told + 1, sent + count);
             }
         }
         if told > 0 {
-            self.relaying.quiet_until = now + words(DATAGRAM_WORDS.min(self.relaying.reached), told);
+            self.relaying.quiet_until = now + words(sent, 1);
         }
         // A peer with more reports outstanding than fit into a datagram gets the rest at this time.
         self.relaying.send_at = (told > 0).then_some(self.relaying.quiet_until);

@@ -11,7 +11,7 @@ use weft_wire::relay::{Way, overhead};
 impl Engine {
     /// Wraps the datagrams in `out` for the first relay if they leave by a route. Others are returned unchanged.
     ///
-    /// Returns `None` if the relay is unreachable now. The datagrams are then lost, as on a failed link.
+    /// Returns `None` if the relay is unreachable now, or has no proven address. The datagrams are then lost, as on a failed link.
     pub(super) fn wrap(&mut self, transmit: Transmit, out: &mut [u8]) -> Option<Transmit> {
         if !is_route(&transmit.destination) {
             return Some(transmit);
@@ -19,7 +19,7 @@ impl Engine {
         let route = self.relaying.routes.get(transmit.link)?;
         let (via, way) = (route.via, route.way);
         let peer = self.peers.get(usize::from(via.0))?;
-        let path = peer.fastest_direct_path()?;
+        let path = peer.fastest_proven_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
         let len = self.wrap_each(via, &way, &transmit, out)?;
         let longer = overhead(way.labels().len());

@@ -146,7 +146,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16) -> Peer {
+    /// Returns a peer without a session, one of `peers` peers of this node.
+    pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16, peers: usize) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
         let dispatch = Dispatch::new(scheduler(&config, rng.split(1)));
@@ -159,7 +160,7 @@ impl Peer {
             config,
             paths: Vec::new(),
             addresses: Addresses::new(first_path),
-            session: SessionTimes::new(now),
+            session: SessionTimes::new(now, peers),
             ingress,
             dispatch,
             recovery: Retransmission::default(),
@@ -243,7 +244,7 @@ impl Peer {
             self.forget_in_flight(cx.pool, index);
         }
         self.control.reach = Reach::default();
-        self.control.bulletin_position = cx.bulletin.end();
+        self.control.bulletin_position = 0;
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);

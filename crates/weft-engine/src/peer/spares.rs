@@ -9,7 +9,7 @@ use crate::links::is_route;
 use crate::path::Path;
 use crate::relay::Bulletin;
 use core::net::SocketAddr;
-use weft_wire::frame::{Frame, FrameWriter};
+use weft_wire::frame::{Frame, FrameWriter, Neighbour};
 
 /// True if this path, while it answers, makes standby paths unnecessary.
 ///
@@ -36,9 +36,10 @@ impl Peer {
         }
     }
 
-    /// True if the relay's bulletin has entries that the peer has not received.
-    pub fn is_behind(&self, bulletin: &Bulletin) -> bool {
-        self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
+    /// Returns the entries of the relay's bulletin that the peer has not received; none without a session.
+    pub fn outstanding_reports(&self, bulletin: &Bulletin) -> impl Iterator<Item = Neighbour> {
+        let from = if self.is_established() { self.control.bulletin_position } else { bulletin.end() };
+        bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)
     }
 
     /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
@@ -61,6 +62,14 @@ impl Peer {
     pub fn fastest_direct_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
+    }
+
+    /// Returns the healthiest path for relayed datagrams: it crosses no relay, and its address is proven.
+    ///
+    /// Relayed datagrams do not count against the credit of an unproven address, so none may go there.
+    pub fn fastest_proven_path(&self) -> Option<&Path> {
+        let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
+        direct.filter(|path| path.proof.is_proven()).min_by_key(|path| (path.state(), path.rtt().smoothed()))
     }
 
     /// Returns the addresses at which the peer answers now without relays.

@@ -326,11 +326,12 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
     let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
     let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
     let loss = path.sent_packets.next_loss_timeout();
-    if !path.has_credit() {
-        return [overdue, silence, loss].into_iter().flatten().min();
-    }
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
+    if !path.has_credit() {
+        // A due probe cannot leave, but it counts: after enough of them the path is down, and others replace it.
+        return [probe, overdue, silence, loss].into_iter().flatten().min();
+    }
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()

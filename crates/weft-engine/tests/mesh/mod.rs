@@ -85,6 +85,20 @@ pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Option<Vec<u8>>>;
 /// Returns the additional delay of a datagram that a node sends.
 pub type Laggard = Box<dyn FnMut(usize, &[u8]) -> Duration>;
 
+/// Address from which hijacked datagrams arrive.
+pub const HIJACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 9);
+
+/// An attacker that forwards some datagrams of a node from its own address, and answers nothing.
+pub struct Hijack {
+    pub node: usize,
+    /// Share of the datagrams, 0…1.
+    pub share: f64,
+    /// IP bytes that the attacker forwarded.
+    pub forwarded: u64,
+    /// IP bytes that were sent to the attacker.
+    pub received: u64,
+}
+
 pub struct Mesh {
     pub now: Instant,
     pub nodes: Vec<Engine>,
@@ -93,6 +107,7 @@ pub struct Mesh {
     pub events: Vec<(usize, Instant, Event)>,
     pub meddler: Option<Meddler>,
     pub laggard: Option<Laggard>,
+    pub hijack: Option<Hijack>,
     /// Sender and bytes of every datagram that left, if recording is on.
     pub seen: Option<Vec<(usize, Vec<u8>)>>,
     /// Node and bytes of every write to a TUN device, if recording is on.
@@ -157,6 +172,7 @@ impl Mesh {
             events: Vec::new(),
             meddler: None,
             laggard: None,
+            hijack: None,
             seen: None,
             written: None,
             flying: BinaryHeap::new(),
@@ -207,6 +223,10 @@ impl Mesh {
         let number = transmit.link.0 as usize - 1;
         let wire = &mut self.wires[number];
         let (to, way) = if wire.ends.0 == from { (wire.ends.1, 0) } else { (wire.ends.0, 1) };
+        if let Some(hijack) = self.hijack.as_mut().filter(|_| transmit.destination == HIJACKER) {
+            let datagrams = bytes.chunks(transmit.segment_size.map_or(transmit.len, usize::from));
+            hijack.received += datagrams.map(|datagram| datagram.len() as u64 + 28).sum::<u64>();
+        }
         // Each link tries each address. A datagram to an address that the link does not reach is lost.
         if transmit.destination != SocketAddr::new(address(number, to), PORT) {
             return;
@@ -230,7 +250,13 @@ impl Mesh {
                 continue;
             }
             self.serial += 1;
-            let source = SocketAddr::new(address(number, from), PORT);
+            let mut source = SocketAddr::new(address(number, from), PORT);
+            if let Some(hijack) = self.hijack.as_mut().filter(|hijack| hijack.node == from)
+                && self.rng.chance(hijack.share)
+            {
+                source = HIJACKER;
+                hijack.forwarded += size;
+            }
             let held = self.laggard.as_mut().map_or(Duration::ZERO, |laggard| laggard(from, datagram));
             let (at, serial, tos) = (*free_at + wire.delay + held, self.serial, transmit.tos);
             self.flying.push(Reverse(Flight { at, serial, to, link: number, source, tos, bytes }));
@@ -314,6 +340,26 @@ impl Mesh {
                 self.receive(&flight);
             }
         }
+    }
+
+    /// Returns a node that has a datagram to send `slack` or more before the time at which it asked to be woken.
+    ///
+    /// The world must stand between two steps, so that no node has unprocessed input.
+    pub fn early(&mut self, slack: Duration) -> Option<(usize, Duration)> {
+        let mut buffer = vec![0; 65_536];
+        let mut early = None;
+        for n in 0..self.nodes.len() {
+            let asked = self.nodes[n].next_timeout(self.now).unwrap_or(Instant::FAR_FUTURE);
+            engine(|| {
+                self.nodes[n].forget_deadlines();
+                self.nodes[n].handle_timeout(self.now);
+            });
+            while let Some(transmit) = engine(|| self.nodes[n].poll_transmit(self.now, &mut buffer)) {
+                self.transmit(n, &transmit, &buffer[..transmit.len]);
+                early = early.or((asked - self.now >= slack).then_some((n, asked - self.now)));
+            }
+        }
+        early
     }
 
     /// Returns the numbers of the packets delivered at `node` since the last call.

@@ -63,6 +63,11 @@ impl Daemon {
         self.0.id()
     }
 
+    /// Processor time it has used so far.
+    pub fn cpu(&self) -> Duration {
+        process_time(&format!("/proc/{}/stat", self.0.id()))
+    }
+
     pub fn rss_kib(&self) -> i64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident set");
@@ -90,6 +95,15 @@ impl Daemon {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Processor time of the process or thread with this `stat` file (proc_pid_stat(5), fields 14 and 15).
+pub fn process_time(stat: &str) -> Duration {
+    let stat = fs::read_to_string(stat).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    // USER_HZ is 100 on Linux.
+    Duration::from_millis(ticks * 10)
 }
 
 pub fn run(command: &mut Command) -> bool {

@@ -83,6 +83,11 @@ impl Hub {
         }
     }
 
+    /// Returns the processor time that the hub has used since its start.
+    pub fn cpu(&self) -> Duration {
+        self.daemon.as_ref().map_or(Duration::ZERO, Daemon::cpu)
+    }
+
     /// Returns the number of peers with a session, from the last scrape.
     pub fn up(&self) -> usize {
         self.scraper.seen.lock().unwrap().up

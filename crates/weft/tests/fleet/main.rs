@@ -23,12 +23,18 @@ const LONGEST_TURN: Duration = Duration::from_millis(100);
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 /// Minimum goodput of the flow with many sites, as a fraction of that with few sites.
 const LEAST_SHARE: f64 = 0.9;
+/// Maximum rate of datagrams from the hub to each idle site, in datagrams per second, soon after the start.
+///
+/// Derived: the site probes each second and gets an answer. The hub probes every 8 s, and a probe has two answers. A
+/// datagram of reports comes every 13 s. The rest is for retransmissions.
+const MOST_IDLE_DATAGRAMS: f64 = 2.0;
 /// Maximum duration of any step before the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Measurements with a number of sites.
 struct Found {
     joined: Duration,
+    idle: Idle,
     goodput: f64,
     flapped: Duration,
     restarted: Duration,
@@ -37,13 +43,32 @@ struct Found {
     longest_scrape: Duration,
 }
 
+/// What sites without traffic cost.
+struct Idle {
+    /// Datagrams a second that each site receives and sends.
+    datagrams: [f64; 2],
+    /// Shares of a processor that the hub takes, and all sites together.
+    processors: [f64; 2],
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([received, sent], [hub, sites]) = (self.datagrams, self.processors);
+        write!(
+            f,
+            "while idle {received:.2} datagrams/s to each and {sent:.2} from each, {hub:.2} processors for the hub and {sites:.2} for the sites"
+        )
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "all there after {:.1?}, {:.0} Mbit/s of one TCP flow, all heard {:.1?} after a flap, back {:.1?} after the hub was killed, \
+            "all there after {:.1?}, {}, {:.0} Mbit/s of one TCP flow, all heard {:.1?} after a flap, back {:.1?} after the hub was killed, \
              longest turn {:.1?} and {:.1?} after that, longest scrape {:.1?}",
             self.joined,
+            self.idle,
             self.goodput / 1e6,
             self.flapped,
             self.restarted,
@@ -73,6 +98,7 @@ fn grow() {
     if is_long {
         assert!(many.longest_turns.iter().all(|turn| *turn <= LONGEST_TURN), "{many}");
         assert!(many.restarted <= BACK_WITHIN && many.flapped <= BACK_WITHIN, "{many}");
+        assert!(many.idle.datagrams[0] <= MOST_IDLE_DATAGRAMS, "{many}");
         assert!(share >= LEAST_SHARE, "{share}");
     }
 }
@@ -84,6 +110,7 @@ fn play(count: usize) -> Found {
     wait(&hub, &mut sites, "sites that never came", |hub| hub.up() > count);
     let joined = began.elapsed();
     sites.run_for(Duration::from_secs(2));
+    let idle = idle(&hub, &mut sites, count);
     let flow = hub::flow();
     // Slow start is not counted.
     sites.run_for(Duration::from_secs(1));
@@ -102,7 +129,20 @@ fn play(count: usize) -> Found {
     let restarted = began.elapsed();
     sites.run_for(Duration::from_secs(3));
     let longest_turns = [before, hub.longest_turn()];
-    Found { joined, goodput, flapped, restarted, longest_turns, longest_scrape: hub.longest_scrape() }
+    Found { joined, idle, goodput, flapped, restarted, longest_turns, longest_scrape: hub.longest_scrape() }
+}
+
+/// Measures what the sites cost while no packet goes to them.
+fn idle(hub: &Hub, sites: &mut Sites, count: usize) -> Idle {
+    let cpu = |hub: &Hub| [hub.cpu(), inside::process_time("/proc/thread-self/stat")];
+    let (began, before, cpu_before) = (Instant::now(), sites.datagrams(), cpu(hub));
+    sites.run_for(Duration::from_secs(5));
+    let (time, after, cpu_after) = (began.elapsed().as_secs_f64(), sites.datagrams(), cpu(hub));
+    let each = |before: u64, after: u64| (after - before) as f64 / time / count as f64;
+    Idle {
+        datagrams: [each(before.received, after.received), each(before.sent, after.sent)],
+        processors: [0, 1].map(|of| (cpu_after[of] - cpu_before[of]).as_secs_f64() / time),
+    }
 }
 
 /// Runs the sites until the condition holds.

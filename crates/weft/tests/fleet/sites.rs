@@ -49,6 +49,14 @@ pub struct Sites {
     ready: Vec<Ready>,
     start: Instant,
     buffer: Vec<u8>,
+    datagrams: Datagrams,
+}
+
+/// Datagrams of all sites.
+#[derive(Clone, Copy, Default)]
+pub struct Datagrams {
+    pub received: u64,
+    pub sent: u64,
 }
 
 impl Sites {
@@ -59,6 +67,7 @@ impl Sites {
             ready: Vec::new(),
             start: Instant::now(),
             buffer: vec![0; 65_536],
+            datagrams: Datagrams::default(),
         };
         let stamp_base = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
         for number in 1..=count {
@@ -76,6 +85,11 @@ impl Sites {
 
     fn now(&self) -> weft_units::Instant {
         weft_units::Instant::from_millis(1) + self.start.elapsed()
+    }
+
+    /// Returns the number of datagrams that the sites have exchanged with the hub so far.
+    pub fn datagrams(&self) -> Datagrams {
+        self.datagrams
     }
 
     /// Runs all sites for some time.
@@ -103,6 +117,7 @@ impl Sites {
         let now = self.now();
         let site = &mut self.sites[number];
         while let Ok((len, source)) = site.socket.recv_from(&mut self.buffer) {
+            self.datagrams.received += 1;
             let Some(buf) = site.engine.pool().alloc(len) else { break };
             site.engine.pool().bytes_mut(buf)[..len].copy_from_slice(&self.buffer[..len]);
             let received = Received { at: now, link: LINK, source, destination: None, tos: 0, buf, len, stride: len };
@@ -118,6 +133,7 @@ impl Sites {
             let size = transmit.segment_size.map_or(transmit.len, usize::from);
             for datagram in self.buffer[..transmit.len].chunks(size.max(1)) {
                 let _ = socket.send_to(datagram, transmit.destination);
+                self.datagrams.sent += 1;
             }
         }
         engine.deliver(now, |_, _| {});

@@ -50,7 +50,9 @@ pub struct SessionTimes {
 }
 
 impl SessionTimes {
-    pub fn new(now: Instant) -> SessionTimes {
-        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch: Watch::new(now) }
+    /// Returns the times of one of `peers` peers, before its first session.
+    pub fn new(now: Instant, peers: usize) -> SessionTimes {
+        let watch = Watch::unpaid(now, peers);
+        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch }
     }
 }
