@@ -4,5 +4,6 @@ pub mod access;
 pub mod names;
 pub mod openvpn;
 pub mod proxy;
+pub mod routing;
 pub mod signalling;
 pub mod tcp_er;
