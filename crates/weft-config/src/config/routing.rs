@@ -10,7 +10,7 @@ use weft_units::{Duration, parse_duration};
 const PROTOCOLS: [(&str, u8); 7] =
     [("ospf", 188), ("bgp", 186), ("isis", 187), ("rip", 189), ("eigrp", 192), ("babel", 42), ("bird", 12)];
 /// Numbers that no routing daemon has: the kernel's own, and weft's.
-const NOT_OF_DAEMONS: [u8; 4] = [0, 1, 2, 119];
+const NOT_OF_DAEMONS: [u8; 5] = [0, 1, 2, 119, 120];
 /// Protocols whose routes count by default.
 const ACCEPTED: [u8; 2] = [188, 186];
 /// Most learnt prefixes by default.
