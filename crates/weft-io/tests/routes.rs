@@ -48,9 +48,10 @@ fn changes_and_dumps_contain_the_routes_of_the_device_alone() {
             protocol,
             gateway: [10, 9, 0, hop].into(),
             index,
+            has_object: false,
         };
         let met = events(&mut watch, index, 5);
-        let by_object = route(4, 5, 188, MAIN_TABLE);
+        let by_object = GatewayRoute { has_object: true, ..route(4, 5, 188, MAIN_TABLE) };
         let expected = [
             RouteEvent::Added(route(1, 2, 188, MAIN_TABLE)),
             RouteEvent::Added(route(3, 3, 186, 100)),

@@ -13,6 +13,7 @@ pub(super) const MOST_FILTERED: usize = 32;
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;
 /// Attributes of a route that the general parser has no constants for (`linux/rtnetlink.h`).
 const RTA_VIA: u16 = 18;
+const RTA_NH_ID: u16 = 30;
 /// Flag of an entry of the IPv6 cache (`linux/rtnetlink.h`).
 const RTM_F_CLONED: u32 = 0x200;
 
@@ -31,6 +32,8 @@ pub struct GatewayRoute {
     pub gateway: IpAddr,
     /// Interface index of the device.
     pub index: u32,
+    /// True if the kernel has its next hop as an object that routes share (`RTA_NH_ID`).
+    pub has_object: bool,
 }
 
 /// A change of a route.
@@ -143,12 +146,14 @@ pub fn read(bytes: &[u8], devices: &[u32]) -> Option<RouteEvent> {
     }
     let unspecified = if fixed.is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let (mut destination, mut table, mut index, mut hops) = (unspecified, u32::from(fixed.table), None, None);
+    let mut has_object = false;
     let rest = bytes.get(FIXED_LEN..)?;
     for (kind, value) in attributes(rest) {
         match kind {
             libc::RTA_DST => destination = address(value).filter(|to| to.is_ipv6() == fixed.is_ipv6)?,
             libc::RTA_TABLE => table = number(value)?,
             libc::RTA_OIF => index = number(value),
+            RTA_NH_ID => has_object = true,
             libc::RTA_MULTIPATH => hops = multipath(value, devices),
             _ => {}
         }
@@ -156,7 +161,7 @@ pub fn read(bytes: &[u8], devices: &[u32]) -> Option<RouteEvent> {
     let single = index.filter(|index| devices.contains(index)).zip(gateway(attributes(rest)));
     let (index, gateway) = single.or(hops)?;
     let (prefix_len, protocol) = (fixed.destination_len, fixed.protocol);
-    let route = GatewayRoute { table, destination, prefix_len, protocol, gateway, index };
+    let route = GatewayRoute { table, destination, prefix_len, protocol, gateway, index, has_object };
     match fixed.kind {
         libc::RTM_NEWROUTE => Some(RouteEvent::Added(route)),
         libc::RTM_DELROUTE => Some(RouteEvent::Removed(route)),
@@ -226,6 +231,9 @@ mod tests {
             put(&mut bytes, libc::RTA_DST, &octets(route.destination));
         }
         let via = if route.gateway.is_ipv6() == route.destination.is_ipv6() { libc::RTA_GATEWAY } else { RTA_VIA };
+        if route.has_object {
+            put(&mut bytes, RTA_NH_ID, &[9, 0, 0, 0]);
+        }
         let mut gateway = if via == RTA_VIA { vec![10, 0] } else { Vec::new() };
         gateway.extend(octets(route.gateway));
         if !is_multipath {
@@ -247,8 +255,8 @@ mod tests {
     }
 
     fn any_route() -> impl Strategy<Value = GatewayRoute> {
-        let numbers = (any::<u32>(), any::<u32>(), any::<u8>(), any::<u8>());
-        (numbers, any::<[u128; 2]>(), 0..3).prop_map(|((table, index, protocol, length), bits, family)| {
+        let numbers = (any::<u32>(), any::<u32>(), any::<u8>(), any::<u8>(), any::<bool>());
+        (numbers, any::<[u128; 2]>(), 0..3).prop_map(|((table, index, protocol, length, has_object), bits, family)| {
             let destination = match family {
                 0 => IpAddr::V6(bits[0].into()),
                 _ => IpAddr::V4((bits[0] as u32).into()),
@@ -260,7 +268,7 @@ mod tests {
                 (0, IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
                 (_, destination) => destination,
             };
-            GatewayRoute { table, destination, prefix_len, protocol, gateway, index }
+            GatewayRoute { table, destination, prefix_len, protocol, gateway, index, has_object }
         })
     }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
-use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, RoutingReport};
+use crate::daemon::services::routing::{
+    LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings,
+};
 
 /// An address that `bfdd` wants sensed.
 struct Watched {
@@ -29,8 +31,7 @@ impl Node {
     pub(super) fn start_routing(&mut self, sender: &Sender) {
         let Some(settings) = self.config.routing.clone() else { return };
         self.engine.set_multicast(settings.multicast);
-        let devices = self.routed_devices();
-        match RouteLearner::start(&settings, devices, sender.clone(), &self.threads) {
+        match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {
             Ok(learner) => self.routing.learner = Some(learner),
             Err(why) => self.log.error(format_args!("routing: {why}")),
         }
@@ -41,19 +42,20 @@ impl Node {
         }
     }
 
-    fn routed_devices(&self) -> Vec<RoutedDevice> {
+    fn surroundings(&self) -> RoutingSurroundings {
         let default = RoutedDevice { index: self.devices.default().tun().index(), vpn: VpnId::DEFAULT, table: None };
         let others = self.config.vpns.iter().filter_map(|vpn| {
             let id = VpnId(vpn.id.value);
             Some(RoutedDevice { index: self.devices.get(id)?.tun().index(), vpn: id, table: vpn.table })
         });
-        std::iter::once(default).chain(others).collect()
+        let devices = std::iter::once(default).chain(others).collect();
+        RoutingSurroundings { devices, endpoints: Sieve::new(&self.config, &self.links).outside().endpoints.clone() }
     }
 
     /// Decides again which peers have the learnt prefixes and the watched addresses.
     pub(super) fn refresh_routing(&mut self) {
         if let Some(learner) = &self.routing.learner {
-            learner.refresh(self.routed_devices());
+            learner.refresh(self.surroundings());
         }
         self.find_watched();
         self.tell_watched();

@@ -173,11 +173,11 @@ pub fn prefixes(
         learnt: "this node's address, configured".to_owned(),
         certified_until_unix_s: None,
     });
-    let is_asked_for = |prefix: &status::Prefix| {
-        peer.is_none_or(|peer| prefix.peer.as_deref() == Some(peer)) && vpn.is_none_or(|vpn| prefix.vpn == vpn)
-    };
-    let mut others = engine.prefixes().map(prefix).filter(is_asked_for);
-    let prefixes: Vec<status::Prefix> = own.chain(others.by_ref()).take(PREFIXES_SHOWN).collect();
+    // The texts of the prefixes that are left out are not made: there may be very many.
+    let is_asked_for =
+        |of: &OwnedPrefix| peer.is_none_or(|peer| of.peer == peer) && vpn.is_none_or(|vpn| vpn_name(of) == vpn);
+    let mut others = engine.prefixes().filter(is_asked_for);
+    let prefixes: Vec<status::Prefix> = own.chain(others.by_ref().map(prefix)).take(PREFIXES_SHOWN).collect();
     let refused = routing.shown.iter().map(|of| status::RefusedPrefix {
         name: format!("{} via {}", config::protocol_name(of.protocol), of.next_hop),
         prefix: config::prefix::text(of.prefix),
@@ -194,6 +194,10 @@ pub fn prefixes(
     })
 }
 
+fn vpn_name(of: &OwnedPrefix) -> &str {
+    if of.vpn == VpnId::DEFAULT { DEFAULT_VPN } else { &of.vpn_name }
+}
+
 fn prefix(of: OwnedPrefix) -> status::Prefix {
     let source = match (of.protocol, of.certified_until_unix_s) {
         (Some(protocol), _) => config::protocol_name(protocol),
@@ -201,7 +205,7 @@ fn prefix(of: OwnedPrefix) -> status::Prefix {
         (None, None) => "configured".to_owned(),
     };
     status::Prefix {
-        vpn: if of.vpn == VpnId::DEFAULT { DEFAULT_VPN.to_owned() } else { of.vpn_name },
+        vpn: vpn_name(&of).to_owned(),
         prefix: format!("{}/{}", of.prefix.address, of.prefix.length),
         peer: Some(of.peer),
         learnt: source,

@@ -13,15 +13,17 @@ use crate::config::{Routing, prefix, protocol_name};
 use crate::daemon::control::{Sender, Task};
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
+use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use table::RoutingTable;
-use weft_engine::{LearntChange, LearntRefusal};
-use weft_io::netlink::{Polled, RouteWatch};
+use weft_engine::{LearntChange, LearntRefusal, Prefix};
+use weft_io::netlink::{Polled, RouteEvent, RouteWatch};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::VpnId;
 
@@ -33,6 +35,8 @@ const COMPARE_AFTER: Duration = Duration::from_secs(300);
 const REPORT_AFTER: Duration = Duration::from_millis(500);
 /// Most refusals that are logged in a report's interval.
 const MOST_LOGGED: usize = 8;
+/// Most prefixes of whose nexthop objects is warned.
+const MOST_WARNED: usize = 64;
 /// Poller token of the netlink socket.
 const ROUTES: u64 = 0;
 /// Poller token of the waker.
@@ -47,8 +51,17 @@ pub struct LearntSlice {
     pub outcomes: Vec<Option<LearntRefusal>>,
 }
 
+/// What the thread must know of the node.
+#[derive(Clone, Default)]
+pub struct RoutingSurroundings {
+    /// Devices whose routes count.
+    pub devices: Vec<RoutedDevice>,
+    /// Outer addresses of peers and contacts.
+    pub endpoints: Vec<IpAddr>,
+}
+
 struct Shared {
-    devices: Mutex<Vec<RoutedDevice>>,
+    surroundings: Mutex<RoutingSurroundings>,
     has_changed: AtomicBool,
     is_over: AtomicBool,
     waker: Waker,
@@ -64,12 +77,12 @@ impl RouteLearner {
     /// Returns the error of the kernel.
     pub fn start(
         settings: &Routing,
-        devices: Vec<RoutedDevice>,
+        surroundings: RoutingSurroundings,
         sender: Sender,
         threads: &Threads,
     ) -> io::Result<RouteLearner> {
         let shared = Arc::new(Shared {
-            devices: Mutex::new(devices.clone()),
+            surroundings: Mutex::new(surroundings.clone()),
             has_changed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             waker: Waker::new()?,
@@ -79,7 +92,9 @@ impl RouteLearner {
         poller.add(shared.waker.as_raw_fd(), WAKER)?;
         let (reply, replies) = sync_channel(1);
         let learner = Learner {
-            table: RoutingTable::new(settings.clone(), devices),
+            table: RoutingTable::new(settings.clone(), surroundings.devices),
+            endpoints: surroundings.endpoints,
+            warned: BTreeSet::new(),
             watch,
             poller,
             sender,
@@ -88,6 +103,7 @@ impl RouteLearner {
             slice: Some(LearntSlice::default()),
             shared: Arc::clone(&shared),
             reported: RoutingReport::default(),
+            logged_learnt: 0,
             report_at: Instant::now(),
             logged: 0,
             log: threads.log(),
@@ -97,8 +113,8 @@ impl RouteLearner {
     }
 
     /// Passes all routes to the packet loop again, because peers, their prefixes or the devices have changed.
-    pub fn refresh(&self, devices: Vec<RoutedDevice>) {
-        *self.0.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
+    pub fn refresh(&self, surroundings: RoutingSurroundings) {
+        *self.0.surroundings.lock().unwrap_or_else(PoisonError::into_inner) = surroundings;
         self.0.has_changed.store(true, Ordering::Release);
         // A waker that cannot be woken belongs to a thread that has ended.
         let _ = self.0.waker.wake();
@@ -115,6 +131,10 @@ impl Drop for RouteLearner {
 /// State of the thread.
 struct Learner {
     table: RoutingTable,
+    /// Outer addresses of peers and contacts.
+    endpoints: Vec<IpAddr>,
+    /// Prefixes of whose nexthop objects was warned.
+    warned: BTreeSet<(IpAddr, u8)>,
     watch: RouteWatch,
     poller: Poller,
     sender: Sender,
@@ -124,6 +144,7 @@ struct Learner {
     slice: Option<LearntSlice>,
     shared: Arc<Shared>,
     reported: RoutingReport,
+    logged_learnt: usize,
     report_at: Instant,
     logged: usize,
     log: Log,
@@ -157,16 +178,21 @@ impl Learner {
     fn on_woken(&mut self) {
         let _ = self.shared.waker.clear();
         if self.shared.has_changed.swap(false, Ordering::AcqRel) {
-            let devices = self.shared.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.table.set_devices(devices);
+            let surroundings = self.shared.surroundings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.table.set_devices(surroundings.devices);
+            self.endpoints = surroundings.endpoints;
             self.table.retry();
         }
     }
 
     fn take_events(&mut self, pulse: &Pulse) -> Result<(), String> {
         let (now, indices) = (Instant::now(), self.table.indices());
-        let Learner { watch, table, .. } = self;
-        let polled = watch.poll(&indices, |event| table.on_event(now, &event)).map_err(|why| why.to_string())?;
+        let Learner { watch, table, endpoints, warned, log, .. } = self;
+        let polled = watch.poll(&indices, |event| {
+            table.on_event(now, &event);
+            warn_of_object(&event, endpoints, warned, *log);
+        });
+        let polled = polled.map_err(|why| why.to_string())?;
         pulse.beat();
         match polled {
             Polled::All | Polled::Some => Ok(()),
@@ -177,9 +203,12 @@ impl Learner {
     /// Compares the table with the kernel's.
     fn compare(&mut self) -> io::Result<()> {
         let (now, indices) = (Instant::now(), self.table.indices());
-        let Learner { watch, table, .. } = self;
+        let Learner { watch, table, endpoints, warned, log, .. } = self;
         table.begin_dump();
-        watch.dump(&indices, |event| table.on_event(now, &event))?;
+        watch.dump(&indices, |event| {
+            table.on_event(now, &event);
+            warn_of_object(&event, endpoints, warned, *log);
+        })?;
         table.end_dump(Instant::now());
         Ok(())
     }
@@ -226,7 +255,8 @@ impl Learner {
 
     /// Returns the time of the next report, if something has changed.
     fn next_report(&self) -> Option<Instant> {
-        (self.table.report() != self.reported).then_some(self.report_at)
+        let report = self.table.report();
+        (report.learnt != self.logged_learnt || report != self.reported).then_some(self.report_at)
     }
 
     fn report(&mut self) {
@@ -235,12 +265,15 @@ impl Learner {
             return;
         }
         let report = self.table.report();
+        let RoutingReport { learnt, refused, left_out, .. } = report;
+        // The number is logged once it stays the same.
+        if learnt == self.reported.learnt && learnt != self.logged_learnt {
+            self.log.info(format_args!("routing: {learnt} prefixes learnt"));
+            self.logged_learnt = learnt;
+        }
+        self.report_at = now + REPORT_AFTER;
         if report == self.reported {
             return;
-        }
-        let RoutingReport { learnt, refused, left_out, .. } = report;
-        if learnt != self.reported.learnt {
-            self.log.info(format_args!("routing: {learnt} prefixes learnt"));
         }
         if left_out > self.reported.left_out {
             self.log.error(format_args!("routing: {left_out} routes left out: raise `most` in [routing]"));
@@ -249,9 +282,30 @@ impl Learner {
             self.log.error(format_args!("routing: {refused} routes are not learnt; see: weft prefixes"));
         }
         self.logged = 0;
-        self.report_at = now + REPORT_AFTER;
         // A loop that has ended needs no report.
         let _ = self.sender.send(Task::Routing(Box::new(report.clone())));
         self.reported = report;
+    }
+}
+
+/// Warns of a route with a nexthop object to a network that contains an outer address.
+///
+/// The kernel's lookup for a bound socket stops at such a route. It then finds neither a shorter prefix at the same network
+/// address nor another route to the same prefix, so the link may lose its own route to the peer.
+fn warn_of_object(event: &RouteEvent, endpoints: &[IpAddr], warned: &mut BTreeSet<(IpAddr, u8)>, log: Log) {
+    let RouteEvent::Added(route) = event else { return };
+    if !route.has_object || warned.len() >= MOST_WARNED {
+        return;
+    }
+    let (prefix, name) =
+        (Prefix { address: route.destination, length: route.prefix_len }, protocol_name(route.protocol));
+    if let Some(endpoint) = endpoints.iter().find(|endpoint| prefix.contains(**endpoint))
+        && warned.insert((route.destination, route.prefix_len))
+    {
+        let prefix = prefix::text(prefix);
+        log.error(format_args!(
+            "routing: {prefix} of {name} contains the endpoint {endpoint} and has a nexthop object, which may hide the link's \
+             own route: put `no zebra nexthop kernel enable` into the configuration of zebra"
+        ));
     }
 }

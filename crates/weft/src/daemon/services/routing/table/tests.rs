@@ -26,6 +26,7 @@ fn route(net: u8, hop: u8, protocol: u8) -> GatewayRoute {
         protocol,
         gateway: [10, 9, 0, hop].into(),
         index: DEVICE.index,
+        has_object: false,
     }
 }
 
