@@ -1,7 +1,7 @@
 //! rtnetlink (RFC 3549) and kernel events.
 //!
 //! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`DeviceMeter`] reads the counters of a
-//! device. [`RouteLookup`] tests whether a device has a route to a destination. [`GenerationWatch`] reports that the
+//! device. [`RouteWatch`] reports routes with a gateway. [`RouteLookup`] tests whether a device has a route to a destination. [`GenerationWatch`] reports that the
 //! machine was copied.
 
 mod channel;
@@ -10,6 +10,8 @@ mod decode;
 mod generation;
 mod lookup;
 mod meter;
+mod route;
+mod routes;
 mod snapshot;
 mod watch;
 
@@ -18,5 +20,7 @@ pub use configure::{Configure, DeviceRoute, MAIN_TABLE, Prohibition, Rule, Selec
 pub use generation::GenerationWatch;
 pub use lookup::RouteLookup;
 pub use meter::{DeviceMeter, Load};
+pub use route::{GatewayRoute, RouteEvent, read as read_route};
+pub use routes::{Polled, RouteWatch};
 pub use snapshot::{Address, IpFamily, Link, NetlinkEvent, OperState, Scope};
 pub use watch::LinkWatch;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// Converts the kernel's −1 into [`io::Error::last_os_error`].
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
@@ -58,4 +58,16 @@ pub(crate) fn set_option_bytes(socket: BorrowedFd, level: c_int, option: c_int, 
 /// Sets a socket option of type C `int`.
 pub(crate) fn set_option(socket: BorrowedFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     set_option_bytes(socket, level, option, &value.to_ne_bytes())
+}
+
+/// Attaches a classic BPF program to a socket. It sees each datagram before the socket does.
+pub(crate) fn attach_filter(socket: RawFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let described = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let size = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the kernel only reads the description and the program, which both outlive the call.
+    check(unsafe {
+        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const described).cast(), size)
+    })
+    .map(drop)
 }

@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod bfd_dataplane;
 mod bytes;
 pub mod call;
 pub mod certificate;

@@ -190,6 +190,35 @@ fn metrics_are_only_for_this_machine() {
 }
 
 #[test]
+fn a_routing_daemon_gets_sensible_settings_only() {
+    for good in [
+        "",
+        "accept = [\"ospf\", \"196\"]\ntables = [\"100\"]\nmost = 10\nhold = \"0 s\"\nmulticast = true",
+        "bfd = \"unix:/run/frr/bfdd_dplane.sock\"",
+        "bfd = \"[::1]:50700\"",
+    ] {
+        let (status, message) = check(&with_peer(&format!("[routing]\n{good}")));
+        assert_eq!((status, message.as_str()), (0, ""), "{good}");
+    }
+    for (line, column, why, fix) in [
+        ("accept = [\"osfp\"]", 11, "it is ospf, bgp", "for example"),
+        ("accept = [\"119\"]", 11, "the kernel or weft itself", "for example"),
+        ("accept = [\"256\"]", 11, "a number from 3 to 255", "for example"),
+        ("accept = 188", 10, "must be an array of strings", ""),
+        ("tables = [\"0\"]", 11, "a number above 0", "for example"),
+        ("most = 0", 8, "a whole number from 1", ""),
+        ("hold = \"11 min\"", 8, "at most 10 min", "for example"),
+        ("hold = \"soon\"", 8, "expected a time", "for example"),
+        ("bfd = \"192.0.2.1:50700\"", 7, "only a loopback address", "for example"),
+        ("bfd = \"127.0.0.1:0\"", 7, "port 0", "for example"),
+        ("bfd = \"unix:\"", 7, "path is missing", "for example"),
+        ("multicats = true", 1, "unknown key", "multicast"),
+    ] {
+        refused(&with_peer(&format!("[routing]\n{line}")), &[&format!("weft.toml:7:{column}: error"), why, fix]);
+    }
+}
+
+#[test]
 fn grants_of_explicit_rates() {
     let (status, message) = check(&with_peer("[tcp-er]\n[[tcp-er.grant]]\nto = \"10.9.0.0/24\"\nrate = \"20 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));

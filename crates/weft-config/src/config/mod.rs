@@ -25,6 +25,7 @@ pub mod prefix;
 mod proxy;
 pub mod read;
 mod route;
+mod routing;
 mod signal;
 mod tcp_er;
 mod vpn;
@@ -40,6 +41,7 @@ pub use parse::{parse, peer_name};
 pub use prefix::host_bits;
 pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
 pub use route::Route;
+pub use routing::{BfdAddress, Routing, protocol_name};
 pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{Member, Vpn};
@@ -189,6 +191,8 @@ pub struct Config {
     pub metrics: Option<At<MetricsAddress>>,
     /// `[exit]`: peers reach the Internet through this node; absent: they do not.
     pub exit: Option<Exit>,
+    /// `[routing]`: a routing daemon beside this node; absent: no prefix is learnt.
+    pub routing: Option<Routing>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
     /// `[signal]`: in-band QoS signalling; absent: none.

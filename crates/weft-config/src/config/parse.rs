@@ -4,7 +4,7 @@ use super::diagnose::{Report, Severity};
 use super::read::{At, Section};
 use super::{
     Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, policy, prefix,
-    proxy, route, signal, tcp_er, vpn,
+    proxy, route, routing, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -39,6 +39,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     let access = root.section("access", "[access]").and_then(access::read);
     let exit = root.section("exit", "[exit]").map(exit::read);
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
+    let routing = root.section("routing", "[routing]").map(|section| routing::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
     let mut links = root.section("links", "[links]").map(links).unwrap_or_default();
@@ -70,6 +71,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
         access,
         metrics,
         exit,
+        routing,
         tcp_er,
         signal,
         link,

@@ -48,12 +48,28 @@ impl Bits {
     }
 }
 
+/// A node of a trie.
+///
+/// The bits are stored in halves: a `u128` would align a node to 16 bytes, and a node with a small value would take 48
+/// bytes instead of 32.
 #[derive(Clone, Debug)]
 struct TrieNode<T> {
-    prefix: Bits,
+    halves: [u64; 2],
+    children: [u32; 2],
+    len: u8,
     /// Value of the prefix. `None` in a node where two longer prefixes diverge.
     value: Option<T>,
-    children: [u32; 2],
+}
+
+impl<T> TrieNode<T> {
+    fn new(prefix: Bits, value: Option<T>, children: [u32; 2]) -> TrieNode<T> {
+        TrieNode { halves: [(prefix.bits >> 64) as u64, prefix.bits as u64], children, len: prefix.len, value }
+    }
+
+    fn prefix(&self) -> Bits {
+        let [high, low] = self.halves;
+        Bits { bits: u128::from(high) << 64 | u128::from(low), len: self.len }
+    }
 }
 
 /// Place in the trie to which a node is attached.
@@ -68,11 +84,15 @@ enum TrieLink {
 pub struct PrefixMap<T> {
     nodes: Vec<TrieNode<T>>,
     roots: [u32; 2],
+    /// First of the nodes that removals left unused. Each names the next one as its first child.
+    free: u32,
+    /// Number of prefixes.
+    count: usize,
 }
 
 impl<T> Default for PrefixMap<T> {
     fn default() -> PrefixMap<T> {
-        PrefixMap { nodes: Vec::new(), roots: [NIL; 2] }
+        PrefixMap { nodes: Vec::new(), roots: [NIL; 2], free: NIL, count: 0 }
     }
 }
 
@@ -85,13 +105,28 @@ impl<T: Copy> PrefixMap<T> {
         self.nodes.get(at as usize)
     }
 
+    /// Returns the number of prefixes.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True if the map holds no prefix.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Returns the value of the longest prefix that contains `address`.
     pub fn longest_match(&self, address: IpAddr) -> Option<T> {
+        self.longest(address).map(|(_, value)| value)
+    }
+
+    /// Returns the length and the value of the longest prefix that contains `address`.
+    pub fn longest(&self, address: IpAddr) -> Option<(u8, T)> {
         let whole = Bits::of(address, u8::MAX);
         let (mut at, mut found) = (self.roots[family(address)], None);
-        while let Some(node) = self.node(at).filter(|node| node.prefix.covers(whole)) {
-            found = node.value.or(found);
-            at = node.children[whole.branch(node.prefix.len)];
+        while let Some(node) = self.node(at).filter(|node| node.prefix().covers(whole)) {
+            found = node.value.map(|value| (node.len, value)).or(found);
+            at = node.children[whole.branch(node.len)];
         }
         found
     }
@@ -103,11 +138,11 @@ impl<T: Copy> PrefixMap<T> {
         let whole = Bits::of(address, u8::MAX);
         let mut at = self.roots[family(address)];
         let nodes = core::iter::from_fn(move || {
-            let node = self.node(at).filter(|node| node.prefix.covers(whole))?;
-            at = node.children[whole.branch(node.prefix.len)];
+            let node = self.node(at).filter(|node| node.prefix().covers(whole))?;
+            at = node.children[whole.branch(node.len)];
             Some(node)
         });
-        nodes.filter_map(|node| node.value.map(|value| (node.prefix.len, value)))
+        nodes.filter_map(|node| node.value.map(|value| (node.len, value)))
     }
 
     /// Returns all prefixes and values, IPv4 before IPv6.
@@ -119,7 +154,7 @@ impl<T: Copy> PrefixMap<T> {
             let mut ahead = alloc::vec![root];
             while let Some(at) = ahead.pop() {
                 let Some(node) = self.node(at) else { continue };
-                entries.extend(node.value.map(|value| (node.prefix.address(family == 1), node.prefix.len, value)));
+                entries.extend(node.value.map(|value| (node.prefix().address(family == 1), node.len, value)));
                 ahead.extend([node.children[1], node.children[0]]);
             }
         }
@@ -132,25 +167,40 @@ impl<T: Copy> PrefixMap<T> {
     ///
     /// Returns the present value if there is one.
     pub fn insert(&mut self, address: IpAddr, length: u8, value: T) -> Result<(), T> {
+        let at = self.make(address, length);
+        match self.nodes.get_mut(at as usize).map(|node| &mut node.value) {
+            Some(Some(present)) => Err(*present),
+            Some(vacant) => {
+                *vacant = Some(value);
+                self.count += 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Assigns a value to the first `length` bits of `address`, and returns their former value.
+    pub fn set(&mut self, address: IpAddr, length: u8, value: T) -> Option<T> {
+        let at = self.make(address, length);
+        let before = self.nodes.get_mut(at as usize)?.value.replace(value);
+        self.count += usize::from(before.is_none());
+        before
+    }
+
+    /// Returns the node of a prefix, which may be new and without a value.
+    fn make(&mut self, address: IpAddr, length: u8) -> u32 {
         let prefix = Bits::of(address, length);
         let mut link = TrieLink::Root(family(address));
         loop {
             let at = self.follow(link);
-            let Some(node) = self.nodes.get_mut(at as usize) else {
-                let leaf = self.push(prefix, Some(value), [NIL; 2]);
+            let Some(below) = self.node(at).map(TrieNode::prefix) else {
+                let leaf = self.push(prefix, [NIL; 2]);
                 self.hang(link, leaf);
-                return Ok(());
+                return leaf;
             };
-            if node.prefix == prefix {
-                return match node.value {
-                    Some(value) => Err(value),
-                    None => {
-                        node.value = Some(value);
-                        Ok(())
-                    }
-                };
+            if below == prefix {
+                return at;
             }
-            let below = node.prefix;
             if below.covers(prefix) {
                 link = TrieLink::Child(at, prefix.branch(below.len));
                 continue;
@@ -158,20 +208,72 @@ impl<T: Copy> PrefixMap<T> {
             let len = prefix.in_common(below);
             let mut children = [NIL; 2];
             children[below.branch(len)] = at;
-            let above = if len == prefix.len {
-                self.push(prefix, Some(value), children)
-            } else {
-                children[prefix.branch(len)] = self.push(prefix, Some(value), [NIL; 2]);
-                self.push(Bits::first(prefix.bits, len), None, children)
-            };
+            if len == prefix.len {
+                let above = self.push(prefix, children);
+                self.hang(link, above);
+                return above;
+            }
+            let leaf = self.push(prefix, [NIL; 2]);
+            children[prefix.branch(len)] = leaf;
+            let above = self.push(Bits::first(prefix.bits, len), children);
             self.hang(link, above);
-            return Ok(());
+            return leaf;
         }
     }
 
-    fn push(&mut self, prefix: Bits, value: Option<T>, children: [u32; 2]) -> u32 {
-        self.nodes.push(TrieNode { prefix, value, children });
-        (self.nodes.len() - 1) as u32
+    /// Removes a prefix and returns its value. Its memory serves later prefixes.
+    pub fn remove(&mut self, address: IpAddr, length: u8) -> Option<T> {
+        let prefix = Bits::of(address, length);
+        let (mut above, mut link) = (None, TrieLink::Root(family(address)));
+        let at = loop {
+            let at = self.follow(link);
+            let below = self.node(at)?.prefix();
+            if below == prefix {
+                break at;
+            }
+            if !below.covers(prefix) {
+                return None;
+            }
+            above = Some((link, at));
+            link = TrieLink::Child(at, prefix.branch(below.len));
+        };
+        let value = self.nodes.get_mut(at as usize)?.value.take()?;
+        self.count -= 1;
+        self.splice(link, at);
+        if let Some((link, at)) = above {
+            self.splice(link, at);
+        }
+        Some(value)
+    }
+
+    /// Takes a node out that has no value and at most one child. The child takes its place.
+    fn splice(&mut self, link: TrieLink, at: u32) {
+        let Some(node) = self.node(at).filter(|node| node.value.is_none()) else { return };
+        let child = match node.children {
+            [child, NIL] | [NIL, child] => child,
+            _ => return,
+        };
+        self.hang(link, child);
+        if let Some(node) = self.nodes.get_mut(at as usize) {
+            node.children = [self.free, NIL];
+            self.free = at;
+        }
+    }
+
+    fn push(&mut self, prefix: Bits, children: [u32; 2]) -> u32 {
+        let node = TrieNode::new(prefix, None, children);
+        let at = self.free;
+        match self.nodes.get_mut(at as usize) {
+            Some(unused) => {
+                self.free = unused.children[0];
+                *unused = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        }
     }
 
     fn follow(&self, link: TrieLink) -> u32 {
@@ -199,16 +301,16 @@ impl<T: Copy> PrefixMap<T> {
         let prefix = Bits::of(address, length);
         let mut at = self.roots[family(address)];
         while let Some(node) = self.node(at) {
-            if prefix.covers(node.prefix) {
-                return if prefix.len == 0 { node.value.filter(|_| node.prefix.len == 0) } else { self.any_below(at) };
+            if prefix.covers(node.prefix()) {
+                return if prefix.len == 0 { node.value.filter(|_| node.len == 0) } else { self.any_below(at) };
             }
-            if !node.prefix.covers(prefix) {
+            if !node.prefix().covers(prefix) {
                 return None;
             }
-            if node.value.is_some() && node.prefix.len > 0 {
+            if node.value.is_some() && node.len > 0 {
                 return node.value;
             }
-            at = node.children[prefix.branch(node.prefix.len)];
+            at = node.children[prefix.branch(node.len)];
         }
         None
     }
@@ -229,7 +331,7 @@ impl<T: Copy> PrefixMap<T> {
     /// Removes all prefixes from the map and keeps its memory.
     pub fn clear(&mut self) {
         self.nodes.clear();
-        self.roots = [NIL; 2];
+        (self.roots, self.free, self.count) = ([NIL; 2], NIL, 0);
     }
 
     /// Frees the memory that the map does not use.
@@ -241,6 +343,7 @@ impl<T: Copy> PrefixMap<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeMap;
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
 
@@ -297,6 +400,48 @@ mod tests {
                 prop_assert_eq!(map.longest_match(address), longest.map(|(at, _)| at), "{}", address);
             }
         }
+    }
+
+    /// Returns the prefixes of a model of a map, in the map's order.
+    fn in_order(model: &BTreeMap<(bool, u128, u8), u32>) -> Vec<(u8, u32)> {
+        model.iter().map(|((_, _, length), value)| (*length, *value)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn is_as_a_sorted_map_after_any_changes(
+            changes in prop::collection::vec((prefix(), any::<u32>(), any::<bool>()), 0..200),
+            addresses in prop::collection::vec(address(), 1..20),
+        ) {
+            let (mut map, mut model) = (PrefixMap::default(), BTreeMap::new());
+            let mut most = 0;
+            for ((address, length), value, is_removed) in changes {
+                let bits = Bits::of(address, length);
+                let key = (address.is_ipv6(), bits.bits, bits.len);
+                if is_removed {
+                    prop_assert_eq!(map.remove(address, length), model.remove(&key));
+                } else {
+                    prop_assert_eq!(map.set(address, length, value), model.insert(key, value));
+                }
+                most = most.max(model.len());
+                prop_assert_eq!(map.len(), model.len());
+                prop_assert!(map.nodes.len() <= 2 * most, "{} nodes for {} prefixes", map.nodes.len(), most);
+            }
+            let entries: Vec<_> = map.entries().iter().map(|(_, length, value)| (*length, *value)).collect();
+            prop_assert_eq!(entries, in_order(&model));
+            for address in addresses {
+                let contains = |key: &(bool, u128, u8)| {
+                    key.0 == address.is_ipv6() && Bits { bits: key.1, len: key.2 }.covers(Bits::of(address, u8::MAX))
+                };
+                let longest = model.iter().filter(|(key, _)| contains(key)).max_by_key(|(key, _)| key.2);
+                prop_assert_eq!(map.longest(address), longest.map(|(key, value)| (key.2, *value)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_of_a_small_value_takes_32_bytes() {
+        assert_eq!(size_of::<TrieNode<(u16, u8)>>(), 32);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod outside;
 mod overlay;
 mod refusal;
 mod relay;
+mod routing;
 mod signal;
 mod snapshot;
 mod transit;
@@ -35,6 +36,7 @@ pub use outside::{Clash, Outside};
 pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
 pub use refusal::{ConfigError, Refusal, VpnError};
 pub use relay::{Departing, Forward, RelayTotals, RouteError};
+pub use routing::{LearntChange, LearntRefusal};
 pub use signal::{Grant, RateController, SignalConfig, SignalFlow, SignalPeer, SignalRule, SignalStatus, SignalTotals};
 pub use snapshot::{
     FlowSnapshot, MemberSnapshot, OwnedPrefix, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot,

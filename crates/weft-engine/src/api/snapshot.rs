@@ -257,6 +257,8 @@ pub struct OwnedPrefix {
     pub peer: String,
     /// End of the certificate that grants the prefix, in seconds since 1970. `None` if the configuration grants it.
     pub certified_until_unix_s: Option<u64>,
+    /// Number of the routing protocol from which the prefix was learnt. `None` if it is assigned to the peer.
+    pub protocol: Option<u8>,
 }
 
 /// Counters of packets that a VPN carried and refused at this node.

@@ -100,6 +100,7 @@ impl Engine {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.overlay.forget_peer(id);
+        self.vpns.forget_learnt(id);
         self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);
     }

@@ -19,7 +19,7 @@ impl Engine {
         let asked = vpn.map(|name| self.vpn_called(name)).transpose()?;
         let (vpn, place) = self.place_of(asked, of.destination).ok_or(CommandError::NoRoute)?;
         let name = |peer: PeerId| self.peers.get(usize::from(peer.0)).map(|peer| peer.config.name.clone());
-        let found: Vec<(Prefix, PeerId)> = place.matches(of.destination).collect();
+        let found: Vec<(Prefix, PeerId)> = place.matches(of.destination);
         let (_, id) = *found.last().ok_or(CommandError::NoRoute)?;
         let peer = self.peers.get(usize::from(id.0)).ok_or(CommandError::NoRoute)?;
         let standing = self.sessions.vpn_standing(id, vpn);

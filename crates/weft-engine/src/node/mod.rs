@@ -24,6 +24,7 @@ mod peers;
 mod prefixes;
 mod relaying;
 mod revocations;
+mod routing;
 mod sending;
 mod signalling;
 mod snapshot;

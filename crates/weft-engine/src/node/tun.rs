@@ -27,6 +27,9 @@ impl Engine {
             self.pool.release(buf);
             return;
         };
+        if destination.is_multicast() && !self.vpns.multicast_members(vpn, destination).is_empty() {
+            return self.flood(now, vpn, destination, (buf, len), shape);
+        }
         let peer = self.vpns.get(vpn).and_then(|vpn| vpn.route(destination));
         let Some(buf) = self.shrink(buf, len).and_then(|buf| self.may_wait(now, buf)) else {
             self.hosts.no_buffer_packets += 1;

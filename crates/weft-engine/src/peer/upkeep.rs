@@ -38,7 +38,7 @@ impl Peer {
 
     /// Returns the probe interval of a path that answers and carries no traffic.
     pub(super) fn keepalive(&self, path: &Path, now: Instant) -> Duration {
-        path.keepalive(self.session.watch.pace(now))
+        path.keepalive(self.session.probe_pace.or_else(|| self.session.watch.pace(now)))
     }
 
     /// Returns the time of a path's next probe.

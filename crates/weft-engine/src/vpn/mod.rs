@@ -4,12 +4,14 @@
 
 mod check;
 mod entries;
+mod learnt;
 mod leases;
 mod opening;
 mod transit;
 
 pub use check::check_vpns;
 pub use entries::Admitted;
+pub use learnt::Learnt;
 pub use leases::Leases;
 pub use opening::{Gate, News, Openings};
 pub use transit::Transit;
@@ -60,7 +62,10 @@ pub struct Vpn {
     /// Member peers, sorted.
     pub members: Vec<PeerId>,
     pub totals: VpnTotals,
+    /// Prefixes of the configuration and of certificates.
     routes: PrefixMap<PeerId>,
+    /// Prefixes learnt from a routing protocol.
+    learnt: PrefixMap<Learnt>,
 }
 
 impl Vpn {
@@ -73,19 +78,50 @@ impl Vpn {
     }
 
     /// Returns the member behind which a destination lies.
+    #[inline]
     pub fn route(&self, destination: IpAddr) -> Option<PeerId> {
-        self.routes.longest_match(destination)
+        self.longest(destination).map(|(_, peer)| peer)
     }
 
-    /// Returns all prefixes with the members that have them.
-    pub fn prefixes(&self) -> Vec<(Prefix, PeerId)> {
-        let entries = self.routes.entries().into_iter();
-        entries.map(|(address, length, peer)| (Prefix { address, length }, peer)).collect()
+    /// Returns the longest prefix that contains a destination, as its length and the member that has it.
+    ///
+    /// A learnt prefix counts only if it is longer than each assigned one.
+    #[inline]
+    fn longest(&self, destination: IpAddr) -> Option<(u8, PeerId)> {
+        let assigned = self.routes.longest(destination);
+        if self.learnt.is_empty() {
+            return assigned;
+        }
+        match (assigned, self.learnt.longest(destination)) {
+            (assigned, Some((length, learnt))) if assigned.is_none_or(|(other, _)| length > other) => {
+                Some((length, learnt.peer))
+            }
+            (assigned, _) => assigned,
+        }
     }
 
-    /// Returns all prefixes that contain a destination with their members, the longest last.
-    pub fn matches(&self, destination: IpAddr) -> impl Iterator<Item = (Prefix, PeerId)> {
-        self.routes.matches(destination).map(move |(length, peer)| (Prefix { address: destination, length }, peer))
+    /// Returns all prefixes with the members that have them, by address.
+    ///
+    /// A learnt prefix has the number of its routing protocol. It follows an equal one that is assigned.
+    pub fn prefixes(&self) -> Vec<(Prefix, PeerId, Option<u8>)> {
+        let assigned = self.routes.entries().into_iter();
+        let mut all: Vec<_> =
+            assigned.map(|(address, length, peer)| (Prefix { address, length }, peer, None)).collect();
+        if !self.learnt.is_empty() {
+            let learnt = self.learnt.entries().into_iter();
+            all.extend(learnt.map(|(address, length, of)| (Prefix { address, length }, of.peer, Some(of.protocol))));
+            all.sort_by_key(|(prefix, _, protocol)| (prefix.address, prefix.length, *protocol));
+        }
+        all
+    }
+
+    /// Returns all prefixes that contain a destination with their members, the one by which it is routed last.
+    pub fn matches(&self, destination: IpAddr) -> Vec<(Prefix, PeerId)> {
+        let learnt = self.learnt.matches(destination).map(|(length, of)| (length, false, of.peer));
+        let assigned = self.routes.matches(destination).map(|(length, peer)| (length, true, peer));
+        let mut all: Vec<_> = learnt.chain(assigned).collect();
+        all.sort_by_key(|(length, is_assigned, _)| (*length, *is_assigned));
+        all.into_iter().map(|(length, _, peer)| (Prefix { address: destination, length }, peer)).collect()
     }
 }
 
@@ -94,6 +130,8 @@ pub struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
     weights: entries::Weights,
+    /// True if packets to link-local multicast groups go to all members of their VPN.
+    pub floods_multicast: bool,
     /// `None` if packets from peers never go to other peers.
     pub transit: Option<Transit>,
 }
@@ -102,7 +140,7 @@ impl Vpns {
     pub fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
         let others = HashMap::with_hasher(SeededState::new(seed));
-        Vpns { default, others, weights: entries::Weights::default(), transit: None }
+        Vpns { default, others, weights: entries::Weights::default(), floods_multicast: false, transit: None }
     }
 
     #[inline]
@@ -131,9 +169,9 @@ impl Vpns {
     /// by a default route, because it may have a better one.
     pub fn onward(&self, id: VpnId, from: PeerId, destination: IpAddr) -> Option<PeerId> {
         let transit = self.transit.as_ref()?;
-        let (prefix, next) = self.get(id)?.matches(destination).last()?;
-        let is_local = transit.local_length(destination).is_some_and(|local| local >= prefix.length);
-        (next != from && prefix.length > 0 && !is_local).then_some(next)
+        let (length, next) = self.get(id)?.longest(destination)?;
+        let is_local = transit.local_length(destination).is_some_and(|local| local >= length);
+        (next != from && length > 0 && !is_local).then_some(next)
     }
 
     /// Counts a unit from a peer that was rejected.
@@ -167,7 +205,7 @@ impl Vpns {
         self.weights = entries::Weights::of(&configs);
         let mut known = entries::Profiles::default();
         for config in configs {
-            let totals = before.remove(&config.id).map(|vpn| vpn.totals).unwrap_or_default();
+            let (totals, learnt) = before.remove(&config.id).map(|vpn| (vpn.totals, vpn.learnt)).unwrap_or_default();
             let profile = Some(known.of(&config, &self.weights));
             let mut vpn = Vpn {
                 name: config.name,
@@ -175,6 +213,7 @@ impl Vpns {
                 service: config.service,
                 profile,
                 totals,
+                learnt,
                 ..Vpn::default()
             };
             for member in &config.members {
@@ -185,6 +224,7 @@ impl Vpns {
             vpn.members.sort_unstable();
             vpn.members.shrink_to_fit();
             vpn.routes.shrink_to_fit();
+            vpn.forget_strangers();
             self.others.insert(config.id, Box::new(vpn));
         }
     }

@@ -1,16 +1,18 @@
 //! A netlink socket and the framing of its messages.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::RouteMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::sys::retry;
+use crate::sys::{retry, set_option};
 
 /// Length of the receive buffer, in bytes.
 ///
@@ -20,6 +22,12 @@ const RECEIVE_LEN: usize = 32 * 1024;
 const HEADER_LEN: usize = 16;
 /// Number of times that an interrupted dump is started.
 const DUMP_ATTEMPTS: usize = 5;
+/// Place of the sequence number in a header.
+const SEQUENCE: Range<usize> = 8..12;
+/// Type of the message that ends a dump (`linux/netlink.h`).
+const NLMSG_DONE: u16 = 3;
+/// Type of an error message (`linux/netlink.h`).
+const NLMSG_ERROR: u16 = 2;
 /// Netlink port of the kernel.
 const KERNEL_PORT: u32 = 0;
 
@@ -129,19 +137,54 @@ impl NetlinkSocket {
         &mut self,
         mut handle: impl FnMut(&NetlinkHeader, NetlinkPayload<RouteNetlinkMessage>),
     ) -> io::Result<()> {
-        self.buffer.clear();
-        self.buffer.reserve(RECEIVE_LEN);
-        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-        if sender.port_number() != KERNEL_PORT {
-            return Ok(());
-        }
-        for bytes in messages(&self.buffer) {
+        self.receive_raw(|bytes| {
             if let Ok(message) = NetlinkMessage::deserialize(bytes) {
                 let (header, payload) = message.into_parts();
                 handle(&header, payload);
             }
+        })
+    }
+
+    /// Receives one datagram and passes the bytes of its messages to `handle`.
+    pub(crate) fn receive_raw(&mut self, mut handle: impl FnMut(&[u8])) -> io::Result<()> {
+        self.buffer.clear();
+        self.buffer.reserve(RECEIVE_LEN);
+        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
+        if sender.port_number() == KERNEL_PORT {
+            messages(&self.buffer).for_each(&mut handle);
         }
         Ok(())
+    }
+
+    /// Requests all routes and passes the bytes of each message to `handle`.
+    ///
+    /// Parsing a message costs several times as much as reading it, so a caller that needs few routes parses only those.
+    /// Changes during the dump may be missing from it; they arrive as events.
+    pub(crate) fn dump_routes(&mut self, mut handle: impl FnMut(&[u8])) -> io::Result<()> {
+        self.send(RouteNetlinkMessage::GetRoute(RouteMessage::default()), NLM_F_REQUEST | NLM_F_DUMP)?;
+        let sequence = self.sequence.to_ne_bytes();
+        let mut end = None;
+        while end.is_none() {
+            self.receive_raw(|bytes| {
+                if bytes.get(SEQUENCE) != Some(&sequence) {
+                    return;
+                }
+                match bytes.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes) {
+                    Some(NLMSG_DONE) => end = Some(Ok(())),
+                    Some(NLMSG_ERROR) => end = Some(Err(io::Error::other("the kernel refuses to list its routes"))),
+                    _ => handle(bytes),
+                }
+            })?;
+        }
+        end.unwrap_or(Ok(()))
+    }
+
+    /// Enlarges the receive buffer to `bytes`, or to the administrator's limit without the privilege.
+    pub(crate) fn set_receive_buffer(&self, bytes: i32) -> io::Result<()> {
+        // SAFETY: the socket outlives the call that borrows its descriptor.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
+        set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
+            .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
     }
 }
 

@@ -35,6 +35,8 @@ const PROHIBIT_PRIORITY: u32 = 1;
 const MOST_PROHIBITIONS: usize = 256;
 /// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
+/// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can tell them from others.
+const PREFIX_PROTOCOL: RouteProtocol = RouteProtocol::Other(120);
 /// Interface index of `lo`, which is the same in every network namespace.
 const LOOPBACK: u32 = 1;
 
@@ -279,7 +281,7 @@ fn route_message(route: &DeviceRoute) -> RouteMessage {
         Some(_) => RouteHeader::RT_TABLE_UNSPEC,
     };
     message.attributes.extend(route.table.map(RouteAttribute::Table));
-    message.header.protocol = RouteProtocol::Static;
+    message.header.protocol = PREFIX_PROTOCOL;
     message.header.scope = if route.destination.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
     message.header.kind = RouteType::Unicast;
     message.attributes.push(RouteAttribute::Destination(route.destination.into()));

@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_packet_core::NetlinkPayload;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
-use netlink_packet_route::route::RouteMessage;
 
 use super::channel::NetlinkSocket;
-use super::decode;
 use super::snapshot::{IpFamily, NetlinkEvent, NetlinkSnapshot};
-use crate::sys::unless_blocked;
+use super::{decode, route};
+use crate::sys::{attach_filter, unless_blocked};
 
 /// Multicast groups of the events that the watch receives.
 const GROUPS: [u32; 7] = [
@@ -52,6 +51,14 @@ impl LinkWatch {
             known: NetlinkSnapshot::default(),
             is_stale: true,
         })
+    }
+
+    /// Discards events about routes out of these devices before they wake the caller.
+    ///
+    /// A routing protocol may send very many of them. Beyond 32 devices nothing is discarded.
+    pub fn ignore_routes_by(&self, devices: &[u32]) -> io::Result<()> {
+        let program = if devices.len() <= route::MOST_FILTERED { route::filter(devices) } else { route::filter(&[]) };
+        attach_filter(self.events.as_raw_fd(), &program)
     }
 
     /// Appends all changes since the last call. The first call reports the whole state.
@@ -119,12 +126,17 @@ impl LinkWatch {
     }
 
     fn dump_default_routes(&mut self) -> io::Result<BTreeSet<(u32, IpFamily)>> {
-        let messages = self.dumps.dump(RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
-        let routes = messages.iter().filter_map(|message| match message {
-            RouteNetlinkMessage::NewRoute(route) if decode::is_default_route(route) => Some(route),
-            _ => None,
-        });
-        Ok(routes.flat_map(decode::route_devices).collect())
+        let mut devices = BTreeSet::new();
+        self.dumps.dump_routes(|bytes| {
+            if route::is_default(bytes)
+                && let Ok(message) = NetlinkMessage::deserialize(bytes)
+                && let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) = message.payload
+                && decode::is_default_route(&route)
+            {
+                devices.extend(decode::route_devices(&route));
+            }
+        })?;
+        Ok(devices)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::control::{Request, Response, ask};
 use crate::date::rfc_3339;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
-use crate::status::Prefixes;
+use crate::status::{Prefixes, RefusedPrefix};
 use crate::table::Table;
 use std::net::IpAddr;
 use std::path::Path;
@@ -57,10 +57,23 @@ fn text(found: &Prefixes) -> String {
         0 => String::new(),
         count => format!("{count} more are not shown; select with: --peer NODE, --vpn NAME\n"),
     };
+    let held = match found.held {
+        0 => String::new(),
+        count => format!("{count} learnt prefixes stay for a while: their routing daemon has no routes\n"),
+    };
+    let refused: String = found.refused.iter().map(refused).collect();
+    let unshown = match found.refused_count.saturating_sub(found.refused.len()) {
+        0 => String::new(),
+        count => format!("{count} more routes are not learnt\n"),
+    };
     match table.is_empty() {
-        true => "no prefixes: no peer has a prefix\n".to_owned(),
-        false => format!("{table}{more}"),
+        true => format!("no prefixes: no peer has a prefix\n{refused}{unshown}"),
+        false => format!("{table}{more}{held}{refused}{unshown}"),
     }
+}
+
+fn refused(of: &RefusedPrefix) -> String {
+    format!("{} of {} is not learnt: {}\n", of.prefix, of.name, of.why)
 }
 
 #[cfg(test)]
@@ -74,11 +87,12 @@ mod tests {
         #[test]
         fn a_name_acts_on_no_terminal_and_adds_no_line(name in hostile::name()) {
             let told = |name: &str| serde_json::json!({ "schema": 1, "left_out": 2, "prefixes": [
-                { "vpn": name, "prefix": name, "peer": name, "learnt": name, "certified_until_unix_s": 7 }]});
+                { "vpn": name, "prefix": name, "peer": name, "learnt": name, "certified_until_unix_s": 7 }],
+                "refused": [{ "name": name, "prefix": name, "why": name }], "refused_count": 1 });
             let mut value = told(&name);
             escape::strings(&mut value);
             let text = text(&serde_json::from_value(value).unwrap());
-            prop_assert!(hostile::acting(&text).is_none() && text.lines().count() == 3, "{:?}", text);
+            prop_assert!(hostile::acting(&text).is_none() && text.lines().count() == 4, "{:?}", text);
         }
     }
 }

@@ -4,6 +4,8 @@
 //! writes the response.
 
 use super::log::Log;
+use super::services::routing::bfd::SensedAddress;
+use super::services::routing::{LearntSlice, RoutingReport};
 use super::threads::{Pulse, Threads};
 use crate::control::{Request, Response, write_line};
 use crate::files::{self, SocketFile};
@@ -34,6 +36,12 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub enum Task {
     /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
+    /// Apply changes of learnt prefixes, and send the slice back with the outcomes.
+    Learn(LearntSlice, SyncSender<LearntSlice>),
+    /// Show these numbers and refusals of learnt routes.
+    Routing(Box<RoutingReport>),
+    /// Sense exactly these addresses for `bfdd`.
+    Sense(Vec<SensedAddress>),
     /// Read the configuration again.
     Reload,
     /// Stop the node.

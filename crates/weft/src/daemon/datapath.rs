@@ -84,6 +84,8 @@ pub struct Datapath {
     bounces: Vec<Bounce>,
     out: Box<[u8]>,
     watched: Vec<LinkId>,
+    /// Devices whose routes the netlink socket does not report.
+    own_devices: Vec<u32>,
 }
 
 impl Datapath {
@@ -123,6 +125,7 @@ impl Datapath {
             bounces: Vec::with_capacity(bounces::MOST),
             out: vec![0; TRANSMIT_BYTES].into(),
             watched: Vec::new(),
+            own_devices: Vec::new(),
         };
         datapath.watch_devices(node)?;
         let failures = datapath.follow_links(node)?;
@@ -344,7 +347,18 @@ impl Datapath {
                 self.poller.add(device.tun().as_raw_fd(), FIRST_DEVICE + u64::from(vpn.0))?;
             }
         }
+        self.ignore_routes(node);
         Ok(())
+    }
+
+    /// Keeps routes out of the node's own devices from waking the loop: a routing daemon may make very many.
+    fn ignore_routes(&mut self, node: &Node) {
+        let devices = node.devices.indices();
+        if devices != self.own_devices {
+            // Without the filter, the events only take time.
+            let _ = self.watch.ignore_routes_by(&devices);
+            self.own_devices = devices;
+        }
     }
 
     /// Adds new sockets to the poller; closing a socket removes it from the poller.

@@ -146,6 +146,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         state_writer,
         changes,
         threads,
+        sender: sender.clone(),
     };
     let mut node = Node::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;

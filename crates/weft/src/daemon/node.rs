@@ -6,9 +6,10 @@
 mod answer;
 mod events;
 mod links;
+mod routing;
 
 use super::clock::{self, Clock};
-use super::control::Task;
+use super::control::{Sender, Task};
 use super::gather::Gathered;
 use super::links::{LinkChange, Links, WantedLinks};
 use super::log::Log;
@@ -45,6 +46,7 @@ use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
 use crate::status::{self, RefusedPrefix, Status, UnusedLink};
 use crate::{entropy, outcome::Failure};
+use routing::RoutingSide;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
@@ -53,7 +55,7 @@ use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, FlowListin
 use weft_io::netlink;
 use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::Totals;
-use weft_units::{Instant, PeerId};
+use weft_units::{Instant, PeerId, VpnId};
 
 /// Interval of the periodic upkeep, such as that of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -127,6 +129,8 @@ pub struct Node {
     /// Configured links that are not in use, as last logged.
     unused_links: Vec<UnusedLink>,
     changes: Changes,
+    /// Learnt prefixes and sensing for a routing daemon.
+    routing: RoutingSide,
 }
 
 /// Parts from which a node is made.
@@ -151,6 +155,8 @@ pub struct Parts {
     pub changes: Changes,
     /// The process's threads.
     pub threads: Threads,
+    /// Sender of tasks to the packet loop.
+    pub sender: Sender,
 }
 
 impl Node {
@@ -159,7 +165,8 @@ impl Node {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<Node, Failure> {
-        let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads } = parts;
+        let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads, sender } =
+            parts;
         let Stamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
@@ -211,9 +218,11 @@ impl Node {
             unused_links: Vec::new(),
             changes,
             names,
+            routing: RoutingSide::default(),
         };
         node.load_tcp_er();
         node.set_proxy();
+        node.start_routing(&sender);
         // No interface is known yet, so this call only stores which links are wanted.
         node.check_links();
         Ok(node)
@@ -364,6 +373,7 @@ impl Node {
         self.links.choose(WantedLinks::of(&self.config));
         self.check_links();
         self.set_routes(true);
+        self.refresh_routing();
         Ok(())
     }
 
@@ -443,6 +453,7 @@ impl Node {
             self.rates.note(now, &self.engine);
         }
         self.recheck_links();
+        self.catch_up_telling();
         if now < self.next_upkeep {
             return;
         }

@@ -1,11 +1,20 @@
 //! Settings that a reload cannot change.
 
 use super::services::access;
-use crate::config::Config;
+use crate::config::{Config, Routing};
 use weft_session::RootPublicKey;
 
 fn root(config: &Config) -> Option<RootPublicKey> {
     config.network.as_ref().map(|network| network.root.value)
+}
+
+/// Returns `[routing]` without the place of `bfd` in the file.
+fn routing(config: &Config) -> Option<Routing> {
+    let mut routing = config.routing.clone()?;
+    if let Some(bfd) = &mut routing.bfd {
+        bfd.span = 0..0;
+    }
+    Some(routing)
 }
 
 /// Returns the first changed setting that a running node cannot change.
@@ -18,6 +27,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[access]", access::settings(old) != access::settings(new)),
         ("[exit]", old.exit != new.exit),
         ("[router] flows", old.flows.router.flows != new.flows.router.flows),
+        ("[routing]", routing(old) != routing(new)),
         ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
         ("[tun] name", old.tun.name != new.tun.name),

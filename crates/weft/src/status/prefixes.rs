@@ -11,6 +11,18 @@ pub struct Prefixes {
     pub prefixes: Vec<Prefix>,
     /// Number of prefixes left out of the answer. A request for one peer or VPN leaves out fewer.
     pub left_out: usize,
+    /// Number of prefixes learnt from routing protocols.
+    #[serde(default)]
+    pub learnt: usize,
+    /// Number of those that outlive their routing daemon for a while.
+    #[serde(default)]
+    pub held: usize,
+    /// Some of the routes that are not learnt, each with the reason.
+    #[serde(default)]
+    pub refused: Vec<super::RefusedPrefix>,
+    /// Number of all routes that are not learnt.
+    #[serde(default)]
+    pub refused_count: usize,
 }
 
 /// A prefix and its owner.

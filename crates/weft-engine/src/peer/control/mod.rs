@@ -10,7 +10,7 @@ use mail::OverlayMail;
 use probes::Probes;
 use revocation_sync::RevocationSync;
 use watch::Watch;
-use weft_units::Instant;
+use weft_units::{Duration, Instant};
 
 /// Progress of the exchanges with a peer that take several datagrams.
 pub struct Exchange {
@@ -47,12 +47,14 @@ pub struct SessionTimes {
     pub alone_since: Instant,
     pub busy_at: Instant,
     pub watch: Watch,
+    /// Longest interval between probes of the paths in use, if a routing protocol watches the peer.
+    pub probe_pace: Option<Duration>,
 }
 
 impl SessionTimes {
     /// Returns the times of one of `peers` peers, before its first session.
     pub fn new(now: Instant, peers: usize) -> SessionTimes {
         let watch = Watch::unpaid(now, peers);
-        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch }
+        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch, probe_pace: None }
     }
 }

@@ -6,6 +6,9 @@ impl Node {
     /// Executes a task.
     pub fn on_task(&mut self, task: Task) {
         match task {
+            Task::Learn(slice, reply) => self.learn(slice, &reply),
+            Task::Routing(report) => self.routing.report = *report,
+            Task::Sense(addresses) => self.sense(addresses),
             Task::Stop => self.stop("signal"),
             Task::Reload => {
                 // The log has the result.
@@ -46,7 +49,7 @@ impl Node {
             Request::Ping { peer } => return self.ping(peer, reply),
             Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
             Request::Prefixes { peer, vpn } => {
-                live::prefixes(&self.engine, &self.config, peer.as_deref(), vpn.as_deref())
+                live::prefixes(&self.engine, &self.config, &self.routing.report, (peer.as_deref(), vpn.as_deref()))
             }
             Request::Qos { most } => {
                 if self.engine.flow_totals().is_none() {

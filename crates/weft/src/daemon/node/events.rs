@@ -10,10 +10,12 @@ impl Node {
             Event::Established { peer, fresh } => {
                 let how = if fresh { "established" } else { "established again" };
                 self.log_of(peer, format_args!("session {how}"));
+                self.tell_watched();
                 self.stamp_write.want();
             }
             Event::Lost { peer, cause } => {
                 self.log_of(peer, format_args!("session lost: {cause}"));
+                self.tell_watched();
             }
             Event::StampRefused { peer, refused, by_peer } => {
                 self.log.error(stamps::refused(&self.peer_name(peer), &refused, by_peer));
@@ -23,6 +25,7 @@ impl Node {
             }
             Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
             Event::Path { peer, path, link, remote, state, cause } => {
+                self.tell_watched();
                 let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link)).to_owned();
                 let remote = view::remote(&remote);
                 let (name, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
@@ -40,10 +43,12 @@ impl Node {
             Event::Joined { peer } => {
                 self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
                 self.route_update.want();
+                self.refresh_routing();
             }
             Event::Left { name, cause } => {
                 self.log.info(format_args!("peer {name} removed: {cause}"));
                 self.route_update.want();
+                self.refresh_routing();
             }
             Event::Refused { name, public_key, why } => {
                 self.log.error(format_args!("peer {name} ({public_key}) refused: {why}"));

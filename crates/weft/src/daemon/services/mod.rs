@@ -5,5 +5,6 @@ pub mod flows;
 pub mod names;
 pub mod openvpn;
 pub mod proxy;
+pub mod routing;
 pub mod signalling;
 pub mod tcp_er;

@@ -2,6 +2,7 @@
 
 use crate::config::{self, Config, proxy_prefix};
 use crate::control::Response;
+use crate::daemon::services::routing::RoutingReport;
 use crate::daemon::services::signalling;
 use crate::daemon::shown::{refusal, view};
 use crate::status::{
@@ -158,7 +159,12 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
 const PREFIXES_SHOWN: usize = 10_000;
 
 /// Returns the prefixes and their owners.
-pub fn prefixes(engine: &Engine, config: &Config, peer: Option<&str>, vpn: Option<&str>) -> Response {
+pub fn prefixes(
+    engine: &Engine,
+    config: &Config,
+    routing: &RoutingReport,
+    (peer, vpn): (Option<&str>, Option<&str>),
+) -> Response {
     let own = config.tun.addresses.iter().filter(|_| vpn.is_none_or(|vpn| vpn == DEFAULT_VPN) && peer.is_none());
     let own = own.map(|own| status::Prefix {
         vpn: DEFAULT_VPN.to_owned(),
@@ -167,21 +173,42 @@ pub fn prefixes(engine: &Engine, config: &Config, peer: Option<&str>, vpn: Optio
         learnt: "this node's address, configured".to_owned(),
         certified_until_unix_s: None,
     });
-    let is_asked_for = |prefix: &status::Prefix| {
-        peer.is_none_or(|peer| prefix.peer.as_deref() == Some(peer)) && vpn.is_none_or(|vpn| prefix.vpn == vpn)
-    };
-    let mut others = engine.prefixes().map(prefix).filter(is_asked_for);
-    let prefixes: Vec<status::Prefix> = own.chain(others.by_ref()).take(PREFIXES_SHOWN).collect();
-    Response::Prefixes(status::Prefixes { schema: status::SCHEMA, prefixes, left_out: others.count() })
+    // The texts of the prefixes that are left out are not made: there may be very many.
+    let is_asked_for =
+        |of: &OwnedPrefix| peer.is_none_or(|peer| of.peer == peer) && vpn.is_none_or(|vpn| vpn_name(of) == vpn);
+    let mut others = engine.prefixes().filter(is_asked_for);
+    let prefixes: Vec<status::Prefix> = own.chain(others.by_ref().map(prefix)).take(PREFIXES_SHOWN).collect();
+    let refused = routing.shown.iter().map(|of| status::RefusedPrefix {
+        name: format!("{} via {}", config::protocol_name(of.protocol), of.next_hop),
+        prefix: config::prefix::text(of.prefix),
+        why: of.why.to_string(),
+    });
+    Response::Prefixes(status::Prefixes {
+        schema: status::SCHEMA,
+        prefixes,
+        left_out: others.count(),
+        learnt: routing.learnt,
+        held: routing.held,
+        refused: refused.collect(),
+        refused_count: routing.refused,
+    })
+}
+
+fn vpn_name(of: &OwnedPrefix) -> &str {
+    if of.vpn == VpnId::DEFAULT { DEFAULT_VPN } else { &of.vpn_name }
 }
 
 fn prefix(of: OwnedPrefix) -> status::Prefix {
-    let by_certificate = of.certified_until_unix_s.is_some();
+    let source = match (of.protocol, of.certified_until_unix_s) {
+        (Some(protocol), _) => config::protocol_name(protocol),
+        (None, Some(_)) => "its certificate".to_owned(),
+        (None, None) => "configured".to_owned(),
+    };
     status::Prefix {
-        vpn: if of.vpn == VpnId::DEFAULT { DEFAULT_VPN.to_owned() } else { of.vpn_name },
+        vpn: vpn_name(&of).to_owned(),
         prefix: format!("{}/{}", of.prefix.address, of.prefix.length),
         peer: Some(of.peer),
-        learnt: if by_certificate { "its certificate" } else { "configured" }.to_owned(),
+        learnt: source,
         certified_until_unix_s: of.certified_until_unix_s,
     }
 }

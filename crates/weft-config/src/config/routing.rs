@@ -1,0 +1,105 @@
+//! Parsing of `[routing]`: a routing daemon beside this node, such as FRR.
+
+use super::read::{At, Section};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use weft_units::{Duration, parse_duration};
+
+/// Names of routing protocols with their numbers in the kernel's table (`/etc/iproute2/rt_protos`).
+const PROTOCOLS: [(&str, u8); 7] =
+    [("ospf", 188), ("bgp", 186), ("isis", 187), ("rip", 189), ("eigrp", 192), ("babel", 42), ("bird", 12)];
+/// Numbers that no routing daemon has: the kernel's own, and weft's.
+const NOT_OF_DAEMONS: [u8; 5] = [0, 1, 2, 119, 120];
+/// Protocols whose routes count by default.
+const ACCEPTED: [u8; 2] = [188, 186];
+/// Most learnt prefixes by default.
+///
+/// *Tuned*: twice the 100,000 routes of the benchmark, at most 60 MB at 300 bytes each.
+const MOST: usize = 200_000;
+/// Time by default for which prefixes outlive the routing daemon.
+///
+/// *Tuned*: FRR 8.4 has its routes again within 20 s of a restart at OSPF's default hello of 10 s.
+const HOLD: Duration = Duration::from_secs(30);
+/// Longest time for which prefixes may outlive the routing daemon.
+const MAX_HOLD: Duration = Duration::from_secs(600);
+
+/// Address at which `bfdd` listens for a data plane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BfdAddress {
+    /// Address and port on the loopback interface.
+    Loopback(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// `[routing]`: settings for a routing daemon beside this node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Routing {
+    /// Numbers of the protocols whose routes become prefixes of peers.
+    pub accept: BTreeSet<u8>,
+    /// Routing tables that count beside the main one and those of VPNs.
+    pub tables: BTreeSet<u32>,
+    /// Most learnt prefixes.
+    pub most: usize,
+    /// Time for which prefixes outlive the routing daemon.
+    pub hold: Duration,
+    /// True if packets for link-local multicast groups go to all peers of their VPN.
+    pub multicast: bool,
+    /// Address of `bfdd`; absent: weft does not sense for it.
+    pub bfd: Option<At<BfdAddress>>,
+}
+
+/// Returns the name of a routing protocol, or its number as text.
+pub fn protocol_name(number: u8) -> String {
+    let known = PROTOCOLS.iter().find(|(_, known)| *known == number);
+    known.map_or_else(|| format!("protocol {number}"), |(name, _)| (*name).to_owned())
+}
+
+/// Parses the table; a relative path of a socket is relative to `directory`.
+pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Routing {
+    let accept = section.list("accept", "[\"ospf\", \"bgp\"], or a number such as [\"196\"]", protocol);
+    let accept = accept.map_or(ACCEPTED.into(), |list| list.into_iter().map(|at| at.value).collect());
+    let tables = section.list("tables", "[\"100\"]", table).unwrap_or_default();
+    let most = section.integer("most", 1..10_000_001).map_or(MOST, |at| at.value as usize);
+    let hold = section.parsed("hold", "\"30 s\"", hold).map_or(HOLD, |at| at.value);
+    let multicast = section.flag("multicast").unwrap_or(false);
+    let bfd = section
+        .parsed("bfd", "\"unix:/run/frr/bfdd_dplane.sock\" or \"127.0.0.1:50700\"", |text| address(text, directory));
+    section.finish();
+    Routing { accept, tables: tables.into_iter().map(|at| at.value).collect(), most, hold, multicast, bfd }
+}
+
+fn protocol(text: &str) -> Result<u8, &'static str> {
+    if let Some((_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == text) {
+        return Ok(*number);
+    }
+    let number =
+        text.parse().map_err(|_| "it is ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
+    if NOT_OF_DAEMONS.contains(&number) { Err("the kernel or weft itself has this number") } else { Ok(number) }
+}
+
+fn table(text: &str) -> Result<u32, &'static str> {
+    match text.parse() {
+        Ok(0 | 255) | Err(_) => Err("a routing table has a number above 0, and 255 holds the local addresses"),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn hold(text: &str) -> Result<Duration, &'static str> {
+    let time = parse_duration(text).map_err(|_| "expected a time")?;
+    if time > MAX_HOLD { Err("it is at most 10 min: prefixes without a routing daemon are guesses") } else { Ok(time) }
+}
+
+fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
+    match text.strip_prefix("unix:") {
+        Some("") => return Err("the socket's path is missing"),
+        Some(path) => return Ok(BfdAddress::Unix(directory.join(path))),
+        None => {}
+    }
+    let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port, or unix: and a path")?;
+    if !address.ip().is_loopback() {
+        return Err("the protocol has neither encryption nor a password: only a loopback address is accepted");
+    }
+    if address.port() == 0 { Err("port 0 is not usable") } else { Ok(BfdAddress::Loopback(address)) }
+}

@@ -1,0 +1,34 @@
+//! Prefixes learnt from a routing protocol beside weft.
+
+use super::config::Prefix;
+use core::fmt;
+use core::net::IpAddr;
+
+/// A route that a routing protocol added, changed or removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LearntChange {
+    /// The route's destination. The bits behind its length are zero.
+    pub prefix: Prefix,
+    /// The tunnel address of the peer behind which the prefix lies, or `None` if the route was removed.
+    pub next_hop: Option<IpAddr>,
+    /// Number of the routing protocol, as in the kernel's routing table.
+    pub protocol: u8,
+}
+
+/// The reason why a prefix was not learnt.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LearntRefusal {
+    /// The next hop lies behind no peer of the VPN.
+    NoPeer,
+    /// The next hop lies behind the tunnel itself: only a learnt prefix leads to it.
+    Loop,
+}
+
+impl fmt::Display for LearntRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LearntRefusal::NoPeer => "the next hop lies behind no peer: add it to the peer's `prefixes`",
+            LearntRefusal::Loop => "routing loop: only a learnt prefix leads to the next hop",
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Routing protocols beside weft: learnt prefixes, multicast, and fast sensing of the peers that they watch.
+//!
+//! The program passes changes of routes in slices, so that many routes never hold up packets. Each change costs one
+//! step in a trie, whatever the number of prefixes.
+
+use super::Engine;
+use crate::api::{LearntChange, LearntRefusal};
+use core::net::IpAddr;
+use weft_core::pool::BufId;
+use weft_units::{Duration, Instant, PeerId, VpnId};
+use weft_wire::super_packet::SuperPacket;
+
+impl Engine {
+    /// Applies one change of a route. A learnt prefix never wins against an assigned one of the same length.
+    ///
+    /// # Errors
+    /// Fails with the reason for which the prefix now lies behind no peer.
+    pub fn learn(&mut self, vpn: VpnId, change: &LearntChange) -> Result<(), LearntRefusal> {
+        let vpn = self.vpns.get_mut(vpn).ok_or(LearntRefusal::NoPeer)?;
+        match change.next_hop {
+            Some(next_hop) => vpn.learn(change.prefix, next_hop, change.protocol),
+            None => {
+                vpn.unlearn(change.prefix);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the number of prefixes that a VPN has learnt.
+    pub fn learnt_count(&self, vpn: VpnId) -> usize {
+        self.vpns.get(vpn).map_or(0, |vpn| vpn.learnt_count())
+    }
+
+    /// Sets whether packets for link-local multicast groups go to all members of their VPN.
+    ///
+    /// The groups are 224.0.0.0/24 and ff02::/16. Without it such a packet follows the prefixes, as any other.
+    pub fn set_multicast(&mut self, is_on: bool) {
+        self.vpns.floods_multicast = is_on;
+    }
+
+    /// Returns the peer behind whose assigned prefixes an address lies. Default routes do not count.
+    pub fn peer_of_address(&self, vpn: VpnId, address: IpAddr) -> Option<PeerId> {
+        self.vpns.get(vpn)?.assigned(address)
+    }
+
+    /// True if a peer has a session and a path that answers: a path that is neither suspect nor down.
+    pub fn is_answering(&self, peer: PeerId) -> bool {
+        let of = self.peers.get(usize::from(peer.0));
+        of.is_some_and(|of| of.is_established() && of.paths.iter().any(|path| path.carries() && path.health.answers()))
+    }
+
+    /// Sets the longest interval between probes of a peer's paths in use, or none.
+    ///
+    /// The time until a silent failure is found follows it, also while no packets pass.
+    pub fn set_probe_pace(&mut self, now: Instant, peer: PeerId, pace: Option<Duration>) {
+        self.with_peer(now, peer.0.into(), |peer, _| peer.session.probe_pace = pace);
+    }
+
+    /// Hands a copy of a multicast packet to each member of its VPN that has a session.
+    pub(super) fn flood(
+        &mut self,
+        now: Instant,
+        vpn: VpnId,
+        to: IpAddr,
+        (buf, len): (BufId, usize),
+        shape: SuperPacket,
+    ) {
+        for at in 0.. {
+            let Some(peer) = self.vpns.multicast_members(vpn, to).get(at).copied() else { break };
+            if !self.peers.get(usize::from(peer.0)).is_some_and(|peer| peer.is_established()) {
+                continue;
+            }
+            match self.copy(now, buf, len) {
+                Some(copy) => self.enqueue(now, peer, vpn, copy, shape),
+                None => self.hosts.no_buffer_packets += 1,
+            }
+        }
+        self.pool.release(buf);
+    }
+
+    fn copy(&mut self, now: Instant, buf: BufId, len: usize) -> Option<BufId> {
+        let copy = self.pool.alloc(len)?;
+        let memory = self.pool.take(buf);
+        let (from, to) = (memory.get(..len), self.pool.bytes_mut(copy).get_mut(..len));
+        if let Some((from, to)) = from.zip(to) {
+            to.copy_from_slice(from);
+        }
+        self.pool.put(buf, memory);
+        self.may_wait(now, copy)
+    }
+}

@@ -1,0 +1,125 @@
+//! A routing daemon beside this node: applies learnt prefixes, and tells the states of watched peers.
+
+use super::*;
+use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
+use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings};
+
+/// An address that `bfdd` wants sensed.
+struct Watched {
+    sensed: SensedAddress,
+    peer: Option<PeerId>,
+    /// State that the thread knows.
+    told: Option<bool>,
+}
+
+/// The parts of the node that serve a routing daemon.
+#[derive(Default)]
+pub struct RoutingSide {
+    learner: Option<RouteLearner>,
+    bfd: Option<BfdLink>,
+    watched: Vec<Watched>,
+    /// True if a state could not be told yet.
+    is_behind: bool,
+    /// Numbers and refusals of learnt routes.
+    pub report: RoutingReport,
+}
+
+impl Node {
+    /// Starts the threads for `[routing]`, if it is configured.
+    pub(super) fn start_routing(&mut self, sender: &Sender) {
+        let Some(settings) = self.config.routing.clone() else { return };
+        self.engine.set_multicast(settings.multicast);
+        match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {
+            Ok(learner) => self.routing.learner = Some(learner),
+            Err(why) => self.log.error(format_args!("routing: {why}")),
+        }
+        let bfd = settings.bfd.map(|at| BfdLink::start(&at.value, sender.clone(), &self.threads));
+        match bfd.transpose() {
+            Ok(bfd) => self.routing.bfd = bfd,
+            Err(why) => self.log.error(format_args!("bfd: {why}")),
+        }
+    }
+
+    fn surroundings(&self) -> RoutingSurroundings {
+        let default = RoutedDevice { index: self.devices.default().tun().index(), vpn: VpnId::DEFAULT, table: None };
+        let others = self.config.vpns.iter().filter_map(|vpn| {
+            let id = VpnId(vpn.id.value);
+            Some(RoutedDevice { index: self.devices.get(id)?.tun().index(), vpn: id, table: vpn.table })
+        });
+        let devices = std::iter::once(default).chain(others).collect();
+        RoutingSurroundings { devices, endpoints: Sieve::new(&self.config, &self.links).outside().endpoints.clone() }
+    }
+
+    /// Decides again which peers have the learnt prefixes and the watched addresses.
+    pub(super) fn refresh_routing(&mut self) {
+        if let Some(learner) = &self.routing.learner {
+            learner.refresh(self.surroundings());
+        }
+        self.find_watched();
+        self.tell_watched();
+    }
+
+    /// Applies a slice of learnt prefixes.
+    pub(super) fn learn(&mut self, mut slice: LearntSlice, reply: &SyncSender<LearntSlice>) {
+        let LearntSlice { changes, outcomes } = &mut slice;
+        outcomes.extend(changes.iter().map(|(vpn, change)| self.engine.learn(*vpn, change).err()));
+        // The thread waits for it, unless it has ended.
+        let _ = reply.try_send(slice);
+    }
+
+    /// Sets the addresses that `bfdd` wants sensed. Each state is told again.
+    pub(super) fn sense(&mut self, addresses: Vec<SensedAddress>) {
+        let new = addresses.into_iter().map(|sensed| Watched { sensed, peer: None, told: None }).collect();
+        let before = std::mem::replace(&mut self.routing.watched, new);
+        for peer in before.into_iter().filter_map(|watched| watched.peer) {
+            self.engine.set_probe_pace(self.clock.now(), peer, None);
+        }
+        self.find_watched();
+        self.tell_watched();
+    }
+
+    /// Finds the peers of the watched addresses, and has their paths probed often.
+    fn find_watched(&mut self) {
+        let now = self.clock.now();
+        for watched in &mut self.routing.watched {
+            let by_index =
+                |vpn: &VpnId| self.devices.get(*vpn).is_some_and(|of| of.tun().index() == watched.sensed.interface);
+            let vpn = self.config.vpns.iter().map(|vpn| VpnId(vpn.id.value)).find(by_index).unwrap_or(VpnId::DEFAULT);
+            let peer = self.engine.peer_of_address(vpn, watched.sensed.address);
+            if let Some(before) = watched.peer.filter(|before| Some(*before) != peer) {
+                self.engine.set_probe_pace(now, before, None);
+            }
+            if peer.is_none() && watched.told.is_none() {
+                self.log
+                    .error(format_args!("bfd: {} lies behind no peer: its session stays down", watched.sensed.address));
+            }
+            watched.peer = peer;
+        }
+        for peer in self.routing.watched.iter().filter_map(|watched| watched.peer) {
+            self.engine.set_probe_pace(now, peer, Some(PROBE_PACE));
+        }
+    }
+
+    /// Tells `bfdd` the states that have changed.
+    pub(super) fn tell_watched(&mut self) {
+        let RoutingSide { bfd: Some(bfd), watched, is_behind, .. } = &mut self.routing else { return };
+        *is_behind = false;
+        for watched in watched {
+            let is_up = watched.peer.is_some_and(|peer| self.engine.is_answering(peer));
+            if watched.told != Some(is_up) {
+                if bfd.tell(watched.sensed, is_up) {
+                    watched.told = Some(is_up);
+                } else {
+                    *is_behind = true;
+                }
+            }
+        }
+    }
+
+    /// Tells states that found the thread's queue full.
+    pub(super) fn catch_up_telling(&mut self) {
+        if self.routing.is_behind {
+            self.tell_watched();
+        }
+    }
+}
