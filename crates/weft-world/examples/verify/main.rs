@@ -9,6 +9,7 @@ mod arguments;
 mod check;
 mod claim;
 mod first_hour;
+mod flow_state;
 mod house;
 mod judge;
 mod links;
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// The topics that can be verified.
-const TOPICS: [Topic; 5] = [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, one_minute::TOPIC];
+const TOPICS: [Topic; 6] =
+    [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, flow_state::TOPIC, one_minute::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -1,0 +1,138 @@
+//! The router against a model: each flow has its guarantee exactly if admission granted it.
+#![allow(missing_docs)]
+
+use std::collections::HashMap;
+use weft_flows::admission::{AdmissionControl, RouteNo};
+use weft_flows::router::{FlowRouter, FlowVerdict, GrantKey, PacketFacts, RouterConfig};
+use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
+use weft_flows::table::{FlowCursor, FlowRef, TableConfig};
+use weft_units::{Duration, Instant, Rate, Rng, VpnId};
+use weft_wire::ip::FlowKey;
+
+const IDLE: Duration = Duration::from_secs(3);
+/// Rate of one call: that of the class `voice`.
+const CALL: u64 = 82_000;
+
+fn key(port: u16, call: bool) -> FlowKey {
+    FlowKey {
+        src: [10, 0, (port >> 8) as u8, port as u8].into(),
+        dst: [10, 9, 0, 1].into(),
+        protocol: 17,
+        src_port: port,
+        dst_port: if call { 5_004 } else { 80 },
+        flow_label: 0,
+    }
+}
+
+fn rules() -> FlowRules {
+    let matches = RuleMatch { to_ports: Some(5_004..=5_004), protocol: Some(17), ..RuleMatch::default() };
+    FlowRules::new(vec![FlowRule { name: "calls".into(), matches, class: "voice".into(), ..FlowRule::default() }])
+}
+
+struct World {
+    now: Instant,
+    router: FlowRouter,
+    admission: AdmissionControl<GrantKey>,
+    /// Time of each flow's last packet.
+    used: HashMap<(u16, bool), Instant>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let table = TableConfig { flows: 1_024, users: 4_096, idle: IDLE, active: None, ..TableConfig::default() };
+        let router = FlowRouter::new(RouterConfig { rules: rules(), table, ..RouterConfig::default() }, seed).unwrap();
+        let admission = AdmissionControl::new(10_000, seed);
+        World { now: Instant::from_millis(1), router, admission, used: HashMap::new() }
+    }
+
+    fn packet(&mut self, port: u16, call: bool) -> FlowRef {
+        let packet = PacketFacts {
+            vpn: VpnId::DEFAULT,
+            key: key(port, call),
+            dscp: 0,
+            packets: 1,
+            bytes: 200,
+            near: "home",
+            far: "hub",
+        };
+        let passage = self.router.on_packet(self.now, &packet, &mut |_| {});
+        let flow = passage.flow.unwrap();
+        let standing = self.router.standing(self.now, flow, (&packet, RouteNo(1)), &mut self.admission).unwrap();
+        assert_eq!(standing.weight, 1);
+        self.used.insert((port, call), self.now);
+        flow
+    }
+
+    fn set_capacity(&mut self, rate: Rate) {
+        let mut events = Vec::new();
+        self.admission.set_capacity(RouteNo(1), rate, &mut |event| events.push(event));
+        events.iter().for_each(|event| self.router.on_admission(event));
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        while self.router.next_timeout(self.now).is_some_and(|at| at <= self.now) {
+            self.router.expire(self.now, &mut self.admission, &mut |_| {});
+        }
+    }
+
+    /// Returns the calls that have their guarantee, after a comparison of each flow with what admission says.
+    fn granted(&mut self) -> u64 {
+        let (mut cursor, mut records) = (FlowCursor::default(), Vec::new());
+        while self.router.list(self.now, &mut cursor, 100, &mut |_, record| records.push(*record)) {}
+        let mut granted = 0;
+        for record in &records {
+            let of = self.admission.of(&GrantKey::of(record.vpn, &record.key));
+            assert_eq!(record.granted.guaranteed, of, "{record:?}");
+            let is_call = record.key.dst_port == 5_004;
+            let verdict = self.router.verdict(record);
+            assert_eq!(verdict == FlowVerdict::NothingAsked, !is_call, "{record:?}");
+            assert_eq!(verdict == FlowVerdict::Granted, of > Rate::ZERO, "{record:?}");
+            granted += u64::from(verdict == FlowVerdict::Granted);
+        }
+        granted
+    }
+}
+
+#[test]
+fn each_flow_has_its_guarantee_exactly_if_it_was_granted() {
+    for seed in 0..20 {
+        let (mut rng, mut world) = (Rng::new(seed), World::new(seed));
+        let mut capacity = 0;
+        for _ in 0..400 {
+            match rng.below(6) {
+                0 => {
+                    capacity = rng.below(40) * CALL + rng.below(CALL);
+                    world.set_capacity(Rate::from_bps(capacity));
+                }
+                1 => world.wait(Duration::from_millis(rng.below(4_000))),
+                _ => _ = world.packet(rng.below(60) as u16, rng.chance(0.7)),
+            }
+            let granted = world.granted();
+            let limit = capacity / CALL;
+            let (now, grace) = (world.now, Duration::from_millis(200));
+            let calls = |since: Duration| {
+                world.used.iter().filter(|((_, call), at)| *call && now - **at < since).count() as u64
+            };
+            // A flow may outlive its idle time by a tick of the timer wheel.
+            assert!(granted <= limit && granted >= limit.min(calls(IDLE - grace)), "seed {seed}: {granted} of {limit}");
+            assert!(granted <= calls(IDLE + grace), "seed {seed}: {granted} granted");
+        }
+    }
+}
+
+#[test]
+fn new_rules_reach_known_flows() {
+    let mut world = World::new(1);
+    world.set_capacity(Rate::from_mbps(1));
+    world.packet(1, true);
+    world.packet(2, false);
+    assert_eq!(world.granted(), 1);
+    let table = TableConfig { flows: 1_024, ..TableConfig::default() };
+    world.router.reconfigure(RouterConfig { rules: FlowRules::default(), table, ..RouterConfig::default() }).unwrap();
+    world.wait(Duration::from_millis(1));
+    assert_eq!((world.granted(), world.router.counters().1), (0, 0));
+    let flow = world.packet(1, true);
+    assert_eq!(world.router.get(world.now, flow).unwrap().asked, Rate::ZERO);
+    assert_eq!(world.admission.len(), 0);
+}
