@@ -8,7 +8,7 @@ use weft_flows::table::{FlowRecord, TableCounters};
 use weft_units::Rate;
 
 /// Settings of the flow-state router.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct FlowsConfig {
     /// Name of this node, for rules about the node at which a flow enters the network.
     pub own_name: String,

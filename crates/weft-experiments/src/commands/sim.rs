@@ -219,6 +219,7 @@ fn engine_settings(config: &Config) -> EngineSettings {
         inner_mtu,
         links: config.link.iter().map(link).collect(),
         vpns: config.vpns.iter().map(vpn).collect(),
+        flows: config.engine_flows(""),
     }
 }
 

@@ -30,7 +30,7 @@ const REVIEWED_AT_ONCE: u32 = 1_024;
 const NO_RULE: u16 = u16::MAX;
 
 /// Settings of a router.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct RouterConfig {
     /// Classes by name.
     pub classes: Classes,

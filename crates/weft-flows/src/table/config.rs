@@ -6,7 +6,7 @@ use weft_units::Duration;
 const LONGEST: Duration = Duration::from_millis(1 << 30);
 
 /// Sizes, quotas and time-outs of a table of flows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TableConfig {
     /// Number of flows at which a new flow evicts another.
     pub flows: u32,

@@ -5,7 +5,9 @@ use crate::network::link_spec;
 use crate::site::{DSS_MAPPING_LEN, EngineSite, Engines, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::service::Service;
-use weft_engine::{EngineConfig, Entry, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig};
+use weft_engine::{
+    EngineConfig, Entry, FlowsConfig, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig,
+};
 use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
 use weft_sim::link::{LinkSpec, TransmitterCapacity};
@@ -39,6 +41,8 @@ pub struct EngineSettings {
     pub links: Vec<LinkConfig>,
     /// VPNs beside the default one, in the scenario's order.
     pub vpns: Vec<VpnSettings>,
+    /// Flow state; `None` keeps none.
+    pub flows: Option<FlowsConfig>,
 }
 
 /// A VPN between the two nodes.
@@ -63,6 +67,7 @@ impl Default for EngineSettings {
             inner_mtu: None,
             links: Vec::new(),
             vpns: Vec::new(),
+            flows: None,
         }
     }
 }
@@ -260,7 +265,10 @@ fn engine_pair(
             inner_mtu: settings.inner_mtu,
         };
         let seed = bytes(&mut rng.split(2).split(node.0.into()));
-        EngineSite::new(node, config, port, seen, Instant::ZERO, seed).map_err(|error| error.to_string())
+        let mut site =
+            EngineSite::new(node, config, port, seen, Instant::ZERO, seed).map_err(|error| error.to_string())?;
+        site.set_flows(Instant::ZERO, settings.flows.clone())?;
+        Ok::<_, String>(site)
     };
     Ok([site(HOME, home)?, site(HUB, hub)?])
 }

@@ -9,7 +9,8 @@ use super::inner::InnerCodec;
 use super::outer::{self, DatagramRoute, HEADERS_LEN};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{
-    Command, CommandError, ConfigError, Engine, EngineConfig, Event, LinkEvent, PathState, Received, Transmit,
+    Command, CommandError, ConfigError, Engine, EngineConfig, Event, FlowsConfig, LinkEvent, PathState, Received,
+    Transmit,
 };
 use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
@@ -167,6 +168,15 @@ impl EngineSite {
     /// Sets whether the engine forwards datagrams between its peers.
     pub fn set_relaying(&mut self, is_relay: bool) {
         self.engine.set_relaying(is_relay);
+    }
+
+    /// Starts or changes flow state; `None` stops it.
+    ///
+    /// # Errors
+    /// Returns the first fault in the rules.
+    pub fn set_flows(&mut self, now: Instant, flows: Option<FlowsConfig>) -> Result<(), String> {
+        let faults = self.engine.set_flows(now, flows).err().unwrap_or_default();
+        faults.first().map_or(Ok(()), |fault| Err(format!("rule `{}`: {}", fault.name, fault.problem)))
     }
 
     /// Carries out a user's command.
