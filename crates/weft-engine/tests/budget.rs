@@ -17,7 +17,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{InnerHeader, PartHeader};
 
 const HUB: PeerId = PeerId(0);
-/// Most writes of the daemon in one turn.
+/// Maximum number of writes of the daemon in one turn.
 const WRITES: usize = 1_024;
 /// Tunnel addresses of the peers' nodes. The hub is node 1.
 const NODES: [usize; 2] = [0, 2];

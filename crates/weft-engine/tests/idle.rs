@@ -8,7 +8,7 @@ use weft_engine::Policy;
 use weft_units::{Duration, Rng};
 
 const MONTH_S: f64 = 86_400.0 * 30.0;
-/// Most traffic of an idle link, in MB a month.
+/// Maximum traffic of an idle link, in MB a month.
 const IDLE_MB: f64 = 60.0;
 /// IP bytes of a probe from each end, with answers, reports and the copies of reports on the fastest link.
 const PROBES: u64 = 400;
@@ -69,8 +69,8 @@ fn idle_links_cost_less_than_sixty_megabytes_a_month_each() {
     }
 }
 
-/// Checks that the overhead beside a flow of any rate, over all links, is proportional to the flow plus the cost of
-/// idle paths.
+/// Checks that the overhead in addition to a flow of any rate, over all links, is proportional to the flow plus the
+/// cost of idle paths.
 #[test]
 fn a_flow_pays_for_what_is_sent_beside_it() {
     let mut rng = Rng::new(2);

@@ -167,7 +167,7 @@ fn vpns_come_and_go_while_they_are_loaded() {
             let [got] = fill(&mut world, [2], ms(2_000));
             assert!(got > 10e6 * SHARE_OF_IP * 0.9, "{law:?} alone, VPN 1 gone at {ends:?}: {got}");
             ends.iter().for_each(|node| set(&mut world, *node, &[1, 2]));
-            // A peer that was told that it is not a member asks again after 2 s.
+            // A peer asks again 2 s after the answer that it is not a member.
             fill(&mut world, [1, 2], ms(4_000));
             let got = fill(&mut world, [1, 2], ms(3_000));
             let half = 5e6 * SHARE_OF_IP;

@@ -54,8 +54,8 @@ fn loops_measure_what_is_there() {
     }
 }
 
-/// Checks explicit rates: a VPN alone is granted the full capacity, and beside a VPN without a loop at least its
-/// share by turns.
+/// Checks explicit rates: a VPN alone is granted the full capacity, and in competition with a VPN without a loop at
+/// least its share by turns.
 #[test]
 fn explicit_rates_follow_what_the_link_becomes_and_what_others_take() {
     let best_effort = |weight, law| (weight, Service::BestEffort, law);

@@ -155,7 +155,7 @@ fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
     }
 }
 
-/// Draws a link that is silent for 0.3 to 3 s in every 5 to 12 s, at most a third of the time, beside a slower steady
+/// Draws a link that is silent for 0.3 to 3 s in every 5 to 12 s, at most a third of the time, next to a slower steady
 /// link.
 fn draw_flapping(seed: u64) -> Run {
     let mut rng = Rng::new(seed);

@@ -113,7 +113,7 @@ struct Outcomes {
     own: (Duration, PathState),
 }
 
-/// Sends a packet of the edge in each interval of `every`, beside `flood` datagrams of the flooder a millisecond.
+/// Sends a packet of the edge in each interval of `every`, against `flood` datagrams of the flooder a millisecond.
 fn beside_a_flood(mesh: &mut Mesh, every: Duration, flood: u64, rng: &mut Rng) -> Outcomes {
     let mut flooder = Flooder::meet(mesh);
     mesh.run_for(ms(200));
@@ -153,7 +153,7 @@ fn a_flood_through_a_relay_leaves_others_their_share_and_the_limit_holds() {
         let mut rng = Rng::new(seed);
         let cap = Rate::from_mbps(2 + rng.below(14));
         let mut mesh = relayed(Some(cap));
-        // The edge sends at most a third of its half.
+        // The fair share of the edge is half the relay's rate. It sends at most a third of that share.
         let every = Duration::from_micros(450 * 8 * 6 * 1_000 / cap.bps().div_euclid(1_000)).max(ms(1));
         let found = beside_a_flood(&mut mesh, every, 4 + rng.below(16), &mut rng);
         let (rtt, state) = found.own;

@@ -205,7 +205,7 @@ Examples:
   weft paths --watch
   weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
     Paths(Reading),
-    /// Repair what the node has stored about a peer
+    /// Repair the data that the node has stored about a peer
     #[command(subcommand)]
     Peer(PeerCommand),
     /// Show which addresses lie behind which peer, and the source of this information
@@ -265,7 +265,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Give a revocation to the running node; it ends its sessions with that key and tells all other nodes
+    /// Give a revocation to the running node; it ends its sessions with that key and informs all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      the file that `weft ca revoke` wrote")]
     Revoke {
         /// File of the revocation
@@ -378,7 +378,7 @@ pub struct Reading {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Show it again once a second
+    /// Show the output again every second
     #[arg(long, short)]
     pub watch: bool,
     /// Control socket of the node.

@@ -199,7 +199,7 @@ pub struct Config {
     pub policy: Policy,
     /// `[[peer]]`: the adjacent nodes.
     pub peers: Vec<Peer>,
-    /// `[[vpn]]`: the VPNs beside the default one.
+    /// `[[vpn]]`: the VPNs besides the default one.
     pub vpns: Vec<Vpn>,
     /// `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`: the flow-state router.
     pub flows: FlowSettings,

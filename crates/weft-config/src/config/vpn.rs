@@ -52,7 +52,7 @@ pub struct Vpn {
     pub id: At<u32>,
     /// Name of the VPN, for readers of output.
     pub name: At<String>,
-    /// Weight of the VPN beside other VPNs.
+    /// Weight of the VPN relative to other VPNs.
     pub weight: u32,
     /// Promised service; absent: best effort.
     pub promise: Option<At<Service>>,

@@ -24,7 +24,7 @@
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, because otherwise the delay baseline would rise
 //!    with the queue. It is emptied sooner if a queue has lowered `C`, because a delay that does not fall is not a
 //!    queue ([`Drain`]).
-//! 5. **Trial.** Delay alone cannot tell a queue from a route that became longer. If a queue stays too long, or a
+//! 5. **Trial.** Delay alone cannot distinguish a queue from a longer route. If a queue stays too long, or a
 //!    drain does not empty it, the rate is 1.5 times `C` for a moment ([`Trial`]). If everything arrives as fast as
 //!    it was sent, there is no queue. Otherwise the arriving rate bounds `C`.
 //! 6. **Compete.** The controller knows how much of the bottleneck's capacity it left unused. If the queue did not
@@ -396,7 +396,7 @@ impl PathRate {
         self.delay.standing_queue() > self.least_queue()
     }
 
-    /// Returns the smallest queueing delay that can be told from none.
+    /// Returns the smallest queueing delay that can be distinguished from zero.
     fn least_queue(&self) -> Duration {
         (self.queue_target() / 4).max(self.noise())
     }

@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub no_buffer_packets: u64,
     /// Pool buffers in use now.
     pub buffers_in_use: usize,
-    /// Most pool buffers that were in use at one time.
+    /// Maximum number of pool buffers in use at one time.
     pub buffers_peak: usize,
 }
 

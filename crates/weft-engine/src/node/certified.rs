@@ -15,7 +15,7 @@ use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcom
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Most peers that joined by certificate.
+/// Maximum number of peers that joined by certificate.
 const MAX_CERTIFIED: usize = 4_096;
 /// Time without a session after which such a peer is removed.
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);

@@ -21,7 +21,7 @@ use weft_units::{Duration, Instant, LinkId, PeerId};
 const BEFORE: Duration = Duration::from_millis(500);
 /// Duration of the probes after the cut.
 const AFTER: Duration = Duration::from_secs(2);
-/// Most peers that are probed. The first ones of the configuration are chosen.
+/// Maximum number of peers that are probed. The first ones of the configuration are chosen.
 const PEERS: usize = 16;
 
 /// The links or the node that a drill cuts.

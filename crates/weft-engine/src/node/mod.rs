@@ -75,7 +75,7 @@ struct Events {
     taken: u64,
 }
 
-/// The node's side toward the hosts: what they may send, and the packets that were lost here.
+/// The node's side toward the hosts: the packets that they may send, and the packets that were lost here.
 struct HostSide {
     inner_mtu_limit: u16,
     inner_mtu: u16,
@@ -100,7 +100,7 @@ struct WireSide {
     rejected_datagrams: u64,
 }
 
-/// What people ask about the node: why a peer is not reached, and how traffic reacts to a cut.
+/// State for diagnosis: why a peer is not reached, and how traffic reacts to a cut.
 #[derive(Default)]
 struct Diagnosis {
     drill: Option<Drill>,

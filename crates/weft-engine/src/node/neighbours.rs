@@ -13,7 +13,7 @@ use weft_wire::relay::Label;
 
 /// Estimated number of reports that fit into a datagram.
 const DATAGRAM_WORDS: usize = 64;
-/// Most listeners that are sent reports at once. More would delay the node's other work.
+/// Maximum number of listeners that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
 
 /// Returns the relay's report about a peer.

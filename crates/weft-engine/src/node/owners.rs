@@ -18,9 +18,9 @@ use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
 use weft_wire::ownership::MAX_MESSAGE;
 use weft_wire::super_packet::SuperPacket;
 
-/// Most addresses for which packets wait at the same time.
+/// Maximum number of addresses for which packets wait at the same time.
 const MAX_SOUGHT: usize = 64;
-/// Most packets that wait for one address. Further packets are dropped.
+/// Maximum number of packets that wait for one address. Further packets are dropped.
 const MAX_WAITING: usize = 16;
 /// Longest wait of a packet. It allows for lookups at two silent holders and a handshake.
 const WAIT: Duration = Duration::from_secs(3);
@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(2);
 /// Interval at which an application's call is repeated.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
-/// Most transmissions of an application's call.
+/// Maximum number of transmissions of an application's call.
 const CALL_TRIES: u8 = 3;
 
 impl Engine {

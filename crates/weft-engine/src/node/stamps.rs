@@ -101,7 +101,8 @@ impl Engine {
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        // A well peer initiates when its key is old. Such an initiation is no replay, or the answer is harmless.
+        // A peer without a fault initiates when its key is old. Such an initiation is not a replay, or the answer is
+        // harmless.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
         if !is_expected && peer.is_some_and(|peer| peer.session.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_units::{Duration, Instant};
 
-/// Most strangers remembered, separately with and without a proven key.
+/// Maximum number of strangers remembered, separately with and without a proven key.
 ///
 /// Handshakes without a key cost their sender nothing.
 const MOST: usize = 8;
@@ -13,7 +13,7 @@ const MOST: usize = 8;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which a stranger is listed after its last call.
 const LATELY: Duration = Duration::from_secs(120);
-/// Most events in one [`REPORT_INTERVAL`], for all strangers together.
+/// Maximum number of events in one [`REPORT_INTERVAL`], for all strangers together.
 const MOST_SAID: u32 = 8;
 
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Interval of the probes where the path's rate allows it. Derived: the packet interval of a call.
 ///
-/// The probes then see what a call would see. They refresh the path's estimates no more often, and detect silence no
-/// sooner, than a call does.
+/// The probes then meet the same delays and losses as a call. They refresh the path's estimates no more often, and
+/// detect silence no sooner, than a call does.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Longest interval of the probes, on a path whose rate is low.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);

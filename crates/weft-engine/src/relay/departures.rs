@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
-/// Most batches that wait on all links together. Derived: a quarter of the large buffers.
+/// Maximum number of batches that wait on all links together. Derived: a quarter of the large buffers.
 const MAX_BATCHES: usize = 1_024;
 /// Longest queue of a link, as time at its limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);

@@ -58,7 +58,7 @@ pub struct Relaying {
     pub look_at: Option<Instant>,
     /// Number of events at the last update.
     pub seen_events: u64,
-    /// Next node of the batch that is being received.
+    /// Result of the last label lookup: the hop that the batch being received takes next.
     pub segment: Option<Segment>,
     /// Route by which that batch arrived.
     pub arrival: Option<Arrival>,

@@ -14,7 +14,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 const FORGET_INTERVALS: f64 = 3.2;
 /// Time that the relay waits for each report to each listener. It limits reports to 200,000 a second.
 const WORD: Duration = Duration::from_micros(5);
-/// Most nodes behind one relay that are remembered.
+/// Maximum number of nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
 
 /// Returns the repetition interval of a relay that reaches `nodes` nodes.

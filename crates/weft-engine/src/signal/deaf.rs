@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant};
 
 /// Time for which such a destination is remembered.
 const LASTS: Duration = Duration::from_secs(600);
-/// Most destinations that are remembered. Others are tried again.
+/// Maximum number of destinations that are remembered. Others are tried again.
 const MOST: usize = 1_024;
 
 pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);

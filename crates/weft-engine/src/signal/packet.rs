@@ -12,7 +12,7 @@ use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
 /// Longest packet that may carry a signal, including the signal, in bytes.
 const LONGEST: usize = 2_000;
-/// Most bytes of headers without payload.
+/// Maximum number of bytes of headers without payload.
 const HEADER_MAX: usize = 256;
 
 /// Adds a signal to the packet of `len` bytes in a buffer.

@@ -82,7 +82,10 @@ impl OrderReader {
                 return line.trim_end().parse().map(Some).map_err(invalid);
             }
             if self.read.len() > MAX_LINE {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an order has no end"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "an order from the daemon is too long or has no line end",
+                ));
             }
             let mut buffer = [0; 16 << 10];
             match unless_blocked(self.stdin.lock().read(&mut buffer))? {

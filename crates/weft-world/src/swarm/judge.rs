@@ -51,7 +51,7 @@ pub(super) struct Judge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is no member from this time on.
+    /// A node that is not a member from this time on.
     expelled: Option<(usize, Instant)>,
     /// The node whose key a second node also has.
     ///

@@ -203,7 +203,7 @@ impl SwarmFlow {
         put(packet, self.checksum_at(), &checksum.to_be_bytes());
     }
 
-    /// Returns the packet that a host must receive. `marked` says that a router marked congestion.
+    /// Returns the packet that a host must receive. `marked` is true if a router marked congestion.
     pub(super) fn expected(&self, segment: &SwarmSegment, marked: bool) -> Vec<u8> {
         let mut packet = self.packet(&[*segment]);
         if marked && self.tos & 3 != 0 {

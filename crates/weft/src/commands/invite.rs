@@ -1,7 +1,7 @@
 //! `weft invite`: prints the code of an invitation, and answers the node that shows it.
 //!
-//! The command itself listens, for one node and a limited time. The daemon has no part in it, so the root key stays out of the daemon's
-//! reach, and no port is open without an invitation. A sender without the secret receives no byte.
+//! The command itself listens, for one node and a limited time. The daemon has no part in it, so the root key stays out
+//! of the daemon's reach, and no port is open without an invitation. A sender without the secret receives no byte.
 
 use super::ca;
 use super::init::{host_length, nth_host};
@@ -81,7 +81,7 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     }
 }
 
-/// Collects what the new node will receive.
+/// Collects the data that the new node will receive.
 fn invitation(
     options: &InviteOptions,
     identity: Identity,

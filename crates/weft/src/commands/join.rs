@@ -91,7 +91,7 @@ fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream,
 fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<String, Failure> {
     let wrong = |what: &str| Failure::new(format!("the inviting node's answer is wrong: {what}"));
     if welcome.version != 1 {
-        return Err(wrong("it is of a newer weft; update this one"));
+        return Err(wrong("a newer version of weft sent it: update weft on this machine"));
     }
     let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("its root key"))?;
     let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("its certificate"))?;

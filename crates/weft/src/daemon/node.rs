@@ -56,7 +56,7 @@ use weft_units::{Instant, PeerId};
 /// Interval of the periodic upkeep, such as that of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Datagrams and packets lost inside this machine, beside those that queues drop to keep delays short.
+/// Datagrams and packets lost inside this machine, except those that queues drop to keep delays short.
 #[derive(Default)]
 pub struct Drops {
     /// Lost because no buffer was left to receive them.

@@ -159,7 +159,7 @@ impl Agent {
         })
     }
 
-    /// Handles copies of packets that have left.
+    /// Handles the copies of packets that this machine has sent. Sends an ACK where one must follow.
     fn follow(&mut self) -> io::Result<()> {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.copies.receive(|copied| {

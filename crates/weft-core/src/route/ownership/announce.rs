@@ -1,7 +1,7 @@
 //! An owner's announcements.
 //!
 //! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each of them. It asks at the
-//! key itself. In alternate rounds it also asks one or two mean node distances beside the key, on both sides. A root
+//! key itself. In alternate rounds it also asks at one or two mean node distances from the key, on both sides. A root
 //! that lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;

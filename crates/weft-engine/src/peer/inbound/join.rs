@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
-/// Most incomplete units of a peer.
+/// Maximum number of incomplete units of a peer.
 ///
 /// Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;

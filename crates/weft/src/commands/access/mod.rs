@@ -1,6 +1,6 @@
 //! `weft access`: adds, lists and removes clients that are not nodes.
 //!
-//! The table of clients is in the state directory of the edge. These commands change it themselves and then tell a
+//! The table of clients is in the state directory of the edge. These commands change it themselves and then notify a
 //! running node that it has changed.
 
 mod add;
