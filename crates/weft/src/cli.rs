@@ -52,8 +52,8 @@ Examples:
   weft init --hub --exit                               nodes may also reach the Internet through it
   weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
 
-It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: whoever
-has it can let anybody into the network.")]
+It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: with it,
+anyone can admit nodes to the network.")]
     Init(InitOptions),
     /// Invite a node to the network of this hub: print a code and wait until the node has joined
     #[command(after_help = "\

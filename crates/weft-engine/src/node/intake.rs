@@ -25,7 +25,7 @@ const ROUND: Duration = Duration::from_millis(20);
 /// Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
 const FRAME_BYTES: usize = 100;
 
-/// Work done for a peer in a round.
+/// Work done for a peer in a round, in units. A unit is the cost of one unit of data or of 100 bytes of frames.
 #[derive(Clone, Copy, Default)]
 struct Share {
     round: u64,
@@ -48,11 +48,11 @@ pub struct Intake {
     behind_until: Instant,
     is_behind: bool,
     round: u64,
-    /// Work of the round.
+    /// Work for all peers in the present round.
     work: u32,
     /// Number of peers with work in the round.
     peers: u32,
-    /// Maximum work of the round for one peer.
+    /// Largest work for a single peer in the present round.
     most: u32,
     /// Work per peer and round up to which none of its datagrams is dropped.
     level: u32,

@@ -41,7 +41,7 @@ impl Peer {
         self.is_established() && bulletin.read(self.control.bulletin_position, self.id.0.into()).next().is_some()
     }
 
-    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
+    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if it wrote at least one frame.
     pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index) else { return false };
         if !core::mem::take(&mut path.pending.neighbours) {

@@ -48,7 +48,7 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
     } else {
         input.take(MAX_CODE).read_to_string(&mut text)
     };
-    read.map_err(|why| Failure::new(format!("standard input: {why}")))?;
+    read.map_err(|why| Failure::new(format!("cannot read the code from standard input: {why}")))?;
     Ok(text)
 }
 
@@ -67,8 +67,8 @@ fn enrol(code: &Code, member: &Member) -> Result<(TcpStream, Welcome, Vec<u8>), 
 
 fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
     let words = |why: io::Error| match why.kind() {
-        io::ErrorKind::UnexpectedEof => "the code is void, or it is another node's".to_owned(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nothing came back within 5 s".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the code has expired or was used, or another node issued it".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within 5 s".to_owned(),
         _ => why.to_string(),
     };
     let mut stream = TcpStream::connect_timeout(&endpoint, PATIENCE).map_err(words)?;
@@ -115,7 +115,7 @@ fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<Strin
         (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name"))?, &key, &endpoints),
         (true, false) => {
             let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
-            return Err(Failure::new(format!("{} lets nobody out to the Internet: {help}", escape::line(&host.name))));
+            return Err(Failure::new(format!("{} does not forward packets to the Internet: {help}", escape::line(&host.name))));
         }
     };
     Ok(format!(

@@ -90,7 +90,7 @@ impl ControlServer {
                 format!("another node is running: it listens at {}: stop it with: weft down", path.display())
             }
             io::ErrorKind::PermissionDenied => {
-                format!("{}: set another one in [node] control, or run as root", describe(why))
+                format!("{}: set another path in [node] control, or run as root", describe(why))
             }
             _ => describe(why),
         })?;

@@ -116,7 +116,7 @@ pub struct Node {
     outside: Option<Outside>,
     /// Prefixes that were refused.
     refused: Shown,
-    /// Diagnosis of peers that are not well.
+    /// Diagnosis of peers with a fault.
     why: why::Watch,
     /// Request to check the links, because routes or interfaces may have changed.
     link_check: Gathered,

@@ -56,9 +56,9 @@ struct ClaimHolder {
 /// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// A claim: its number and certificate.
+    /// The node owns the prefixes. The values are the number and the certificate of the claim.
     Claim(u64, Box<[u8]>),
-    /// A withdrawal: its number.
+    /// The node no longer owns the prefixes. The value is the number of the withdrawal.
     Withdraw(u64),
 }
 

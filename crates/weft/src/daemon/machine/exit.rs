@@ -1,8 +1,9 @@
 //! The exit: packets of peers leave to this machine's other networks, with its own address as their source.
 //!
-//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses; the kernel removes it
-//! with this process. Forwarding of IPv6 stays as it is: switching it on would end the autoconfiguration of the machine's own interfaces
-//! (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are rejected, so that their senders turn to IPv4 at once.
+//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses;
+//! the kernel removes it with this process. Forwarding of IPv6 stays as it is: switching it on would end the
+//! autoconfiguration of the machine's own interfaces (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are
+//! rejected, so that their senders turn to IPv4 at once.
 
 use crate::config::Config;
 use crate::daemon::log::Log;
@@ -33,7 +34,7 @@ impl Exit {
         let (name, tun) = (format!("weft_exit_{}", identifier(&config.tun.name)), &config.tun.name);
         let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6))
             .map_err(|why| format!("[exit]: {why}"))?;
-        log.info(format_args!("exit: packets of peers leave to this machine's networks"));
+        log.info(format_args!("exit: forwarding packets from peers to this machine's networks"));
         if !has_ipv6 {
             log.info(format_args!("exit: IPv6 forwarding is off, so peers' IPv6 packets are rejected"));
         }

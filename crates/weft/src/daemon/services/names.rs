@@ -1,8 +1,8 @@
 //! Lookup of endpoints by name, on a thread of its own.
 //!
-//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the configuration read again,
-//! and the reload takes the addresses from here. The packet loop never waits for a resolver. A name that cannot be looked up keeps its last
-//! addresses.
+//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the
+//! configuration read again, and the reload takes the addresses from here. The packet loop never waits for a resolver.
+//! A name that cannot be looked up keeps its last addresses.
 
 use crate::config::{Addresses, Config, HostName};
 use crate::control::Request;
@@ -137,7 +137,7 @@ impl Names {
                 Err(_) if failed_before => {}
                 Err(why) => {
                     let kept = if state.known.contains_key(&name) {
-                        "its last addresses stay"
+                        "its last known addresses stay in use"
                     } else {
                         "looked up again every 5 s"
                     };
