@@ -11,7 +11,7 @@ use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time since the last datagram within which a peer counts as well.
+/// Time since the last datagram within which a peer counts as free of faults.
 ///
 /// A refused initiation is then a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);

@@ -77,7 +77,9 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
             eprintln!("{} has joined: {address}, public key {key}", escape::line(&name));
             Ok(Outcome::Well)
         }
-        None => Err(Failure::new(format!("no node joined as {} within {until}: the code has expired", escape::line(&name)))),
+        None => {
+            Err(Failure::new(format!("no node joined as {} within {until}: the code has expired", escape::line(&name))))
+        }
     }
 }
 

@@ -115,7 +115,10 @@ fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<Strin
         (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name"))?, &key, &endpoints),
         (true, false) => {
             let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
-            return Err(Failure::new(format!("{} does not forward packets to the Internet: {help}", escape::line(&host.name))));
+            return Err(Failure::new(format!(
+                "{} does not forward packets to the Internet: {help}",
+                escape::line(&host.name)
+            )));
         }
     };
     Ok(format!(
