@@ -34,7 +34,7 @@ impl Stream for UnixStream {
 }
 
 /// Answer to a request for the metrics.
-pub enum Answer {
+pub enum MetricsAnswer {
     /// The metrics as text.
     Metrics(String),
     /// The reason why there are no metrics at present.
@@ -52,7 +52,7 @@ enum Asked {
 ///
 /// # Errors
 /// Returns an error if the client is too slow, or has disconnected.
-pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<Answer>) -> io::Result<()> {
+pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<MetricsAnswer>) -> io::Result<()> {
     let mut deadline = Deadline(Instant::now() + PATIENCE);
     let asked = match read_head(&mut stream, &deadline)? {
         Some(head) => parse(&head, hosts),
@@ -61,8 +61,8 @@ pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() ->
     let (status, content_type, body, with_body) = match asked {
         Asked::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
         Asked::Metrics { with_body } => match &*metrics() {
-            Answer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
-            Answer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
+            MetricsAnswer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
+            MetricsAnswer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
         },
     };
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -139,8 +139,9 @@ mod tests {
     /// Returns the answer to `request` while the client keeps its sending side open.
     fn ask(request: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let answer =
-            thread::spawn(move || exchange(server, Hosts::Any, || Arc::new(Answer::Metrics("weft_up 1\n".to_owned()))));
+        let answer = thread::spawn(move || {
+            exchange(server, Hosts::Any, || Arc::new(MetricsAnswer::Metrics("weft_up 1\n".to_owned())))
+        });
         client.write_all(request).unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();

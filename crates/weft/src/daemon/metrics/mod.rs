@@ -16,7 +16,7 @@ use crate::control::{Request, Response};
 use crate::files::{self, SocketFile};
 use cache::Cache;
 use hosts::Hosts;
-use http::{Answer, Stream};
+use http::{MetricsAnswer, Stream};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -88,11 +88,11 @@ fn serve<S: Stream + 'static>(
     )
 }
 
-fn metrics(tasks: &Sender) -> Answer {
+fn metrics(tasks: &Sender) -> MetricsAnswer {
     match tasks.ask(Request::Status) {
-        Response::Status(status) => Answer::Metrics(families::write(&status)),
-        Response::Refused { why } => Answer::Unavailable(why),
-        _ => Answer::Unavailable("no status".to_owned()),
+        Response::Status(status) => MetricsAnswer::Metrics(families::write(&status)),
+        Response::Refused { why } => MetricsAnswer::Unavailable(why),
+        _ => MetricsAnswer::Unavailable("no status".to_owned()),
     }
 }
 
