@@ -43,7 +43,7 @@ pub enum MetricsAnswer {
 
 /// The parsed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum HttpRequest {
     Metrics { with_body: bool },
     Refused(&'static str),
 }
@@ -56,11 +56,11 @@ pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() ->
     let mut deadline = Deadline(Instant::now() + PATIENCE);
     let asked = match read_head(&mut stream, &deadline)? {
         Some(head) => parse(&head, hosts),
-        None => Asked::Refused("431 Request Header Fields Too Large"),
+        None => HttpRequest::Refused("431 Request Header Fields Too Large"),
     };
     let (status, content_type, body, with_body) = match asked {
-        Asked::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
-        Asked::Metrics { with_body } => match &*metrics() {
+        HttpRequest::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
+        HttpRequest::Metrics { with_body } => match &*metrics() {
             MetricsAnswer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
             MetricsAnswer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
         },
@@ -112,22 +112,22 @@ fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option
 }
 
 /// Parses the request line and checks the `Host` header; other headers have no effect.
-fn parse(head: &[u8], hosts: Hosts) -> Asked {
+fn parse(head: &[u8], hosts: Hosts) -> HttpRequest {
     let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
     let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
-        return Asked::Refused("400 Bad Request");
+        return HttpRequest::Refused("400 Bad Request");
     };
     if !version.starts_with("HTTP/1.") {
-        return Asked::Refused("505 HTTP Version Not Supported");
+        return HttpRequest::Refused("505 HTTP Version Not Supported");
     }
     let path = target.split('?').next().unwrap_or(target);
     match (method, path) {
         ("GET" | "HEAD", "/metrics") => match hosts.check(head, version) {
-            Ok(()) => Asked::Metrics { with_body: method == "GET" },
-            Err(status) => Asked::Refused(status),
+            Ok(()) => HttpRequest::Metrics { with_body: method == "GET" },
+            Err(status) => HttpRequest::Refused(status),
         },
-        ("GET" | "HEAD", _) => Asked::Refused("404 Not Found"),
-        _ => Asked::Refused("405 Method Not Allowed"),
+        ("GET" | "HEAD", _) => HttpRequest::Refused("404 Not Found"),
+        _ => HttpRequest::Refused("405 Method Not Allowed"),
     }
 }
 
