@@ -38,7 +38,7 @@ use crate::outcome::Failure;
 use control::{ControlServer, Sender};
 use datapath::Datapath;
 use machine::changes::Changes;
-use machine::exit::Exit;
+use machine::exit::ExitForwarding;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -132,7 +132,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     names.start(&mut config).map_err(failed("names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
-    let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
+    let _exit = ExitForwarding::start(&config, &changes, log).map_err(Failure::new)?;
     machine::forwarding::say(&config, log);
     let threads = threads.clone();
     let parts = Parts {

@@ -12,17 +12,17 @@ use std::path::Path;
 use weft_tcp_er::nft;
 
 /// The exit's table; dropping it removes the table.
-pub struct Exit {
+pub struct ExitForwarding {
     _table: Option<nft::NftSession>,
 }
 
-impl Exit {
+impl ExitForwarding {
     /// Opens the exit if the configuration has one.
     ///
     /// # Errors
     /// Returns the reason why the kernel refuses, as text for a reader.
-    pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<Exit, String> {
-        let Some(settings) = &config.exit else { return Ok(Exit { _table: None }) };
+    pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<ExitForwarding, String> {
+        let Some(settings) = &config.exit else { return Ok(ExitForwarding { _table: None }) };
         if let Err(why) = changes.make(&[Change::Forwarding]) {
             // A service with ProtectKernelTunables may not write the setting.
             log.error(format_args!(
@@ -38,7 +38,7 @@ impl Exit {
         if !has_ipv6 {
             log.info(format_args!("exit: IPv6 forwarding is off, so peers' IPv6 packets are rejected"));
         }
-        Ok(Exit { _table: Some(table) })
+        Ok(ExitForwarding { _table: Some(table) })
     }
 }
 
