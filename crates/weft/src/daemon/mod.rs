@@ -35,7 +35,7 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
-use control::{ControlServer, Sender};
+use control::{ControlServer, TaskSender};
 use datapath::Datapath;
 use machine::changes::Changes;
 use machine::exit::ExitForwarding;
@@ -117,7 +117,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     keep_memory_private(log);
-    let (sender, tasks) = Sender::channel(Arc::clone(&waker));
+    let (sender, tasks) = TaskSender::channel(Arc::clone(&waker));
     // The control socket opens first, so that a second node with the same socket changes nothing.
     let _server = ControlServer::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {

@@ -6,7 +6,7 @@
 
 use crate::config::{Addresses, Config, HostName};
 use crate::control::Request;
-use crate::daemon::control::Sender;
+use crate::daemon::control::TaskSender;
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
 use std::collections::BTreeSet;
@@ -44,13 +44,13 @@ struct Shared {
 #[derive(Clone)]
 pub struct Names {
     shared: Arc<Shared>,
-    sender: Sender,
+    sender: TaskSender,
     threads: Threads,
 }
 
 impl Names {
     /// Creates the table without names.
-    pub fn new(sender: Sender, threads: &Threads) -> Names {
+    pub fn new(sender: TaskSender, threads: &Threads) -> Names {
         let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
         Names { shared: Arc::new(shared), sender, threads: threads.clone() }
     }
