@@ -35,7 +35,7 @@ struct State {
     rounds: u64,
 }
 
-struct Shared {
+struct SharedNames {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -43,7 +43,7 @@ struct Shared {
 /// The names of the configuration and their addresses; all clones share them.
 #[derive(Clone)]
 pub struct Names {
-    shared: Arc<Shared>,
+    shared: Arc<SharedNames>,
     sender: TaskSender,
     threads: Threads,
 }
@@ -51,7 +51,7 @@ pub struct Names {
 impl Names {
     /// Creates the table without names.
     pub fn new(sender: TaskSender, threads: &Threads) -> Names {
-        let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
+        let shared = SharedNames { state: Mutex::default(), changed: Condvar::new() };
         Names { shared: Arc::new(shared), sender, threads: threads.clone() }
     }
 
