@@ -38,7 +38,7 @@ use super::stamps;
 use super::state::{Stamps, StateWriter};
 use super::threads::Threads;
 use super::trust;
-use super::turns::Turns;
+use super::turns::TurnTimes;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
 use crate::status::{self, RefusedPrefix, Status, UnusedLink};
@@ -82,7 +82,7 @@ pub struct Node {
     /// Counters of losses inside this machine.
     pub drops: Drops,
     /// Durations of the packet loop's turns.
-    pub turns: Turns,
+    pub turns: TurnTimes,
     file: PathBuf,
     config: Config,
     identity: Identity,
@@ -176,7 +176,7 @@ impl Node {
             allowances: Allowances::default(),
             platform: Platform::default(),
             drops: Drops::default(),
-            turns: Turns::default(),
+            turns: TurnTimes::default(),
             file,
             config,
             identity,
