@@ -4,7 +4,7 @@
 //! control socket's requests about clients go to this thread.
 
 use crate::access::clients;
-use crate::access::gate::{Gate, Output, Remote};
+use crate::access::gate::{Gate, GateOutput, Remote};
 use crate::config::access::{Access, Offer};
 use crate::config::{Config, Pool};
 use crate::control::{AccessClient, ClientProgram, Request, Response};
@@ -335,11 +335,11 @@ impl<'a> ClientBatch<'a> {
         ClientBatch { socket, to: None, contents: Vec::new(), segment: 0 }
     }
 
-    fn take(&mut self, output: Output<'_>, device: &TunDevice) {
+    fn take(&mut self, output: GateOutput<'_>, device: &TunDevice) {
         match output {
             // A full device drops the packet, as every link does.
-            Output::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
-            Output::Datagram(to, datagram) => self.add(to, datagram),
+            GateOutput::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
+            GateOutput::Datagram(to, datagram) => self.add(to, datagram),
         }
     }
 
