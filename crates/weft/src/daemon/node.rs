@@ -117,7 +117,7 @@ pub struct Node {
     /// Prefixes that were refused.
     refused: Shown,
     /// Diagnosis of peers with a fault.
-    why: why::Watch,
+    why: why::FindingLog,
     /// Request to check the links, because routes or interfaces may have changed.
     link_check: Gathered,
     /// Configured links that are not in use, as last logged.
@@ -200,7 +200,7 @@ impl Node {
             route_update: Gathered::default(),
             outside: None,
             refused: Shown::default(),
-            why: why::Watch::default(),
+            why: why::FindingLog::default(),
             link_check: Gathered::default(),
             unused_links: Vec::new(),
             changes,
