@@ -15,7 +15,7 @@ use super::log::Log;
 use super::machine::changes::Changes;
 use super::machine::device;
 use super::machine::devices::Devices;
-use super::machine::outside::{Shown, Sieve};
+use super::machine::outside::{ShownRefusals, Sieve};
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
@@ -115,7 +115,7 @@ pub struct Node {
     /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
     /// Prefixes that were refused.
-    refused: Shown,
+    refused: ShownRefusals,
     /// Diagnosis of peers with a fault.
     why: why::FindingLog,
     /// Request to check the links, because routes or interfaces may have changed.
@@ -199,7 +199,7 @@ impl Node {
             stamp_write: Gathered::default(),
             route_update: Gathered::default(),
             outside: None,
-            refused: Shown::default(),
+            refused: ShownRefusals::default(),
             why: why::FindingLog::default(),
             link_check: Gathered::default(),
             unused_links: Vec::new(),
