@@ -29,7 +29,7 @@ use super::services::tcp_er;
 use super::shown::allowance::Allowances;
 use super::shown::history::{self, Histories};
 use super::shown::live;
-use super::shown::rates::Rates;
+use super::shown::rates::TrafficRates;
 use super::shown::refusal::refused;
 use super::shown::totals;
 use super::shown::view;
@@ -101,7 +101,7 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
-    rates: Rates,
+    rates: TrafficRates,
     next_history: Instant,
     is_stopping: bool,
     /// True if revocations are not yet stored.
@@ -192,7 +192,7 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             histories: Histories::default(),
-            rates: Rates::default(),
+            rates: TrafficRates::default(),
             next_history: clock.now(),
             is_stopping: false,
             has_unsaved_revocations: false,
