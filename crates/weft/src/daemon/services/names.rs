@@ -23,7 +23,7 @@ const SOON_AFTER: Duration = Duration::from_secs(5);
 const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-struct State {
+struct NamesState {
     wanted: BTreeSet<HostName>,
     known: Addresses,
     /// Names whose last lookup failed.
@@ -36,7 +36,7 @@ struct State {
 }
 
 struct SharedNames {
-    state: Mutex<State>,
+    state: Mutex<NamesState>,
     changed: Condvar,
 }
 
@@ -55,7 +55,7 @@ impl Names {
         Names { shared: Arc::new(shared), sender, threads: threads.clone() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NamesState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl Names {
         self.state().is_waited_for = true;
         self.add_addresses(config)?;
         if !config.host_names().is_empty() {
-            let is_first = |state: &mut State| state.rounds == 0;
+            let is_first = |state: &mut NamesState| state.rounds == 0;
             drop(self.shared.changed.wait_timeout_while(self.state(), FIRST_ANSWERS, is_first));
         }
         let mut state = self.state();
