@@ -11,7 +11,7 @@ const MAX_BATCH: usize = 64;
 
 /// The next node and the path to it, for all datagrams of a batch with one label.
 #[derive(Clone, Copy)]
-pub struct Segment {
+pub struct RelayHop {
     pub before: PeerId,
     pub label: Label,
     pub next: PeerId,
