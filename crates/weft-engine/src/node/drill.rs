@@ -32,7 +32,7 @@ enum Cut {
 }
 
 /// The drill that is running, or the last one.
-pub(super) struct Drill {
+pub(super) struct RunningDrill {
     of: DrillTarget,
     cut: Cut,
     phase: DrillPhase,
@@ -41,7 +41,7 @@ pub(super) struct Drill {
     peers: Vec<PeerId>,
 }
 
-impl Drill {
+impl RunningDrill {
     fn is_silent(&self) -> bool {
         self.phase == DrillPhase::Silent
     }
@@ -101,7 +101,7 @@ impl Engine {
         }
         let cut_at = now + BEFORE;
         self.diagnosis.drill =
-            Some(Drill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
+            Some(RunningDrill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
         Ok(())
     }
 

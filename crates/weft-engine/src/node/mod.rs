@@ -49,7 +49,7 @@ use crate::vpn::{Leases, Vpn, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use drill::Drill;
+use drill::RunningDrill;
 use facts::Facts;
 pub use flows::FlowListing;
 use handshakes::{HANDSHAKE_MAX, Handshakes};
@@ -103,7 +103,7 @@ struct WireSide {
 /// State for diagnosis: why a peer is not reached, and how traffic reacts to a cut.
 #[derive(Default)]
 struct Diagnosis {
-    drill: Option<Drill>,
+    drill: Option<RunningDrill>,
     facts: Facts,
 }
 
