@@ -27,7 +27,7 @@ const FRAME_BYTES: usize = 100;
 
 /// Work done for a peer in a round, in units. A unit is the cost of one unit of data or of 100 bytes of frames.
 #[derive(Clone, Copy, Default)]
-struct Share {
+struct WorkShare {
     round: u64,
     work: u32,
 }
@@ -56,7 +56,7 @@ pub struct Intake {
     most: u32,
     /// Work per peer and round up to which none of its datagrams is dropped.
     level: u32,
-    shares: Vec<Share>,
+    shares: Vec<WorkShare>,
 }
 
 impl Intake {
@@ -122,12 +122,12 @@ impl Intake {
     pub fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
         let index = usize::from(peer.0);
         if index >= self.shares.len() {
-            self.shares.resize(index + 1, Share::default());
+            self.shares.resize(index + 1, WorkShare::default());
         }
         let frames = if packet_type == PacketType::Control { len / FRAME_BYTES } else { 0 };
         let (share, work) = (&mut self.shares[index], 1 + frames as u32);
         if share.round != self.round || share.work == 0 {
-            *share = Share { round: self.round, work: 0 };
+            *share = WorkShare { round: self.round, work: 0 };
             self.peers += 1;
         }
         share.work += work;
