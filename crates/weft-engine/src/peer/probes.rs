@@ -4,7 +4,7 @@
 //! and the times at which paths became suspect, went down and returned.
 
 use super::Peer;
-use super::control::probes::{Probes, Way};
+use super::control::probes::{Probes, ProbedPath};
 use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
@@ -73,7 +73,7 @@ impl Peer {
                 answered: way.answered,
             })
         });
-        let sum = |of: fn(&Way) -> &[u32; 3]| probes.ways.iter().flat_map(of).sum::<u32>();
+        let sum = |of: fn(&ProbedPath) -> &[u32; 3]| probes.ways.iter().flat_map(of).sum::<u32>();
         let (sent, answered) = (sum(|way| &way.sent), sum(|way| &way.answered));
         let unanswered_since = probes.answered_at.unwrap_or(cut_at);
         Some(PeerDrill {
