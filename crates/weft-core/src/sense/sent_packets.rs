@@ -397,7 +397,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    type Fates = Vec<(u64, Fate)>;
+    type FoundFates = Vec<(u64, Fate)>;
 
     fn ms(n: u64) -> Instant {
         Instant::from_millis(n)
@@ -429,7 +429,7 @@ mod tests {
         now: u64,
         r: PathSample,
         ranges: &[RangeInclusive<u64>],
-    ) -> (Option<Sample>, Fates) {
+    ) -> (Option<Sample>, FoundFates) {
         let mut fates = vec![];
         let sample = sent.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
         (sample, fates)

@@ -4,7 +4,7 @@
 //! and the times at which paths became suspect, went down and returned.
 
 use super::Peer;
-use super::control::probes::{Probes, ProbedPath};
+use super::control::probes::{ProbedPath, Probes};
 use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
