@@ -7,7 +7,7 @@ use super::Engine;
 use crate::api::{Departing, Forward, Received, Transmit};
 use crate::links::is_route;
 use crate::relay::forward::{Arrival, RelayHop, ip_bytes};
-use crate::relay::turns::Waiting;
+use crate::relay::turns::WaitingBatch;
 use core::ops::Range;
 use weft_session::Relayed;
 use weft_units::{Instant, LinkId, PeerId};
@@ -79,7 +79,7 @@ impl Engine {
         let RelayHop { link, destination, source, place, next, .. } = segment;
         let transmit = Transmit { link, destination, source, tos: received.tos, len: range.len(), segment_size: None };
         let forward = Forward { buf: received.buf, start: range.start, transmit };
-        let waiting = Waiting { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
+        let waiting = WaitingBatch { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
         self.relaying.departures.push(place, opened.peer, waiting, &mut self.pool);
         Some(())
     }
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     fn poll_forward(&mut self, now: Instant) -> Option<Forward> {
-        while let Some(Waiting { forward, to, way, .. }) =
+        while let Some(WaitingBatch { forward, to, way, .. }) =
             self.relaying.departures.pop(now, &self.links, &mut self.pool)
         {
             if self.seal_forward(&forward, to, &way).is_some() {
