@@ -1,9 +1,10 @@
 //! One proxied connection: a leg to the client and a leg to the server.
 
+use super::descriptors::DescriptorEvents;
 use super::direction::{ProxyDirection, Pumped};
 use super::pool::PipePool;
 use super::ruleset::DiversionRole;
-use super::sys::{DescriptorEvents, Socket, unless_blocked};
+use super::sys::{Socket, unless_blocked};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;

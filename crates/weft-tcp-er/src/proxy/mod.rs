@@ -12,6 +12,7 @@
 mod bell;
 mod capacity;
 mod connection;
+mod descriptors;
 pub mod detour;
 mod direction;
 mod granting;

@@ -2,9 +2,10 @@
 //!
 //! The proxy ends at the end of standard input.
 
+use super::descriptors::set_nonblocking;
 use super::policy::ProxyPolicy;
 use super::rates::Totals;
-use super::sys::{set_nonblocking, unless_blocked};
+use super::sys::unless_blocked;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, RawFd};
