@@ -89,30 +89,30 @@ fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream,
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
 fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<String, Failure> {
-    let wrong = |what: &str| Failure::new(format!("the inviting node's answer is wrong: {what}"));
+    let wrong = |what: &str| Failure::new(format!("the inviting node's answer is not valid: {what}"));
     if welcome.version != 1 {
         return Err(wrong("a newer version of weft sent it: update weft on this machine"));
     }
-    let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("its root key"))?;
-    let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("its certificate"))?;
+    let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("cannot parse its root key"))?;
+    let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("cannot parse its certificate"))?;
     if certificate.claims().public_key != member.identity.public_key() {
         return Err(wrong("the certificate is for another key"));
     }
     root.check(&certificate, ca::unix_s()).map_err(|why| {
-        Failure::new(format!("the certificate does not hold here: {why}: is this machine's clock right?"))
+        Failure::new(format!("the certificate is not valid here: {why}: is this machine's clock right?"))
     })?;
     let mut addresses = Vec::new();
     for text in &welcome.addresses {
-        let Prefix { address, length } = prefix::parse(text).map_err(|_| wrong("its addresses"))?;
+        let Prefix { address, length } = prefix::parse(text).map_err(|_| wrong("cannot parse its addresses"))?;
         addresses.push(format!("\"{address}/{length}\""));
     }
     let host = &welcome.host;
-    let key: PublicKey = host.public_key.parse().map_err(|_| wrong("its key"))?;
+    let key: PublicKey = host.public_key.parse().map_err(|_| wrong("cannot parse its public key"))?;
     let endpoints = host.endpoints.iter().map(|text| text.parse()).collect::<Result<Vec<SocketAddr>, _>>();
-    let endpoints = endpoints.map_err(|_| wrong("its endpoints"))?;
+    let endpoints = endpoints.map_err(|_| wrong("cannot parse its endpoints"))?;
     let reach = match (wants_exit, host.is_exit) {
         (false, _) => contacts(&key, &endpoints),
-        (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name"))?, &key, &endpoints),
+        (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name is not allowed"))?, &key, &endpoints),
         (true, false) => {
             let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
             return Err(Failure::new(format!(

@@ -156,7 +156,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
     // Without it a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
-        log.debug(format_args!("timer slack: {why}"));
+        log.debug(format_args!("cannot set the timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();

@@ -108,7 +108,7 @@ impl Agent {
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
         let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
-        let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
+        let what = |why: io::Error| io::Error::new(why.kind(), format!("cannot open raw sockets: {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;

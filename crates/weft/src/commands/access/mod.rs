@@ -55,7 +55,7 @@ fn notify_node(config: &Config) -> Result<Outcome, Failure> {
             eprintln!("weft: the node is not running; the change takes effect when it starts");
             Ok(Outcome::Well)
         }
-        Err(failure) => Err(Failure::new(format!("the table is changed, but {}", failure.text()))),
+        Err(failure) => Err(Failure::new(format!("the list of clients is changed, but {}", failure.text()))),
         Ok(_) => Ok(Outcome::Well),
     }
 }

@@ -255,7 +255,7 @@ impl Record {
         };
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
-            self.log.error(format_args!("changes of this machine are not recorded: {failed}"));
+            self.log.error(format_args!("changes to this machine are not recorded: {failed}"));
         }
     }
 
