@@ -152,7 +152,7 @@ impl Changes {
         record.made = record.left();
         if !record.made.is_empty() {
             log.info(format_args!(
-                "the last run was killed: undoing its {} changes of this machine",
+                "the last run was killed: undoing its {} changes to this machine",
                 record.made.len()
             ));
             record.undo_all();
