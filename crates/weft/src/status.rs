@@ -187,7 +187,7 @@ pub struct Peer {
     pub received_bytes: u64,
     /// Units sent, without retransmissions.
     pub sent_units: u64,
-    /// Bytes of these units.
+    /// Bytes of the units sent, without retransmissions.
     pub sent_bytes: u64,
     /// Units retransmitted.
     pub repeated_units: u64,
@@ -383,7 +383,7 @@ pub struct Vpn {
     pub members: Vec<VpnMember>,
     /// Units sent, without retransmissions.
     pub sent_packets: u64,
-    /// Bytes of these units.
+    /// Bytes of the units sent, without retransmissions.
     pub sent_bytes: u64,
     /// Packets delivered to the device.
     pub received_packets: u64,

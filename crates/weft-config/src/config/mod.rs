@@ -97,7 +97,7 @@ pub struct Tun {
     pub mtu: Mtu,
     /// True if weft installs routes for the peers' prefixes.
     pub routes: bool,
-    /// Routing table of these routes.
+    /// Routing table for the routes that weft installs.
     pub table: u32,
 }
 

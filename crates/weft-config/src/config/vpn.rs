@@ -68,7 +68,7 @@ pub struct Vpn {
     pub members: Vec<Member>,
     /// True if weft installs routes for the members' prefixes.
     pub routes: bool,
-    /// Routing table of these routes, which only this VPN's packets use; absent: that of [`Tun`].
+    /// Routing table for the members' prefixes, which only this VPN's packets use; absent: the table of [`Tun`].
     pub table: Option<u32>,
 }
 

@@ -92,7 +92,7 @@ pub struct OverlayStatus {
     pub contacts: Vec<ContactStatus>,
     /// Owners of prefixes whose claims this node stores for others.
     pub kept_owners: usize,
-    /// Prefixes of those owners.
+    /// Prefixes in the claims that this node stores for others.
     pub kept_prefixes: usize,
 }
 

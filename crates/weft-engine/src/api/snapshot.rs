@@ -57,7 +57,7 @@ pub struct PeerSnapshot {
     pub received_bytes: u64,
     /// Units sent, not counting retransmissions.
     pub sent_units: u64,
-    /// Bytes of those units, without overhead.
+    /// Bytes of the units sent, without overhead and without retransmissions.
     pub sent_bytes: u64,
     /// Units retransmitted.
     pub repeated_units: u64,
@@ -264,11 +264,11 @@ pub struct OwnedPrefix {
 pub struct VpnTotals {
     /// Units sent, not counting retransmissions.
     pub sent_packets: u64,
-    /// IP bytes of those units.
+    /// IP bytes of the units sent, not counting retransmissions.
     pub sent_bytes: u64,
     /// Packets written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes of those packets.
+    /// IP bytes of the packets written to the TUN device.
     pub received_bytes: u64,
     /// Packets dropped before transmission.
     ///

@@ -21,7 +21,7 @@ const MAX_CERTIFIED: usize = 4_096;
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
 /// Time without a session after which such a peer is removed, if the overlay can find it again.
 const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
-/// Interval of the checks of these peers.
+/// Interval between checks for certified peers to remove.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {

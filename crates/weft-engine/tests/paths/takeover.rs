@@ -72,7 +72,7 @@ fn a_path_of_a_silent_link_takes_over_only_when_it_answers() {
 fn a_path_the_peer_gave_up_keeps_nothing() {
     let mut world = one_link_to_two_addresses();
     let before = link_in_use(&world);
-    // More than the link carries in that time.
+    // These packets exceed the link's capacity in that time.
     for number in 0..1_500 {
         match number {
             100 => world.deaf = Some((1, before)),

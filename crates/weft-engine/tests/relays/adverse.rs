@@ -87,7 +87,7 @@ struct Outcome {
     noticed: Option<Duration>,
     /// Share of the packets sent from 5 s on that arrived.
     arrived: f64,
-    /// 99th percentile of their delay.
+    /// 99th percentile of the delay of the packets that arrived.
     p99: Duration,
     /// Share of A's bytes in that time that was sent over the bad relay.
     over_bad: f64,

@@ -101,7 +101,7 @@ fn sent_to_end(mesh: &Mesh) -> u64 {
 struct Outcomes {
     /// Share of the edge's packets that arrived.
     arrived: f64,
-    /// 99th percentile of their delay.
+    /// 99th percentile of the delay of the edge's packets that arrived.
     delay: Duration,
     /// Rate of the relay toward the far end.
     rate: f64,

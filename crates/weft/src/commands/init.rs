@@ -113,7 +113,7 @@ pub(super) fn host_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Returns the host with this number in a network; the network's own and its broadcast address are none.
+/// Returns the host with this number in a network. The network's own address and its broadcast address are not hosts.
 pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAddr> {
     let bits = u32::from(host_length(network).checked_sub(length)?);
     let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);

@@ -205,7 +205,7 @@ impl OwnershipDirectory {
     /// Writes the next message into `out` and returns its destination.
     ///
     /// `out` must hold [`MAX_MESSAGE`] bytes. The destination is a neighbour, or a node that [`OwnershipDirectory::details`]
-    /// tells how to reach. Call this after each `handle_*`, lookup, call and change of ownership until it returns
+    /// describes. Call this after each `handle_*`, lookup, call and change of ownership until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, overlay: &OverlayState, out: &mut [u8]) -> Option<OverlayTransmit> {
         loop {
