@@ -105,7 +105,7 @@ const GROWING: f64 = 1.25;
 const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
 /// Fraction of the capacity above which the path counts as in use.
 const IN_USE: f64 = 0.8;
-/// Factor on the capacity in such an offer.
+/// Factor on the capacity in an offer that lets senders find free capacity.
 const MORE: f64 = 1.25;
 /// Factor on the capacity in an offer while no queue has shown the capacity yet.
 const MORE_AT_FIRST: f64 = 2.0;

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
 
-/// Time for which such a destination is remembered.
+/// Time for which a destination that ignored the option is remembered.
 const LASTS: Duration = Duration::from_secs(600);
 /// Maximum number of destinations that are remembered. Others are tried again.
 const MOST: usize = 1_024;

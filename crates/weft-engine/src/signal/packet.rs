@@ -71,7 +71,7 @@ pub fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufI
     shape.map(|shape| (buf, shape))
 }
 
-/// Writes such an ACK to `out`. Returns its length.
+/// Writes to `out` an ACK of the connection of `packet` that carries the signal. Returns its length.
 pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;
