@@ -1,4 +1,4 @@
-//! The place of the project's other program: beside the running one, or in PATH, as git finds its parts.
+//! Finds the project's other program: in the directory of the running one, or in PATH, as git finds its parts.
 
 use std::path::PathBuf;
 

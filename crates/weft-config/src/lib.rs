@@ -1,8 +1,8 @@
-//! What the programs of weft share: how they read the texts of others, and how a command ends.
+//! Code that both programs of weft use: readers of files and keys that users write, and the exit status of commands.
 //!
-//! The configuration is read, checked and explained in `config`; `keys` and `files` open files in directories of other users;
-//! `escape` makes text from outside safe to show. Nothing here runs a node. It is a library so that it can be fuzzed, and so that
-//! `weft-lab` reads a scenario's settings as the daemon reads its file.
+//! The configuration is read, checked and explained in `config`; `keys` and `files` open files in directories of other
+//! users; `escape` makes text from outside safe to show. Nothing here runs a node. It is a library so that it can be
+//! fuzzed, and so that `weft-lab` reads a scenario's settings as the daemon reads its file.
 #![forbid(unsafe_code)]
 
 pub mod argument;

@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 const HOME: usize = 0;
 const HUB: usize = 1;
 const PORT: u16 = 51_900;
-/// Most links of the home node at one time.
+/// Maximum number of links of the home node at one time.
 const MOST_LINKS: usize = 3;
 /// Longest time until a change must be over.
 const OVER_WITHIN: Duration = Duration::from_secs(1);

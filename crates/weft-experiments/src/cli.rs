@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_config::argument::duration;
 use weft_report::Shard;
 
-/// Scenarios of links and networks on this machine's kernel and in virtual time, with weft and with what people use instead.
+/// Scenarios of links and networks on this machine's kernel and in virtual time, with weft and with its alternatives.
 #[derive(Parser)]
 #[command(
     name = "weft-lab",
@@ -23,7 +23,7 @@ Examples:
 Exit status: 0 success, 1 failed or missed its bound, 2 usage error."
 )]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -90,14 +90,15 @@ Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins t
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Reproduce what the papers claim and judge it; exit status 1 when a row misses its claim
+    /// Reproduce the claims of the papers behind weft and judge them; exit status 1 when a claim does not hold
     #[command(after_help = "\
 Examples:
   weft-lab reproduce A2 A3                 two rows of the checklist
   weft-lab reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft-lab reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
-    /// Run scenarios on the kernel and in virtual time and compare; exit status 1 when a figure differs by more than a tenth
+    /// Run scenarios on the kernel and in virtual time and compare; exit status 1 when a figure differs by more than a
+    /// tenth
     #[command(after_help = "\
 Examples:
   weft-lab parity scenarios/clean-links.toml --repeat 5
@@ -113,7 +114,8 @@ Examples:
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Cut links between four nodes silently and repeatedly; measure how long probes stop, with weft and with FRR's OSPF
+    /// Cut links between four nodes silently and repeatedly; measure how long probes stop, with weft and with FRR's
+    /// OSPF
     #[command(after_help = "\
 Examples:
   weft-lab failover
@@ -132,7 +134,7 @@ It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
     },
 }
 
-/// Where a scenario or a sweep runs.
+/// World in which a scenario or a sweep runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum World {
     /// On this machine's kernel
@@ -207,10 +209,10 @@ impl SweepOptions {
 /// Arguments of `weft-lab failover`.
 #[derive(Args)]
 pub struct FailoverArguments {
-    /// Cuts for each contender; half as many with a dead interval of 4 s, a seventh with 40 s
+    /// Number of cuts for each contender; half as many for ospf-hello-1, a seventh as many for ospf-default
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// How long to measure idle control traffic: 10s, 1m; a plain number is seconds
+    /// Time for which idle control traffic is measured: 10s, 1m; a plain number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
     /// Interval between probes: 1ms, 20ms
@@ -236,7 +238,7 @@ pub struct FailoverArguments {
 /// Options of a run in virtual time.
 #[derive(Args, Clone)]
 pub struct SimOptions {
-    /// Options that the lab has as well.
+    /// Options that are the same for runs in the lab.
     #[command(flatten)]
     pub run: ScenarioOptions,
     /// Seed of the first run; each later run adds one

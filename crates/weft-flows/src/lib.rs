@@ -1,4 +1,5 @@
-//! The flow-state router of paper 001 §III: it knows each flow, gives it what it was promised, and reports what it did.
+//! The flow-state router of paper 001 §III: it stores the state of each flow, serves the flow as promised, and reports
+//! the result.
 //!
 //! The crate is sans-IO and independent of the engine. Time and seeds are arguments.
 #![no_std]

@@ -1,4 +1,4 @@
-//! What a flow gets: its rates, its burst tolerance, its delay variance and its precedence (paper 001 §III-A).
+//! Treatment of a flow: its rates, its burst tolerance, its delay variance and its precedence (paper 001 §III-A).
 
 use weft_units::{Duration, Rate};
 
@@ -9,18 +9,18 @@ pub struct ClassId(pub u16);
 /// The four services of TIA-1039.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Service {
-    /// AR: an equal share of what is available.
+    /// AR: an equal share of the available rate.
     #[default]
     Available,
     /// GR: a reserved rate. It is never over-subscribed within its precedence.
     Guaranteed,
     /// MR: a ceiling that is policed. Nothing is reserved.
     Maximum,
-    /// VR: a reserved rate, and in addition a share of what is available.
+    /// VR: a reserved rate, and in addition a share of the available rate.
     Variable,
 }
 
-/// What a flow asks for, or what it was granted.
+/// The treatment that a flow requests, or that a router granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Treatment {
     /// Class that the rates come from.

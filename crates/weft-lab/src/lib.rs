@@ -3,7 +3,7 @@
 //! A link emulator joins the namespaces, and real applications make the traffic. [`run`] plays a
 //! [`weft_scenario::Scenario`], [`sweep`] plays many of them, and [`run_network`] plays a
 //! [`weft_scenario::NetworkScenario`]. [`tunnel_bench`] measures the tunnel's speed where the link is not the limit.
-//! [`failover`] measures how long traffic stops when a link fails silently, beside OSPF.
+//! [`failover`] measures how long traffic stops when a link fails silently, and compares it with OSPF.
 
 pub mod emulator;
 pub mod net;

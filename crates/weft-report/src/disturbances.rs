@@ -8,7 +8,7 @@ const MOST: f64 = 999.0;
 
 /// Returns a table for each `[[flow]]`: a row for each disturbance, a column for each variant.
 ///
-/// Beside each variant but the first, the table shows the ratio to the first variant's goodput.
+/// Next to each variant but the first, the table shows the ratio to the first variant's goodput.
 pub(crate) fn disturbances_table(result: &RunResult) -> String {
     let with: Vec<&VariantResult> = result.variants.iter().filter(|v| !v.disturbances.is_empty()).collect();
     let Some(first) = with.first() else { return String::new() };

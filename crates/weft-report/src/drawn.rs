@@ -7,7 +7,7 @@ use weft_scenario::{DrawnMix, MixResult, SweepResult, median, percentile};
 /// Number of a mix's links that the table names.
 const NAMED_LINKS: usize = 2;
 
-/// Returns a table with a row for each mix, and one with a row for each class and kind of loss.
+/// Returns two tables: one has a row for each random mix of links, the other for each class of links and kind of loss.
 pub(crate) fn drawn_table(result: &SweepResult) -> String {
     let mut table = ReportTable::new([
         "seed: links (down/up, RTT, loss, class)",

@@ -150,7 +150,7 @@ fn name_marks(plot: &Area, duration_s: f64, marks: &[Mark]) -> Painted {
     Ok(())
 }
 
-/// Places the labels. A label that would cover the one before it is left out.
+/// Places the labels. A label that would cover the previous one is left out.
 fn labels(marks: &[Mark], duration_s: f64, left: f64, right: f64) -> Vec<(f64, String)> {
     let (mut free, mut shown) = (left, Vec::new());
     for mark in marks {

@@ -248,7 +248,7 @@ fn events_table(result: &RunResult) -> String {
         "worst",
     ]);
     for variant in &result.variants {
-        // A change of a share is no fault, and without a probe there is no gap to show.
+        // A change of a share is not a fault, and without a probe there is no gap to show.
         for event in variant.events.iter().filter(|event| event.action != "share" || event.gap_ms_median.is_some()) {
             table.row([
                 format!("{}: {} {}", variant.name, event.action, event.direction),

@@ -35,7 +35,7 @@ impl Wander {
         }
     }
 
-    /// Returns the delay at `time`, which must not be earlier than in the call before.
+    /// Returns the delay at `time`, which must not be earlier than in the previous call.
     pub fn at(&mut self, time: Instant) -> Duration {
         if self.limit.is_zero() {
             return Duration::ZERO;

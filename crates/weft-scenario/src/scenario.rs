@@ -90,7 +90,7 @@ impl Scenario {
     /// Returns the upper bound of goodput without a tunnel, in bit/s.
     ///
     /// It is the sum of rate × 1448/1500 over all links. Only links with a constant rate count. The lab or the
-    /// simulator adds what it plays from traces.
+    /// simulator adds the traces that it plays.
     pub fn constant_rate_bound_bps(&self, direction: FlowDirection) -> f64 {
         let share = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
         let rate_bps = |link: &Link| match &link.towards(direction).capacity {

@@ -1,8 +1,9 @@
 //! Enrolment: a new node proves that it has an invitation, and receives what makes it a member.
 //!
-//! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation names the inviting node's public key and a secret.
-//! The secret authenticates the first message already, so that a stranger receives no byte. The pattern authenticates the applicant's own
-//! static key, which its certificate will name. This module does no IO; seeds are arguments.
+//! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation names the inviting node's public
+//! key and a secret. The secret authenticates the first message already, so that a stranger receives no byte. The
+//! pattern authenticates the applicant's own static key, which its certificate will name. This module does no IO; seeds
+//! are arguments.
 
 use crate::identity::{Identity, PresharedKey, PublicKey};
 use crate::random::SecretRng;
@@ -76,7 +77,7 @@ impl Applicant {
     /// Returns the applicant and its first message.
     ///
     /// # Errors
-    /// Fails if `host` is no valid public key.
+    /// Fails if `host` is not a valid public key.
     pub fn start(
         identity: &Identity,
         host: &PublicKey,

@@ -41,7 +41,7 @@ impl SharedKeys {
         self.former.contains(&Some(association)) && !self.is_peers(now)
     }
 
-    /// Stores the peer's report on this node's key.
+    /// Stores the peer's report whether two nodes use this node's key.
     pub(crate) fn on_shared_report(&mut self, now: Instant, is_shared: bool) {
         self.own = is_shared.then_some(now);
     }

@@ -1,4 +1,4 @@
-//! Prints the window of each TCP over a lossy path beside the window that theory predicts.
+//! Prints the window of each TCP over a lossy path, next to the window that theory predicts.
 //!
 //! `cargo run --release -p weft-sim --example tcp_laws`
 

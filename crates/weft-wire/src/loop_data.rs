@@ -21,7 +21,7 @@ pub struct Marker {
     pub sent_at_us: u32,
     /// Total number of packets sent on the loop, including the one that carries the marker.
     pub packets: u32,
-    /// Total bytes of those packets.
+    /// Total bytes of the packets sent on the loop.
     pub bytes: u32,
     /// Part of the marker's delay that is not queueing in the network, in microseconds.
     ///
@@ -43,9 +43,9 @@ pub struct LoopReport {
     pub held_us: u32,
     /// Total packets received on the loop when the marker arrived, including the one that carried it.
     pub packets: u32,
-    /// Total bytes of those packets.
+    /// Total bytes of the packets received on the loop.
     pub bytes: u32,
-    /// Number of those packets that arrived with a CE mark (RFC 3168).
+    /// Number of packets received on the loop with a CE mark (RFC 3168).
     pub ce_packets: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Codec of overlay maintenance messages: probes of neighbours, and queries for other nodes.
 //!
-//! The protocol follows Chimera (SPECS §6). A message fills the payload of its datagram. Its size is bounded by
-//! [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
+//! The protocol follows Chimera, the overlay of paper 001. A message fills the payload of its datagram. Its size is
+//! bounded by [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};

@@ -217,7 +217,7 @@ fn what_was_put_in_can_be_taken_out() {
         assert_eq!((taken, &out[taken..len]), (ADDED_LEN, &bare[..]), "IPv6 {is_ipv6}");
         assert_eq!(remove(&mut out[taken..len]), Ok(0));
     }
-    // A router alert (RFC 2711) beside the signal must stay.
+    // A router alert (RFC 2711) in the same header as the signal must stay.
     let bare = packet(true, &[17, 0, 5, 2, 0, 0, 1, 0]);
     let mut out = [0; 160];
     let len = insert(&bare, &CALL, &mut out).unwrap();

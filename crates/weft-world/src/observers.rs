@@ -1,6 +1,7 @@
 //! Optional records of a run: packet captures of links, and a trace of one flow's TCP sender.
 //!
-//! [`Observers`] says what to record. `pair` and `network` share the functions that start and write these records.
+//! [`Observers`] lists the records to make. `pair` and `network` share the functions that start and write these
+//! records.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

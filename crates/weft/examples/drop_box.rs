@@ -2,7 +2,7 @@
 //!
 //! Any node of the network can retrieve a text.
 //!
-//!     drop_box SOCKET serve                 beside each node that shall keep things
+//!     drop_box SOCKET serve                 on the machine of each node that stores entries
 //!     drop_box SOCKET put NAME TEXT
 //!     drop_box SOCKET get NAME
 //!
@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Application number of this program, which tells its calls from those of other programs.
+/// Application number of this program, which distinguishes its calls from those of other programs.
 const APPLICATION: u16 = 1_729;
 /// Number of nodes that store each text.
 const COPIES: usize = 3;

@@ -54,8 +54,8 @@ Examples:
   weft init --hub --exit                               nodes may also reach the Internet through it
   weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
 
-It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: whoever
-has it can let anybody into the network.")]
+It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: with it,
+anyone can admit nodes to the network.")]
     Init(InitOptions),
     /// Invite a node to the network of this hub: print a code and wait until the node has joined
     #[command(after_help = "\
@@ -207,7 +207,7 @@ Examples:
   weft paths --watch
   weft paths --json | jq '.peers[].paths[] | {link, state, rtt_us}'")]
     Paths(Reading),
-    /// Repair what the node has stored about a peer
+    /// Repair the data that the node has stored about a peer
     #[command(subcommand)]
     Peer(PeerCommand),
     /// Show which addresses lie behind which peer, and the source of this information
@@ -277,7 +277,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Give a revocation to the running node; it ends its sessions with that key and tells all other nodes
+    /// Give a revocation to the running node; it ends its sessions with that key and informs all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      the file that `weft ca revoke` wrote")]
     Revoke {
         /// File of the revocation
@@ -390,7 +390,7 @@ pub struct Reading {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Show it again once a second
+    /// Show the output again every second
     #[arg(long, short)]
     pub watch: bool,
     /// Control socket of the node.

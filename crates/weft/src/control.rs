@@ -235,7 +235,7 @@ pub struct PathChange {
 pub enum ClientProgram {
     /// WireGuard, which the node terminates itself.
     Wireguard,
-    /// OpenVPN, which a server beside the node terminates.
+    /// OpenVPN, which a separate server process terminates.
     Openvpn,
 }
 

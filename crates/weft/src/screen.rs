@@ -1,7 +1,7 @@
 //! Properties of standard output: the terminal's size, and whether to print colours.
 //!
 //! The program decides about colours once, when the command begins, and reads the size whenever it prints. If standard
-//! output is no terminal, and in tests, output is plain and as wide as its content.
+//! output is not a terminal, and in tests, output is plain and as wide as its content.
 
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
@@ -49,7 +49,7 @@ impl Tint {
 /// Properties of standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Screen {
-    /// Columns and rows of the terminal; `None` if standard output is no terminal.
+    /// Columns and rows of the terminal; `None` if standard output is not a terminal.
     pub size: Option<(usize, usize)>,
     /// True if output is coloured.
     pub has_color: bool,

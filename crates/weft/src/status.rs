@@ -57,7 +57,7 @@ pub struct Status {
     /// In-band QoS signalling; absent: it is off.
     #[serde(default)]
     pub signal: Option<Signal>,
-    /// The proxy beside the node; absent: none is configured.
+    /// The node's TCP proxy; absent: none is configured.
     pub proxy: Option<Proxy>,
     /// Counters of relayed datagrams; absent: this node is no relay.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -68,7 +68,7 @@ pub struct Status {
     /// Prefixes that are refused because they would take addresses from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
-    /// Nodes that called recently and are no peers.
+    /// Nodes that called recently and are not peers.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
@@ -123,7 +123,7 @@ pub struct Relay {
     pub datagrams: u64,
     /// Bytes of relayed datagrams, without IP and UDP headers.
     pub bytes: u64,
-    /// Datagrams not relayed because the next node is no peer, or unreachable.
+    /// Datagrams not relayed because the next node is not a peer, or is unreachable.
     pub refused_datagrams: u64,
     /// Datagrams dropped from the queue of a link with a rate limit.
     ///
@@ -189,7 +189,7 @@ pub struct Peer {
     pub received_bytes: u64,
     /// Units sent, without retransmissions.
     pub sent_units: u64,
-    /// Bytes of these units.
+    /// Bytes of the units sent, without retransmissions.
     pub sent_bytes: u64,
     /// Units retransmitted.
     pub repeated_units: u64,
@@ -385,7 +385,7 @@ pub struct Vpn {
     pub members: Vec<VpnMember>,
     /// Units sent, without retransmissions.
     pub sent_packets: u64,
-    /// Bytes of these units.
+    /// Bytes of the units sent, without retransmissions.
     pub sent_bytes: u64,
     /// Packets delivered to the device.
     pub received_packets: u64,
@@ -446,7 +446,7 @@ pub struct VpnLoop {
     pub accumulation_bytes: u64,
 }
 
-/// Status of the proxy beside the node.
+/// Status of the node's TCP proxy.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct Proxy {
     /// State: running, or how the process ended.

@@ -34,7 +34,7 @@ pub struct Own {
     pub public_key: String,
     /// Addresses of its links.
     pub addresses: Vec<IpAddr>,
-    /// Interfaces that are no links, because no route leads by them to an endpoint of any peer.
+    /// Interfaces that are not links, because no route leads through them to an endpoint of any peer.
     pub without_route: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Property: a second peer keeps its goodput and its session beside a lying peer.
+//! Property: a second peer keeps its goodput and its session while another peer lies.
 //!
 //! The lying peer is authentic, and sends a running hub 100 Mbit/s of arbitrary frames.
 //!

@@ -49,7 +49,7 @@ fn shares_ports_and_names_have_bounds() {
     says("[signal]\ncontroler = \"pi\"", 1, &["weft.toml:7:1: error", "did you mean `controller`?"]);
     says("[[signal.rule]]\nname = \"a\"\nports = \"90-80\"", 1, &["weft.toml:8:9: error", "above the last"]);
     says("[[signal.rule]]\nname = \"a\"\nports = \"70000\"", 1, &["weft.toml:8:9: error", "65535"]);
-    says("[[signal.rule]]\nname = \"a\"\ndscp = \"copy\"", 1, &["weft.toml:8:8: error", "no code point"]);
+    says("[[signal.rule]]\nname = \"a\"\ndscp = \"copy\"", 1, &["weft.toml:8:8: error", "not a code point"]);
     says("[[signal.rule]]\nports = \"80\"", 1, &["[[signal.rule]] needs `name`"]);
     says("[[signal.rule]]\nname = \"a\"\nto = \"10.9.0.1/24\"", 1, &["weft.toml:8:6: error", "10.9.0.0/24"]);
 }

@@ -10,7 +10,7 @@ use weft_units::Rng;
 ///
 /// Through each of them it reaches `hub` at one address.
 ///
-/// It also has a LAN bridge, a bridge as Docker makes it, without traffic, and a plain tunnel. Beside `home`, another
+/// It also has a LAN bridge, a bridge as Docker makes it, without traffic, and a plain tunnel. Besides `home`, another
 /// weft has a tunnel with a default route.
 const ROUTER: &str = r#"
     ip netns add home; ip netns add hub; ip netns add lan; ip netns add docker

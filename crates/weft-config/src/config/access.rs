@@ -178,7 +178,7 @@ fn is_host(address: Ipv4Addr) -> bool {
     !is_other && !address.is_unspecified()
 }
 
-/// Settings that a client gets from its edge beside keys and addresses.
+/// Settings that a client gets from its edge in addition to keys and addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Prefixes that clients send to the edge.

@@ -113,7 +113,7 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
         .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
     if own.is_some() {
         let message = format!("`{}` is this node's own address", prefix::text(to));
-        report.error(span.clone(), message, Some("put an address behind a peer here".to_owned()));
+        report.error(span.clone(), message, Some("write an address that lies behind a peer".to_owned()));
     }
 }
 

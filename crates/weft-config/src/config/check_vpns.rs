@@ -45,7 +45,7 @@ fn unique(config: &Config, report: &Report) {
 
 /// Reports an address of this node in two VPNs.
 ///
-/// The kernel could not tell for which device a packet to it is.
+/// The kernel could not determine the device of a packet to that address.
 fn own_addresses(config: &Config, report: &Report) {
     let mut owners: HashMap<IpAddr, &str> = HashMap::new();
     owners.extend(config.tun.addresses.iter().map(|prefix| (prefix.address, "[tun]")));

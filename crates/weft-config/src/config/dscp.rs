@@ -47,7 +47,7 @@ pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> 
         Dscp::Fixed(code_point) => Some(code_point),
         Dscp::Copy => {
             let help = "for example dscp = \"af21\"".to_owned();
-            report.error(value.span(), "`copy` is no code point", Some(help));
+            report.error(value.span(), "`copy` is not a code point", Some(help));
             None
         }
     }

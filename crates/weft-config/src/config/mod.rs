@@ -99,7 +99,7 @@ pub struct Tun {
     pub mtu: Mtu,
     /// True if weft installs routes for the peers' prefixes.
     pub routes: bool,
-    /// Routing table of these routes.
+    /// Routing table for the routes that weft installs.
     pub table: u32,
 }
 
@@ -203,7 +203,7 @@ pub struct Config {
     pub policy: Policy,
     /// `[[peer]]`: the adjacent nodes.
     pub peers: Vec<Peer>,
-    /// `[[vpn]]`: the VPNs beside the default one.
+    /// `[[vpn]]`: the VPNs besides the default one.
     pub vpns: Vec<Vpn>,
     /// `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`: the flow-state router.
     pub flows: FlowSettings,

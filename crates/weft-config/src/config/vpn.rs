@@ -52,7 +52,7 @@ pub struct Vpn {
     pub id: At<u32>,
     /// Name of the VPN, for readers of output.
     pub name: At<String>,
-    /// Weight of the VPN beside other VPNs.
+    /// Weight of the VPN relative to other VPNs.
     pub weight: u32,
     /// Promised service; absent: best effort.
     pub promise: Option<At<Service>>,
@@ -68,7 +68,7 @@ pub struct Vpn {
     pub members: Vec<Member>,
     /// True if weft installs routes for the members' prefixes.
     pub routes: bool,
-    /// Routing table of these routes, which only this VPN's packets use; absent: that of [`Tun`].
+    /// Routing table for the members' prefixes, which only this VPN's packets use; absent: the table of [`Tun`].
     pub table: Option<u32>,
 }
 

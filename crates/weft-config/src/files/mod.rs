@@ -1,9 +1,10 @@
 //! Files in directories that another user may write, such as the state directory when root works in it.
 //!
-//! [`Directory`] opens a directory once, component by component, and keeps its descriptor. Every later name is resolved from that
-//! descriptor. The walk follows a symbolic link only in a directory that root and this process's user alone can change. A name in a
-//! `Directory` is never followed. Reading refuses links, hard links, FIFOs, sockets and directories; writing replaces or refuses them.
-//! This module must never open, change or give away a file by its path, and must never wait for a FIFO or a listener.
+//! [`Directory`] opens a directory once, component by component, and keeps its descriptor. Every later name is resolved
+//! from that descriptor. The walk follows a symbolic link only in a directory that root and this process's user alone
+//! can change. A name in a `Directory` is never followed. Reading refuses links, hard links, FIFOs, sockets and
+//! directories; writing replaces or refuses them. This module must never open, change or give away a file by its path,
+//! and must never wait for a FIFO or a listener.
 
 mod socket;
 mod walk;
@@ -28,7 +29,7 @@ pub use walk::Owner;
 
 /// Open flags: follow no link, do not wait for a FIFO, and acquire no controlling terminal.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
-/// Maximum time to wait for a lock. Tuned by hand: many times what its holders need.
+/// Maximum time to wait for a lock. Tuned by hand: many times longer than a holder keeps it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between attempts to take a lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
@@ -45,7 +46,7 @@ impl Directory {
     /// Opens the directory at `path`; an empty path is the current directory.
     ///
     /// # Errors
-    /// Fails if it is missing, is no directory, or is behind a link that another user may have planted.
+    /// Fails if it is missing, is not a directory, or is behind a link that another user may have planted.
     pub fn open(path: &Path) -> io::Result<Directory> {
         Directory::at(walk::to(path, None)?, path.to_owned())
     }
@@ -109,7 +110,7 @@ impl Directory {
     /// Opens the file `name` for reading.
     ///
     /// # Errors
-    /// Fails if it is missing, is no regular file, or has another name (hard link).
+    /// Fails if it is missing, is not a regular file, or has another name (hard link).
     pub fn open_to_read(&self, name: &str) -> io::Result<File> {
         self.open_file(OsStr::new(name), OFlag::O_RDONLY)
     }
@@ -275,7 +276,7 @@ impl Directory {
 
     /// Returns the reason why `name` cannot be used.
     ///
-    /// The kind of the existing file says more than the kernel's error.
+    /// The kind of the existing file is more informative than the kernel's error.
     fn refusal(&self, name: &OsStr, why: Errno) -> io::Error {
         let is_about_kind = matches!(why, Errno::ELOOP | Errno::ENXIO | Errno::EISDIR | Errno::ENOTDIR);
         match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -289,7 +290,7 @@ impl Directory {
         walk::give(made, &self.descriptor)
     }
 
-    /// Writes the directory's names to disk; a file system that has no such operation is no error.
+    /// Writes the directory's names to disk; a file system without such an operation does not cause an error.
     fn sync(&self) -> io::Result<()> {
         match fsync(&self.descriptor) {
             Err(Errno::EINVAL) => Ok(()),
@@ -303,7 +304,7 @@ impl Directory {
 /// In a directory that other users may write, a file with several names (hard links) is refused.
 ///
 /// # Errors
-/// Fails if it is missing, is no regular file, or is behind a link that another user may have planted.
+/// Fails if it is missing, is not a regular file, or is behind a link that another user may have planted.
 pub fn open(path: &Path) -> io::Result<File> {
     let (directory, name) = walk::place(path)?;
     let file = openat(&directory, name.as_os_str(), OFlag::O_RDONLY | CAREFULLY, Mode::empty())?;

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Maximum number of links in one path. Standard: Linux allows as many (path_resolution(7)).
+/// Maximum number of symbolic links in one path. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 /// Open flags to resolve names in a directory; they need no right to list it.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -33,7 +33,7 @@ pub(super) fn to(path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result
 
 /// Opens the directory that contains the last component of `path`.
 ///
-/// The name returned is no link that may be followed.
+/// The name returned is not a symbolic link that may be followed.
 pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let (mut at, mut path) = (start()?, path.to_owned());
     for _ in 0..=MAX_LINKS {
@@ -41,7 +41,7 @@ pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
         at = from(at, directory, None)?;
         match followed(&at, name) {
             Ok(target) => path = target,
-            // The caller handles a name that is no link or does not exist.
+            // The caller handles a name that is not a symbolic link or does not exist.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok((at, name.to_owned())),
             Err(Errno::EPERM) => return Err(untrusted(name)),
             Err(why) => return Err(why.into()),
@@ -77,12 +77,12 @@ fn components(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().rev().map(|component: Component<'_>| component.as_os_str().to_owned())
 }
 
-/// Opens the directory `name` in `at`; a link is an error.
+/// Opens the directory `name` in `at`; a symbolic link is an error.
 pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
     openat(at, name, ON_THE_WAY, Mode::empty())
 }
 
-/// Returns the target of the link `name` in `at`, with an error for readers if it may not be followed.
+/// Returns the target of the symbolic link `name` in `at`. Its errors are explained for the user.
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
         Errno::EINVAL => {
@@ -95,9 +95,9 @@ fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     })
 }
 
-/// Returns the target of the link `name` in `at`.
+/// Returns the target of the symbolic link `name` in `at`.
 ///
-/// The error is `EINVAL` if it is no link, and `EPERM` if other users may have planted it.
+/// The error is `EINVAL` if it is not a symbolic link, and `EPERM` if other users may have planted it.
 fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
     let target = readlinkat(at, name)?;
     if is_trusted(at)? { Ok(target.into()) } else { Err(Errno::EPERM) }

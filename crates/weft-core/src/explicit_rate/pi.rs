@@ -70,7 +70,7 @@ impl PiRate {
         Rate::from_bps(self.rate_bps as u64)
     }
 
-    /// Records a new flow beside N = y/R flows that send `arriving` in total. Returns the new rate.
+    /// Records a new flow that joins N = y/R flows, which send `arriving` in total. Returns the new rate.
     ///
     /// Each flow may at once send N/(N + 1) of its previous rate. Otherwise the link would be overloaded for one
     /// round trip.

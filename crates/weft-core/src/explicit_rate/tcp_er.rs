@@ -15,9 +15,9 @@ const GRANT_ROUNDS: u64 = 4;
 const LEAST_GRANT_US: u64 = 200_000;
 /// Loss in percent of a round trip's packets above which a grant counts as wrong.
 const MOST_LOST_PERCENT: u64 = 30;
-/// Initial number of round trips without such a loss until a grant is trusted again.
+/// Initial number of round trips without an excessive loss until a grant is trusted again.
 const FIRST_DOUBT_ROUNDS: u32 = 4;
-/// Maximum number of round trips without such a loss until a grant is trusted again.
+/// Maximum number of round trips without an excessive loss until a grant is trusted again.
 const MOST_DOUBT_ROUNDS: u32 = 256;
 /// Minimum number of packets in a round trip for a meaningful loss percentage.
 const LEAST_ROUND_PACKETS: u64 = 8;

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn paper_003_table_iii() {
-        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each; B3 = 10, 20, 30 (SPECS D4).
+        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each; B3 = 10, 20, 30 Mbit/s.
         let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
         for (b3, last) in [(10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
             close(&max_min(&[20.0, 10.0, b3], &routes, &[1.0; 4]), &[5.0, 15.0, 5.0, last]);

@@ -105,7 +105,7 @@ impl EarliestDelivery {
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
             return if in_bulk_set.contains(&true) { PathChoice::Hold } else { PathChoice::NoPath };
         };
-        // A packet longer than a full one takes longer on any path, so its extra time is no reason to hold it.
+        // A packet longer than a full one takes longer on any path, so its extra time must not cause a hold.
         let longer_ns = paths.get(first.position).map_or(0, |path| {
             own_time_ns(unit.bytes, path).saturating_sub(own_time_ns(FULL_PACKET_BYTES, path)).max(0)
         });

@@ -53,7 +53,7 @@ impl Reordering {
         }
     }
 
-    /// Window in sending time. Zero on a path that never reordered.
+    /// Reordering window as a duration, measured between sending times. Zero on a path that never reordered.
     pub fn time(&self) -> Duration {
         self.time
     }

@@ -2,7 +2,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Fixed part of a report about one path, as the receiver of the packets wrote it.
 ///
-/// The ranges of packet numbers travel beside it. The counters are those at the arrival of `largest`, so that two
+/// The ranges of packet numbers are passed separately. The counters are those at the arrival of `largest`, so that two
 /// reports delimit an exact interval of the receiver's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathSample {

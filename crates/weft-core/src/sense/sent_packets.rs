@@ -40,7 +40,7 @@ enum SentState<T> {
     Delivered(u64),
 }
 
-/// Report that last moved the largest number. The next window starts at it.
+/// The last report that acknowledged a higher packet number than all before. The next sample window starts at it.
 #[derive(Clone, Copy, Debug)]
 struct ReorderMark {
     report: PathSample,
@@ -59,8 +59,8 @@ struct Settled {
 ///
 /// Packet numbers of a path are contiguous, so the record is a ring. A packet is lost when enough later packets have
 /// arrived (RFC 9002 §6.1). That number adapts to the reordering seen on the path (RFC 8985 §6.2).
-/// [`SentPackets::detect_lost`] finds the remaining losses by time, at [`SentPackets::next_loss_timeout`]. `T` is the item
-/// that the caller gets back with the outcome.
+/// [`SentPackets::detect_lost`] finds the remaining losses by time, at [`SentPackets::next_loss_timeout`]. `T` is the
+/// item that the caller gets back with the outcome.
 #[derive(Clone, Debug)]
 pub struct SentPackets<T> {
     ring: VecDeque<SentPacketRecord<T>>,
@@ -397,7 +397,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    type Fates = Vec<(u64, Fate)>;
+    type FoundFates = Vec<(u64, Fate)>;
 
     fn ms(n: u64) -> Instant {
         Instant::from_millis(n)
@@ -429,7 +429,7 @@ mod tests {
         now: u64,
         r: PathSample,
         ranges: &[RangeInclusive<u64>],
-    ) -> (Option<Sample>, Fates) {
+    ) -> (Option<Sample>, FoundFates) {
         let mut fates = vec![];
         let sample = sent.on_report(ms(now), &r, ranges.iter().cloned(), &mut |item, fate, _| fates.push((item, fate)));
         (sample, fates)

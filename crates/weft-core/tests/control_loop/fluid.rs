@@ -116,7 +116,7 @@ fn e8_the_queue_of_one_bottleneck_and_its_drain_time_are_bounded_exactly() {
     }
 }
 
-/// Returns the peak queue when a leased line starts beside one greedy loop, in Cτ.
+/// Returns the peak queue when a leased line starts in competition with one greedy loop, in Cτ.
 ///
 /// The leased line takes the fraction b of the link. Feedback takes `delay` additional cycles.
 fn leased_line_peak(b: f64, delay: usize) -> f64 {

@@ -92,9 +92,9 @@ pub struct VpnConfig {
 pub struct Entry {
     /// Queue discipline. The paths' delays set CoDel's target and interval.
     pub queue: queue::QueueKind,
-    /// Most packets that the queue holds.
+    /// Maximum number of packets that the queue holds.
     pub limit_packets: usize,
-    /// Most bytes that the queue holds.
+    /// Maximum number of bytes that the queue holds.
     pub limit_bytes: u64,
     /// Control law of the VPN's loops. For a window law, its `a` and `b` are those of the heaviest VPN.
     ///

@@ -53,7 +53,7 @@ pub struct KnownFlow {
     pub key: FlowKey,
     /// Units sent.
     pub packets: u64,
-    /// Bytes of those units.
+    /// Bytes of the units sent.
     pub bytes: u64,
     /// Time since the last packet.
     pub idle: Duration,

@@ -9,7 +9,7 @@ use weft_core::route::overlay::{NodeStanding, Quality};
 use weft_session::PublicKey;
 use weft_units::{Duration, NodeId};
 
-/// Most endpoints of a contact.
+/// Maximum number of endpoints of a contact.
 pub const MAX_ENDPOINTS: usize = 4;
 
 /// A node of the network, and the addresses at which it may be called.
@@ -92,7 +92,7 @@ pub struct OverlayStatus {
     pub contacts: Vec<ContactStatus>,
     /// Owners of prefixes whose claims this node stores for others.
     pub kept_owners: usize,
-    /// Prefixes of those owners.
+    /// Prefixes in the claims that this node stores for others.
     pub kept_prefixes: usize,
 }
 

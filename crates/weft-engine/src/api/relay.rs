@@ -30,9 +30,9 @@ pub struct Forward {
 pub struct RelayTotals {
     /// Datagrams forwarded.
     pub datagrams: u64,
-    /// Bytes of those datagrams, without IP and UDP headers.
+    /// Bytes of the datagrams forwarded, without IP and UDP headers.
     pub bytes: u64,
-    /// Datagrams refused: this node is no relay, or the next node is not a peer or is unreachable.
+    /// Datagrams refused: this node is not a relay, or the next node is not a peer or is unreachable.
     pub refused_datagrams: u64,
     /// Datagrams dropped: too many waited for a link with a rate limit, or they waited too long.
     pub dropped_datagrams: u64,

@@ -133,7 +133,7 @@ pub struct SignalStatus {
     pub totals: SignalTotals,
     /// Number of flows signalled here.
     pub flows: usize,
-    /// Some of those flows.
+    /// Details of some of the flows signalled here.
     pub shown: Vec<SignalFlow>,
     /// State of each peer's bundle.
     pub peers: Vec<SignalPeer>,

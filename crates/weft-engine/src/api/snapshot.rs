@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub no_buffer_packets: u64,
     /// Pool buffers in use now.
     pub buffers_in_use: usize,
-    /// Most pool buffers that were in use at one time.
+    /// Maximum number of pool buffers in use at one time.
     pub buffers_peak: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct PeerSnapshot {
     pub received_bytes: u64,
     /// Units sent, not counting retransmissions.
     pub sent_units: u64,
-    /// Bytes of those units, without overhead.
+    /// Bytes of the units sent, without overhead and without retransmissions.
     pub sent_bytes: u64,
     /// Units retransmitted.
     pub repeated_units: u64,
@@ -266,11 +266,11 @@ pub struct OwnedPrefix {
 pub struct VpnTotals {
     /// Units sent, not counting retransmissions.
     pub sent_packets: u64,
-    /// IP bytes of those units.
+    /// IP bytes of the units sent, not counting retransmissions.
     pub sent_bytes: u64,
     /// Packets written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes of those packets.
+    /// IP bytes of the packets written to the TUN device.
     pub received_bytes: u64,
     /// Packets dropped before transmission.
     ///

@@ -27,7 +27,7 @@ pub struct Link {
     pub ipv6: bool,
     pub cap: Option<Rate>,
     pub send: bool,
-    /// The only address of a link that is a route.
+    /// Remote address of the link, if the link stands for a relayed route.
     route: Option<SocketAddr>,
     /// Known subnets of the link.
     subnets: Vec<Prefix>,

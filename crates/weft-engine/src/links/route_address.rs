@@ -31,7 +31,7 @@ pub fn address_of(link: LinkId, relays: usize, ipv4: bool) -> SocketAddr {
 
 /// Returns a route's number of relays and whether the first is reached over IPv4.
 ///
-/// `None` for an address that is no route.
+/// `None` for an address that does not stand for a route.
 fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
     match (address.ip(), address.port()) {
         (IpAddr::V6(ip), 0) => match ip.segments() {

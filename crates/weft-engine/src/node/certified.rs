@@ -15,13 +15,13 @@ use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcom
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Most peers that joined by certificate.
+/// Maximum number of peers that joined by certificate.
 const MAX_CERTIFIED: usize = 4_096;
-/// Time without a session after which such a peer is removed.
+/// Time without a session after which a certified peer is removed.
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
-/// Time without a session after which such a peer is removed, if the overlay can find it again.
+/// Time without a session after which a certified peer is removed, if the overlay can find it again.
 const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
-/// Interval of the checks of these peers.
+/// Interval between checks for certified peers to remove.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {

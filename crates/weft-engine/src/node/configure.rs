@@ -170,7 +170,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks that a VPN may have such a share beside the other VPNs.
+    /// Checks that a VPN may have this weight and promise in addition to the shares of the other VPNs.
     fn check_share(&self, id: VpnId, weight: u32, service: Service) -> Result<(), VpnError> {
         if weight == 0 {
             return Err(VpnError::NoWeight);

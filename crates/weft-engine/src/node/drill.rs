@@ -21,7 +21,7 @@ use weft_units::{Duration, Instant, LinkId, PeerId};
 const BEFORE: Duration = Duration::from_millis(500);
 /// Duration of the probes after the cut.
 const AFTER: Duration = Duration::from_secs(2);
-/// Most peers that are probed. The first ones of the configuration are chosen.
+/// Maximum number of peers that are probed. The first ones of the configuration are chosen.
 const PEERS: usize = 16;
 
 /// The links or the node that a drill cuts.
@@ -32,7 +32,7 @@ enum Cut {
 }
 
 /// The drill that is running, or the last one.
-pub(super) struct Drill {
+pub(super) struct RunningDrill {
     of: DrillTarget,
     cut: Cut,
     phase: DrillPhase,
@@ -41,7 +41,7 @@ pub(super) struct Drill {
     peers: Vec<PeerId>,
 }
 
-impl Drill {
+impl RunningDrill {
     fn is_silent(&self) -> bool {
         self.phase == DrillPhase::Silent
     }
@@ -101,7 +101,7 @@ impl Engine {
         }
         let cut_at = now + BEFORE;
         self.diagnosis.drill =
-            Some(Drill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
+            Some(RunningDrill { of, cut, phase: DrillPhase::Before, cut_at, restored_at: cut_at + time, peers });
         Ok(())
     }
 

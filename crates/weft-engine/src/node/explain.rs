@@ -9,7 +9,7 @@ use weft_session::VpnStanding;
 use weft_units::{Instant, PeerId, VpnId};
 
 impl Engine {
-    /// Explains where a packet of such a flow would go.
+    /// Explains the path that a packet of the flow would take.
     ///
     /// Without a VPN name, the default VPN is tried first, then the others.
     ///

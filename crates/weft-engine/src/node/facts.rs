@@ -16,7 +16,7 @@ use weft_session::{HandshakeError, RefusedStamp};
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::hop::PacketType;
 
-/// Most pairs of a link and an address that are remembered for each peer.
+/// Maximum number of pairs of a link and an address that are remembered for each peer.
 const MAX_PAIRS: usize = 64;
 /// Time for which a returned error counts.
 ///

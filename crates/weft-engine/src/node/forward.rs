@@ -6,8 +6,8 @@
 use super::Engine;
 use crate::api::{Departing, Forward, Received, Transmit};
 use crate::links::is_route;
-use crate::relay::forward::{Arrival, Segment, ip_bytes};
-use crate::relay::turns::Waiting;
+use crate::relay::forward::{Arrival, RelayHop, ip_bytes};
+use crate::relay::turns::WaitingBatch;
 use core::ops::Range;
 use weft_session::Relayed;
 use weft_units::{Instant, LinkId, PeerId};
@@ -76,10 +76,10 @@ impl Engine {
             return None;
         }
         let way = opened.way.passed(self.relaying.labels.of(opened.peer.0.into())?);
-        let Segment { link, destination, source, place, next, .. } = segment;
+        let RelayHop { link, destination, source, place, next, .. } = segment;
         let transmit = Transmit { link, destination, source, tos: received.tos, len: range.len(), segment_size: None };
         let forward = Forward { buf: received.buf, start: range.start, transmit };
-        let waiting = Waiting { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
+        let waiting = WaitingBatch { forward, to: next, way, ip_bytes: ip_bytes(&transmit), since: now };
         self.relaying.departures.push(place, opened.peer, waiting, &mut self.pool);
         Some(())
     }
@@ -87,7 +87,7 @@ impl Engine {
     /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
     ///
     /// The lookup is done once for each batch.
-    fn segment(&mut self, before: PeerId, label: Label) -> Option<Segment> {
+    fn segment(&mut self, before: PeerId, label: Label) -> Option<RelayHop> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
             return Some(known);
@@ -97,7 +97,7 @@ impl Engine {
         let path = peer.fastest_proven_path()?;
         let (link, destination, source) = (path.link, path.remote, path.local);
         let place = relaying.departures.place_of(&self.links, link);
-        relaying.segment = Some(Segment { before, label, next, link, place, destination, source });
+        relaying.segment = Some(RelayHop { before, label, next, link, place, destination, source });
         relaying.segment
     }
 
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     fn poll_forward(&mut self, now: Instant) -> Option<Forward> {
-        while let Some(Waiting { forward, to, way, .. }) =
+        while let Some(WaitingBatch { forward, to, way, .. }) =
             self.relaying.departures.pop(now, &self.links, &mut self.pool)
         {
             if self.seal_forward(&forward, to, &way).is_some() {

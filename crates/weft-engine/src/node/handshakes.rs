@@ -19,11 +19,11 @@ const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
 /// Size of the longest handshake datagram, in bytes.
 pub(super) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
-/// Most handshake datagrams that wait to be sent.
+/// Maximum number of handshake datagrams that wait to be sent.
 ///
 /// Derived: the initiations that a socket buffer holds between two turns.
 const MAX_WAITING: usize = 1_024;
-/// Most addresses to which one initiation is sent.
+/// Maximum number of addresses to which one initiation is sent.
 const MAX_CALLED: usize = 64;
 
 /// Handshake datagrams that wait to be sent, and the recent load.

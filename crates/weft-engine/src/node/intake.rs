@@ -1,11 +1,12 @@
 //! Shares of the node's work while it is overloaded.
 //!
-//! Datagrams of all peers wait in one socket in their order of arrival. If they wait there for long and persistently, the node is behind. It
-//! then drops datagrams unopened if their peer has had more than its share of the work, as a fair queue before the node would. Shares are
-//! max-min fair: no datagram of a peer below a common level is dropped. The level falls while datagrams wait and rises while they do not,
-//! as the fair share does in Approximate Fair Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). Thousands
-//! of idle peers therefore leave nearly all work to the busy ones. The sender that a datagram claims decides only this. Work is charged
-//! when the peer's key has opened the datagram, so that a forgery costs no peer its share.
+//! Datagrams of all peers wait in one socket in their order of arrival. If they wait there for long and persistently,
+//! the node is behind. It then drops datagrams unopened if their peer has had more than its share of the work, as a
+//! fair queue before the node would. Shares are max-min fair: no datagram of a peer below a common level is dropped.
+//! The level falls while datagrams wait and rises while they do not, as the fair share does in Approximate Fair
+//! Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). Thousands of idle peers therefore
+//! leave nearly all work to the busy ones. The sender that a datagram claims decides only this. Work is charged when
+//! the peer's key has opened the datagram, so that a forgery costs no peer its share.
 
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, LinkId, PeerId};
@@ -13,7 +14,7 @@ use weft_wire::hop::PacketType;
 
 /// Acceptable time in the socket (CoDel's target, RFC 8289 §4.2).
 const TARGET: Duration = Duration::from_millis(5);
-/// Time after which waiting datagrams are no burst (CoDel's interval, RFC 8289 §4.2).
+/// Time after which waiting datagrams are a backlog and not a burst (CoDel's interval, RFC 8289 §4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which shares hold after datagrams waited last. Without it, each return of a flood would fill the socket.
 const MEMORY: Duration = Duration::from_secs(1);
@@ -24,9 +25,9 @@ const ROUND: Duration = Duration::from_millis(20);
 /// Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
 const FRAME_BYTES: usize = 100;
 
-/// Work done for a peer in a round.
+/// Work done for a peer in a round, in units. A unit is the cost of one unit of data or of 100 bytes of frames.
 #[derive(Clone, Copy, Default)]
-struct Share {
+struct WorkShare {
     round: u64,
     work: u32,
 }
@@ -47,15 +48,15 @@ pub struct Intake {
     behind_until: Instant,
     is_behind: bool,
     round: u64,
-    /// Work of the round.
+    /// Work for all peers in the present round.
     work: u32,
     /// Number of peers with work in the round.
     peers: u32,
-    /// Most work of the round for one peer.
+    /// Largest work for a single peer in the present round.
     most: u32,
     /// Work per peer and round up to which none of its datagrams is dropped.
     level: u32,
-    shares: Vec<Share>,
+    shares: Vec<WorkShare>,
 }
 
 impl Intake {
@@ -84,8 +85,8 @@ impl Intake {
 
     /// Adapts the level to the last round. A node that is no longer behind starts from the mean the next time.
     ///
-    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per round, from the mean to a
-    /// thousand times the mean within 0.4 s.
+    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per round,
+    /// from the mean to a thousand times the mean within 0.4 s.
     fn begin_round(&mut self, now: Instant, round: u64) {
         // A burst ends within the round, a standing queue does not.
         let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
@@ -121,12 +122,12 @@ impl Intake {
     pub fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
         let index = usize::from(peer.0);
         if index >= self.shares.len() {
-            self.shares.resize(index + 1, Share::default());
+            self.shares.resize(index + 1, WorkShare::default());
         }
         let frames = if packet_type == PacketType::Control { len / FRAME_BYTES } else { 0 };
         let (share, work) = (&mut self.shares[index], 1 + frames as u32);
         if share.round != self.round || share.work == 0 {
-            *share = Share { round: self.round, work: 0 };
+            *share = WorkShare { round: self.round, work: 0 };
             self.peers += 1;
         }
         share.work += work;
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(served(Duration::from_millis(50), [100, 0, 0]), [100_000, 0, 0]);
     }
 
-    /// Returns the units served per millisecond of each heavy peer, beside `idle` peers that send next to nothing.
+    /// Returns the units served per millisecond of each heavy peer, beside `idle` peers that send almost nothing.
     ///
     /// The node has a capacity of `capacity` units per millisecond.
     fn shared(capacity: f64, heavy: &[u32], idle: usize) -> Vec<f64> {

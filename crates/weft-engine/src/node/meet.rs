@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use weft_core::route::overlay::NodeStanding;
 use weft_units::{Duration, Instant, NodeId, PeerId};
 
-/// Most peers at one time that this node called by key.
+/// Maximum number of peers at one time that this node called by key.
 const MAX_MET: usize = 1_024;
 /// Time within which a called node must answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

@@ -50,7 +50,7 @@ use crate::vpn::{Leases, Vpn, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use drill::Drill;
+use drill::RunningDrill;
 use facts::Facts;
 pub use flows::FlowListing;
 use handshakes::{HANDSHAKE_MAX, Handshakes};
@@ -76,7 +76,7 @@ struct Events {
     taken: u64,
 }
 
-/// The node's side toward the hosts: what they may send, and the packets that were lost here.
+/// The node's side toward the hosts: the packets that they may send, and the packets that were lost here.
 struct HostSide {
     inner_mtu_limit: u16,
     inner_mtu: u16,
@@ -101,10 +101,10 @@ struct WireSide {
     rejected_datagrams: u64,
 }
 
-/// What people ask about the node: why a peer is not reached, and how traffic reacts to a cut.
+/// State for diagnosis: why a peer is not reached, and how traffic reacts to a cut.
 #[derive(Default)]
 struct Diagnosis {
-    drill: Option<Drill>,
+    drill: Option<RunningDrill>,
     facts: Facts,
 }
 

@@ -11,9 +11,9 @@ use weft_units::Instant;
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// Most reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each.
+/// Maximum number of reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each.
 const DATAGRAM_WORDS: usize = 106;
-/// Most listeners that are sent reports at once. More would delay the node's other work.
+/// Maximum number of listeners that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
 
 /// Returns the relay's report about a peer.

@@ -20,7 +20,7 @@ use weft_wire::ownership;
 
 /// Interval of the checks of called peers.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Most bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
+/// Maximum number of bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
 const MAX_MESSAGE: usize = 1_120;
 
 impl Engine {

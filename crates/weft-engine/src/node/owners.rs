@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::api::{Contact, Event};
-use crate::overlay::owners::{Owners, Root, Sought, Waiting, completed};
+use crate::overlay::owners::{Owners, Root, Sought, WaitingPacket, completed};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -18,9 +18,9 @@ use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
 use weft_wire::ownership::MAX_MESSAGE;
 use weft_wire::super_packet::SuperPacket;
 
-/// Most addresses for which packets wait at the same time.
+/// Maximum number of addresses for which packets wait at the same time.
 const MAX_SOUGHT: usize = 64;
-/// Most packets that wait for one address. Further packets are dropped.
+/// Maximum number of packets that wait for one address. Further packets are dropped.
 const MAX_WAITING: usize = 16;
 /// Longest wait of a packet. It allows for lookups at two silent holders and a handshake.
 const WAIT: Duration = Duration::from_secs(3);
@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(2);
 /// Interval at which an application's call is repeated.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
-/// Most transmissions of an application's call.
+/// Maximum number of transmissions of an application's call.
 const CALL_TRIES: u8 = 3;
 
 impl Engine {
@@ -107,13 +107,13 @@ impl Engine {
             if sought.waiting.is_empty() || sought.waiting.len() >= MAX_WAITING {
                 return Some(buf);
             }
-            sought.waiting.push(Waiting { buf, shape });
+            sought.waiting.push(WaitingPacket { buf, shape });
             return None;
         }
         if owners.sought.len() >= MAX_SOUGHT {
             return Some(buf);
         }
-        owners.sought.insert(to, Sought { until: now + WAIT, waiting: alloc::vec![Waiting { buf, shape }] });
+        owners.sought.insert(to, Sought { until: now + WAIT, waiting: alloc::vec![WaitingPacket { buf, shape }] });
         self.with_directory(now, |directory, at| directory.look_up(at, to));
         self.drive_overlay(now);
         None
@@ -127,7 +127,7 @@ impl Engine {
             owners.sought.keys().filter_map(|address| Some((*address, vpn.route(*address)?))).collect();
         for (address, peer) in found {
             let sought = self.overlay.owners.as_mut().and_then(|owners| owners.sought.remove(&address));
-            for Waiting { buf, shape } in sought.into_iter().flat_map(|sought| sought.waiting) {
+            for WaitingPacket { buf, shape } in sought.into_iter().flat_map(|sought| sought.waiting) {
                 self.enqueue(now, peer, VpnId::DEFAULT, buf, shape);
             }
         }
@@ -139,7 +139,7 @@ impl Engine {
             return;
         };
         sought.until = now + REST;
-        for Waiting { buf, .. } in core::mem::take(&mut sought.waiting) {
+        for WaitingPacket { buf, .. } in core::mem::take(&mut sought.waiting) {
             self.count_unroutable(VpnId::DEFAULT);
             self.pool.release(buf);
         }

@@ -11,7 +11,7 @@ use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time since the last datagram within which a peer counts as well.
+/// Time since the last datagram within which a peer counts as free of faults.
 ///
 /// A refused initiation is then a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);
@@ -101,7 +101,8 @@ impl Engine {
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        // A well peer initiates when its key is old. Such an initiation is no replay, or the answer is harmless.
+        // A peer without a fault initiates when its key is old. Such an initiation is not a replay, or the answer is
+        // harmless.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
         if !is_expected && peer.is_some_and(|peer| peer.session.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_units::{Duration, Instant};
 
-/// Most strangers remembered, separately with and without a proven key.
+/// Maximum number of strangers remembered, separately with and without a proven key.
 ///
 /// Handshakes without a key cost their sender nothing.
 const MOST: usize = 8;
@@ -13,11 +13,11 @@ const MOST: usize = 8;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which a stranger is listed after its last call.
 const LATELY: Duration = Duration::from_secs(120);
-/// Most events in one [`REPORT_INTERVAL`], for all strangers together.
+/// Maximum number of events in one [`REPORT_INTERVAL`], for all strangers together.
 const MOST_SAID: u32 = 8;
 
 #[derive(Debug)]
-struct Entry {
+struct StrangerEntry {
     source: SocketAddr,
     shown: Shown,
     times: u32,
@@ -29,7 +29,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
     /// Strangers with a proven key, and strangers without one.
-    lists: [Vec<Entry>; 2],
+    lists: [Vec<StrangerEntry>; 2],
     /// Start of the current interval, and the events reported in it.
     said: (Instant, u32),
 }
@@ -38,13 +38,13 @@ impl Strangers {
     /// Notes a call, and returns the event to report.
     pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
         let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
-        let same = |entry: &Entry| entry.shown == shown && same_place(entry.source.ip(), source.ip());
+        let same = |entry: &StrangerEntry| entry.shown == shown && same_place(entry.source.ip(), source.ip());
         let at = list.iter().position(same).unwrap_or_else(|| {
             if list.len() >= MOST {
                 let oldest = (0..list.len()).min_by_key(|at| list[*at].at);
                 oldest.map(|at| list.swap_remove(at));
             }
-            list.push(Entry { source, shown, times: 0, at: now, said_at: None });
+            list.push(StrangerEntry { source, shown, times: 0, at: now, said_at: None });
             list.len() - 1
         });
         let entry = &mut list[at];
@@ -68,7 +68,7 @@ impl Strangers {
     }
 }
 
-impl Entry {
+impl StrangerEntry {
     fn told(&self, now: Instant) -> Stranger {
         Stranger { source: self.source, shown: self.shown, times: self.times, ago: now - self.at }
     }

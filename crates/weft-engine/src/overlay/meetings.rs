@@ -12,7 +12,7 @@ use weft_units::{Duration, Instant, PeerId};
 const REST: Duration = Duration::from_secs(30);
 /// Time before a configured contact is called again after a failed call.
 const SHORT_REST: Duration = Duration::from_secs(3);
-/// Most nodes whose failed calls are remembered.
+/// Maximum number of nodes whose failed calls are remembered.
 const MAX_UNMET: usize = 1_024;
 
 /// A peer that was called by key.

@@ -17,7 +17,7 @@ use weft_wire::super_packet::SuperPacket;
 
 /// A packet that waits until the owner of its destination is found.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingPacket {
     pub buf: BufId,
     pub shape: SuperPacket,
 }
@@ -26,7 +26,7 @@ pub struct Waiting {
 #[derive(Debug)]
 pub struct Sought {
     pub until: Instant,
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingPacket>,
 }
 
 /// The directory of owners, and the lookups in progress.

@@ -8,9 +8,9 @@
 use core::cmp::Reverse;
 use core::net::SocketAddr;
 
-/// Most paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
+/// Maximum number of paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
 pub const MAX_PATHS: usize = 64;
-/// Most paths that each of the two nodes opens.
+/// Maximum number of paths that each of the two nodes opens.
 ///
 /// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
 pub const MOST_OWN: usize = MAX_PATHS / 2;

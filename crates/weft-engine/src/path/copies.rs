@@ -4,7 +4,7 @@
 const LOST_AGAIN_MAX: f64 = 0.05;
 /// Largest share of the copies in all packets sent. If the required copies exceed it, one copy is sent.
 const MAX_SHARE: f64 = 0.05;
-/// Most copies of one unit, because losses may occur in bursts that take several copies.
+/// Maximum number of copies of one unit, because losses may occur in bursts that take several copies.
 const MAX: usize = 3;
 
 /// Returns the number of copies for a unit that was lost `times` times.

@@ -34,7 +34,7 @@ const FALL_MEMORY: Duration = Duration::from_secs(600);
 ///
 /// Each further failure doubles it, up to [`MOST_DOUBLINGS`] times.
 const PROBATION_MIN: Duration = Duration::from_secs(2);
-/// Most doublings of the probation.
+/// Maximum number of doublings of the probation.
 const MOST_DOUBLINGS: u32 = 6;
 /// Failures that are counted at most. More would not change the probation.
 const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;

@@ -17,7 +17,7 @@ const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Losses of full-size datagrams in a row that indicate a black hole, if shorter ones arrive.
 const BLACK_HOLE_LOSSES: u32 = 12;
-/// Least duration of those losses. A full queue rarely drops for so long.
+/// Least duration of a run of losses that indicates a black hole. A full queue rarely drops for longer.
 const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
 /// MTU state of one path. Sizes are in IP bytes.

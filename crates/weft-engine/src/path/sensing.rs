@@ -15,7 +15,7 @@ use weft_wire::train::Chirp;
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Accuracy of the times. The kernel stamps arrivals, but a departure is as late as the process that sends it.
 const RESOLUTION: Duration = Duration::from_micros(20);
-/// Most trains whose reports are outstanding.
+/// Maximum number of trains whose reports are outstanding.
 const MAX_ASKED: usize = 4;
 
 /// Departure of one chirp.

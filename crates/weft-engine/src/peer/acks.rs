@@ -13,7 +13,7 @@ use weft_units::{Duration, FlowId};
 use weft_wire::ip::{IpView, TcpOption, pure_ack};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Most SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
+/// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
 
 impl Peer {

@@ -37,7 +37,7 @@ impl Attempts {
     }
 }
 
-/// The addresses of a peer, beside those of its configuration.
+/// The addresses of a peer, besides those of its configuration.
 pub struct Addresses {
     /// Addresses that stand for the peer's relayed routes.
     pub routes: Vec<SocketAddr>,

@@ -21,7 +21,8 @@ use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind, granules};
 use weft_wire::ip::Ecn;
 use weft_wire::loop_data::{Marker, OfRun};
 
-/// Most bytes that a sparse flow may have queued on paths: one full packet. Standard: the quantum of RFC 8290.
+/// Maximum number of bytes that a sparse flow may have queued on paths: one full packet. Standard: the quantum of RFC
+/// 8290.
 const SPARSE_BYTES: u32 = 1_514;
 /// Least time until a unit expires, for bulk. A later unit is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
@@ -37,7 +38,7 @@ const CROWD_TIME: Duration = Duration::from_millis(100);
 /// Least sparse backlog, in bytes, that counts as a crowd. The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
 
-/// Most flows that are passed over before the first ones are examined again.
+/// Maximum number of flows that are passed over before the first ones are examined again.
 const MOST_PASSES: u32 = 64;
 
 impl Peer {

@@ -17,7 +17,7 @@ use weft_wire::frame::{Frame, FrameWriter, MAX_LINK_NAME, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
-/// Most bytes of a control datagram.
+/// Maximum number of bytes of a control datagram.
 const MAX_CONTROL: usize = 1200;
 /// Least interval at which a path that carries only reports asks for a report itself.
 const ASK_EVERY: Duration = Duration::from_millis(40);

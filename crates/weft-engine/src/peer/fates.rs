@@ -1,7 +1,7 @@
 //! Applies the fate of each datagram to the units and frames that it carried.
 //!
-//! A report or a timeout of a path's sent book yields acknowledged and lost datagrams. Units are then released or
-//! queued for retransmission, frames become pending again, and loops are informed of losses.
+//! A report or a timeout of a path's record of sent packets yields acknowledged and lost datagrams. Units are then
+//! released or queued for retransmission, frames become pending again, and loops are informed of losses.
 
 use super::control::revocation_sync::RevocationSync;
 use super::{Context, Peer};
@@ -15,7 +15,7 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
-/// State that is updated when a datagram's fate is known, in addition to the sent book.
+/// State that is updated when a datagram's fate is known, in addition to the record of sent packets.
 pub(super) struct Fates<'a> {
     pub(super) now: Instant,
     pub(super) units: &'a mut Units,
@@ -33,7 +33,8 @@ pub(super) struct Fates<'a> {
 }
 
 impl Peer {
-    /// Runs `work` on a path's sent book and applies the fates that it finds. Loops are then informed of losses.
+    /// Runs `work` on a path's record of sent packets and applies the fates that it finds. Loops are then informed of
+    /// losses.
     pub(super) fn apply_fates<R>(
         &mut self,
         cx: &mut Context<'_>,

@@ -128,7 +128,7 @@ impl Peer {
 
     /// Returns the number of segments that wait for a path.
     ///
-    /// The number of their buffers is about the same.
+    /// The segments hold about as many buffers.
     pub fn backlog_packets(&self) -> usize {
         self.ingress.queue.backlog_packets()
     }

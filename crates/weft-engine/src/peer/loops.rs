@@ -21,7 +21,7 @@ use weft_wire::loop_data::OfRun;
 
 /// Assumed header bytes of a slice whose head is unknown: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
-/// Most markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
+/// Maximum number of markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
 const MAX_MARKERS: usize = 256;
 
 impl Peer {
@@ -103,7 +103,7 @@ impl Peer {
         OfRun { run: self.loops.run, what: marker }
     }
 
-    /// Adds to a leaving marker the delays that are no network queue.
+    /// Adds to a leaving marker the delays that a network queue did not cause.
     ///
     /// The marker leaves by the path `index` in a datagram of `ip_bytes`. These are the wait at this node, the path's
     /// extra delay over the shortest path, and the datagram's own transmission time.

@@ -292,7 +292,7 @@ impl Peer {
         self.ingress.queue = IngressQueue::new(queue_kind(self.config.policy.queue));
     }
 
-    /// Applies the peer's VPN memberships. `share` is the default VPN's share beside them.
+    /// Applies the peer's VPN memberships. `share` is the default VPN's share, in competition with them.
     pub fn set_vpns(
         &mut self,
         cx: &mut Context<'_>,

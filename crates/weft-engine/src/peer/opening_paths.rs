@@ -1,9 +1,9 @@
 //! Chooses which pairs of a local link and a remote address have a path.
 //!
 //! Each link gets an equal share of the paths. A path that does not answer is *turned* to the next address of its
-//! link. It keeps its id, its packet numbers, its sent book and its receive log. No number is therefore used twice
-//! under a key, and the peer's reports stay valid. All other state of the path starts anew. The peer follows the
-//! newest datagram of the path.
+//! link. It keeps its id, its packet numbers, its record of sent packets and its receive log. No number is therefore
+//! used twice under a key, and the peer's reports stay valid. All other state of the path starts anew. The peer follows
+//! the newest datagram of the path.
 
 use super::{Context, Peer};
 use crate::api::{AddressPairs, Event, PathState};
@@ -19,7 +19,7 @@ use weft_units::{Duration, LinkId, PathId};
 
 /// Delay before untried pairs are reported. At the start, links appear one after another.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
-/// Most links without a path that a message names.
+/// Maximum number of links without a path that a message names.
 const MOST_NAMED: usize = 4;
 
 impl fmt::Display for AddressPairs {

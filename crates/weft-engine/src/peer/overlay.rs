@@ -7,7 +7,8 @@ use alloc::boxed::Box;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Most messages that wait in each direction. Beyond it, the oldest are dropped, because they are out of date.
+/// Maximum number of messages that wait in each direction. Beyond it, the oldest are dropped, because they are out of
+/// date.
 const MAX_WAITING: usize = 32;
 
 impl Peer {

@@ -4,15 +4,15 @@
 //! and the times at which paths became suspect, went down and returned.
 
 use super::Peer;
-use super::control::probes::{Probes, Way};
+use super::control::probes::{ProbedPath, Probes};
 use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
 
 /// Interval of the probes where the path's rate allows it. Derived: the packet interval of a call.
 ///
-/// The probes then see what a call would see. They refresh the path's estimates no more often, and detect silence no
-/// sooner, than a call does.
+/// The probes then meet the same delays and losses as a call. They refresh the path's estimates no more often, and
+/// detect silence no sooner, than a call does.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Longest interval of the probes, on a path whose rate is low.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ impl Peer {
                 answered: way.answered,
             })
         });
-        let sum = |of: fn(&Way) -> &[u32; 3]| probes.ways.iter().flat_map(of).sum::<u32>();
+        let sum = |of: fn(&ProbedPath) -> &[u32; 3]| probes.ways.iter().flat_map(of).sum::<u32>();
         let (sent, answered) = (sum(|way| &way.sent), sum(|way| &way.answered));
         let unanswered_since = probes.answered_at.unwrap_or(cut_at);
         Some(PeerDrill {

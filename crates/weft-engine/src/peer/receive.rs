@@ -33,7 +33,7 @@ use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PAR
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
 
-/// Most source addresses of an initiation that are remembered. Derived: one for each of a peer's links.
+/// Maximum number of source addresses of an initiation that are remembered. Derived: one for each of a peer's links.
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
 /// An authentic datagram, and the position of its plaintext in the buffer.

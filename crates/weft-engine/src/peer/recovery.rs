@@ -1,7 +1,7 @@
 //! Recovery: retransmits lost units between the two nodes (selective repeat).
 //!
 //! Units that a path declares lost are collected here and queued on the path that delivers them first. A unit past
-//! its deadline is given up, and a SKIP frame tells the peer not to wait for it. When a path falls silent or goes
+//! its deadline is given up, and a SKIP frame instructs the peer not to wait for it. When a path falls silent or goes
 //! down, this module moves its units to other paths.
 
 use super::outbound::age::sent_stale_at;
@@ -26,7 +26,7 @@ pub enum Rescue {
     Down,
 }
 
-/// Most bulk in flight, in bytes, that a suspicion retransmits as well.
+/// Maximum amount of bulk in flight, in bytes, that a suspicion retransmits as well.
 ///
 /// Standard: an initial window (RFC 6928), which TCP sends unasked.
 ///
@@ -34,7 +34,8 @@ pub enum Rescue {
 /// path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
-/// Most units given up that the peer has not yet been informed of. For older ones, the peer's own wait has ended.
+/// Maximum number of units given up that the peer has not yet been informed of. For older ones, the peer's own wait has
+/// ended.
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {
@@ -107,7 +108,7 @@ impl Peer {
         self.recovery.lost.iter().filter_map(|id| self.recovery.units.get(*id)).map(|unit| unit.deadline).min()
     }
 
-    /// Gives a unit up, and tells the peer not to wait for it.
+    /// Gives a unit up, and instructs the peer not to wait for it.
     pub(super) fn abandon(&mut self, now: Instant, id: UnitId, pool: &mut Pool) {
         let Some(unit) = self.recovery.units.get(id).copied() else { return };
         if self.recovery.units.release_packet(id, pool) {
@@ -194,7 +195,7 @@ impl Peer {
 
     /// Treats units in flight on a path as lost where `is_wanted` is true.
     ///
-    /// They stay in the sent book, so that a late report still acknowledges them.
+    /// They stay in the record of sent packets, so that a late report still acknowledges them.
     fn doubt_in_flight(&mut self, index: usize, is_wanted: impl Fn(&Unit) -> bool) {
         if self.config.policy.recovery != Recovery::Arq {
             return;

@@ -1,7 +1,7 @@
 //! Processes the peer's reports.
 //!
-//! A report updates the path's sent book, RTT, loss and rate, and confirms that the path answers. Here a path of a
-//! link is put into use, and the hold time for the peer is computed.
+//! A report updates the path's record of sent packets, RTT, loss and rate, and confirms that the path answers. Here a
+//! path of a link is put into use, and the hold time for the peer is computed.
 
 use super::{Context, Peer};
 use crate::api::PathState;
@@ -64,7 +64,7 @@ impl Peer {
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].ours;
-        // The peer still waits for units that were given up while no path could tell it.
+        // The peer still waits for units that were given up while no path could carry a SKIP frame.
         self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
         self.ingress.openings.hurry(cx.now);
         self.report_gone();

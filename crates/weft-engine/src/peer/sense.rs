@@ -28,7 +28,7 @@ impl Peer {
 
     /// Writes the next chirp if one is due.
     ///
-    /// The last chirp of a train asks for a report, so that the sent book stays short.
+    /// The last chirp of a train asks for a report, so that the record of sent packets stays short.
     pub(super) fn poll_chirp(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index).filter(|path| path.link_up)?;
         let (chirp, bytes) = path.sensing.depart(cx.now)?;

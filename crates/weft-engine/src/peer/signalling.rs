@@ -23,7 +23,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Time without packets after which a flow no longer counts as active in the bundle.
 const ACTIVE: Duration = Duration::from_millis(200);
-/// Most active flows that are counted.
+/// Maximum number of active flows that are counted.
 const MOST_ACTIVE: usize = 256;
 
 impl Peer {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use weft_units::Instant;
 use weft_wire::ip::FlowKey;
 
-/// Most flows that a snapshot lists for each peer.
+/// Maximum number of flows that a snapshot lists for each peer.
 pub const FLOWS_SHOWN: usize = 64;
 
 impl Peer {

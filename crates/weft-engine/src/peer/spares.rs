@@ -42,7 +42,7 @@ impl Peer {
         bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)
     }
 
-    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if there was one.
+    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if it wrote at least one frame.
     pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index) else { return false };
         if !core::mem::take(&mut path.pending.neighbours) {

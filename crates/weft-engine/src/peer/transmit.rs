@@ -1,7 +1,7 @@
 //! Transmission: from the path queues to sealed datagrams.
 //!
 //! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
-//! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's sent book.
+//! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's record of sent packets.
 
 use super::{Context, Peer};
 use crate::api::Recovery;
@@ -253,7 +253,7 @@ impl Peer {
         }
     }
 
-    /// Returns the sent book's entry: a unit that may be retransmitted, or only a size.
+    /// Returns the entry for the record of sent packets: a unit that may be retransmitted, or only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }

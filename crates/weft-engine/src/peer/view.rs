@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
-/// Most backlog that schedules without a view of backlogs leave on a path.
+/// Maximum backlog that schedules without a view of backlogs leave on a path.
 ///
 /// A full path then soon holds the others back.
 const SHALLOW: Duration = Duration::from_millis(1);

@@ -29,7 +29,7 @@ impl Bulletin {
         self.end += 1;
     }
 
-    /// True if the latest report says that the peer is reachable.
+    /// True if the latest report states that the peer is reachable.
     pub fn reports_reachable(&self, of: usize) -> bool {
         self.words.get(of).copied().flatten().is_some_and(|(_, neighbour)| neighbour.is_reachable)
     }

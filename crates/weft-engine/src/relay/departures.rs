@@ -5,14 +5,14 @@
 //! limit, this node's own datagrams count against the limit too. Its control datagrams leave at once. Its data and
 //! the relayed datagrams take turns.
 
-use super::turns::{Turns, Waiting};
+use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
 use crate::path::Pacer;
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
-/// Most batches that wait on all links together. Derived: a quarter of the large buffers.
+/// Maximum number of batches that wait on all links together. Derived: a quarter of the large buffers.
 const MAX_BATCHES: usize = 1_024;
 /// Longest queue of a link, as time at its limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
@@ -79,7 +79,7 @@ impl Departures {
     }
 
     /// Queues a peer's datagram for the link at `place`. Its buffer is retained once for each batch.
-    pub fn push(&mut self, place: usize, from: PeerId, waiting: Waiting, pool: &mut Pool) {
+    pub fn push(&mut self, place: usize, from: PeerId, waiting: WaitingBatch, pool: &mut Pool) {
         let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };
         if departure.turns.is_empty() {
@@ -111,7 +111,7 @@ impl Departures {
     }
 
     /// Returns the next batch that may leave now.
-    pub fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<Waiting> {
+    pub fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<WaitingBatch> {
         if self.batches == 0 {
             return None;
         }
@@ -180,7 +180,7 @@ impl Departures {
 }
 
 /// Releases a batch's buffer. Returns the number of its datagrams.
-fn drop_batch(waiting: &Waiting, pool: &mut Pool) -> u64 {
+fn drop_batch(waiting: &WaitingBatch, pool: &mut Pool) -> u64 {
     pool.release(waiting.forward.buf);
     waiting.forward.datagrams() as u64
 }

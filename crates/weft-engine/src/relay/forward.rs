@@ -6,12 +6,12 @@ use core::net::{IpAddr, SocketAddr};
 use weft_units::{LinkId, PeerId};
 use weft_wire::relay::{Label, Way};
 
-/// Most datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
+/// Maximum number of datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
 const MAX_BATCH: usize = 64;
 
 /// The next node and the path to it, for all datagrams of a batch with one label.
 #[derive(Clone, Copy)]
-pub struct Segment {
+pub struct RelayHop {
     pub before: PeerId,
     pub label: Label,
     pub next: PeerId,

@@ -20,7 +20,7 @@ pub use routes::Routes;
 use crate::api::{ConfigError, PeerConfig, RelayTotals, RouteError};
 use alloc::vec::Vec;
 use departures::Departures;
-use forward::{Arrival, Segment};
+use forward::{Arrival, RelayHop};
 use weft_session::PublicKey;
 use weft_units::{Instant, PeerId};
 use weft_wire::relay::MAX_RELAYS;
@@ -58,8 +58,8 @@ pub struct Relaying {
     pub look_at: Option<Instant>,
     /// Number of events at the last update.
     pub seen_events: u64,
-    /// Next node of the batch that is being received.
-    pub segment: Option<Segment>,
+    /// Result of the last label lookup: the hop that the batch being received takes next.
+    pub segment: Option<RelayHop>,
     /// Route by which that batch arrived.
     pub arrival: Option<Arrival>,
     pub totals: RelayTotals,

@@ -16,7 +16,7 @@ const FORGET_INTERVALS: f64 = 3.2;
 ///
 /// Tuned: they take 2 Mbit/s. With 4,095 peers, a budget of 5 µs took 30 Mbit/s, and each datagram was answered.
 const WORD: Duration = Duration::from_micros(50);
-/// Most nodes behind one relay that are remembered.
+/// Maximum number of nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
 
 /// Returns the repetition interval of a relay that reaches `nodes` nodes.

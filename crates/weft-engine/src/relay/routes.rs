@@ -12,7 +12,7 @@ use core::net::SocketAddr;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::Way;
 
-/// Most learnt routes. Beyond it, the relay with the most of them loses its least recently used route.
+/// Maximum number of learnt routes. Beyond it, the relay with the most of them loses its least recently used route.
 const MAX_FOUND: usize = 1_024;
 /// Number of serials for routes. The other half of all link ids belongs to the kernel.
 const SERIALS: u32 = 1 << 31;

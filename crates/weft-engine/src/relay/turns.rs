@@ -16,7 +16,7 @@ const QUANTUM: i64 = 1_514;
 
 /// A waiting batch.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingBatch {
     pub forward: Forward,
     /// The next node.
     pub to: PeerId,
@@ -33,7 +33,7 @@ struct Pair {
     to: PeerId,
     deficit: i64,
     ip_bytes: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingBatch>,
 }
 
 /// Queues of one sender.
@@ -68,7 +68,7 @@ pub struct Turns {
     senders: Vec<Sender>,
     /// Senders with waiting batches. The first is next.
     round: VecDeque<PeerId>,
-    spare: Vec<VecDeque<Waiting>>,
+    spare: Vec<VecDeque<WaitingBatch>>,
     ip_bytes: u64,
     batches: usize,
 }
@@ -87,7 +87,7 @@ impl Turns {
     }
 
     /// Queues a datagram. Returns true if it joined the previous batch, which then has at most `most` bytes.
-    pub fn push(&mut self, from: PeerId, waiting: Waiting, most: usize) -> bool {
+    pub fn push(&mut self, from: PeerId, waiting: WaitingBatch, most: usize) -> bool {
         let to = waiting.to;
         let index = usize::from(from.0);
         if index >= self.senders.len() {
@@ -123,7 +123,7 @@ impl Turns {
     }
 
     /// Removes and returns the batch whose turn it is.
-    pub fn pop(&mut self) -> Option<Waiting> {
+    pub fn pop(&mut self) -> Option<WaitingBatch> {
         let from = self.next_sender()?;
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.next_pair()?;
@@ -151,7 +151,7 @@ impl Turns {
     }
 
     /// Removes the oldest batch of the pair with the most bytes, of the sender with the most bytes.
-    pub fn pop_fattest(&mut self) -> Option<Waiting> {
+    pub fn pop_fattest(&mut self) -> Option<WaitingBatch> {
         let ip_bytes = |from: &PeerId| self.senders.get(usize::from(from.0)).map_or(0, |sender| sender.ip_bytes);
         let from = self.round.iter().copied().max_by_key(ip_bytes)?;
         let pairs = self.senders.get(usize::from(from.0))?.pairs.iter().enumerate();
@@ -160,7 +160,7 @@ impl Turns {
     }
 
     /// Removes the oldest batch of a pair. A pair or sender without batches leaves the round.
-    fn take(&mut self, from: PeerId, at: usize) -> Option<Waiting> {
+    fn take(&mut self, from: PeerId, at: usize) -> Option<WaitingBatch> {
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.pairs.get_mut(at)?;
         let waiting = pair.waiting.pop_front()?;
@@ -194,17 +194,17 @@ mod tests {
     const PAIR: u32 = 1_000;
 
     /// Returns a datagram between two peers. Its link id encodes the pair.
-    fn waiting(pool: &mut Pool, rng: &mut Rng, (from, to): (u16, u16)) -> Waiting {
+    fn waiting(pool: &mut Pool, rng: &mut Rng, (from, to): (u16, u16)) -> WaitingBatch {
         let buf = pool.alloc_small().unwrap_or_else(|| panic!("a buffer"));
         let destination = "192.0.2.1:1".parse().unwrap_or_else(|why| panic!("{why}"));
         let (link, len) = (LinkId(u32::from(from) * PAIR + u32::from(to)), 60 + rng.below(1_440) as usize);
         let transmit = Transmit { link, destination, source: None, tos: 0, len, segment_size: None };
         let way = Way::new(&[Label(1)]).unwrap_or_else(|why| panic!("{why:?}"));
         let forward = Forward { buf, start: 0, transmit };
-        Waiting { forward, to: PeerId(to), way, ip_bytes: len as u64, since: Instant::ZERO }
+        WaitingBatch { forward, to: PeerId(to), way, ip_bytes: len as u64, since: Instant::ZERO }
     }
 
-    fn pair_of(waiting: &Waiting) -> (u16, u16) {
+    fn pair_of(waiting: &WaitingBatch) -> (u16, u16) {
         let LinkId(pair) = waiting.forward.transmit.link;
         ((pair / PAIR) as u16, (pair % PAIR) as u16)
     }

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::er_sig::{Message, Rates, Signal};
 use weft_wire::ip::FlowKey;
 
-/// Most flows for which this node asks. Further flows get no signalling.
+/// Maximum number of flows for which this node asks. Further flows get no signalling.
 pub(super) const MAX_FLOWS: usize = 4_096;
 /// Time without packets after which a flow is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);

@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
 
-/// Time for which such a destination is remembered.
+/// Time for which a destination that ignored the option is remembered.
 const LASTS: Duration = Duration::from_secs(600);
-/// Most destinations that are remembered. Others are tried again.
+/// Maximum number of destinations that are remembered. Others are tried again.
 const MOST: usize = 1_024;
 
 pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);

@@ -1,4 +1,4 @@
-//! Grants: their duration, and when a new one needs a report.
+//! Granted rates: how long a grant lasts, and whether a changed grant must be reported to the caller.
 
 use crate::api::Grant;
 use weft_units::{Duration, Instant, Rate};
@@ -21,9 +21,9 @@ impl Grant {
         (bytes_per_second > 0).then_some(Grant { flow, bytes_per_second, ends })
     }
 
-    /// True if `newer` needs no report at `now`.
+    /// True if `newer` need not be reported at `now`.
     ///
-    /// Its rate is nearly the same, and this grant has more than half of its time left.
+    /// This is so if its rate is nearly the same, and this grant has more than half of its time left.
     pub(super) fn is_as_good(&self, newer: &Grant, now: Instant) -> bool {
         let difference = self.bytes_per_second.abs_diff(newer.bytes_per_second);
         let is_same = difference as f64 <= SAME * self.bytes_per_second as f64;

@@ -47,7 +47,7 @@ pub struct HostLink {
 /// Changes to a packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaving<'a> {
-    /// Packet to send before it.
+    /// Packet to send before the leaving packet.
     pub before: Option<&'a [u8]>,
     /// Packet to send in its place. `None`: it leaves unchanged.
     pub instead: Option<&'a [u8]>,

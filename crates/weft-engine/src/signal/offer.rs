@@ -16,7 +16,7 @@ use weft_wire::quick_start::QuickRate;
 
 /// Target utilization η of the capacity.
 const UTILIZATION: f64 = 0.95;
-/// Most flows with a reservation.
+/// Maximum number of flows with a reservation.
 const MAX_BOOKINGS: usize = 4_096;
 /// RTTs over which an increase of the capacity is accepted. A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;

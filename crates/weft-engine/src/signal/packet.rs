@@ -12,7 +12,7 @@ use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
 /// Longest packet that may carry a signal, including the signal, in bytes.
 const LONGEST: usize = 2_000;
-/// Most bytes of headers without payload.
+/// Maximum number of bytes of headers without payload.
 const HEADER_MAX: usize = 256;
 
 /// Adds a signal to the packet of `len` bytes in a buffer.
@@ -71,7 +71,7 @@ pub fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufI
     shape.map(|shape| (buf, shape))
 }
 
-/// Writes such an ACK to `out`. Returns its length.
+/// Writes to `out` an ACK of the connection of `packet` that carries the signal. Returns its length.
 pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;

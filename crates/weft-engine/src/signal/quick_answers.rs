@@ -8,7 +8,7 @@ use weft_units::{Duration, Instant};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags};
 use weft_wire::quick_start::{QuickRate, QuickStart, Response};
 
-/// Most requests whose answer waits. Further requests are passed to their hosts.
+/// Maximum number of requests whose answer waits. Further requests are passed to their hosts.
 const MAX_WAITING: usize = 4_096;
 /// Longest wait for the SYN/ACK. A later one answers a retransmitted SYN, which may have taken another route.
 const LASTS: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use weft_units::{Instant, PeerId, Rate};
 
-/// Most flows that are listed.
+/// Maximum number of flows that are listed.
 const FLOWS_SHOWN: usize = 64;
 
 impl Room {

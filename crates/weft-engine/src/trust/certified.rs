@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Interval between two reports about one refused node that keeps trying.
 const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// Most refused nodes remembered, so that each attempt is not reported.
+/// Maximum number of refused nodes remembered, so that each attempt is not reported.
 const MAX_REFUSALS: usize = 256;
 
 /// A peer that joined by certificate.

@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use weft_session::{PublicKey, Revocation, RootPublicKey};
 
-/// Most revocations that are stored: 1.7 MB on the wire. A network with more needs a new root key.
+/// Maximum number of revocations that are stored: 1.7 MB on the wire. A network with more needs a new root key.
 const MAX_REVOCATIONS: usize = 16_384;
 
 /// The revocations that this node has learnt, in that order.

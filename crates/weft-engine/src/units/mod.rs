@@ -1,7 +1,7 @@
 //! Outgoing units: the content of data datagrams, kept until its fate is known.
 //!
-//! A unit holds a reference to its packet's buffer. Path queues and sent books refer to it by id. The buffer is
-//! released when the unit arrives or is given up, and the slot when the last reference ends.
+//! A unit holds a reference to its packet's buffer. Path queues and records of sent packets refer to it by id. The
+//! buffer is released when the unit arrives or is given up, and the slot when the last reference ends.
 
 pub mod headers;
 

@@ -119,7 +119,7 @@ impl Profiles {
 impl Vpns {
     /// Returns the entries of all VPNs with this peer as a member, by id.
     ///
-    /// The first value is the default VPN's share beside them.
+    /// The first value is the default VPN's share, in competition with them.
     pub fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;
@@ -135,7 +135,7 @@ impl Vpns {
         self.weights.controller(now)
     }
 
-    /// Returns a VPN's share beside the others.
+    /// Returns a VPN's share, in competition with the others.
     pub fn share(&self, vpn: &Vpn) -> Share {
         self.weights.share(vpn.weight, vpn.service)
     }

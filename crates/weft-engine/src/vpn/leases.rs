@@ -37,7 +37,7 @@ impl<'a> Leases<'a> {
         if segments.is_empty() {
             return Ok(());
         }
-        // The line leads to all members at once, so the two ends do not matter here.
+        // The leased line leads to all members at once, so the admission needs no two ends.
         self.admission
             .admit(LeaseId(vpn.0), rate, [MemberId(0); 2], &segments)
             .map_err(|_| self.refusal(rate, &segments))

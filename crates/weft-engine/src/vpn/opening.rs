@@ -15,11 +15,11 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time for which a peer that refused is not asked again.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-/// Most packets that wait for one VPN.
+/// Maximum number of packets that wait for one VPN.
 const MAX_WAITING: usize = 64;
-/// Most packets that wait for all VPNs of a peer.
+/// Maximum number of packets that wait for all VPNs of a peer.
 const MAX_WAITING_OF_PEER: usize = 2_048;
-/// Most pending frames about VPNs. The peer asks again about those that are dropped.
+/// Maximum number of pending frames about VPNs. The peer asks again about those that are dropped.
 const MAX_NEWS: usize = 1_024;
 
 /// The decision about a packet of a VPN.

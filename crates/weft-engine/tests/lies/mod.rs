@@ -14,7 +14,7 @@ use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::train::Chirp;
 
-/// Most plaintext bytes in a datagram of 1,500 bytes.
+/// Maximum number of plaintext bytes in a datagram of 1,500 bytes.
 pub const ROOM: usize = 1_440;
 /// Number of flows that the adversary uses.
 const FLOWS: u64 = 2_048;
@@ -25,7 +25,7 @@ pub struct Draw {
     pub n: u32,
     /// Largest packet number that the hub has sent on the liar's path.
     pub largest: u64,
-    /// Most plaintext bytes of a datagram.
+    /// Maximum number of plaintext bytes of a datagram.
     pub room: usize,
     /// Tunnel addresses of the liar and of the hub.
     pub ends: [Ipv4Addr; 2],

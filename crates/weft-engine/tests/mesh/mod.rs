@@ -194,7 +194,7 @@ impl Mesh {
         Mesh::chain_with(relays, |config| config)
     }
 
-    /// Returns such a chain in which `change` modifies each node's configuration.
+    /// Returns a chain of relays in which `change` modifies each node's configuration.
     pub fn chain_with(relays: usize, change: impl Fn(EngineConfig) -> EngineConfig) -> Mesh {
         let last = relays + 1;
         let wires: Vec<_> = (0..last).map(|n| wire(n, n + 1)).collect();

@@ -273,8 +273,8 @@ impl PairWorld {
                 && self.draw.is_ipv6[*address] == is_ipv6
                 && t.source.is_none_or(|source| source == self.draw.address(*address))
         };
-        // A datagram without a source address leaves by one that reaches the destination, as a routing table would
-        // choose.
+        // If a datagram names no source address, choose one from which the link reaches the destination, as a routing
+        // table would.
         let passes = |address: &usize| self.draw.links[link].reaches[*address];
         let address = addresses.clone().filter(leaves).find(passes)?;
         let source = SocketAddr::new(self.draw.address(address), PORT);

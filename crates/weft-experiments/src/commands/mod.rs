@@ -9,7 +9,7 @@ mod sweep;
 use crate::cli::{Cli, Command};
 use weft_config::outcome::{Failure, Outcome};
 
-/// Does what the command line asks for.
+/// Executes the command of the command line.
 ///
 /// # Errors
 /// The scenario is refused, or a run failed.

@@ -1,4 +1,4 @@
-//! Runs the real program `weft-lab`, with the program `weft` beside it.
+//! Runs the real program `weft-lab`, with the program `weft` in the same directory.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub fn weft_lab(arguments: &[&str]) -> Output {
     Command::new(WEFT_LAB).args(arguments).output().unwrap()
 }
 
-/// Builds `weft` beside `weft-lab`: cargo builds only the programs of the package under test.
+/// Builds `weft` in the directory of `weft-lab`: cargo builds only the programs of the package under test.
 pub fn has_weft() -> bool {
     static BUILT: OnceLock<bool> = OnceLock::new();
     *BUILT.get_or_init(|| {
@@ -25,7 +25,7 @@ pub fn has_weft() -> bool {
     })
 }
 
-/// Returns true if this machine has what a lab needs; otherwise prints what is missing.
+/// Returns true if this machine can run the lab; otherwise prints the missing requirement.
 pub fn has_lab() -> bool {
     let tun = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -38,12 +38,12 @@ pub fn has_lab() -> bool {
     has && has_weft()
 }
 
-/// Returns what a program wrote to standard output.
+/// Returns the standard output of a program.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Returns what a program wrote to standard error.
+/// Returns the standard error of a program.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }

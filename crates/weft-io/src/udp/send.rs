@@ -48,7 +48,7 @@ pub enum SendError {
     /// The destination is unreachable at present.
     ///
     /// The cause is a device that is down or gone, a missing route, a removed local address, a firewall, or a closed
-    /// port at the host. The kernel's error tells these apart.
+    /// port at the host. The kernel's error distinguishes these cases.
     Unreachable(io::Error),
     /// Any other error.
     Failed(io::Error),

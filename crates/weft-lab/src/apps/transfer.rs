@@ -17,7 +17,7 @@ use weft_scenario::{Flow, FlowDirection, FlowResult, Series};
 const CHUNK: usize = 64 * 1024;
 /// Longest time that an end waits for a byte.
 const IO_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause between two transfers, so that a transfer does not meet the queue of the one before.
+/// Pause between two transfers, so that a transfer does not meet the queue of the previous one.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// One finished transfer: its beginning and its duration.
@@ -46,7 +46,7 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
             }
         });
         let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, to, *port))?);
-        // An empty connection tells the receiver to end.
+        // The receiver ends after an empty connection.
         let _ = sender.run(|| TcpStream::connect((to, *port)));
         transfers
     })?;

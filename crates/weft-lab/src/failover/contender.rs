@@ -36,7 +36,7 @@ pub(super) struct OspfTimers {
     pub bfd: Option<Bfd>,
 }
 
-/// BFD beside OSPF (RFC 5880).
+/// BFD in addition to OSPF (RFC 5880).
 ///
 /// A neighbour counts as gone after `multiplier` intervals without a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

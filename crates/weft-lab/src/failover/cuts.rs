@@ -84,7 +84,8 @@ impl CutStage<'_> {
                 pause(SETTLE)?;
             }
             pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;
-            // Alternate between the link at the first node and the link that the first node cannot see.
+            // Alternate between the route's first link and its second link. The first node detects the failure of the
+            // second link only through the routing protocol or missing probes.
             let [near, far] = self.diamond.routes()?.carrying;
             let link = if number % 2 == 0 { near } else { far };
             series.cuts.push(self.cut(link, probes)?);

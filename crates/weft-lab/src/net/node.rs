@@ -118,7 +118,7 @@ impl NetNamespace {
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or if it has not ended within `timeout` and was
-    /// killed. A nonzero exit status is no error here.
+    /// killed. A nonzero exit status is not an error here.
     pub fn output(&self, mut command: Command, timeout: Duration) -> io::Result<Output> {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

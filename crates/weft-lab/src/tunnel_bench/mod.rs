@@ -128,7 +128,7 @@ pub struct TunnelBench {
 ///
 /// # Errors
 /// Returns an error if the lab cannot be built, if a program that all competitors need is missing, or if the
-/// user interrupts. A competitor that fails is no error: its [`Competitor::failure`] contains the reason.
+/// user interrupts. A competitor that fails does not fail the bench: its [`Competitor::failure`] contains the reason.
 pub fn tunnel_bench(
     options: &TunnelBenchOptions,
     mut report_progress: impl FnMut(&str),

@@ -67,7 +67,7 @@ fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) 
         interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
     }
     lane.setup = Some(began.elapsed());
-    // These programs use the lane's own ones, so they must end first.
+    // The OpenVPN programs may use the lane's other daemons, so they must end before those.
     lane.daemons.splice(0..0, server.into_iter().chain([client]));
     wait_until(&mut lane.daemons, || is_reachable(&world.home, HUB))?;
     Ok(lane)

@@ -6,7 +6,7 @@ use weft_scenario::Variant;
 
 /// Returns one lane for each chosen link.
 ///
-/// The lanes run at the same time, because links share nothing.
+/// The lanes run at the same time, because the links share no resource.
 pub(super) fn open(world: &LabPair, chosen: &[usize]) -> Vec<LabLane> {
     let lane = |(position, link): (&usize, &crate::world::WorldLink)| {
         LabLane::plain(format!("link:{}", link.name), Some(*position), link.home, link.hub)

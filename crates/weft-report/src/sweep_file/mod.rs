@@ -196,7 +196,7 @@ impl SweepFile {
 pub enum SweepFileError {
     /// The file cannot be opened or written.
     Io(io::Error),
-    /// The file is no Parquet file, or is damaged.
+    /// The file is not a Parquet file, or is damaged.
     Parquet(ParquetError),
     /// The Parquet file contains something other than a sweep.
     NotASweep(String),

@@ -59,7 +59,7 @@ impl Delay {
 
     /// Returns the additional delay of a packet that left the transmitter at `time`.
     ///
-    /// `time` must not be earlier than in the call before.
+    /// `time` must not be earlier than in the previous call.
     pub fn at(&mut self, time: Instant) -> Duration {
         let wander = if self.has_wander { self.wander.at(time) } else { Duration::ZERO };
         wander

@@ -253,7 +253,7 @@ impl<T: Clone> Channel<T> {
         (self.queue.len() + packets, self.queue.backlog_bytes() + bytes)
     }
 
-    /// Accepts a packet from the sending node at `now`, which must not be earlier than in the call before.
+    /// Accepts a packet from the sending node at `now`, which must not be earlier than in the previous call.
     pub fn offer(&mut self, now: Instant, packet: T, about: About, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         let bytes = u64::from(about.bytes);

@@ -53,7 +53,7 @@ impl Serializer {
 
     /// Transmits `bytes` after all earlier packets and returns the time at which they have left.
     ///
-    /// The transmission starts at `now` or later. `now` must not be earlier than in the call before.
+    /// The transmission starts at `now` or later. `now` must not be earlier than in the previous call.
     pub fn transmit(&mut self, now: Instant, bytes: u64) -> Instant {
         match &mut self.base {
             Base::Rate(rate) => {

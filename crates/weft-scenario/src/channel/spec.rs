@@ -52,7 +52,7 @@ pub struct BurstLoss {
 pub struct LongLoss {
     /// Size in IP bytes above which packets can be lost.
     pub over: u64,
-    /// Share of these long packets that is lost, from 0 to 1.
+    /// Share of the packets above this size that is lost, from 0 to 1.
     pub share: f64,
 }
 

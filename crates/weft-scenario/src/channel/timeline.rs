@@ -54,7 +54,7 @@ impl ImpairmentTimeline {
 
     /// Returns the conditions at `time`.
     ///
-    /// `time` must not be earlier than the start of the conditions that the call before returned.
+    /// `time` must not be earlier than the start of the conditions that the previous call returned.
     #[inline]
     pub fn at(&mut self, time: Instant) -> Conditions {
         let mut now = Conditions {

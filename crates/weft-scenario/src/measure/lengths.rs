@@ -1,4 +1,4 @@
-//! Counts the lengths of a queue.
+//! Counts how often a queue had each length.
 
 /// Maximum length that is counted, in packets; longer queues count as this length.
 ///

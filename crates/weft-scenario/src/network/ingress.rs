@@ -80,9 +80,9 @@ pub struct IngressSpec {
     ///
     /// A window doubles, and a rate based on accumulation grows by half.
     pub startup: bool,
-    /// Method that corrects the parameters a and b.
+    /// Method that corrects the AIMD parameters a and b.
     pub steering: Steering,
-    /// The parameter, a or b, that carries the weight.
+    /// The AIMD parameter that carries a VPN's weight: increase or decrease.
     pub weight_by: WeightBy,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: bool,
@@ -152,9 +152,9 @@ pub struct IngressChange {
     pub marker_every: Option<u8>,
     /// True if the loop searches for its rate at the start.
     pub startup: Option<bool>,
-    /// Method that corrects the parameters a and b.
+    /// Method that corrects the AIMD parameters a and b.
     pub steering: Option<Steering>,
-    /// The parameter, a or b, that carries the weight.
+    /// The AIMD parameter that carries a VPN's weight: increase or decrease.
     pub weight_by: Option<WeightBy>,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: Option<bool>,

@@ -76,7 +76,7 @@ impl Default for SignallingSpec {
 }
 
 impl SignallingSpec {
-    /// True if the node takes part.
+    /// True if the node `node` takes part in the signalling.
     pub fn has(&self, node: &str) -> bool {
         self.law != GrantLaw::Off && matches(&self.nodes, node)
     }

@@ -88,7 +88,7 @@ pub struct TcpSpec {
     pub delayed_ack: DelayedAck,
     /// Maximum delay of an acknowledgement.
     pub ack_delay: Duration,
-    /// True if the simulator tells the receiver which segments are retransmissions.
+    /// True if the simulator marks retransmissions for the receiver.
     ///
     /// Otherwise the receiver infers it.
     pub retransmit_oracle: bool,

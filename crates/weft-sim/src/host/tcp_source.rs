@@ -50,7 +50,7 @@ pub struct TransferStats {
 /// One entry in the record of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SenderRecord {
-    /// The new state of the sender, which differs from the one before.
+    /// The new state of the sender, which differs from the previous one.
     State(TcpState),
     /// The retransmission of the segment that begins at this sequence number.
     Retransmission(u64),
@@ -135,7 +135,7 @@ impl TcpSource {
         self.story.get_or_insert_default();
     }
 
-    /// Returns the record of the sender, as far as it was kept.
+    /// Returns the recorded states of the TCP sender. Empty unless [`TcpSource::keep_story`] was called.
     pub fn story(&self) -> &[(Instant, SenderRecord)] {
         self.story.as_deref().unwrap_or(&[])
     }

@@ -91,7 +91,7 @@ impl<W: Write> PcapngWriter<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
-            // The rate signal is left out, because it may not fit beside the segment's options.
+            // The rate signal is left out, because it may not fit together with the segment's options.
             Body::Signalled(signalled) => {
                 let bare = Packet { bytes: packet.bytes - signalled.rate_signal.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;

@@ -19,7 +19,7 @@ const MAX_POINTS: usize = 600;
 pub struct LinkSnapshot {
     /// IP bytes that were sent on the link so far.
     pub sent_bytes: u64,
-    /// IP bytes that the link could have carried since the snapshot before.
+    /// IP bytes that the link could have carried since the previous snapshot.
     pub capacity_bytes: u64,
     /// IP bytes in the queue.
     pub queue_bytes: u64,
@@ -28,7 +28,7 @@ pub struct LinkSnapshot {
 }
 
 impl LinkSnapshot {
-    /// Returns the state of a link at `now`; `before` is the time of the snapshot before.
+    /// Returns the state of a link at `now`; `before` is the time of the previous snapshot.
     pub fn of(link: &mut LinkDirectionState, before: Instant, now: Instant) -> LinkSnapshot {
         let (_, queue_bytes) = link.backlog(now);
         let capacity_bytes = link.capacity_bytes(before, now);

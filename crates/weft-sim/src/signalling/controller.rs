@@ -21,7 +21,7 @@ use weft_wire::quick_start::{QuickRate, QuickStart};
 const MOST_BOOKINGS: usize = 65_536;
 /// Maximum number of missed samples that are made up for after a pause.
 ///
-/// An idle law has settled long before.
+/// An idle law settles much sooner.
 const MOST_MISSED: u32 = 1_000;
 
 /// The settings by which a link grants rates.
@@ -46,7 +46,7 @@ struct LinkBytes {
     other: u64,
 }
 
-/// The bytes that a flow sent since the last sample, and its rate in the interval before.
+/// The bytes that a flow sent since the last sample, and its rate in the previous interval.
 ///
 /// Rates of flows and of their sum must cover the same interval, because otherwise the law would oscillate.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,7 +12,7 @@ pub struct Faults {
     pub duplicate: f64,
     /// Probability that a packet is delayed further.
     pub late: f64,
-    /// Maximum additional delay of such a packet.
+    /// Maximum additional delay of a packet that is delayed further.
     pub late_by: Duration,
     pub mark: f64,
 }

@@ -35,7 +35,7 @@ pub(super) fn fit(object: &mut OpenObject) -> libbpf_rs::Result<()> {
 
 /// Returns the map of the created variant.
 pub(super) fn made(object: &mut Object) -> Option<MapMut<'_>> {
-    // libbpf gives the other variant a descriptor too, so the descriptor does not tell them apart.
+    // libbpf gives the other variant a descriptor too, so the descriptor does not distinguish them.
     object.maps_mut().find(|map| map.map_type() == MapType::StructOps && map.autocreate())
 }
 

@@ -1,6 +1,7 @@
 //! Wakes a thread that waits for descriptors (eventfd).
 
-use super::sys::{self, unless_blocked};
+use super::descriptors;
+use super::sys::unless_blocked;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
@@ -20,7 +21,7 @@ impl Bell {
     /// # Errors
     /// Fails if no descriptor is available.
     pub fn new() -> io::Result<Bell> {
-        Ok(Bell(File::from(sys::event_descriptor()?)))
+        Ok(Bell(File::from(descriptors::event_descriptor()?)))
     }
 
     /// Wakes the thread that waits for this bell.

@@ -2,7 +2,7 @@
 //!
 //! Each worker has its own descriptor table, which may hold as many descriptors as the limit.
 
-use super::sys;
+use super::descriptors;
 use std::io;
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -82,7 +82,7 @@ fn descriptors_for(connections: usize) -> usize {
 
 /// Raises the descriptor limit for `wanted` connections.
 fn raise(wanted: usize) -> io::Result<usize> {
-    let descriptors = sys::raise_descriptors(descriptors_for(wanted) as u64)?;
+    let descriptors = descriptors::raise_descriptors(descriptors_for(wanted) as u64)?;
     Ok(usize::try_from(descriptors).unwrap_or(usize::MAX))
 }
 

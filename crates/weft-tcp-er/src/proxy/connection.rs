@@ -1,9 +1,10 @@
 //! One proxied connection: a leg to the client and a leg to the server.
 
+use super::descriptors::DescriptorEvents;
 use super::direction::{ProxyDirection, Pumped};
 use super::pool::PipePool;
 use super::ruleset::DiversionRole;
-use super::sys::{DescriptorEvents, Socket, unless_blocked};
+use super::sys::{Socket, unless_blocked};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -15,7 +16,7 @@ const EARLY_BYTES: usize = 1_360;
 /// The first leg has the client's port and the same addresses, and the kernel does not detect that both legs would be
 /// one connection. The range therefore contains no ports that clients' systems choose on their own.
 const PORTS: (u16, u16) = (10_240, 32_767);
-/// Number of these ports that are tried.
+/// Number of ports of the range that are tried for a connection.
 const TRIES: usize = 64;
 
 /// Returns the port range of worker `index` of `workers`.

@@ -3,6 +3,7 @@
 //! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
 
 use super::capacity::{ProxyCapacity, plan_capacity};
+use super::descriptors::Poll;
 use super::listeners::Listeners;
 use super::nft;
 use super::orders::{Order, OrderReader};
@@ -11,7 +12,6 @@ use super::rates::Totals;
 use super::ruleset::DiversionNames;
 use super::shared::{ProxySettings, ProxyState};
 use super::status::ProxyStatus;
-use super::sys::Poll;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //!
 //! Between the two proxies a connection uses explicit rates, and neither end host knows of it.
 //!
-//! A proxy is a separate process beside the daemon. One thread receives the daemon's orders (`head`), and others
+//! A proxy is a separate process that the daemon starts. One thread receives the daemon's orders (`head`), and others
 //! forward connections (`worker`). Each worker has its own descriptor table, because the kernel limits each table, not
 //! the process.
 //! Everything that the proxy diverts ends with it. The nftables table ends with its owner ([`crate::nft`]). The daemon
@@ -12,6 +12,7 @@
 mod bell;
 mod capacity;
 mod connection;
+mod descriptors;
 pub mod detour;
 mod direction;
 mod granting;

@@ -2,9 +2,10 @@
 //!
 //! The proxy ends at the end of standard input.
 
+use super::descriptors::set_nonblocking;
 use super::policy::ProxyPolicy;
 use super::rates::Totals;
-use super::sys::{set_nonblocking, unless_blocked};
+use super::sys::unless_blocked;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, RawFd};
@@ -82,7 +83,10 @@ impl OrderReader {
                 return line.trim_end().parse().map(Some).map_err(invalid);
             }
             if self.read.len() > MAX_LINE {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an order has no end"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "an order from the daemon is too long or has no line end",
+                ));
             }
             let mut buffer = [0; 16 << 10];
             match unless_blocked(self.stdin.lock().read(&mut buffer))? {

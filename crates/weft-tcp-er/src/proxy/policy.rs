@@ -198,7 +198,7 @@ impl FromStr for ProxyPolicy {
             match part.split_once(' ') {
                 Some(("allow" | "deny", _)) => policy.access.rules.push(part.parse()?),
                 Some(("tunnel", endpoints)) => {
-                    let endpoint = |text: &str| text.parse().map_err(|_| "not an endpoint");
+                    let endpoint = |text: &str| text.parse().map_err(|_| "an endpoint must be an address and a port");
                     policy.access.endpoints = endpoints.split(',').map(endpoint).collect::<Result<_, _>>()?;
                 }
                 _ => policy.rules.push(part.parse()?),

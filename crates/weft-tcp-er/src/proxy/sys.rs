@@ -1,4 +1,4 @@
-//! System calls of the proxy: sockets with addresses of other hosts, splicing and epoll.
+//! System calls of the proxy on sockets and pipes: addresses of other hosts, early data, and splicing.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -6,7 +6,6 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{from_mut, from_ref, null_mut};
-use std::time::Duration;
 
 /// Socket option `TCP_FASTOPEN_NO_COOKIE` of linux/tcp.h, which `libc` lacks.
 const TCP_FASTOPEN_NO_COOKIE: c_int = 34;
@@ -31,7 +30,8 @@ const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;
 /// Length of a listening socket's accept queue, in connections.
 const BACKLOG: c_int = 4_096;
 
-fn check(result: c_int) -> io::Result<c_int> {
+/// Returns the result of a system call, or the error that it set.
+pub fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -415,125 +415,12 @@ fn splice(from: RawFd, to: RawFd, bytes: usize, flags: u32) -> io::Result<usize>
     count(unsafe { libc::splice(from, null_mut(), to, null_mut(), bytes, flags) })
 }
 
-/// Events of a descriptor.
-#[derive(Clone, Copy, Debug)]
-pub struct DescriptorEvents {
-    /// Token with which the descriptor was registered.
-    pub token: u64,
-    /// True if data or the end of the stream may have arrived.
-    pub readable: bool,
-    /// True if the socket may accept data again, or the connection was established.
-    pub writable: bool,
-    /// True if an urgent byte is in the stream.
-    pub urgent: bool,
-    /// True if the descriptor has an error.
-    pub failed: bool,
-}
-
-/// Edge-triggered readiness of descriptors (epoll).
-#[derive(Debug)]
-pub struct Poll {
-    epoll: OwnedFd,
-    events: Vec<libc::epoll_event>,
-}
-
-/// Maximum number of events that one wait returns.
-const EVENTS: usize = 512;
-
-impl Poll {
-    /// Creates a poll that watches nothing yet.
-    pub fn new() -> io::Result<Poll> {
-        // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
-        let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-        Ok(Poll { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS] })
-    }
-
-    /// Reports every change of a connection's readiness (edge-triggered).
-    pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
-        self.add(socket.as_raw_fd(), token, events)
-    }
-
-    /// Reports a descriptor as long as it is readable (level-triggered).
-    pub fn watch_input(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
-        self.add(descriptor, token, libc::EPOLLIN)
-    }
-
-    fn add(&self, descriptor: RawFd, token: u64, events: c_int) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: events as u32, u64: token };
-        // SAFETY: both descriptors are open, and `event` outlives the call.
-        check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor, &raw mut event) })
-            .map(drop)
-    }
-
-    /// Waits for events, at most for `most`.
-    pub fn wait(&mut self, most: Duration, happened: &mut Vec<DescriptorEvents>) -> io::Result<()> {
-        happened.clear();
-        let millis = c_int::try_from(most.as_micros().div_ceil(1_000)).unwrap_or(c_int::MAX);
-        let room = self.events.len() as c_int;
-        // SAFETY: this object owns the descriptor, and `events` holds the given number of entries.
-        let ready = check(unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), room, millis) });
-        let ready = match ready {
-            Err(why) if why.kind() == io::ErrorKind::Interrupted => 0,
-            result => result?,
-        };
-        happened.extend(self.events.iter().take(ready as usize).map(|event| {
-            let has = |bits: c_int| event.events & bits as u32 != 0;
-            DescriptorEvents {
-                token: event.u64,
-                readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP),
-                writable: has(libc::EPOLLOUT),
-                urgent: has(libc::EPOLLPRI),
-                failed: has(libc::EPOLLERR),
-            }
-        }));
-        Ok(())
-    }
-}
-
-/// Gives this thread its own descriptor table: a copy in which all open descriptors keep their numbers.
-pub fn own_descriptors() -> io::Result<()> {
-    // SAFETY: no pointers. The owner of an open descriptor closes the number in its own thread's table, where it stays
-    // valid.
-    check(unsafe { libc::unshare(libc::CLONE_FILES) }).map(drop)
-}
-
-/// Creates a non-blocking counter that is readable while it is not 0.
-pub fn event_descriptor() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) })
-}
-
-/// Raises the descriptor limit toward `wanted` as far as permitted, and returns the new limit.
-pub fn raise_descriptors(wanted: u64) -> io::Result<u64> {
-    // SAFETY: all zeros is a valid rlimit.
-    let mut limit: libc::rlimit = unsafe { zeroed() };
-    // SAFETY: `limit` outlives the call.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    for most in [wanted.max(limit.rlim_max), limit.rlim_max] {
-        let raised = libc::rlimit { rlim_cur: wanted.clamp(limit.rlim_cur, most), rlim_max: most };
-        // SAFETY: `raised` outlives the call.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
-            return Ok(raised.rlim_cur);
-        }
-    }
-    Ok(limit.rlim_cur)
-}
-
-/// Makes reads of a descriptor non-blocking.
-pub fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
-    // SAFETY: no pointers.
-    let flags = check(unsafe { libc::fcntl(descriptor, libc::F_GETFL) })?;
-    // SAFETY: no pointers.
-    check(unsafe { libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
     use std::thread::sleep;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
     use weft_lab::net::Lab;
 
     const MARK: u32 = 7;

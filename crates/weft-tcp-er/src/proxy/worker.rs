@@ -1,6 +1,7 @@
 //! A worker: one thread with its own connections, descriptors and listening sockets. Its polling is edge-triggered.
 
 use super::connection::{Calling, Connection, ConnectionPhase, port_range};
+use super::descriptors::{self, DescriptorEvents, Poll};
 use super::direction::Pumped;
 use super::granting::Granting;
 use super::listeners::Listeners;
@@ -8,7 +9,7 @@ use super::pool::PipePool;
 use super::ruleset::DiversionRole;
 use super::shared::{ProxySettings, ProxyState};
 use super::status::{Counts, RefusedConnection};
-use super::sys::{self, DescriptorEvents, Poll, Socket};
+use super::sys::Socket;
 use super::table::{ConnectionTable, Id};
 use std::collections::VecDeque;
 use std::io;
@@ -56,7 +57,7 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// Fails if the kernel refuses a descriptor.
     pub fn new(index: usize, mark: u32, shared: &'a ProxyState, listeners: &'a Listeners) -> io::Result<Worker<'a>> {
-        sys::own_descriptors()?;
+        descriptors::own_descriptors()?;
         let poll = Poll::new()?;
         shared.bell(index).map_or(Ok(()), |bell| poll.watch_input(bell.as_raw_fd(), BELL))?;
         for (token, listener) in (FIRST_LISTENER..).zip(listeners.of(index)) {

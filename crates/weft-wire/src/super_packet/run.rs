@@ -120,8 +120,8 @@ impl Run {
     /// Appends the next tail slice of the super-packet at the end of the run.
     ///
     /// # Errors
-    /// The run does not change on an error. [`WireError::Malformed`] after the last slice, or if only the last slice
-    /// may have this length. [`WireError::TooLong`] if the packet would exceed the maximum length.
+    /// The run does not change on an error. [`WireError::Malformed`] if the run has its last slice, or if a slice at
+    /// this place cannot have this length. [`WireError::TooLong`] if the packet would exceed the maximum length.
     pub fn push_tail(&mut self, tail_len: usize, is_last: bool) -> Result<(), WireError> {
         let gso_size = usize::from(self.gso_size);
         let fits = tail_len == gso_size || (1..gso_size).contains(&tail_len) && is_last;

@@ -16,7 +16,7 @@ pub enum SegmentRole {
     Head,
 }
 
-/// Describes how a packet from a TUN device can be cut. It borrows nothing and is stored beside the packet's buffer.
+/// Describes how a packet from a TUN device can be cut. It borrows nothing and is stored next to the packet's buffer.
 ///
 /// Every packet consists of a header and one or more segments: `segment_header(k)` and `payload(k)`. A segment is sent
 /// with or without the header. A packet that needs no cutting is all header, and its only segment is empty.

@@ -54,7 +54,7 @@ impl<'a> Arguments<'a> {
             "--weft" => self.weft = Some(value.into()),
             "--threads" => {
                 let threads = value.parse().ok().filter(|threads| *threads > 0);
-                self.threads = threads.ok_or_else(|| format!("`{value}` is no number of threads"))?;
+                self.threads = threads.ok_or_else(|| format!("`{value}` is not a number of threads"))?;
             }
             "--only" => {
                 let names: Vec<&str> = self.topic.parts.iter().map(|part| part.name).collect();

@@ -74,7 +74,7 @@ impl Check {
 
     /// Returns the check as JSON.
     ///
-    /// `sense` says whether the bound is the least or the greatest figure that holds.
+    /// `sense` states whether the bound is a minimum or a maximum.
     pub fn json(&self) -> Value {
         let (sense, bound) = match self.bound {
             Bound::AtLeast(least) => ("at-least", least),

@@ -43,7 +43,7 @@ pub fn reaches(ratio: Option<f64>, least: f64) -> bool {
 ///
 /// `idle_p95_ms` is the p95 of a ping on the idle link. The jitter is the difference between the idle p95 and
 /// the base round trip. ITU-T Y.1541 defines delay variation in this way, as a quantile minus the minimum.
-/// This covers every kind of link, including traces, handovers and held outages, whose jitter is no setting
+/// This covers every kind of link, including traces, handovers and held outages, whose jitter is not a setting
 /// of a scenario.
 pub fn ping_bound_ms(idle_p95_ms: f64, base_rtt_ms: f64) -> f64 {
     let jitter_ms = (idle_p95_ms - base_rtt_ms).max(0.0);

@@ -15,7 +15,7 @@ use weft_units::{Duration, Instant};
 
 /// Runs a variant and writes `STEM.csv` into `directory`.
 ///
-/// Returns the series, thinned to what a picture can show. The function also writes `STEM.pcapng` and
+/// Returns the series, thinned to the resolution of a picture. The function also writes `STEM.pcapng` and
 /// `STEM.tcp.csv` if `observers` asks for them.
 ///
 /// # Errors

@@ -72,7 +72,7 @@ impl ChurnOutcome {
 struct ChurnRun {
     world: OverlayWorld,
     rng: Rng,
-    /// What ends at each time: a fault between two nodes, or the absence of a node that restarts.
+    /// The disturbance that ends at each time: a fault between two nodes, or the absence of a node that restarts.
     pending: Vec<(Instant, PendingLookup)>,
     outcome: ChurnOutcome,
     most: usize,

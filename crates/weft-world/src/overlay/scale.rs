@@ -1,6 +1,6 @@
 //! Overlays of any size.
 //!
-//! The run measures what a node has to store and send, and how many hops packets take.
+//! The run measures the memory and traffic of a node, and how many hops packets take.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::terrain::{Terrain, TerrainShape};

@@ -1,4 +1,4 @@
-//! The places of nodes, and what the network between them does to a message.
+//! The places of nodes, and the delay and loss of messages between them.
 
 use std::collections::BTreeMap;
 use weft_units::{Duration, Rng};

@@ -45,7 +45,7 @@ pub(super) struct SimLane {
     /// Position of the lane's link, if the lane has only one.
     pub link: Option<usize>,
     pub carrier: LaneCarrier,
-    /// A note that says which part of the lane is a model.
+    /// A note that names the part of the lane that is a model and not real code.
     pub note: Option<&'static str>,
 }
 

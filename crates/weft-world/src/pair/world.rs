@@ -39,7 +39,7 @@ pub struct EngineSettings {
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
-    /// VPNs beside the default one, in the scenario's order.
+    /// VPNs besides the default one, in the scenario's order.
     pub vpns: Vec<VpnSettings>,
     /// Flow state; `None` keeps none.
     pub flows: Option<FlowsConfig>,

@@ -63,7 +63,7 @@ pub(super) fn case(network: &NetworkScenario, label: &str, variant: &str) -> Res
     Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
 }
 
-/// Returns one variant of a network as a case that lasts as long as its scenario says.
+/// Returns one variant of a network as a case that lasts as long as its scenario.
 pub(super) fn whole_case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let length = Some([network.duration, network.warmup]);
     Ok(Case { length, ..case(network, label, variant)? })

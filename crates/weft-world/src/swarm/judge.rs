@@ -51,7 +51,7 @@ pub(super) struct Judge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is no member from this time on.
+    /// A node that is not a member from this time on.
     expelled: Option<(usize, Instant)>,
     /// The node whose key a second node also has.
     ///
@@ -144,7 +144,7 @@ impl<'a> Judge<'a> {
         };
         let flow = &self.flows[at];
         if flow.vpn == ONE_SIDED {
-            let what = format!("flow {at} was taken by node {}, which is no member of its VPN", to.node);
+            let what = format!("flow {at} was taken by node {}, which is not a member of its VPN", to.node);
             return Err(Violation::new("wrong VPN", now, what));
         }
         if flow.forged {
@@ -206,7 +206,7 @@ impl<'a> Judge<'a> {
             && (flow.from == node || flow.to == node)
             && sent > since
         {
-            let what = format!("flow {at}: packet {number} arrived, and node {node} is no member any more");
+            let what = format!("flow {at}: packet {number} arrived, and node {node} is no longer a member");
             return Err(Violation::new("expelled", now, what));
         }
         if self.is_timely && !flow.tcp && now - sent > OLDEST {

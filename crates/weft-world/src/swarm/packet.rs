@@ -203,7 +203,7 @@ impl SwarmFlow {
         put(packet, self.checksum_at(), &checksum.to_be_bytes());
     }
 
-    /// Returns the packet that a host must receive. `marked` says that a router marked congestion.
+    /// Returns the packet that a host must receive. `marked` is true if a router marked congestion.
     pub(super) fn expected(&self, segment: &SwarmSegment, marked: bool) -> Vec<u8> {
         let mut packet = self.packet(&[*segment]);
         if marked && self.tos & 3 != 0 {
@@ -228,7 +228,7 @@ impl SwarmFlow {
         let (needs_csum, gso_type) = (vnet[0] & NEEDS_CSUM != 0, vnet[1] & 0x7f);
         let header_len = self.header_len();
         if packet.len() <= header_len {
-            return Err(format!("{} bytes are no packet of this flow", packet.len()));
+            return Err(format!("{} bytes are not a packet of this flow", packet.len()));
         }
         if needs_csum && u16_at(packet, self.checksum_at()) != fold(self.pseudo_header(packet.len())) {
             return Err("a wrong partial checksum".into());

@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) talks: Vec<Talk>,
     pub(super) faults: Vec<SwarmFault>,
     pub(super) times: Times,
-    /// True if there are VPNs beside the default one.
+    /// True if there are VPNs besides the default one.
     pub(super) has_vpns: bool,
     /// True if a node can be unreachable for so long that keys end and calls become rare.
     pub(super) is_long: bool,
@@ -59,7 +59,7 @@ pub(super) struct Plan {
     pub(super) has_relays: bool,
     /// The role of each node.
     pub(super) roles: Vec<NodeRole>,
-    /// True if pairs of members share a preshared secret beside their keys.
+    /// True if pairs of members share a preshared secret in addition to their keys.
     pub(super) has_secrets: bool,
 }
 

@@ -95,7 +95,7 @@ impl Plan {
         matches!(self.roles[node], NodeRole::Member | NodeRole::Guest { .. })
     }
 
-    /// Returns the guest that is no member from some time on, and that time.
+    /// Returns the guest that is not a member from some time on, and that time.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
         let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, NodeRole::Guest { .. }))?;
         let NodeRole::Guest { hub, papers } = *role else { return None };

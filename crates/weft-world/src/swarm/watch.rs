@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rng};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::relay::{MAX_RELAYS, overhead};
 
-/// Longest use of a key (WireGuard paper §6.1, and SPECS).
+/// Longest use of a key (WireGuard paper §6.1).
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
 /// Time for which a node may answer a copy of an initiation again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
@@ -18,7 +18,7 @@ const REPEAT_FOR: Duration = Duration::from_secs(6);
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 /// Datagram type that relays forward.
 ///
-/// Its second byte is no path id: all such datagrams between two nodes share one numbering.
+/// Its second byte is not a path id: all such datagrams between two nodes share one numbering.
 const RELAYED: u8 = 6;
 /// Datagram types that carry units. Markers of loops travel in other types as well.
 const DATA: [u8; 2] = [4, 8];
@@ -73,7 +73,7 @@ pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The observer: what it has seen of keys, packet numbers, paths and handshakes.
+/// The observer, with its records of keys, packet numbers, paths and handshakes.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
     /// Last packet number, by sender, receiver index and path.

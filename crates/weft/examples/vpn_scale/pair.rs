@@ -90,7 +90,7 @@ pub struct Cost {
 }
 
 impl Pair {
-    /// Creates two nodes with a session and `vpns` VPNs beside the default one, each with the loop.
+    /// Creates two nodes with a session and `vpns` VPNs besides the default one, each with the loop.
     pub fn new(vpns: u32, control: Option<&LoopConfig>) -> Pair {
         let now = Instant::from_millis(1);
         let side = |node: usize| {

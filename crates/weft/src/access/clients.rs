@@ -14,9 +14,9 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use weft_session::{Identity, PublicKey};
 
-/// Name of the file with the table.
+/// Name of the file that lists the admitted clients.
 const TABLE: &str = "access";
-/// Name of the lock file for changes of the table and of the key.
+/// Name of the lock file for changes of the list and of the key.
 const LOCK: &str = "access.lock";
 /// Name of the file with the edge's private key for WireGuard.
 const KEY: &str = "access.key";

@@ -45,7 +45,7 @@ pub struct Remote {
 
 /// Output of the gate.
 #[derive(PartialEq, Eq, Debug)]
-pub enum Output<'a> {
+pub enum GateOutput<'a> {
     /// A datagram for a client.
     Datagram(Remote, &'a [u8]),
     /// A decrypted packet from a client.
@@ -130,7 +130,7 @@ impl Gate {
     }
 
     /// Receives a datagram from any sender.
-    pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(Output<'_>)) {
+    pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(GateOutput<'_>)) {
         let address = from.address.ip();
         let index = match self.limiter.verify_packet(Some(address), datagram, &mut self.buffer) {
             Ok(Packet::HandshakeInit(init)) => {
@@ -145,7 +145,7 @@ impl Gate {
             Ok(Packet::HandshakeResponse(packet)) => Some(packet.receiver_idx >> 8),
             Ok(Packet::PacketCookieReply(packet)) => Some(packet.receiver_idx >> 8),
             Ok(Packet::PacketData(packet)) => Some(packet.receiver_idx >> 8),
-            Err(TunnResult::WriteToNetwork(cookie)) => return out(Output::Datagram(from, cookie)),
+            Err(TunnResult::WriteToNetwork(cookie)) => return out(GateOutput::Datagram(from, cookie)),
             Err(TunnResult::Err(WireGuardError::InvalidMac)) => {
                 self.refused.for_another_edge += 1;
                 self.refused.last_from = Some(from.address);
@@ -156,12 +156,12 @@ impl Gate {
         let Some(tunnel) = index.and_then(|index| self.tunnels.get_mut(&index)) else { return };
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
-                out(Output::Datagram(from, answer));
+                out(GateOutput::Datagram(from, answer));
                 // The receiver of a cookie has not yet proved its address.
                 answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
-                out(Output::Packet(packet));
+                out(GateOutput::Packet(packet));
                 true
             }
             TunnResult::WriteToTunnelV4(..) => {
@@ -178,7 +178,7 @@ impl Gate {
             tunnel.remote = Some(from);
             // Packets that waited for the session.
             while let TunnResult::WriteToNetwork(waiting) = tunnel.tunn.decapsulate(None, &[], &mut self.buffer) {
-                out(Output::Datagram(from, waiting));
+                out(GateOutput::Datagram(from, waiting));
             }
         }
     }
@@ -186,27 +186,27 @@ impl Gate {
     /// Encrypts a packet for a client.
     ///
     /// Drops it if no client has the address, or if the client has not yet connected.
-    pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
+    pub fn send(&mut self, packet: &[u8], out: &mut impl FnMut(GateOutput<'_>)) {
         let Some(IpAddr::V4(destination)) = Tunn::dst_address(packet) else { return };
         let Some(tunnel) = self.by_address.get(&destination).and_then(|index| self.tunnels.get_mut(index)) else {
             return;
         };
         let Some(remote) = tunnel.remote.filter(|_| packet.len() <= MAX_DATAGRAM) else { return };
         if let TunnResult::WriteToNetwork(datagram) = tunnel.tunn.encapsulate(packet, &mut self.buffer) {
-            out(Output::Datagram(remote, datagram));
+            out(GateOutput::Datagram(remote, datagram));
         }
     }
 
     /// Performs the due work of all tunnels: retransmissions, rekeys, keepalives.
     ///
     /// Four calls per second are enough.
-    pub fn tick(&mut self, out: &mut impl FnMut(Output<'_>)) {
+    pub fn tick(&mut self, out: &mut impl FnMut(GateOutput<'_>)) {
         self.limiter.reset_count();
         for tunnel in self.tunnels.values_mut() {
             if let (TunnResult::WriteToNetwork(datagram), Some(remote)) =
                 (tunnel.tunn.update_timers(&mut self.buffer), tunnel.remote)
             {
-                out(Output::Datagram(remote, datagram));
+                out(GateOutput::Datagram(remote, datagram));
             }
         }
     }
@@ -260,8 +260,8 @@ mod tests {
             while let Some(datagram) = waiting.pop() {
                 let mut said = Vec::new();
                 gate.receive(self.from, &datagram, &mut |output| match output {
-                    Output::Packet(packet) => packets.push(packet.to_vec()),
-                    Output::Datagram(to, datagram) => {
+                    GateOutput::Packet(packet) => packets.push(packet.to_vec()),
+                    GateOutput::Datagram(to, datagram) => {
                         assert_eq!(to, self.from);
                         said.push(datagram.to_vec());
                     }
@@ -314,8 +314,8 @@ mod tests {
     fn sent(gate: &mut Gate) -> Vec<(Remote, Vec<u8>)> {
         let mut sent = Vec::new();
         gate.send(&packet(HOST, CLIENT), &mut |output| match output {
-            Output::Datagram(to, datagram) => sent.push((to, datagram.to_vec())),
-            Output::Packet(_) => panic!("a packet for a client came back"),
+            GateOutput::Datagram(to, datagram) => sent.push((to, datagram.to_vec())),
+            GateOutput::Packet(_) => panic!("a packet for a client came back"),
         });
         sent
     }
@@ -400,7 +400,7 @@ mod tests {
         let mut cookies = 0;
         for _ in 0..HANDSHAKES {
             gate.receive(remote(9), init, &mut |output| match output {
-                Output::Datagram(_, &[COOKIE_REPLY, ..]) => cookies += 1,
+                GateOutput::Datagram(_, &[COOKIE_REPLY, ..]) => cookies += 1,
                 output => panic!("{output:?}"),
             });
         }

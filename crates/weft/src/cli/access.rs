@@ -28,7 +28,7 @@ A running node lets the client in at once.")]
         #[arg(long)]
         json: bool,
     },
-    /// Remove a client; a running node answers it no more
+    /// Remove a client; a running node no longer answers it
     #[command(after_help = "Example:\n  weft access remove phone")]
     Remove {
         /// Name of the client

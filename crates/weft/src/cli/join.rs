@@ -14,7 +14,8 @@ pub struct InitOptions {
     /// Name of this node
     #[arg(long, default_value = "hub")]
     pub name: String,
-    /// Address and port at which other nodes reach this one; can be given several times. Without it: this machine's own address
+    /// Address and port at which other nodes reach this one; can be given several times. Without it: this machine's own
+    /// address
     #[arg(long = "endpoint", value_name = "ADDRESS:PORT")]
     pub endpoints: Vec<SocketAddr>,
     /// Prefix of the new network; this node takes its first address
@@ -23,7 +24,8 @@ pub struct InitOptions {
     /// UDP port of this node, and TCP port of its invitations
     #[arg(long, value_name = "PORT", default_value_t = 51_900)]
     pub port: u16,
-    /// Let nodes reach the Internet through this one: forward their packets, with this machine's address as their source
+    /// Let nodes reach the Internet through this one: forward their packets, with this machine's address as their
+    /// source
     #[arg(long)]
     pub exit: bool,
     /// Directory for configuration and keys
@@ -45,7 +47,7 @@ pub struct InviteOptions {
     /// Let the new node forward datagrams for others
     #[arg(long)]
     pub relay: bool,
-    /// How long the invitation waits: 90s, 15m, 2h
+    /// Time for which the invitation is valid: 90s, 15m, 2h
     #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = weft_config::argument::duration)]
     pub time: Duration,
     /// Validity of the certificate, in days
@@ -61,7 +63,7 @@ pub struct InviteOptions {
 pub struct JoinOptions {
     /// Code that `weft invite` printed. Without it, or with -: it is read from standard input
     pub code: Option<String>,
-    /// Send everything through the inviting node, also what goes to the Internet
+    /// Send all traffic through the inviting node, including traffic to the Internet
     #[arg(long)]
     pub exit: bool,
     /// Directory for configuration and keys

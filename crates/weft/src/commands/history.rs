@@ -10,7 +10,7 @@ use std::io::Write as _;
 /// Bars of rising height, for values from zero to the greatest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// A row of the table: its name, its value in a point, and the format of the value.
-type Quantity = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
+type HistoryRow = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
 /// Width of a line of bars, in characters.
 const WIDTH: usize = 60;
 
@@ -29,7 +29,7 @@ pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
 fn table(paths: &[PathHistory]) -> String {
     let mut table = Table::new(&["LINK", "WHAT", ">LEAST", ">MOST", ">LAST", "LAST TEN MINUTES", "LAST DAY"]);
     for path in paths {
-        let quantities: [Quantity; 4] = [
+        let quantities: [HistoryRow; 4] = [
             ("RTT", |point| point.rtt_us, |us| millis(us as u64)),
             ("loss", |point| point.loss, percent),
             ("capacity", |point| point.capacity_bps, |bps| rate(Some(bps as u64))),

@@ -9,7 +9,8 @@ use crate::outcome::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use weft_session::Claims;
 
-/// Validity of the hub's own certificate, in days. Its owner has the root key beside it and renews it with `weft ca renew`.
+/// Validity of the hub's own certificate, in days. The root key is on the same machine, so the owner can renew it with
+/// `weft ca renew`.
 const HUB_DAYS: u64 = 3_650;
 /// Addresses of documentation (RFC 5737, RFC 3849), toward which the kernel chooses the source of its default routes.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
@@ -112,7 +113,7 @@ pub(super) fn host_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Returns the host with this number in a network; the network's own and its broadcast address are none.
+/// Returns the host with this number in a network. The network's own address and its broadcast address are not hosts.
 pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAddr> {
     let bits = u32::from(host_length(network).checked_sub(length)?);
     let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);

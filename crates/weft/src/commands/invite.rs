@@ -1,7 +1,7 @@
 //! `weft invite`: prints the code of an invitation, and answers the node that shows it.
 //!
-//! The command itself listens, for one node and a limited time. The daemon has no part in it, so the root key stays out of the daemon's
-//! reach, and no port is open without an invitation. A sender without the secret receives no byte.
+//! The command itself listens, for one node and a limited time. The daemon has no part in it, so the root key stays out
+//! of the daemon's reach, and no port is open without an invitation. A sender without the secret receives no byte.
 
 use super::ca;
 use super::init::{host_length, nth_host};
@@ -44,7 +44,7 @@ struct Invitation {
 /// Prints the code and waits until the node has joined, or the time is over.
 pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     let loaded = config::load(&options.dir.join("weft.toml")).map_err(Failure::new)?;
-    let no_hub = |what: &str| Failure::new(format!("{what}: this node is no hub: make one with: weft init --hub"));
+    let no_hub = |what: &str| Failure::new(format!("{what}: this node is not a hub: make one with: weft init --hub"));
     let network = loaded.config.network.as_ref().ok_or_else(|| no_hub("the configuration has no [network]"))?;
     let port = loaded.config.node.listen.ok_or_else(|| no_hub("[node] has no `listen`"))?;
     let endpoints: Vec<SocketAddr> = network.endpoints.iter().map(|at| at.value).collect();
@@ -77,11 +77,13 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
             eprintln!("{} has joined: {address}, public key {key}", escape::line(&name));
             Ok(Outcome::Well)
         }
-        None => Err(Failure::new(format!("nobody joined as {} within {until}: the code is void", escape::line(&name)))),
+        None => {
+            Err(Failure::new(format!("no node joined as {} within {until}: the code has expired", escape::line(&name))))
+        }
     }
 }
 
-/// Collects what the new node will receive.
+/// Collects the data that the new node will receive.
 fn invitation(
     options: &InviteOptions,
     identity: Identity,

@@ -48,7 +48,7 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
     } else {
         input.take(MAX_CODE).read_to_string(&mut text)
     };
-    read.map_err(|why| Failure::new(format!("standard input: {why}")))?;
+    read.map_err(|why| Failure::new(format!("cannot read the code from standard input: {why}")))?;
     Ok(text)
 }
 
@@ -67,8 +67,8 @@ fn enrol(code: &Code, member: &Member) -> Result<(TcpStream, Welcome, Vec<u8>), 
 
 fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
     let words = |why: io::Error| match why.kind() {
-        io::ErrorKind::UnexpectedEof => "the code is void, or it is another node's".to_owned(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nothing came back within 5 s".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the code has expired or was used, or another node issued it".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within 5 s".to_owned(),
         _ => why.to_string(),
     };
     let mut stream = TcpStream::connect_timeout(&endpoint, PATIENCE).map_err(words)?;
@@ -89,33 +89,36 @@ fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream,
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
 fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<String, Failure> {
-    let wrong = |what: &str| Failure::new(format!("the inviting node's answer is wrong: {what}"));
+    let wrong = |what: &str| Failure::new(format!("the inviting node's answer is not valid: {what}"));
     if welcome.version != 1 {
-        return Err(wrong("it is of a newer weft; update this one"));
+        return Err(wrong("a newer version of weft sent it: update weft on this machine"));
     }
-    let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("its root key"))?;
-    let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("its certificate"))?;
+    let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("cannot parse its root key"))?;
+    let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("cannot parse its certificate"))?;
     if certificate.claims().public_key != member.identity.public_key() {
         return Err(wrong("the certificate is for another key"));
     }
     root.check(&certificate, ca::unix_s()).map_err(|why| {
-        Failure::new(format!("the certificate does not hold here: {why}: is this machine's clock right?"))
+        Failure::new(format!("the certificate is not valid here: {why}: is this machine's clock right?"))
     })?;
     let mut addresses = Vec::new();
     for text in &welcome.addresses {
-        let Prefix { address, length } = prefix::parse(text).map_err(|_| wrong("its addresses"))?;
+        let Prefix { address, length } = prefix::parse(text).map_err(|_| wrong("cannot parse its addresses"))?;
         addresses.push(format!("\"{address}/{length}\""));
     }
     let host = &welcome.host;
-    let key: PublicKey = host.public_key.parse().map_err(|_| wrong("its key"))?;
+    let key: PublicKey = host.public_key.parse().map_err(|_| wrong("cannot parse its public key"))?;
     let endpoints = host.endpoints.iter().map(|text| text.parse()).collect::<Result<Vec<SocketAddr>, _>>();
-    let endpoints = endpoints.map_err(|_| wrong("its endpoints"))?;
+    let endpoints = endpoints.map_err(|_| wrong("cannot parse its endpoints"))?;
     let reach = match (wants_exit, host.is_exit) {
         (false, _) => contacts(&key, &endpoints),
-        (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name"))?, &key, &endpoints),
+        (true, true) => exit(&peer_name(&host.name).map_err(|_| wrong("its name is not allowed"))?, &key, &endpoints),
         (true, false) => {
             let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
-            return Err(Failure::new(format!("{} lets nobody out to the Internet: {help}", escape::line(&host.name))));
+            return Err(Failure::new(format!(
+                "{} does not forward packets to the Internet: {help}",
+                escape::line(&host.name)
+            )));
         }
     };
     Ok(format!(

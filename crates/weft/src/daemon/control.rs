@@ -50,16 +50,16 @@ pub enum Task {
 
 /// Sends tasks to the packet loop.
 #[derive(Clone)]
-pub struct Sender {
+pub struct TaskSender {
     tasks: SyncSender<Task>,
     waker: Arc<Waker>,
 }
 
-impl Sender {
+impl TaskSender {
     /// Creates a channel to a packet loop whose poller watches `waker`.
-    pub fn channel(waker: Arc<Waker>) -> (Sender, Receiver<Task>) {
+    pub fn channel(waker: Arc<Waker>) -> (TaskSender, Receiver<Task>) {
         let (tasks, receiver) = sync_channel(MAX_TASKS);
-        (Sender { tasks, waker }, receiver)
+        (TaskSender { tasks, waker }, receiver)
     }
 
     /// Sends a task.
@@ -91,14 +91,14 @@ impl ControlServer {
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(path: &Path, tasks: Sender, threads: &Threads) -> Result<ControlServer, String> {
+    pub fn start(path: &Path, tasks: TaskSender, threads: &Threads) -> Result<ControlServer, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
         let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("another node is running: it listens at {}: stop it with: weft down", path.display())
             }
             io::ErrorKind::PermissionDenied => {
-                format!("{}: set another one in [node] control, or run as root", describe(why))
+                format!("{}: set another path in [node] control, or run as root", describe(why))
             }
             _ => describe(why),
         })?;
@@ -109,7 +109,7 @@ impl ControlServer {
     }
 }
 
-fn accept(listener: &UnixListener, tasks: &Sender, threads: &Threads, pulse: &Pulse) -> ! {
+fn accept(listener: &UnixListener, tasks: &TaskSender, threads: &Threads, pulse: &Pulse) -> ! {
     serve_some(
         || pulse.resting(|| listener.accept().map(|(stream, _)| stream)),
         MAX_CLIENTS,
@@ -178,7 +178,7 @@ fn is_allowed(stream: &UnixStream, log: Log) -> bool {
     allowed
 }
 
-fn serve(mut stream: UnixStream, tasks: &Sender) -> io::Result<()> {
+fn serve(mut stream: UnixStream, tasks: &TaskSender) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream.try_clone()?);

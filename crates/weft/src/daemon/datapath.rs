@@ -67,7 +67,7 @@ const FIRST_LINK: u64 = 16;
 /// Poller token of the other devices, above every link; the VPN id is added.
 const FIRST_DEVICE: u64 = 1 << 40;
 
-/// Everything that the loop uses beside the node.
+/// Everything that the packet loop uses besides the node.
 pub struct Datapath {
     clock: Clock,
     poller: Poller,
@@ -89,7 +89,7 @@ pub struct Datapath {
 }
 
 impl Datapath {
-    /// Prepares to run `node`, and tells it the links of this machine.
+    /// Prepares to run `node`, and passes it the links of this machine.
     ///
     /// Returns the links that could not be used.
     ///

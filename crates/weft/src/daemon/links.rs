@@ -81,7 +81,7 @@ pub enum Leave {
 struct KnownLink {
     link: Option<Link>,
     addresses: Vec<Address>,
-    /// Reason why the interface is no link, at the last check.
+    /// Reason why the interface was not a link at the last check.
     unusable: Option<Unusable>,
 }
 

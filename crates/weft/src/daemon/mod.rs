@@ -35,10 +35,10 @@ pub use signals::{block as block_signals, wait as wait_for_signal};
 
 use crate::config;
 use crate::outcome::Failure;
-use control::{ControlServer, Sender};
+use control::{ControlServer, TaskSender};
 use datapath::Datapath;
 use machine::changes::Changes;
-use machine::exit::Exit;
+use machine::exit::ExitForwarding;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -117,7 +117,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     keep_memory_private(log);
-    let (sender, tasks) = Sender::channel(Arc::clone(&waker));
+    let (sender, tasks) = TaskSender::channel(Arc::clone(&waker));
     // The control socket opens first, so that a second node with the same socket changes nothing.
     let _server = ControlServer::start(&config.node.control, sender.clone(), threads).map_err(Failure::new)?;
     let _metrics = match &config.metrics {
@@ -132,7 +132,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     names.start(&mut config).map_err(failed("names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
-    let _exit = Exit::start(&config, &changes, log).map_err(Failure::new)?;
+    let _exit = ExitForwarding::start(&config, &changes, log).map_err(Failure::new)?;
     machine::forwarding::say(&config, log);
     let threads = threads.clone();
     let parts = Parts {
@@ -157,7 +157,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
     // Without it a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
-        log.debug(format_args!("timer slack: {why}"));
+        log.debug(format_args!("cannot set the timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();

@@ -16,7 +16,7 @@ use super::log::Log;
 use super::machine::changes::Changes;
 use super::machine::device;
 use super::machine::devices::Devices;
-use super::machine::outside::{Shown, Sieve};
+use super::machine::outside::{ShownRefusals, Sieve};
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
@@ -32,7 +32,7 @@ use super::shown::allowance::Allowances;
 use super::shown::history::{self, Histories};
 use super::shown::live;
 use super::shown::qos;
-use super::shown::rates::Rates;
+use super::shown::rates::TrafficRates;
 use super::shown::refusal::refused;
 use super::shown::totals;
 use super::shown::view;
@@ -41,7 +41,7 @@ use super::stamps;
 use super::state::{Stamps, StateWriter};
 use super::threads::Threads;
 use super::trust;
-use super::turns::Turns;
+use super::turns::TurnTimes;
 use crate::config::{self, Config};
 use crate::control::{PathChange, Request, Response};
 use crate::status::{self, RefusedPrefix, Status, UnusedLink};
@@ -60,7 +60,7 @@ use weft_units::{Instant, PeerId, VpnId};
 /// Interval of the periodic upkeep, such as that of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Datagrams and packets lost inside this machine, beside those that queues drop to keep delays short.
+/// Datagrams and packets lost inside this machine, except those that queues drop to keep delays short.
 #[derive(Default)]
 pub struct Drops {
     /// Lost because no buffer was left to receive them.
@@ -88,7 +88,7 @@ pub struct Node {
     /// Counters of losses inside this machine.
     pub drops: Drops,
     /// Durations of the packet loop's turns.
-    pub turns: Turns,
+    pub turns: TurnTimes,
     file: PathBuf,
     config: Config,
     identity: Identity,
@@ -107,7 +107,7 @@ pub struct Node {
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
-    rates: Rates,
+    rates: TrafficRates,
     next_history: Instant,
     is_stopping: bool,
     /// True if revocations are not yet stored.
@@ -121,9 +121,9 @@ pub struct Node {
     /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
     /// Prefixes that were refused.
-    refused: Shown,
-    /// Diagnosis of peers that are not well.
-    why: why::Watch,
+    refused: ShownRefusals,
+    /// Diagnosis of peers with a fault.
+    why: why::FindingLog,
     /// Request to check the links, because routes or interfaces may have changed.
     link_check: Gathered,
     /// Configured links that are not in use, as last logged.
@@ -189,7 +189,7 @@ impl Node {
             allowances: Allowances::default(),
             platform: Platform::default(),
             drops: Drops::default(),
-            turns: Turns::default(),
+            turns: TurnTimes::default(),
             file,
             config,
             identity,
@@ -205,15 +205,15 @@ impl Node {
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
             histories: Histories::default(),
-            rates: Rates::default(),
+            rates: TrafficRates::default(),
             next_history: clock.now(),
             is_stopping: false,
             has_unsaved_revocations: false,
             stamp_write: Gathered::default(),
             route_update: Gathered::default(),
             outside: None,
-            refused: Shown::default(),
-            why: why::Watch::default(),
+            refused: ShownRefusals::default(),
+            why: why::FindingLog::default(),
             link_check: Gathered::default(),
             unused_links: Vec::new(),
             changes,

@@ -177,7 +177,7 @@ impl Platform {
         });
     }
 
-    /// Answers the clients that have waited long enough, and drops programs without requests.
+    /// Answers the clients whose wait is over. Drops the programs that have sent no request for ten seconds.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.notify_watchers(now);
         for of in self.applications.values_mut() {
@@ -188,7 +188,7 @@ impl Platform {
         self.applications.retain(|_, of| now - of.asked_at < GONE);
     }
 
-    /// Returns the time at which the first client has waited long enough.
+    /// Returns the time at which the first client's wait is over.
     pub fn next_timeout(&self) -> Option<Instant> {
         let waiting = self.applications.values().filter_map(|of| of.waiting.as_ref()).map(|(until, _)| *until);
         waiting.chain(self.watching.iter().map(|(_, until, _)| *until)).min()

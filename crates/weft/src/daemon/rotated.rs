@@ -1,4 +1,4 @@
-//! Log files of programs beside the node, with bounded length.
+//! Log files of the programs that the node starts, with bounded length.
 
 use crate::files::Directory;
 use std::fs::File;

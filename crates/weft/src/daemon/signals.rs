@@ -2,7 +2,7 @@
 //!
 //! SIGTERM and SIGINT stop the node, and SIGHUP makes it read its configuration again.
 
-use super::control::{Sender, Task};
+use super::control::{Task, TaskSender};
 use super::threads::{Pulse, Threads};
 use nix::sys::signal::{SigSet, Signal};
 use std::io;
@@ -33,7 +33,7 @@ pub fn wait(set: &SigSet) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns an error if no thread can be started.
-pub fn forward(set: SigSet, tasks: Sender, threads: &Threads) -> io::Result<()> {
+pub fn forward(set: SigSet, tasks: TaskSender, threads: &Threads) -> io::Result<()> {
     let wait = move |pulse: &Pulse| {
         loop {
             let signal = pulse.resting(|| set.wait()).map_err(|why| why.to_string())?;

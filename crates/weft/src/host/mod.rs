@@ -108,7 +108,7 @@ impl Agent {
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
         let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
-        let what = |why: io::Error| io::Error::new(why.kind(), format!("raw sockets: {why}"));
+        let what = |why: io::Error| io::Error::new(why.kind(), format!("cannot open raw sockets: {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;
@@ -159,7 +159,7 @@ impl Agent {
         })
     }
 
-    /// Handles copies of packets that have left.
+    /// Handles the copies of packets that this machine has sent. Sends an ACK where one must follow.
     fn follow(&mut self) -> io::Result<()> {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.copies.receive(|copied| {

@@ -13,7 +13,7 @@ pub use member::{Member, how_to_start};
 
 use serde::{Deserialize, Serialize};
 
-/// What a new member receives.
+/// The data that a new member receives.
 #[derive(Clone, Serialize, Deserialize, Debug, PartialEq)]
 pub struct Welcome {
     /// Version of this form; always 1.

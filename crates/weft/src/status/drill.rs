@@ -57,6 +57,6 @@ pub struct DrillPath {
     pub cut: bool,
     /// Probes sent before, during and after the cut.
     pub sent: [u32; 3],
-    /// Answered probes of these.
+    /// Probes of each phase that were answered.
     pub answered: [u32; 3],
 }

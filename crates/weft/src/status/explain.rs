@@ -79,7 +79,7 @@ pub struct SeenFlow {
     pub flow: String,
     /// Units sent.
     pub packets: u64,
-    /// Bytes of these units.
+    /// Bytes of the units sent.
     pub bytes: u64,
     /// Time since the last packet, in milliseconds.
     pub idle_ms: u64,

@@ -38,7 +38,7 @@ pub struct TriedPair {
     pub reporter: Option<String>,
 }
 
-/// A node that called this one recently and is no peer.
+/// A node that called this one recently and is not a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct StrangerSeen {
     /// Source of the last call.

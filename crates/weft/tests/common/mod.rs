@@ -78,7 +78,7 @@ pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Returns true if this machine allows TUN devices and namespaces; prints what is missing.
+/// Returns true if this machine allows TUN devices and namespaces; prints the missing requirement.
 pub fn has_tun() -> bool {
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let probe = namespace().args(["bash", "-c", PRELUDE]).output();

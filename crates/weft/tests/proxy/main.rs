@@ -38,7 +38,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     left() { ip netns exec $1 nft list tables | grep -c weft_proxy; ip -n $1 rule | grep -c fwmark; ip -n $1 route show table all | grep -c 'proto 119'; }
 "#;
 
-/// Returns true if this machine allows these tests; prints what is missing.
+/// Returns true if this machine allows these tests; prints the missing requirement.
 fn is_possible() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
@@ -314,7 +314,7 @@ fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
 
 /// Measures the figures of `docs/proxies.md`.
 ///
-/// They are at most 10,000 connections, 2,000 a second beside them, and the cost of a gigabyte.
+/// They are at most 10,000 connections, 2,000 new ones a second, and the cost of a gigabyte.
 #[test]
 fn many_connections_and_what_they_cost() {
     if !is_checking() || !is_possible() {

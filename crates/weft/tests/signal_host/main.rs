@@ -37,7 +37,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     left() { ip netns exec $1 nft list tables | grep -c weft_signal; ip netns exec $1 iptables-save 2>/dev/null | grep -c NFQUEUE; }
 "#;
 
-/// Returns true if this machine allows these tests; prints what is missing.
+/// Returns true if this machine allows these tests; prints the missing requirement.
 fn is_possible() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let has = |name: &str| {

@@ -69,7 +69,7 @@ impl Drain {
 
     /// Ends the drain. Returns true if the delay did not fall.
     ///
-    /// A queue of at most `seen` cannot be told from none.
+    /// A queue of at most `seen` cannot be distinguished from no queue.
     pub fn end(&mut self, capacity_bps: f64, seen: Duration) -> bool {
         let stays = self.queue > seen && self.least > self.queue / 2;
         self.capacity_bps = capacity_bps;

@@ -34,7 +34,7 @@ pub struct AccumulationConfig {
     pub tau: Option<Duration>,
     /// T: time between markers. If none is given, it is τ.
     pub interval: Option<Duration>,
-    /// How the loop learns of losses.
+    /// The way in which the loop learns of losses.
     pub losses: Losses,
     /// Time by which a busy processor may release a waiting packet late without a loss of rate.
     ///

@@ -54,7 +54,7 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CallError::TooLong => write!(f, "a call carries at most {MAX_BODY} bytes"),
-            CallError::Busy => write!(f, "{MOST_OPEN} calls wait for an answer"),
+            CallError::Busy => write!(f, "too many calls wait for an answer: at most {MOST_OPEN} may be open"),
         }
     }
 }

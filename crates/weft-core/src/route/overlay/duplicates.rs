@@ -11,7 +11,7 @@ const SOURCES: usize = 256;
 ///
 /// No copy stays in flight that long.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Number of packet numbers below the newest that can be told apart.
+/// Number of packet numbers below the newest that can be distinguished.
 const WINDOW: u32 = 128;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! An owner's announcements.
 //!
 //! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each of them. It asks at the
-//! key itself. In alternate rounds it also asks one or two mean node distances beside the key, on both sides. A root
+//! key itself. In alternate rounds it also asks at one or two mean node distances from the key, on both sides. A root
 //! that lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;
@@ -56,9 +56,9 @@ struct ClaimHolder {
 /// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// A claim: its number and certificate.
+    /// The node owns the prefixes. The values are the number and the certificate of the claim.
     Claim(u64, Box<[u8]>),
-    /// A withdrawal: its number.
+    /// The node no longer owns the prefixes. The value is the number of the withdrawal.
     Withdraw(u64),
 }
 

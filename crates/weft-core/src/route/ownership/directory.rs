@@ -205,7 +205,7 @@ impl OwnershipDirectory {
     /// Writes the next message into `out` and returns its destination.
     ///
     /// `out` must hold [`MAX_MESSAGE`] bytes. The destination is a neighbour, or a node that [`OwnershipDirectory::details`]
-    /// tells how to reach. Call this after each `handle_*`, lookup, call and change of ownership until it returns
+    /// describes. Call this after each `handle_*`, lookup, call and change of ownership until it returns
     /// `None`.
     pub fn poll_transmit(&mut self, overlay: &OverlayState, out: &mut [u8]) -> Option<OverlayTransmit> {
         loop {
@@ -235,7 +235,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Returns the details needed to reach a node that is no neighbour.
+    /// Returns the details needed to reach a node that is not a neighbour.
     ///
     /// The node holds claims of this node, or this node holds its claims.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
@@ -296,7 +296,7 @@ impl OwnershipDirectory {
     }
 
     fn on_verdict(&mut self, from: NodeId, seq: u64, verdict: ClaimVerdict) {
-        // A node that is no longer a holder was informed only so that it deletes its copy. Its refusal is no event.
+        // A node that is no longer a holder was informed only so that it deletes its copy. Its refusal is not reported.
         if self.announcer.on_verdict(from, seq) && !matches!(verdict, ClaimVerdict::Taken | ClaimVerdict::Elsewhere) {
             self.events.push_back(DirectoryEvent::Refused(from, verdict));
         }

@@ -4,7 +4,7 @@
 //! The lookup also asks the next region as soon as the first doubt arises. The holders of a coarse region, to which
 //! many addresses belong, are thus asked only about addresses that no finer region covers.
 //!
-//! A holder may be silent, new, or lying. A query without an answer is repeated beside the key, where other holders
+//! A holder may be silent, new, or lying. A query without an answer is repeated near the key, where other holders
 //! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two
 //! holders. It accepts an owner only by its certificate.
 

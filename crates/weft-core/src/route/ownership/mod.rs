@@ -11,7 +11,7 @@
 //! - **Soft state.** An owner repeats its claim every minute and when the holders change. Only a newer claim replaces
 //!   it. A claim ends after three minutes, with its certificate, or by withdrawal or revocation.
 //!
-//! [`OwnershipDirectory`] is the whole protocol as a state machine beside an [`OverlayState`], by which it routes. Other
+//! [`OwnershipDirectory`] is the whole protocol as a state machine. It routes by an [`OverlayState`]. Other
 //! applications can use its calls. An application with its own number may send a few bytes to the root of any key and
 //! receive an answer ([`OwnershipDirectory::call`]).
 
@@ -150,7 +150,7 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
 
 /// Returns the place at which to ask about a key.
 ///
-/// The first attempt uses the key itself. Later ones use places at one, two and four mean node distances beside it,
+/// The first attempt uses the key itself. Later ones use places at one, two and four mean node distances from it,
 /// on both sides. The roots there are other holders, or nodes that name them.
 fn beside(overlay: &OverlayState, key: NodeId, attempt: usize) -> NodeId {
     let Some(doublings) = attempt.checked_sub(1) else { return key };

@@ -54,9 +54,9 @@ const FULL: f64 = 0.8;
 ///
 /// The lower of the two rates counts.
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// Divisor of a full packet's transmission time that gives the shortest delay that counts as a queue.
+/// A shorter delay than this fraction (1/n) of a full packet's transmission time does not count as a queue.
 const TOLERANCE: u32 = 256;
-/// Divisor of a full packet's transmission time that gives the longest delay that can be noise.
+/// A longer delay than this fraction (1/n) of a full packet's transmission time cannot be noise.
 const LONGEST_NOISE: u32 = 4;
 
 /// Measurements of a path that probe trains provide.

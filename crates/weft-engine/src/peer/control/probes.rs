@@ -16,7 +16,7 @@ pub struct Probe {
 }
 
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct ProbedPath {
     pub path: PathId,
     pub sent: [u32; 3],
     pub answered: [u32; 3],
@@ -28,7 +28,7 @@ pub struct Probes {
     pub cut: Vec<PathId>,
     pub next: Instant,
     pub outstanding: VecDeque<Probe>,
-    pub ways: Vec<Way>,
+    pub ways: Vec<ProbedPath>,
     pub unsent: u32,
     pub answered_at: Option<Instant>,
     pub gap: Duration,
@@ -63,7 +63,7 @@ impl Probes {
     pub fn way(&mut self, path: PathId) -> usize {
         let known = self.ways.iter().position(|way| way.path == path);
         known.unwrap_or_else(|| {
-            self.ways.push(Way { path, sent: [0; 3], answered: [0; 3] });
+            self.ways.push(ProbedPath { path, sent: [0; 3], answered: [0; 3] });
             self.ways.len() - 1
         })
     }

@@ -3,7 +3,7 @@
 use crate::path::Resend;
 use weft_units::Instant;
 
-/// Most false revocations accepted from a peer in a session.
+/// Maximum number of false revocations accepted from a peer in a session.
 ///
 /// Checking a signature is work, so further ones are ignored.
 pub const MAX_FALSE: u8 = 16;

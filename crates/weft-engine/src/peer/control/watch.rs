@@ -1,6 +1,6 @@
 //! Decides how often paths without traffic are probed.
 //!
-//! Each host packet pays for probing time, so probes cost little beside the packets.
+//! Each host packet pays for probing time, so probes cost little compared with the packets.
 
 use weft_units::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant};
 const EACH_PACKET: Duration = Duration::from_secs(1);
 /// Paid probing time above which paths are watched. One packet alone does not suffice.
 const LEAST: Duration = EACH_PACKET;
-/// Most probing time that can be paid for in advance.
+/// Maximum probing time that can be paid for in advance.
 const MOST: Duration = Duration::from_secs(30);
 /// Probe interval of a watched path that carries no traffic.
 const PACE: Duration = EACH_PACKET;

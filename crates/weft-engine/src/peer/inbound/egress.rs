@@ -19,7 +19,7 @@ use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Most payload pieces of one write, besides the headers.
+/// Maximum number of payload pieces of one write, besides the headers.
 const MAX_PIECES: usize = 64;
 /// Capacity that an empty output keeps, in writes.
 ///
@@ -27,7 +27,7 @@ const MAX_PIECES: usize = 64;
 const USUAL_WRITES: usize = 1_024;
 /// Capacity that an empty output keeps, in pieces.
 const USUAL_PIECES: usize = 8_192;
-/// Most bytes of a head slice: its header and one segment.
+/// Maximum number of bytes of a head slice: its header and one segment.
 const HEAD_ROOM: usize = 2_048;
 
 /// A unit that arrived, delivered or still waiting.
@@ -47,7 +47,7 @@ impl Arrived {
     }
 }
 
-/// Most flows whose heads are kept.
+/// Maximum number of flows whose heads are kept.
 ///
 /// A peer with more flows at once loses heads, and with them the tails that arrive late.
 const MAX_HEADS: usize = 4_096;

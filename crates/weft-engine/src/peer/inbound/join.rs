@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
-/// Most incomplete units of a peer.
+/// Maximum number of incomplete units of a peer.
 ///
 /// Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;
@@ -152,14 +152,14 @@ mod tests {
     const NOW: Instant = Instant::ZERO;
     const VPN: VpnId = VpnId(7);
 
-    struct Egress {
+    struct JoinTest {
         joins: Joins,
         pool: Pool,
     }
 
-    impl Egress {
-        fn new() -> Egress {
-            Egress { joins: Joins::default(), pool: Pool::new(Limits { small: 1_000, large: 0 }) }
+    impl JoinTest {
+        fn new() -> JoinTest {
+            JoinTest { joins: Joins::default(), pool: Pool::new(Limits { small: 1_000, large: 0 }) }
         }
 
         fn add(&mut self, now: Instant, seq: u32, first: u8, of: u8, payload: &[u8], tos: u8) -> Option<Joined> {
@@ -177,7 +177,7 @@ mod tests {
         let unit: Vec<u8> = (0..1_276u32).map(|byte| byte as u8).collect();
         let parts = [(0u8, 0..640), (5, 640..1_276), (0, 0..512), (4, 512..1_024), (8, 1_024..1_276)];
         for order in [&[0, 1][..], &[1, 0], &[2, 3, 4], &[4, 3, 2], &[0, 3, 4], &[1, 1, 3, 0], &[4, 4, 0, 3]] {
-            let mut egress = Egress::new();
+            let mut egress = JoinTest::new();
             let mut joined = None;
             for (step, part) in order.iter().enumerate() {
                 let (first, bytes) = parts[*part].clone();
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn parts_of_units_that_contradict_each_other_do_not_mix() {
-        let mut egress = Egress::new();
+        let mut egress = JoinTest::new();
         assert_eq!(egress.add(NOW, 7, 0, 10, &[1; 640], 0), None);
         assert_eq!(egress.add(NOW, 7, 5, 9, &[2; 512], 0), None, "of another length");
         let unit = InnerHeader::packet(true, FlowId(1), FlowSeq::new(7));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_number_that_comes_again_much_later_is_another_unit() {
-        let mut egress = Egress::new();
+        let mut egress = JoinTest::new();
         assert_eq!(egress.add(NOW, 7, 0, 10, &[1; 640], 0), None);
         let later = NOW + PATIENCE + Duration::from_millis(1);
         assert_eq!(egress.add(later, 7, 5, 10, &[2; 640], 0), None);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn halves_are_bounded_and_the_oldest_goes_first() {
-        let mut egress = Egress::new();
+        let mut egress = JoinTest::new();
         for seq in 0..10 * MAX_HALVES as u32 {
             assert_eq!(egress.add(NOW, seq, 0, 10, &[1; 640], 0), None);
             assert!(egress.pool.small_usage().in_use as usize <= MAX_HALVES);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn half_a_unit_is_given_up_by_time_alone() {
-        let mut egress = Egress::new();
+        let mut egress = JoinTest::new();
         assert_eq!(egress.joins.next_deadline(), None);
         assert_eq!(egress.add(NOW, 7, 0, 10, &[1; 640], 0), None);
         let deadline = egress.joins.next_deadline().unwrap();

@@ -1,4 +1,4 @@
-//! The state of what arrives from a peer.
+//! State of the inbound direction of a peer: parts of units, order, and headers.
 //!
 //! Units in parts are joined, headers are restored, and units are put in order. The output turns units into writes for
 //! the TUN device.

@@ -1,4 +1,4 @@
-//! The state of what is sent to a peer: the ingress queue, the choice of paths, loops and retransmission.
+//! State of the outbound direction of a peer: the ingress queue, the choice of paths, loops and retransmission.
 //!
 //! A packet waits in [`IngressEnd`]. [`Dispatch`] chooses its path, and [`Retransmission`] keeps it until its fate is
 //! known. None of them knows the peer's other state.

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 /// Name of the interface that leads to the next node.
 pub(super) const NEXT: &str = "next";
-/// Name of the interface that leads back to the node before.
+/// Name of the interface that leads back to the previous node.
 pub(super) const BACK: &str = "back";
 
 /// The nodes of the bench: the world's two nodes, and the nodes between them.

@@ -29,7 +29,7 @@ pub fn links(context: &Context) -> Vec<Check> {
                 &["--test", "usable_links"],
                 "",
             ),
-            claim("gone links are forgotten at both ends", "weft-engine", &["--test", "gone_links"], ""),
+            claim("gone links are forgotten at both ends", "weft-engine", &["--test", "paths"], "gone_links::"),
             claim("the decision follows its rule", "weft", &["--bin", "weft"], "usable"),
             claim("the kernel's routes are known without traffic", "weft-io", &["--test", "netlink"], "route"),
         ],
@@ -50,12 +50,12 @@ pub fn restarts(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("silence after a restart is noticed as before it", "weft-engine", &["--test", "restarts"], ""),
-            claim("a drill finds what a call would", "weft-engine", &["--test", "drill"], ""),
+            claim("silence after a restart is noticed as before it", "weft-engine", &["--test", "paths"], "restarts::"),
+            claim("a drill finds what a call would", "weft-engine", &["--test", "relays"], "drill::"),
         ],
     )
 }
 
 pub fn idle(context: &Context) -> Vec<Check> {
-    run(context, &[claim("a flow pays for what is sent beside it", "weft-engine", &["--test", "idle"], "")])
+    run(context, &[claim("a flow pays for what is sent beside it", "weft-engine", &["--test", "paths"], "idle::")])
 }

@@ -15,7 +15,12 @@ pub fn views(context: &Context) -> Vec<Check> {
                 &["--test", "key_kinds"],
                 "",
             ),
-            claim("nodes tell each other the names of their links", "weft-engine", &["--test", "link_names"], ""),
+            claim(
+                "nodes tell each other the names of their links",
+                "weft-engine",
+                &["--test", "paths"],
+                "link_names::",
+            ),
             claim("no quantity is rounded to nothing; tables fit every screen", "weft", &["--bin", "weft"], "table"),
             claim("every example of every document and help text is read", "weft", &["--bin", "weft"], "examples"),
             claim("every short example does what it says", "weft", &["--test", "examples"], ""),

@@ -1,7 +1,7 @@
 //! Imports: the direction between the rooms of the engine, and circles of files across folders.
 //!
-//! A room is a module directly below the engine's `src`. An import is a `use` of `crate::` or `super::`, or such a path in code. The
-//! crate's root re-exports public names; an import of such a name counts for the room that defines it.
+//! A room is a module directly below the engine's `src`. An import is a `use` of `crate::` or `super::`, or such a path
+//! in code. The crate's root re-exports public names; an import of such a name counts for the room that defines it.
 
 use super::sources::{Source, sources};
 use crate::check::{Bound, Check};
@@ -52,7 +52,7 @@ fn room_of(source: &Source) -> Option<String> {
     (room != "lib").then(|| room.to_owned())
 }
 
-/// Returns the first path segment behind each `crate::`, also inside braces. Links in comments are no imports.
+/// Returns the first path segment behind each `crate::`, also inside braces. Links in comments are not imports.
 fn imported(code: &str) -> Vec<String> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code: String = lines.flat_map(|line| [line, "\n"]).collect();

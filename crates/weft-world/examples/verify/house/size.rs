@@ -77,7 +77,7 @@ fn defined(line: &str) -> Option<&str> {
     let (kind, rest) = line.split_once(' ')?;
     let name = rest.split(|c: char| !c.is_alphanumeric()).next()?;
     let is_type = ["struct", "enum", "trait", "type", "union"].contains(&kind) && rest.starts_with(char::is_uppercase);
-    // An associated type of an implementation or a trait is no name of its own.
+    // An associated type of an implementation or a trait does not count as a name.
     let is_associated =
         kind == "type" && rest.contains("= ") && ["Item", "Error", "Output", "Err", "Target"].contains(&name);
     (is_type && !is_associated && !name.is_empty()).then_some(name)

@@ -1,4 +1,4 @@
-//! One random link: weft against CUBIC and BBR without a tunnel, and a ping beside the bulk.
+//! One random link: weft against CUBIC and BBR without a tunnel, and a ping while the bulk flow runs.
 
 use super::draws;
 use crate::check::{Bound, Check};
@@ -29,7 +29,7 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// Returns the checks on the goodput of random single links. `title` says where they ran.
+/// Returns the checks on the goodput of random single links. `title` states where they ran.
 pub fn goodput_checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_cubic(mix), 0.95) && reaches(of_bbr(mix), 0.90);
     let share = share_percent(mixes.iter().map(is_well));

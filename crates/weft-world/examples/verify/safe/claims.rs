@@ -9,9 +9,9 @@ pub fn secrets(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("memory at t + 181 s opens nothing recorded before t", "weft-session", LIB, "memory"),
-            claim("suspended and copied machines start new sessions", "weft-engine", &["--test", "renewal"], ""),
-            claim("a shared secret is needed where one is set", "weft-engine", &["--test", "preshared"], ""),
-            claim("certificates and revocations hold", "weft-engine", &["--test", "trust"], ""),
+            claim("suspended and copied machines start new sessions", "weft-engine", &["--test", "trust"], "renewal::"),
+            claim("a shared secret is needed where one is set", "weft-engine", &["--test", "trust"], "preshared::"),
+            claim("certificates and revocations hold", "weft-engine", &["--test", "trust"], "trust::"),
         ],
     )
 }
@@ -21,12 +21,12 @@ pub fn costs(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
-            claim("forged handshakes are no load", "weft-engine", &["--test", "handshake_load"], ""),
+            claim("forged handshakes are no load", "weft-engine", &["--test", "untrusted"], "handshake_load::"),
             claim("each relay's handshakes have a limit of their own", "weft-session", LIB, "over_one_relay"),
-            claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "budget"], ""),
+            claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "untrusted"], "budget::"),
             claim("beside a peer that lies, another keeps its goodput", "weft", &["--test", "lying_peer"], ""),
-            claim("a peer takes no buffers from others", "weft-engine", &["--test", "room"], ""),
-            claim("no bytes from the network make a node panic", "weft-engine", &["--test", "hostile"], ""),
+            claim("a peer takes no buffers from others", "weft-engine", &["--test", "untrusted"], "room::"),
+            claim("no bytes from the network make a node panic", "weft-engine", &["--test", "untrusted"], "hostile::"),
             claim("strangers cost neither disk nor goodput", "weft", &["--test", "strangers"], ""),
         ],
     )
@@ -67,14 +67,24 @@ pub fn paths(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("an unproved address gets three times what came from it", "weft-engine", &["--test", "moved"], ""),
-            claim("a relay keeps its limit and shares it by peer", "weft-engine", &["--test", "relay_limits"], ""),
-            claim("peers with one relay label are named", "weft-engine", &["--test", "relay_labels"], ""),
+            claim(
+                "an unproved address gets three times what came from it",
+                "weft-engine",
+                &["--test", "paths"],
+                "moved::",
+            ),
+            claim(
+                "a relay keeps its limit and shares it by peer",
+                "weft-engine",
+                &["--test", "relays"],
+                "relay_limits::",
+            ),
+            claim("peers with one relay label are named", "weft-engine", &["--test", "relays"], "relay_labels::"),
             claim(
                 "a second node with a member's key leaves nothing dead",
                 "weft-engine",
-                &["--test", "shared_keys"],
-                "",
+                &["--test", "trust"],
+                "shared_keys::",
             ),
             claim("10,000 address changes leave nothing behind", "weft-engine", &["--test", "address_changes"], ""),
         ],

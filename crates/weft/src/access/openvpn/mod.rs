@@ -1,4 +1,4 @@
-//! Clients of OpenVPN. The distribution's own OpenVPN server runs beside the node.
+//! Clients of OpenVPN. The distribution's own OpenVPN server runs as a separate process.
 //!
 //! This module owns the server's files in the state directory, and the clients' profiles. The server's process is in
 //! `daemon`.

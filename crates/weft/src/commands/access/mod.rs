@@ -1,6 +1,6 @@
 //! `weft access`: adds, lists and removes clients that are not nodes.
 //!
-//! The table of clients is in the state directory of the edge. These commands change it themselves and then tell a
+//! The table of clients is in the state directory of the edge. These commands change it themselves and then notify a
 //! running node that it has changed.
 
 mod add;
@@ -55,7 +55,7 @@ fn notify_node(config: &Config) -> Result<Outcome, Failure> {
             eprintln!("weft: the node is not running; the change takes effect when it starts");
             Ok(Outcome::Well)
         }
-        Err(failure) => Err(Failure::new(format!("the table is changed, but {}", failure.text()))),
+        Err(failure) => Err(Failure::new(format!("the list of clients is changed, but {}", failure.text()))),
         Ok(_) => Ok(Outcome::Well),
     }
 }

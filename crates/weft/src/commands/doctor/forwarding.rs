@@ -6,7 +6,8 @@ use crate::daemon::machine::forwarding::ForwardingSetting;
 
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
-/// The first states if the kernel forwards. The second states that only the far end can tell if it forwards.
+/// The first states whether the kernel forwards. The second states that only the far end can determine whether it
+/// forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     let here = ForwardingSetting::of(config).filter_map(|family| {
         // A node that accepts no calls is an end of the network, unless hosts are behind it.

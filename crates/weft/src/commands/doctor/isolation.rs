@@ -6,16 +6,16 @@
 use crate::config::dscp;
 use serde::Serialize;
 
-/// Text that is printed where no code point is configured.
+/// Advice that is printed if the configuration sets no DSCP.
 pub const WHY_SET_ONE: &str = "\
-A bottleneck can keep the tunnel's packets in a queue of their own if they carry a code point: set one, for example
-dscp = \"af21\" in [policy], and weft doctor shows the commands for routers.
+A bottleneck can keep the tunnel's packets in a queue of their own if they carry a DSCP code point: set one, for
+example dscp = \"af21\" in [policy], and weft doctor shows the commands for routers.
 ";
 
 /// Router commands in each vendor's syntax; the reader replaces the words in capitals.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct QueueCommands {
-    /// Code point, 0 to 63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
     /// Commands for Linux: tc(8).
     pub linux: String,

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::status::{Finding, Peer, Status};
 use crate::table::{millis, span};
 use crate::why::is_private;
-use probe::{Probe, ProbedRoute};
+use probe::{PingResult, ProbedRoute};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -106,21 +106,23 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
         return Check::new(name, Verdict::Good, format!("weft answers in {}", millis(path.rtt_us.unwrap_or(0))), "");
     }
     let host = match &route.ping {
-        Probe::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
-        Probe::Silent => "the host does not answer ping".to_owned(),
-        Probe::Failed(why) => format!("cannot send a ping: {why}"),
+        PingResult::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
+        PingResult::Silent => "the host does not answer ping".to_owned(),
+        PingResult::Failed(why) => format!("cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
         (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
-        (None, Probe::Answered(_)) => (
+        (None, PingResult::Answered(_)) => (
             format!("UDP: no answer; {host}"),
             "UDP to this port is blocked, or weft there does not accept this node's key: run `weft status` there",
         ),
-        (None, Probe::Silent) => (
+        (None, PingResult::Silent) => (
             format!("UDP: no answer; {host}"),
             "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
-        (None, Probe::Failed(_)) => (format!("UDP: no answer; {host}"), "add a route over the link, or run as root"),
+        (None, PingResult::Failed(_)) => {
+            (format!("UDP: no answer; {host}"), "add a route over the link, or run as root")
+        }
     };
     Check::new(name, Verdict::Bad, found, help)
 }

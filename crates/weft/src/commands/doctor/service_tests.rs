@@ -1,4 +1,4 @@
-//! Checks as root that the doctor sees which files another user may not open, and what a unit lacks.
+//! Checks as root that the doctor detects files that another user may not open, and settings that a unit lacks.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;

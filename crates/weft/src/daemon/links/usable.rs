@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_io::netlink::{Address, Link, OperState, Scope};
 
-/// Reason why an interface is no link.
+/// Reason why an interface is not a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unusable {
     /// The interface does not exist.
@@ -87,7 +87,7 @@ pub struct Usable {
 /// source addresses. It is called last, and not for an interface that is excluded anyway.
 ///
 /// # Errors
-/// Returns the reason why the interface is no link.
+/// Returns the reason why the interface is not a link.
 pub fn judge(
     link: Option<&Link>,
     addresses: &[Address],
@@ -118,7 +118,7 @@ pub fn judge(
     Ok(Usable { name: link.name.clone(), mtu: link.mtu.min(u16::MAX.into()) as u16, addresses, unreachable })
 }
 
-/// Returns the reason why an interface is no link whatever addresses and routes it has.
+/// Returns the reason why an interface is not a link, whatever addresses and routes it has.
 fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable> {
     if is_own || !choice.allows(&link.name) || (link.is_loopback && !choice.names(&link.name)) {
         return Some(Unusable::NotChosen);

@@ -16,7 +16,7 @@ const MAX_LINES: usize = 1_024;
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingLines {
     lines: VecDeque<String>,
     bytes: usize,
     /// Number of lines dropped since the last notice about them.
@@ -25,7 +25,7 @@ struct Waiting {
     is_writing: bool,
 }
 
-impl Waiting {
+impl WaitingLines {
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.dropped == 0
     }
@@ -34,7 +34,7 @@ impl Waiting {
 /// A bounded queue of lines.
 #[derive(Default)]
 pub struct Lines {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingLines>,
     changed: Condvar,
     dropped: AtomicU64,
 }
@@ -100,7 +100,7 @@ impl Lines {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -152,7 +152,7 @@ impl Changes {
         record.made = record.left();
         if !record.made.is_empty() {
             log.info(format_args!(
-                "the last run was killed: undoing its {} changes of this machine",
+                "the last run was killed: undoing its {} changes to this machine",
                 record.made.len()
             ));
             record.undo_all();
@@ -255,7 +255,7 @@ impl Record {
         };
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
-            self.log.error(format_args!("changes of this machine are not recorded: {failed}"));
+            self.log.error(format_args!("changes to this machine are not recorded: {failed}"));
         }
     }
 

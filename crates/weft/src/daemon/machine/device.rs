@@ -15,7 +15,7 @@ const MAX_PIECES: usize = 80;
 const QUEUE_PACKETS: u32 = 2_000;
 /// Interface alias of a node's devices.
 ///
-/// By it other nodes on the machine recognize that these devices are no links.
+/// By it other nodes on the machine recognize that these devices are not links.
 pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
 /// An open TUN device.

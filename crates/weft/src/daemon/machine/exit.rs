@@ -1,8 +1,9 @@
 //! The exit: packets of peers leave to this machine's other networks, with its own address as their source.
 //!
-//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses; the kernel removes it
-//! with this process. Forwarding of IPv6 stays as it is: switching it on would end the autoconfiguration of the machine's own interfaces
-//! (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are rejected, so that their senders turn to IPv4 at once.
+//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses;
+//! the kernel removes it with this process. Forwarding of IPv6 stays as it is: switching it on would end the
+//! autoconfiguration of the machine's own interfaces (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are
+//! rejected, so that their senders turn to IPv4 at once.
 
 use crate::config::Config;
 use crate::daemon::log::Log;
@@ -11,17 +12,17 @@ use std::path::Path;
 use weft_tcp_er::nft;
 
 /// The exit's table; dropping it removes the table.
-pub struct Exit {
+pub struct ExitForwarding {
     _table: Option<nft::NftSession>,
 }
 
-impl Exit {
+impl ExitForwarding {
     /// Opens the exit if the configuration has one.
     ///
     /// # Errors
     /// Returns the reason why the kernel refuses, as text for a reader.
-    pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<Exit, String> {
-        let Some(settings) = &config.exit else { return Ok(Exit { _table: None }) };
+    pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<ExitForwarding, String> {
+        let Some(settings) = &config.exit else { return Ok(ExitForwarding { _table: None }) };
         if let Err(why) = changes.make(&[Change::Forwarding]) {
             // A service with ProtectKernelTunables may not write the setting.
             log.error(format_args!(
@@ -33,11 +34,11 @@ impl Exit {
         let (name, tun) = (format!("weft_exit_{}", identifier(&config.tun.name)), &config.tun.name);
         let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6))
             .map_err(|why| format!("[exit]: {why}"))?;
-        log.info(format_args!("exit: packets of peers leave to this machine's networks"));
+        log.info(format_args!("exit: forwarding packets from peers to this machine's networks"));
         if !has_ipv6 {
             log.info(format_args!("exit: IPv6 forwarding is off, so peers' IPv6 packets are rejected"));
         }
-        Ok(Exit { _table: Some(table) })
+        Ok(ExitForwarding { _table: Some(table) })
     }
 }
 

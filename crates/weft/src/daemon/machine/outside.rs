@@ -66,12 +66,12 @@ fn is_same(clash: &Clash, prefix: Prefix) -> bool {
 
 /// The refused prefixes, for `weft status`.
 #[derive(Default)]
-pub struct Shown {
+pub struct ShownRefusals {
     configured: Vec<Refused>,
     certified: VecDeque<(Instant, Refused)>,
 }
 
-impl Shown {
+impl ShownRefusals {
     /// Replaces the refused prefixes of the configuration; returns the new ones for the log.
     pub fn set_configured(&mut self, refused: Vec<Refused>) -> Vec<Refused> {
         let new = refused.iter().filter(|of| !self.configured.contains(of)).cloned().collect();

@@ -2,7 +2,7 @@
 //!
 //! They follow Prometheus's conventions: seconds and bytes, and counters in `_total`.
 
-use super::text::{Exposition, Family, Labels, MetricKind};
+use super::text::{Exposition, Family, MetricKind, MetricLabels};
 use crate::status::{Path, Peer, Status, Vpn, VpnLoop, VpnMember};
 
 /// States of a path, as values of the label `state`.
@@ -229,7 +229,7 @@ pub fn write(status: &Status) -> String {
     let mut out = Exposition::default();
     let version = vec![("version", status.version.as_str())];
     out.family(MetricKind::Gauge, "weft_build_info", "Version of the program.", [(version, 1.0)].into_iter());
-    out.add(NODE, std::iter::once((Labels::new(), status)));
+    out.add(NODE, std::iter::once((MetricLabels::new(), status)));
     let links = status.links.iter().map(|link| (vec![("link", link.name.as_str())], f64::from(link.mtu)));
     out.family(MetricKind::Gauge, "weft_link_mtu_bytes", "MTU of a link in use.", links);
     out.add(PEER, status.peers.iter().map(|peer| (vec![("peer", peer.name.as_str())], peer)));
@@ -240,7 +240,7 @@ pub fn write(status: &Status) -> String {
 
 fn paths(out: &mut Exposition, status: &Status) {
     let ids: Vec<String> = (0..=u8::MAX).map(|id| id.to_string()).collect();
-    let paths: Vec<(Labels<'_>, &Path)> = status
+    let paths: Vec<(MetricLabels<'_>, &Path)> = status
         .peers
         .iter()
         .flat_map(|peer| peer.paths.iter().map(|path| (peer.name.as_str(), path)))
@@ -266,7 +266,7 @@ fn vpns(out: &mut Exposition, status: &Status) {
         named.map(|(vpn, id)| (vec![("vpn", vpn.name.as_str()), ("id", id.as_str())], vpn))
     };
     out.add(VPN, vpns());
-    let members: Vec<(Labels<'_>, &VpnMember)> = vpns()
+    let members: Vec<(MetricLabels<'_>, &VpnMember)> = vpns()
         .flat_map(|(labels, vpn)| {
             let labels_of = move |member| labels.iter().copied().chain([("peer", member)]).collect();
             vpn.members.iter().map(move |member| (labels_of(member.peer.as_str()), member))

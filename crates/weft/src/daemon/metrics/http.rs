@@ -34,7 +34,7 @@ impl Stream for UnixStream {
 }
 
 /// Answer to a request for the metrics.
-pub enum Answer {
+pub enum MetricsAnswer {
     /// The metrics as text.
     Metrics(String),
     /// The reason why there are no metrics at present.
@@ -43,7 +43,7 @@ pub enum Answer {
 
 /// The parsed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum HttpRequest {
     Metrics { with_body: bool },
     Refused(&'static str),
 }
@@ -52,17 +52,17 @@ enum Asked {
 ///
 /// # Errors
 /// Returns an error if the client is too slow, or has disconnected.
-pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<Answer>) -> io::Result<()> {
+pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() -> Arc<MetricsAnswer>) -> io::Result<()> {
     let mut deadline = Deadline(Instant::now() + PATIENCE);
     let asked = match read_head(&mut stream, &deadline)? {
         Some(head) => parse(&head, hosts),
-        None => Asked::Refused("431 Request Header Fields Too Large"),
+        None => HttpRequest::Refused("431 Request Header Fields Too Large"),
     };
     let (status, content_type, body, with_body) = match asked {
-        Asked::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
-        Asked::Metrics { with_body } => match &*metrics() {
-            Answer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
-            Answer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
+        HttpRequest::Refused(status) => (status, "text/plain", format!("{status}\n"), true),
+        HttpRequest::Metrics { with_body } => match &*metrics() {
+            MetricsAnswer::Metrics(text) => ("200 OK", CONTENT_TYPE, text.clone(), with_body),
+            MetricsAnswer::Unavailable(why) => ("503 Service Unavailable", "text/plain", format!("{why}\n"), with_body),
         },
     };
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -112,22 +112,22 @@ fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option
 }
 
 /// Parses the request line and checks the `Host` header; other headers have no effect.
-fn parse(head: &[u8], hosts: Hosts) -> Asked {
+fn parse(head: &[u8], hosts: Hosts) -> HttpRequest {
     let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
     let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
-        return Asked::Refused("400 Bad Request");
+        return HttpRequest::Refused("400 Bad Request");
     };
     if !version.starts_with("HTTP/1.") {
-        return Asked::Refused("505 HTTP Version Not Supported");
+        return HttpRequest::Refused("505 HTTP Version Not Supported");
     }
     let path = target.split('?').next().unwrap_or(target);
     match (method, path) {
         ("GET" | "HEAD", "/metrics") => match hosts.check(head, version) {
-            Ok(()) => Asked::Metrics { with_body: method == "GET" },
-            Err(status) => Asked::Refused(status),
+            Ok(()) => HttpRequest::Metrics { with_body: method == "GET" },
+            Err(status) => HttpRequest::Refused(status),
         },
-        ("GET" | "HEAD", _) => Asked::Refused("404 Not Found"),
-        _ => Asked::Refused("405 Method Not Allowed"),
+        ("GET" | "HEAD", _) => HttpRequest::Refused("404 Not Found"),
+        _ => HttpRequest::Refused("405 Method Not Allowed"),
     }
 }
 
@@ -139,8 +139,9 @@ mod tests {
     /// Returns the answer to `request` while the client keeps its sending side open.
     fn ask(request: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let answer =
-            thread::spawn(move || exchange(server, Hosts::Any, || Arc::new(Answer::Metrics("weft_up 1\n".to_owned()))));
+        let answer = thread::spawn(move || {
+            exchange(server, Hosts::Any, || Arc::new(MetricsAnswer::Metrics("weft_up 1\n".to_owned())))
+        });
         client.write_all(request).unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();

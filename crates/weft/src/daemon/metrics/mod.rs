@@ -9,14 +9,14 @@ mod hosts;
 mod http;
 mod text;
 
-use super::control::{Sender, serve_some};
+use super::control::{TaskSender, serve_some};
 use super::threads::{Pulse, Threads};
 use crate::config::MetricsAddress;
 use crate::control::{Request, Response};
 use crate::files::{self, SocketFile};
 use cache::Cache;
 use hosts::Hosts;
-use http::{Answer, Stream};
+use http::{MetricsAnswer, Stream};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> Result<MetricsServer, String> {
+    pub fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> Result<MetricsServer, String> {
         let describe = |why: io::Error| match address {
             MetricsAddress::Loopback(address) => format!("metrics at {address}: {why}"),
             MetricsAddress::Unix(path) => format!("metrics at {}: {why}", path.display()),
@@ -43,7 +43,7 @@ impl MetricsServer {
     }
 }
 
-fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Result<MetricsServer> {
+fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> io::Result<MetricsServer> {
     let (name, log, shared) = ("weft-metrics", threads.log(), threads.clone());
     match address {
         MetricsAddress::Loopback(address) => {
@@ -71,7 +71,7 @@ fn start(address: &MetricsAddress, tasks: Sender, threads: &Threads) -> io::Resu
 fn serve<S: Stream + 'static>(
     mut accept: impl FnMut() -> io::Result<S>,
     hosts: Hosts,
-    tasks: &Sender,
+    tasks: &TaskSender,
     threads: &Threads,
     pulse: &Pulse,
 ) -> ! {
@@ -88,11 +88,11 @@ fn serve<S: Stream + 'static>(
     )
 }
 
-fn metrics(tasks: &Sender) -> Answer {
+fn metrics(tasks: &TaskSender) -> MetricsAnswer {
     match tasks.ask(Request::Status) {
-        Response::Status(status) => Answer::Metrics(families::write(&status)),
-        Response::Refused { why } => Answer::Unavailable(why),
-        _ => Answer::Unavailable("no status".to_owned()),
+        Response::Status(status) => MetricsAnswer::Metrics(families::write(&status)),
+        Response::Refused { why } => MetricsAnswer::Unavailable(why),
+        _ => MetricsAnswer::Unavailable("no status".to_owned()),
     }
 }
 

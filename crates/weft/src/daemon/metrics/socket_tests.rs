@@ -12,7 +12,7 @@ use weft_io::wait::Waker;
 
 /// Starts an endpoint; returns its address and the counter of snapshots.
 fn endpoint() -> (SocketAddr, Arc<AtomicU64>) {
-    let (tasks, asked) = Sender::channel(Arc::new(Waker::new().unwrap()));
+    let (tasks, asked) = TaskSender::channel(Arc::new(Waker::new().unwrap()));
     let snapshots = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&snapshots);
     thread::spawn(move || {

@@ -24,7 +24,7 @@ pub struct Family<T: ?Sized> {
 }
 
 /// Labels of a sample.
-pub type Labels<'a> = Vec<(&'static str, &'a str)>;
+pub type MetricLabels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Text of several families.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Exposition {
     pub fn add<'a, T: ?Sized + 'a>(
         &mut self,
         families: &[Family<T>],
-        things: impl Iterator<Item = (Labels<'a>, &'a T)> + Clone,
+        things: impl Iterator<Item = (MetricLabels<'a>, &'a T)> + Clone,
     ) {
         for Family { kind, name, help, value } in families {
             let samples = things.clone().filter_map(|(labels, thing)| Some((labels, value(thing)?)));
@@ -56,7 +56,7 @@ impl Exposition {
         kind: MetricKind,
         name: &str,
         help: &str,
-        samples: impl Iterator<Item = (Labels<'a>, f64)>,
+        samples: impl Iterator<Item = (MetricLabels<'a>, f64)>,
     ) {
         let word = if kind == MetricKind::Counter { "counter" } else { "gauge" };
         for (at, (labels, value)) in samples.enumerate() {

@@ -4,7 +4,7 @@
 //! control socket's requests about clients go to this thread.
 
 use crate::access::clients;
-use crate::access::gate::{Gate, Output, Remote};
+use crate::access::gate::{Gate, GateOutput, Remote};
 use crate::config::access::{Access, Offer};
 use crate::config::{Config, Pool};
 use crate::control::{AccessClient, ClientProgram, Request, Response};
@@ -231,7 +231,7 @@ impl AccessServer {
             }
             if Instant::now() >= next_tick {
                 next_tick = Instant::now() + TICK;
-                let mut batch = Batch::new(&self.socket);
+                let mut batch = ClientBatch::new(&self.socket);
                 self.gate.tick(&mut |output| batch.take(output, &self.device));
                 drop(batch);
                 self.log_attendance();
@@ -253,7 +253,7 @@ impl AccessServer {
     fn take_datagrams(&mut self, slots: &mut [ReceiveSlot]) {
         // An error here belongs to an earlier datagram.
         let filled = self.socket.receive(slots).unwrap_or(0);
-        let mut batch = Batch::new(&self.socket);
+        let mut batch = ClientBatch::new(&self.socket);
         for slot in slots.iter_mut().take(filled) {
             let Some(received) = slot.received() else { continue };
             let from = Remote { address: received.source, local: received.destination };
@@ -264,7 +264,7 @@ impl AccessServer {
     }
 
     fn take_packets(&mut self, packet: &mut [u8]) {
-        let mut batch = Batch::new(&self.socket);
+        let mut batch = ClientBatch::new(&self.socket);
         for _ in 0..PACKETS {
             let Ok(Some(length)) = self.device.read(packet) else { return };
             let packet = packet.get(..length).unwrap_or_default();
@@ -323,23 +323,23 @@ impl AccessServer {
 }
 
 /// Collects datagrams of one size for one client into a batch; dropping it sends the rest.
-struct Batch<'a> {
+struct ClientBatch<'a> {
     socket: &'a UdpLink,
     to: Option<Remote>,
     contents: Vec<u8>,
     segment: usize,
 }
 
-impl<'a> Batch<'a> {
-    fn new(socket: &'a UdpLink) -> Batch<'a> {
-        Batch { socket, to: None, contents: Vec::new(), segment: 0 }
+impl<'a> ClientBatch<'a> {
+    fn new(socket: &'a UdpLink) -> ClientBatch<'a> {
+        ClientBatch { socket, to: None, contents: Vec::new(), segment: 0 }
     }
 
-    fn take(&mut self, output: Output<'_>, device: &TunDevice) {
+    fn take(&mut self, output: GateOutput<'_>, device: &TunDevice) {
         match output {
             // A full device drops the packet, as every link does.
-            Output::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
-            Output::Datagram(to, datagram) => self.add(to, datagram),
+            GateOutput::Packet(packet) => drop(device.write(&[IoSlice::new(packet)])),
+            GateOutput::Datagram(to, datagram) => self.add(to, datagram),
         }
     }
 
@@ -365,7 +365,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for ClientBatch<'_> {
     fn drop(&mut self) {
         self.leave();
     }

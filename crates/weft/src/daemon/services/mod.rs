@@ -1,4 +1,4 @@
-//! Parts of the node that run beside the packet loop, each on a thread or in a process of its own.
+//! Parts of the node that run in parallel with the packet loop, each on a thread or in a process of its own.
 
 pub mod access;
 pub mod flows;

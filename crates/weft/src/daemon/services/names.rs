@@ -1,12 +1,12 @@
 //! Lookup of endpoints by name, on a thread of its own.
 //!
-//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the configuration read again,
-//! and the reload takes the addresses from here. The packet loop never waits for a resolver. A name that cannot be looked up keeps its last
-//! addresses.
+//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the
+//! configuration read again, and the reload takes the addresses from here. The packet loop never waits for a resolver.
+//! A name that cannot be looked up keeps its last addresses.
 
 use crate::config::{Addresses, Config, HostName};
 use crate::control::Request;
-use crate::daemon::control::Sender;
+use crate::daemon::control::TaskSender;
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const SOON_AFTER: Duration = Duration::from_secs(5);
 const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-struct State {
+struct NamesState {
     wanted: BTreeSet<HostName>,
     known: Addresses,
     /// Names whose last lookup failed.
@@ -35,27 +35,27 @@ struct State {
     rounds: u64,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedNames {
+    state: Mutex<NamesState>,
     changed: Condvar,
 }
 
 /// The names of the configuration and their addresses; all clones share them.
 #[derive(Clone)]
 pub struct Names {
-    shared: Arc<Shared>,
-    sender: Sender,
+    shared: Arc<SharedNames>,
+    sender: TaskSender,
     threads: Threads,
 }
 
 impl Names {
     /// Creates the table without names.
-    pub fn new(sender: Sender, threads: &Threads) -> Names {
-        let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
+    pub fn new(sender: TaskSender, threads: &Threads) -> Names {
+        let shared = SharedNames { state: Mutex::default(), changed: Condvar::new() };
         Names { shared: Arc::new(shared), sender, threads: threads.clone() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NamesState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl Names {
         self.state().is_waited_for = true;
         self.add_addresses(config)?;
         if !config.host_names().is_empty() {
-            let is_first = |state: &mut State| state.rounds == 0;
+            let is_first = |state: &mut NamesState| state.rounds == 0;
             drop(self.shared.changed.wait_timeout_while(self.state(), FIRST_ANSWERS, is_first));
         }
         let mut state = self.state();
@@ -137,7 +137,7 @@ impl Names {
                 Err(_) if failed_before => {}
                 Err(why) => {
                     let kept = if state.known.contains_key(&name) {
-                        "its last addresses stay"
+                        "its last known addresses stay in use"
                     } else {
                         "looked up again every 5 s"
                     };

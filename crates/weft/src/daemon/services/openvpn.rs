@@ -1,4 +1,4 @@
-//! Supervisor of OpenVPN's server, a process beside the node.
+//! Supervisor of OpenVPN's server, which is a process of its own.
 //!
 //! The supervisor restarts the process when it ends, and commands it over a Unix socket (management-notes in OpenVPN's
 //! documentation). The process ends with the node.
@@ -164,7 +164,7 @@ impl OpenvpnSupervisor {
         }
     }
 
-    /// Runs the server from its start to its end; returns how it ended, or `None` if it was told to end.
+    /// Runs the server from its start to its end; returns how it ended, or `None` if this node ended it.
     fn run_once(&self) -> io::Result<Option<String>> {
         // The server opens no file to write and reads no commands from a file: another user may have replaced files
         // there.

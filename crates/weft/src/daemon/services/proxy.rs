@@ -1,6 +1,6 @@
 //! Supervisor of the TCP proxy.
 //!
-//! The proxy is a process beside the daemon, so that a fault there cannot affect the packet loop.
+//! The proxy is a process of its own, so that a fault there cannot affect the packet loop.
 //!
 //! A thread restarts the process when it ends. It passes policy and rates to the process, and reads the process's
 //! state.

@@ -128,7 +128,7 @@ fn grant(
     Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
 }
 
-/// Returns true if the proxy may take connections of such a flow.
+/// Returns true if the proxy may take connections that match `pattern`.
 fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
@@ -136,7 +136,7 @@ fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
         && rule.to.iter().any(|to| to.contains(pattern.destination))
 }
 
-/// Returns the reason why the proxy resets such a connection.
+/// Returns the reason why the proxy resets a connection that matches `pattern`.
 ///
 /// Returns `None` if it does not, or if that depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {

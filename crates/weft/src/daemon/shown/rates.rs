@@ -18,7 +18,7 @@ enum Of {
 
 /// The rates of all paths and flows, by peer.
 #[derive(Debug, Default)]
-pub struct Rates {
+pub struct TrafficRates {
     meters: BTreeMap<(String, Of), Meter>,
 }
 
@@ -29,7 +29,7 @@ struct Meter {
     bps: Option<u64>,
 }
 
-impl Rates {
+impl TrafficRates {
     /// Records the present totals; must be called once a second.
     pub fn note(&mut self, now: Instant, engine: &Engine) {
         for (peer, path) in engine.path_snapshots(now) {

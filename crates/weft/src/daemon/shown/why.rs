@@ -30,7 +30,7 @@ struct Said {
 
 /// Findings that were logged, and when.
 #[derive(Default)]
-pub struct Watch {
+pub struct FindingLog {
     next: Instant,
     said: BTreeMap<PeerId, Said>,
 }
@@ -47,7 +47,7 @@ pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     format!("handshake rejected: {}", seen.finding)
 }
 
-impl Watch {
+impl FindingLog {
     /// Returns the time of the next look.
     pub fn next(&self) -> Instant {
         self.next

@@ -102,7 +102,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Starts a thread that lives until it is told to end.
+    /// Starts a thread that runs until the node orders it to end.
     ///
     /// A panic, a reason to end, or a stopped heartbeat ends the process.
     ///

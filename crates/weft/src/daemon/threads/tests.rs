@@ -20,7 +20,7 @@ fn run(name: &str) -> (Option<i32>, String, Duration) {
     (child.status.code(), String::from_utf8_lossy(&child.stderr).into_owned(), began.elapsed())
 }
 
-/// Body of a test process: a thread fails beside a main thread that ignores the failure, or cleans up.
+/// Body of a test process: a thread fails while the main thread ignores the failure, or cleans up.
 #[test]
 #[ignore = "is run by the other tests, in a process of its own"]
 fn case() {

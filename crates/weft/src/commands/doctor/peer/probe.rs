@@ -16,7 +16,7 @@ const SHORT: usize = 84;
 const HOPS: u8 = 4;
 
 /// Result of a ping.
-pub enum Probe {
+pub enum PingResult {
     /// The host answered after this time.
     Answered(Duration),
     /// No answer arrived.
@@ -29,7 +29,7 @@ pub enum Probe {
 pub struct ProbedRoute {
     pub link: String,
     pub remote: SocketAddr,
-    pub ping: Probe,
+    pub ping: PingResult,
     /// Reaction to a UDP datagram, such as an ICMP error; `None` if there was none.
     pub bounce: Option<&'static str>,
     /// Longest packet that was answered, in IP bytes; `None` if none was.
@@ -54,19 +54,19 @@ pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<ProbedRoute> {
 
 fn probe(link: String, remote: SocketAddr) -> ProbedRoute {
     let ping = ping(&link, remote.ip(), SHORT);
-    let passes = |size: &&usize| matches!(self::ping(&link, remote.ip(), **size), Probe::Answered(_));
-    let answers = matches!(ping, Probe::Answered(_));
+    let passes = |size: &&usize| matches!(self::ping(&link, remote.ip(), **size), PingResult::Answered(_));
+    let answers = matches!(ping, PingResult::Answered(_));
     let largest = answers.then(|| SIZES.iter().find(passes).copied().unwrap_or(SHORT));
     let bounce = bounce(&link, remote, None).and_then(|bounce| words(bounce.error));
     let hops = (1..=HOPS).map_while(|hops| bounce_of_router(&link, remote, hops)).collect();
     ProbedRoute { link, remote, ping, bounce, largest, asked: SIZES[0], hops }
 }
 
-fn ping(link: &str, to: IpAddr, size: usize) -> Probe {
+fn ping(link: &str, to: IpAddr, size: usize) -> PingResult {
     match EchoSocket::open(link, to).and_then(|mut echo| echo.ask(size, PATIENCE)) {
-        Ok(Some(time)) => Probe::Answered(time),
-        Ok(None) => Probe::Silent,
-        Err(why) => Probe::Failed(why),
+        Ok(Some(time)) => PingResult::Answered(time),
+        Ok(None) => PingResult::Silent,
+        Err(why) => PingResult::Failed(why),
     }
 }
 

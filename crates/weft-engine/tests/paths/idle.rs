@@ -1,0 +1,126 @@
+//! Traffic of weft itself while hosts send little or nothing. Each host packet allows a limited amount of it.
+
+use crate::net::{World, direction};
+use weft_engine::Policy;
+use weft_units::{Duration, Rng};
+
+const MONTH_S: f64 = 86_400.0 * 30.0;
+/// Maximum traffic of an idle link, in MB a month.
+const IDLE_MB: f64 = 60.0;
+/// IP bytes of a probe from each end, with answers, reports and the copies of reports on the fastest link.
+const PROBES: u64 = 400;
+const PORT: u16 = 7_000;
+/// IP and UDP header bytes of the hosts' packets.
+const HEADERS: u64 = 28;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Two nodes, with links that have been up for a while.
+struct Line {
+    world: World,
+    links: usize,
+}
+
+impl Line {
+    fn new(links: usize, rng: &mut Rng) -> Line {
+        let ways: Vec<_> = (0..links).map(|_| direction(2 + rng.below(100), 1 + rng.below(60), 0.0)).collect();
+        let mut world = World::new(&ways, &Policy::default());
+        world.run_for(Duration::from_secs(60));
+        Line { world, links }
+    }
+
+    /// Returns the IP bytes sent so far on each link in both directions.
+    fn sent(&self) -> Vec<u64> {
+        (0..self.links).map(|link| self.world.sent_bytes(link, 0) + self.world.sent_bytes(link, 1)).collect()
+    }
+
+    /// Sends a packet of `payload` bytes in each interval of `every` for `time`, from one or both ends.
+    ///
+    /// Returns the IP bytes on each link.
+    fn talk(&mut self, time: Duration, every: Duration, payload: usize, both: bool) -> Vec<u64> {
+        let (before, end, mut number) = (self.sent(), self.world.now + time, 0);
+        while self.world.now < end {
+            for from in 0..=usize::from(both) {
+                self.world.send(from, PORT, number, payload);
+                self.world.run_for(every / if both { 2 } else { 1 });
+            }
+            number += 1;
+        }
+        self.sent().iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+}
+
+#[test]
+fn idle_links_cost_less_than_sixty_megabytes_a_month_each() {
+    let mut rng = Rng::new(1);
+    for links in 1..=4 {
+        let mut line = Line::new(links, &mut rng);
+        let (before, time) = (line.sent(), Duration::from_secs(3_600));
+        line.world.run_for(time);
+        let bytes = line.sent().iter().sum::<u64>() - before.iter().sum::<u64>();
+        let month_mb = bytes as f64 / time.as_secs_f64() * MONTH_S / 1e6 / links as f64;
+        println!("{links} idle links: {month_mb:.0} MB a month each");
+        assert!(month_mb < IDLE_MB, "{month_mb} MB a month on each of {links} links");
+    }
+}
+
+/// Checks that the overhead in addition to a flow of any rate, over all links, is proportional to the flow plus the
+/// cost of idle paths.
+#[test]
+fn a_flow_pays_for_what_is_sent_beside_it() {
+    let mut rng = Rng::new(2);
+    for _ in 0..40 {
+        let links = 1 + rng.below(3) as usize;
+        let every = ms(10 << rng.below(12));
+        let (payload, both) = (20 + rng.below(1_000) as usize, rng.chance(0.5));
+        let packets = 40 + rng.below(200);
+        let mut line = Line::new(links, &mut rng);
+        let time = every * packets as u32;
+        let sent: u64 = line.talk(time, every, payload, both).iter().sum();
+        let packets = packets * if both { 2 } else { 1 };
+        // Bytes for each packet: its headers, a report, and a probe from each end on each link.
+        let each = payload as u64 + HEADERS + 150 + 75 + links as u64 * PROBES;
+        let idle = (line.links as f64 * IDLE_MB * 1e6 / MONTH_S * time.as_secs_f64()) as u64;
+        // Earlier packets may have paid for probing.
+        let bound = packets * each + idle + links as u64 * 30 * PROBES;
+        assert!(
+            sent <= bound,
+            "{sent} of {bound} bytes: {packets} of {payload} bytes every {every:?}, {links} links, both {both}"
+        );
+    }
+}
+
+/// Prints the table of `docs/data-use.md`: MB a month on each of three links.
+#[test]
+fn a_steady_flow_over_three_links_costs_less_than_three_times_itself() {
+    let rows = [
+        ("a packet of 92 bytes each 10 s", ms(10_000), 64, false),
+        ("a ping each second", ms(1_000), 56, true),
+        ("a ping of 13 kbit/s", ms(65), 64, true),
+        ("a call of 80 kbit/s each way", ms(20), 172, true),
+    ];
+    for (what, every, payload, both) in rows {
+        let mut line = Line {
+            world: World::new(
+                &[direction(50, 10, 0.0), direction(20, 25, 0.0), direction(10, 40, 0.0)],
+                &Policy::default(),
+            ),
+            links: 3,
+        };
+        let time = Duration::from_secs(600);
+        line.talk(Duration::from_secs(60), every, payload, both);
+        let sent = line.talk(time, every, payload, both);
+        let own = (payload as u64 + HEADERS) * (time.as_nanos() / every.as_nanos()) as u64 * if both { 2 } else { 1 };
+        let months = |bytes: u64| bytes as f64 / time.as_secs_f64() * MONTH_S / 1e6;
+        let idle: u64 = 3 * (IDLE_MB * 1e6 / MONTH_S * time.as_secs_f64()) as u64;
+        println!(
+            "{what}: {:.0} MB of its own, {:.0?} on the links",
+            months(own),
+            sent.iter().map(|of| months(*of)).collect::<Vec<_>>()
+        );
+        let probes = if every > ms(1_000) { 0 } else { time.as_secs() * 3 * PROBES };
+        assert!(sent.iter().sum::<u64>() < own * 3 + probes + idle, "{what}: {sent:?} bytes for {own}");
+    }
+}

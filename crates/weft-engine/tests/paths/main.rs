@@ -1,0 +1,21 @@
+//! Paths between two nodes: how they open, fail, return, move and are measured.
+#![allow(missing_docs)]
+
+mod address_pairs;
+mod false_alarms;
+mod flapping;
+mod gone_links;
+mod idle;
+mod link_names;
+mod moved;
+mod outages;
+mod parts;
+mod restarts;
+mod sensing;
+mod takeover;
+mod wakeups;
+
+#[path = "../net/mod.rs"]
+mod net;
+#[path = "../pairs/mod.rs"]
+mod pairs;
