@@ -15,6 +15,8 @@ mod sensing;
 mod takeover;
 mod wakeups;
 
+#[path = "../mesh/mod.rs"]
+mod mesh;
 #[path = "../net/mod.rs"]
 mod net;
 #[path = "../pairs/mod.rs"]

@@ -9,7 +9,7 @@ mod links;
 mod routing;
 
 use super::clock::{self, Clock};
-use super::control::{Sender, Task};
+use super::control::{Task, TaskSender};
 use super::gather::Gathered;
 use super::links::{LinkChange, Links, WantedLinks};
 use super::log::Log;
@@ -156,7 +156,7 @@ pub struct Parts {
     /// The process's threads.
     pub threads: Threads,
     /// Sender of tasks to the packet loop.
-    pub sender: Sender,
+    pub sender: TaskSender,
 }
 
 impl Node {

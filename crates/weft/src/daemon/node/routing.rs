@@ -26,7 +26,7 @@ pub struct RoutingSide {
 
 impl Node {
     /// Starts the threads for `[routing]`, if it is configured.
-    pub(super) fn start_routing(&mut self, sender: &Sender) {
+    pub(super) fn start_routing(&mut self, sender: &TaskSender) {
         let Some(settings) = self.config.routing.clone() else { return };
         self.engine.set_multicast(settings.multicast);
         match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {

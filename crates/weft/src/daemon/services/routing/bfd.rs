@@ -5,7 +5,7 @@
 //! anything else than the protocol is disconnected; it then senses by itself.
 
 use crate::config::BfdAddress;
-use crate::daemon::control::{Sender, Task};
+use crate::daemon::control::{Task, TaskSender};
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ impl BfdLink {
     ///
     /// # Errors
     /// Returns the error of the kernel.
-    pub fn start(address: &BfdAddress, sender: Sender, threads: &Threads) -> io::Result<BfdLink> {
+    pub fn start(address: &BfdAddress, sender: TaskSender, threads: &Threads) -> io::Result<BfdLink> {
         let (states, receiver) = sync_channel(MOST_STATES);
         let waker = Arc::new(Waker::new()?);
         let client = BfdClient {
@@ -89,7 +89,7 @@ impl Drop for BfdLink {
 
 struct BfdClient {
     address: BfdAddress,
-    sender: Sender,
+    sender: TaskSender,
     states: Receiver<(SensedAddress, bool)>,
     waker: Arc<Waker>,
     /// Sessions of `bfdd` by their discriminators.

@@ -10,7 +10,7 @@ mod table;
 pub use table::{RoutedDevice, RoutingReport};
 
 use crate::config::{Routing, prefix, protocol_name};
-use crate::daemon::control::{Sender, Task};
+use crate::daemon::control::{Task, TaskSender};
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ impl RouteLearner {
     pub fn start(
         settings: &Routing,
         surroundings: RoutingSurroundings,
-        sender: Sender,
+        sender: TaskSender,
         threads: &Threads,
     ) -> io::Result<RouteLearner> {
         let shared = Arc::new(Shared {
@@ -137,7 +137,7 @@ struct Learner {
     warned: BTreeSet<(IpAddr, u8)>,
     watch: RouteWatch,
     poller: Poller,
-    sender: Sender,
+    sender: TaskSender,
     reply: SyncSender<LearntSlice>,
     replies: Receiver<LearntSlice>,
     /// The slice, unless the packet loop has it.
