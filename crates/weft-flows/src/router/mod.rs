@@ -218,6 +218,18 @@ impl FlowRouter {
         self.release_ended(admission);
     }
 
+    /// Ends some flows because the node stops, and reports each for the last time. Returns false when none is left.
+    pub fn end_some(&mut self, now: Instant, report: &mut impl FnMut(&FlowRecord)) -> bool {
+        let mut cursor = self.review.unwrap_or_default();
+        let mut old = Vec::new();
+        let goes_on = self.states.list(now, &mut cursor, REVIEWED_AT_ONCE, &mut |flow, _| old.push(flow));
+        for flow in old {
+            self.states.remove(now, flow, FlowEnd::Forced, report);
+        }
+        self.review = goes_on.then_some(cursor);
+        goes_on
+    }
+
     /// Returns the time at which [`FlowRouter::expire`] has work to do.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         if self.review.is_some() { Some(now) } else { self.states.next_timeout() }
