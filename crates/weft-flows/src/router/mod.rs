@@ -128,7 +128,7 @@ impl FlowRouter {
         })
     }
 
-    /// Changes rules, classes and users. Known flows end and begin again by the new rules, some at each
+    /// Changes rules, classes, users and the time between two reports. Known flows end and begin again by the new rules, some at each
     /// [`FlowRouter::expire`]. The size of the table stays.
     ///
     /// # Errors
@@ -137,6 +137,7 @@ impl FlowRouter {
         self.classifier = config.rules.compile(&config.classes, &config.limits)?;
         let is_same = (&self.classes, &self.rules, &self.user_rule) == (&config.classes, &config.rules, &config.users);
         (self.classes, self.rules, self.user_rule) = (config.classes, config.rules, config.users);
+        self.states.set_active(config.table.active);
         if !is_same {
             self.review = Some(FlowCursor::default());
         }

@@ -246,12 +246,11 @@ impl Node {
             self.export = None;
             return;
         };
-        let names = || self.config.flows.classes().names().map(str::to_owned).collect();
-        // The names may have changed too. A thread that cannot take them is replaced.
-        if self.export.as_ref().is_some_and(|export| export.serves(settings) && export.set_class_names(names())) {
-            return;
+        let names = self.config.flows.classes().names().map(str::to_owned).collect();
+        if let Some(export) = self.export.as_mut().filter(|export| export.serves(settings)) {
+            return export.set_class_names(names);
         }
-        match ExportHandle::start(settings, names(), self.clock, &self.threads) {
+        match ExportHandle::start(settings, names, self.clock, &self.threads) {
             Ok(export) => self.export = Some(export),
             Err(why) => self.log.error(format_args!("flow records: {why}")),
         }

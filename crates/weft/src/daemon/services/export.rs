@@ -5,20 +5,21 @@
 //! exporter and its socket, so a slow collector or a slow connection delays no packet.
 
 mod records;
-mod transport;
+mod socket;
 
 use crate::config::flows::{ExportProtocol, ExportSettings};
 use crate::daemon::clock::{self, Clock};
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
 use crate::status::FlowExport;
+use socket::CollectorSocket;
+use std::cell::LazyCell;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use transport::Transport;
 use weft_engine::Engine;
 use weft_flows::ipfix::{ExportRecord, Exporter, MESSAGE_BYTES};
 use weft_io::wait::{Poller, Ready, Waker};
@@ -48,14 +49,24 @@ const WAKER: u64 = 0;
 const SOCKET: u64 = 1;
 
 /// What the packet loop sends to the thread.
-enum Work {
+enum ExportWork {
     Records(Vec<ExportRecord>),
     ClassNames(Vec<String>),
 }
 
+impl ExportWork {
+    fn into_records(self) -> Option<Vec<ExportRecord>> {
+        if let ExportWork::Records(records) = self { Some(records) } else { None }
+    }
+
+    fn into_class_names(self) -> Option<Vec<String>> {
+        if let ExportWork::ClassNames(names) = self { Some(names) } else { None }
+    }
+}
+
 /// Counters that the thread updates and the packet loop reads.
 #[derive(Default)]
-struct Totals {
+struct ExportTotals {
     is_reachable: AtomicBool,
     sent: AtomicU64,
     waiting: AtomicU64,
@@ -65,13 +76,15 @@ struct Totals {
 /// Handle of the thread that exports. Dropping it makes the thread send what it has, and end.
 pub struct ExportHandle {
     settings: ExportSettings,
-    work: SyncSender<Work>,
+    work: SyncSender<ExportWork>,
     /// Empty batches that the thread gives back.
     spare: Receiver<Vec<ExportRecord>>,
     /// Records for which the channel had no place.
     batch: Vec<ExportRecord>,
+    /// Names of the classes that the thread does not have yet.
+    class_names: Option<Vec<String>>,
     waker: Arc<Waker>,
-    totals: Arc<Totals>,
+    totals: Arc<ExportTotals>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     clock: Clock,
@@ -93,14 +106,12 @@ impl ExportHandle {
         let (lives, ended) = mpsc::channel();
         let (waker, poller) = (Arc::new(Waker::new()?), Poller::new()?);
         poller.add(waker.as_raw_fd(), WAKER)?;
-        let totals = Arc::new(Totals::default());
-        let mut exporter = Exporter::new(clock.now(), settings.exporter());
-        exporter.set_class_names(class_names.iter().map(String::as_str));
+        let totals = Arc::new(ExportTotals::default());
         let collector = settings.collector.value;
         let thread = ExportThread {
             collector: collector.to_string(),
-            exporter,
-            transport: Transport::new(collector, settings.protocol == ExportProtocol::Tcp),
+            exporter: Exporter::new(clock.now(), settings.exporter()),
+            socket: CollectorSocket::new(collector, settings.protocol == ExportProtocol::Tcp),
             poller,
             waker: Arc::clone(&waker),
             inbox,
@@ -113,7 +124,8 @@ impl ExportHandle {
         };
         threads.spawn("weft-export", move |pulse| thread.run(pulse))?;
         let batch = Vec::with_capacity(BATCH_RECORDS);
-        Ok(ExportHandle { settings: settings.clone(), work, spare, batch, waker, totals, ended, clock })
+        let (settings, class_names) = (settings.clone(), Some(class_names));
+        Ok(ExportHandle { settings, work, spare, batch, class_names, waker, totals, ended, clock })
     }
 
     /// Returns true if the thread serves these settings. A change of the interval concerns the flow table only.
@@ -121,21 +133,24 @@ impl ExportHandle {
         (self.settings.exporter(), self.settings.collector.value) == (settings.exporter(), settings.collector.value)
     }
 
-    /// Sets the names of the classes. Returns false if the thread is too busy.
-    #[must_use]
-    pub fn set_class_names(&self, names: Vec<String>) -> bool {
-        self.work.try_send(Work::ClassNames(names)).is_ok() && self.waker.wake().is_ok()
+    /// Sets the names of the classes, in the order of their numbers.
+    pub fn set_class_names(&mut self, names: Vec<String>) {
+        self.class_names = Some(names);
     }
 
     /// Moves records from the engine to the thread. Returns true if more wait that the thread can take.
     pub fn pass_records(&mut self, engine: &mut Engine) -> bool {
-        let began_ns = clock::unix_ns().saturating_sub(self.clock.now().as_nanos());
-        let unix_ms = |at: Instant| (began_ns + at.as_nanos()) / 1_000_000;
+        if let Some(names) = self.class_names.take() {
+            self.class_names = self.send(ExportWork::ClassNames(names)).and_then(ExportWork::into_class_names);
+        }
+        let clock = self.clock;
+        let began_ns = LazyCell::new(|| clock::unix_ns().saturating_sub(clock.now().as_nanos()));
+        let unix_ms = |at: Instant| (*began_ns + at.as_nanos()) / 1_000_000;
         for _ in 0..BATCHES_PER_TURN {
             while self.batch.len() + 2 <= BATCH_RECORDS
                 && let Some(record) = engine.take_flow_record()
             {
-                self.batch.extend(records::records(engine, &record, unix_ms));
+                self.batch.extend(records::records(engine, &record, &unix_ms));
             }
             if self.batch.is_empty() || !self.send_batch() {
                 return false;
@@ -148,17 +163,21 @@ impl ExportHandle {
     fn send_batch(&mut self) -> bool {
         let next = self.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH_RECORDS));
         let batch = std::mem::replace(&mut self.batch, next);
-        match self.work.try_send(Work::Records(batch)) {
-            // A thread that is not woken looks within a second.
-            Ok(()) => self.waker.wake().is_ok(),
-            Err(
-                mpsc::TrySendError::Full(Work::Records(batch)) | mpsc::TrySendError::Disconnected(Work::Records(batch)),
-            ) => {
-                self.batch = batch;
+        match self.send(ExportWork::Records(batch)).and_then(ExportWork::into_records) {
+            Some(kept) => {
+                self.batch = kept;
                 false
             }
-            Err(_) => false,
+            None => true,
         }
+    }
+
+    /// Sends work to the thread. Returns it if the channel is full.
+    fn send(&self, work: ExportWork) -> Option<ExportWork> {
+        let sent = self.work.try_send(work);
+        // A thread that is not woken looks within a second.
+        let _ = self.waker.wake();
+        sent.err().map(|TrySendError::Full(work)| TrySendError::Disconnected(work) | work)
     }
 
     /// Ends all flows and waits until their records are sent, but not for long.
@@ -178,13 +197,13 @@ impl ExportHandle {
         let _ = waker.wake();
         let rest = until.since(clock.now());
         // The process ends without the thread if the collector takes nothing.
-        let _: Result<(), RecvTimeoutError> = ended.recv_timeout(rest);
+        let _ = ended.recv_timeout(rest);
     }
 
     /// Returns the state of the export for `weft status`.
     pub fn shown(&self) -> FlowExport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Totals { is_reachable, sent, waiting, not_sent } = &*self.totals;
+        let ExportTotals { is_reachable, sent, waiting, not_sent } = &*self.totals;
         FlowExport {
             collector: self.settings.collector.value.to_string(),
             is_reachable: is_reachable.load(Ordering::Relaxed),
@@ -199,12 +218,12 @@ impl ExportHandle {
 struct ExportThread {
     collector: String,
     exporter: Exporter,
-    transport: Transport,
+    socket: CollectorSocket,
     poller: Poller,
     waker: Arc<Waker>,
-    inbox: Receiver<Work>,
+    inbox: Receiver<ExportWork>,
     gives_back: SyncSender<Vec<ExportRecord>>,
-    totals: Arc<Totals>,
+    totals: Arc<ExportTotals>,
     clock: Clock,
     log: Log,
     was_reachable: bool,
@@ -233,7 +252,7 @@ impl ExportThread {
 
     fn time_to_wait(&self, now: Instant, is_closed: bool) -> Duration {
         let longest = if is_closed { Duration::from_millis(20) } else { LONGEST_WAIT };
-        let due = self.exporter.next_timeout().min(self.transport.next_timeout(now));
+        let due = self.exporter.next_timeout().min(self.socket.next_timeout(now));
         due.since(now).clamp(SHORTEST_WAIT, longest)
     }
 
@@ -241,14 +260,14 @@ impl ExportThread {
     fn take_work(&mut self) -> bool {
         loop {
             match self.inbox.try_recv() {
-                Ok(Work::Records(mut batch)) => {
+                Ok(ExportWork::Records(mut batch)) => {
                     for record in batch.drain(..) {
                         // The exporter counts a record for which it has no room.
                         self.exporter.push(record);
                     }
                     let _ = self.gives_back.try_send(batch);
                 }
-                Ok(Work::ClassNames(names)) => self.exporter.set_class_names(names.iter().map(String::as_str)),
+                Ok(ExportWork::ClassNames(names)) => self.exporter.set_class_names(names.iter().map(String::as_str)),
                 Err(why) => return why == TryRecvError::Disconnected,
             }
         }
@@ -257,13 +276,13 @@ impl ExportThread {
     /// Tells the exporter what became of earlier messages, and sends new ones.
     fn exchange(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let now = self.clock.now();
-        self.transport.look(now, &mut self.exporter, &self.poller, SOCKET)?;
+        self.socket.look(now, &mut self.exporter, &self.poller, SOCKET)?;
         for _ in 0..BURST_MESSAGES {
             // IPFIX and NetFlow have 32 bits for the time until 2106.
             let (now, unix_s) = (self.clock.now(), self.clock.unix_s() as u32);
             let Some(message) = self.exporter.poll_message(now, unix_s, buffer) else { break };
             let Some(bytes) = buffer.get(..message.len) else { break };
-            self.transport.send(now, &mut self.exporter, message, bytes);
+            self.socket.send(now, &mut self.exporter, message, bytes);
         }
         Ok(())
     }

@@ -32,55 +32,57 @@ fn sequence_of(message: &[u8]) -> Option<u32> {
 }
 
 /// The way to a collector.
-pub enum Transport {
+pub enum CollectorSocket {
     /// Datagrams.
-    Udp(UdpTransport),
+    Udp(UdpCollector),
     /// A stream.
-    Tcp(TcpTransport),
+    Tcp(TcpCollector),
 }
 
-impl Transport {
-    /// Returns the transport that a configuration asks for. It opens its socket later.
-    pub fn new(collector: SocketAddr, is_stream: bool) -> Transport {
+impl CollectorSocket {
+    /// Returns the socket that a configuration asks for. It opens its socket later.
+    pub fn new(collector: SocketAddr, is_stream: bool) -> CollectorSocket {
         match is_stream {
-            false => Transport::Udp(UdpTransport { collector, socket: None }),
-            true => Transport::Tcp(TcpTransport { collector, stream: None, try_at: Instant::ZERO, interval: HOLD }),
+            false => CollectorSocket::Udp(UdpCollector { collector, socket: None }),
+            true => {
+                CollectorSocket::Tcp(TcpCollector { collector, stream: None, try_at: Instant::ZERO, interval: HOLD })
+            }
         }
     }
 
     /// Opens the socket if it is due, and tells the exporter what became of earlier messages.
     pub fn look(&mut self, now: Instant, exporter: &mut Exporter, poller: &Poller, token: u64) -> io::Result<()> {
         match self {
-            Transport::Udp(of) => of.look(now, exporter, poller, token),
-            Transport::Tcp(of) => of.look(now, exporter, poller, token),
+            CollectorSocket::Udp(of) => of.look(now, exporter, poller, token),
+            CollectorSocket::Tcp(of) => of.look(now, exporter, poller, token),
         }
     }
 
     /// Sends a message.
     pub fn send(&mut self, now: Instant, exporter: &mut Exporter, message: ExportMessage, bytes: &[u8]) {
         match self {
-            Transport::Udp(of) => of.send(now, exporter, bytes),
-            Transport::Tcp(of) => of.send(exporter, message, bytes),
+            CollectorSocket::Udp(of) => of.send(now, exporter, bytes),
+            CollectorSocket::Tcp(of) => of.send(exporter, message, bytes),
         }
     }
 
-    /// Returns the time at which [`Transport::look`] has work to do, if nothing arrives before.
+    /// Returns the time at which [`CollectorSocket::look`] has work to do, if nothing arrives before.
     pub fn next_timeout(&self, now: Instant) -> Instant {
         match self {
-            Transport::Udp(_) => Instant::FAR_FUTURE,
-            Transport::Tcp(of) => of.next_timeout(now),
+            CollectorSocket::Udp(_) => Instant::FAR_FUTURE,
+            CollectorSocket::Tcp(of) => of.next_timeout(now),
         }
     }
 }
 
 /// A connected UDP socket.
-pub struct UdpTransport {
+pub struct UdpCollector {
     collector: SocketAddr,
     /// `None` before the first message, and after an error of this machine.
     socket: Option<UdpSocket>,
 }
 
-impl UdpTransport {
+impl UdpCollector {
     fn look(&mut self, now: Instant, exporter: &mut Exporter, poller: &Poller, token: u64) -> io::Result<()> {
         if self.socket.is_none()
             && let Ok(socket) = open(self.collector)
@@ -162,15 +164,15 @@ fn repeat(mut read: impl FnMut() -> nix::Result<usize>) -> bool {
 }
 
 /// A TCP connection that is opened again whenever it ends.
-pub struct TcpTransport {
+pub struct TcpCollector {
     collector: SocketAddr,
-    stream: Option<Connection>,
+    stream: Option<CollectorStream>,
     /// Time of the next attempt to connect.
     try_at: Instant,
     interval: Duration,
 }
 
-struct Connection {
+struct CollectorStream {
     stream: TcpStream,
     /// Bytes written.
     written: u64,
@@ -178,7 +180,7 @@ struct Connection {
     unacknowledged: VecDeque<(u64, u64)>,
 }
 
-impl TcpTransport {
+impl TcpCollector {
     fn look(&mut self, now: Instant, exporter: &mut Exporter, poller: &Poller, token: u64) -> io::Result<()> {
         if let Some(connection) = &mut self.stream {
             if !connection.look(exporter) {
@@ -189,7 +191,7 @@ impl TcpTransport {
             self.try_at = now + self.interval;
             if let Ok(stream) = connect(self.collector) {
                 poller.add(stream.as_raw_fd(), token)?;
-                self.stream = Some(Connection { stream, written: 0, unacknowledged: VecDeque::new() });
+                self.stream = Some(CollectorStream { stream, written: 0, unacknowledged: VecDeque::new() });
                 exporter.on_connected(now);
             }
         }
@@ -231,7 +233,7 @@ fn connect(collector: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-impl Connection {
+impl CollectorStream {
     /// Tells the exporter what was acknowledged. Returns false if the stream has ended.
     fn look(&mut self, exporter: &mut Exporter) -> bool {
         if let Ok(waiting) = unacknowledged_bytes(self.stream.as_fd()) {
