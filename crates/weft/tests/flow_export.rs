@@ -93,7 +93,8 @@ fn start(dir: &Dir) -> Daemon {
 /// Ends the node, and waits until it has sent its last records.
 fn stop(dir: &Dir, home: Daemon) {
     assert!(run(Command::new(WEFT).args(["down", "--control"]).arg(dir.path("home.sock"))));
-    wait_for("end", dir, || log(dir).lines().any(|line| line.ends_with(" down")));
+    let stat = format!("/proc/{}/stat", home.id());
+    wait_for("end", dir, || fs::read_to_string(&stat).is_ok_and(|text| text.contains(") Z ")));
     drop(home);
 }
 
