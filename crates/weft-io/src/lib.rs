@@ -11,6 +11,7 @@ pub mod memory;
 pub mod netfilter;
 pub mod netlink;
 pub mod raw;
+pub mod stream;
 mod sys;
 pub mod tun;
 pub mod udp;

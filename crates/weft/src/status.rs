@@ -18,7 +18,7 @@ pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, S
 pub use links::UnusedLink;
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
-pub use qos::{Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
+pub use qos::{FlowExport, Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 pub use why::{Finding, StrangerSeen, TriedPair};
 
@@ -65,6 +65,9 @@ pub struct Status {
     /// The network's overlay; absent: this node takes no part in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub overlay: Option<Overlay>,
+    /// Export of flow records; absent: none is configured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flow_export: Option<FlowExport>,
     /// Prefixes that are refused because they would take addresses from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,

@@ -152,6 +152,12 @@ impl Flowing {
         self.router.as_ref()?.next_timeout(now)
     }
 
+    /// Ends some flows, and returns false when none is left.
+    pub fn end_some(&mut self, now: Instant) -> bool {
+        let Flowing { router: Some(router), records, .. } = self else { return false };
+        router.end_some(now, &mut |record| records.push(record))
+    }
+
     /// Removes and returns the oldest record that waits.
     pub fn take_record(&mut self) -> Option<FlowRecord> {
         self.records.waiting.pop_front()

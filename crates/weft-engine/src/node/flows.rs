@@ -13,7 +13,7 @@ use weft_flows::UserId;
 use weft_flows::router::{FlowRouter, user_text};
 use weft_flows::rules::RuleFault;
 use weft_flows::table::{FlowCursor, FlowRecord, FlowRef};
-use weft_units::{Instant, Rate, VpnId};
+use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
 /// Records that one step of a listing examines. Tuned: a step takes less than a millisecond.
@@ -65,6 +65,19 @@ impl Engine {
     /// Removes and returns the oldest flow record that waits for export.
     pub fn take_flow_record(&mut self) -> Option<FlowRecord> {
         self.hosts.flows.take_record()
+    }
+
+    /// Ends some thousand flows and makes their last records. Returns false when no flow is left.
+    ///
+    /// The caller takes the records before the next call.
+    pub fn end_flows(&mut self, now: Instant) -> bool {
+        self.hosts.flows.end_some(now)
+    }
+
+    /// Returns the peers behind which the initiator and the responder of a flow lie; `None` for hosts here.
+    pub fn flow_peers(&self, record: &FlowRecord) -> [Option<PeerId>; 2] {
+        let vpn = self.vpns.get(record.vpn);
+        [record.key.src, record.key.dst].map(|end| vpn?.route(end))
     }
 
     /// Returns the counters of the flow table; `None` without flow state.

@@ -54,7 +54,7 @@ pub enum FlowVerdict {
 pub struct ExportRecord {
     /// Addresses, protocol, ports and flow label.
     pub key: FlowKey,
-    /// DSCP of the flow's first packet.
+    /// DSCP of the flow's first packet; zero if it is not known.
     pub dscp: u8,
     /// VPN of the flow.
     pub vpn: VpnId,
@@ -66,9 +66,9 @@ pub struct ExportRecord {
     pub direction: RecordDirection,
     /// Why the record was made.
     pub end_reason: EndReason,
-    /// Time of the first packet in the record.
+    /// Time of the flow's first packet.
     pub start_ms: u64,
-    /// Time of the last packet in the record.
+    /// Time of the flow's last packet.
     pub end_ms: u64,
     /// Bytes since the flow began.
     pub total_bytes: u64,

@@ -128,7 +128,7 @@ impl FlowRouter {
         })
     }
 
-    /// Changes rules, classes and users. Known flows end and begin again by the new rules, some at each
+    /// Changes rules, classes, users and the time between two reports. Known flows end and begin again by the new rules, some at each
     /// [`FlowRouter::expire`]. The size of the table stays.
     ///
     /// # Errors
@@ -137,6 +137,7 @@ impl FlowRouter {
         self.classifier = config.rules.compile(&config.classes, &config.limits)?;
         let is_same = (&self.classes, &self.rules, &self.user_rule) == (&config.classes, &config.rules, &config.users);
         (self.classes, self.rules, self.user_rule) = (config.classes, config.rules, config.users);
+        self.states.set_active(config.table.active);
         if !is_same {
             self.review = Some(FlowCursor::default());
         }
@@ -216,6 +217,18 @@ impl FlowRouter {
             self.review = goes_on.then_some(cursor);
         }
         self.release_ended(admission);
+    }
+
+    /// Ends some flows because the node stops, and reports each for the last time. Returns false when none is left.
+    pub fn end_some(&mut self, now: Instant, report: &mut impl FnMut(&FlowRecord)) -> bool {
+        let mut cursor = self.review.unwrap_or_default();
+        let mut old = Vec::new();
+        let goes_on = self.states.list(now, &mut cursor, REVIEWED_AT_ONCE, &mut |flow, _| old.push(flow));
+        for flow in old {
+            self.states.remove(now, flow, FlowEnd::Forced, report);
+        }
+        self.review = goes_on.then_some(cursor);
+        goes_on
     }
 
     /// Returns the time at which [`FlowRouter::expire`] has work to do.

@@ -35,6 +35,11 @@ impl FlowStates {
         self.wheel.next_work().map(|tick| Instant::from_millis(u64::from(tick) << TICK_BITS))
     }
 
+    /// Sets the time between two reports of a flow that goes on. A known flow takes it at its next timer.
+    pub fn set_active(&mut self, active: Option<Duration>) {
+        self.config.active = active;
+    }
+
     fn report_active(&mut self, now: Instant, record: u32, report: &mut impl FnMut(&FlowRecord)) {
         let at = record as usize;
         let Some(active) = self.config.active else { return };

@@ -308,6 +308,7 @@ impl Datapath {
             self.record_progress();
         }
         is_behind |= node.continue_listings(now);
+        is_behind |= node.export_flows();
         node.upkeep(now);
         is_behind
     }

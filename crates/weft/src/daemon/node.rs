@@ -23,6 +23,7 @@ use super::platform::{self, Platform};
 use super::restart::needs_restart;
 use super::service;
 use super::services::access;
+use super::services::export::ExportHandle;
 use super::services::flows;
 use super::services::names::Names;
 use super::services::proxy::ProxyProcess;
@@ -102,6 +103,8 @@ pub struct Node {
     threads: Threads,
     /// Clients of WireGuard and OpenVPN.
     access: Option<access::AccessHandle>,
+    /// Export of flow records.
+    export: Option<ExportHandle>,
     /// The proxy's process, and the rates of its connections.
     proxy: Option<(ProxyProcess, Totals)>,
     next_upkeep: Instant,
@@ -201,6 +204,7 @@ impl Node {
             log: threads.log(),
             threads,
             access,
+            export: None,
             proxy: None,
             next_upkeep: Instant::ZERO,
             next_totals: Instant::ZERO,
@@ -223,6 +227,7 @@ impl Node {
         node.load_tcp_er();
         node.set_proxy();
         node.start_routing(&sender);
+        node.set_export();
         // No interface is known yet, so this call only stores which links are wanted.
         node.check_links();
         Ok(node)
@@ -241,6 +246,33 @@ impl Node {
         }
         if let Some((proxy, _)) = &self.proxy {
             proxy.set_policy(policy.unwrap_or_default());
+        }
+    }
+
+    /// Starts, changes or stops the export of flow records.
+    fn set_export(&mut self) {
+        let Some(settings) = &self.config.flows.export else {
+            self.export = None;
+            return;
+        };
+        let names = self.config.flows.classes().names().map(str::to_owned).collect();
+        if let Some(export) = self.export.as_mut().filter(|export| export.serves(settings)) {
+            return export.set_class_names(names);
+        }
+        match ExportHandle::start(settings, names, self.clock, &self.threads) {
+            Ok(export) => self.export = Some(export),
+            Err(why) => self.log.error(format_args!("flow records: {why}")),
+        }
+    }
+
+    /// Passes flow records to the export. Returns true if more wait.
+    pub fn export_flows(&mut self) -> bool {
+        match &mut self.export {
+            Some(export) => export.pass_records(&mut self.engine),
+            None => {
+                while self.engine.take_flow_record().is_some() {}
+                false
+            }
         }
     }
 
@@ -284,7 +316,10 @@ impl Node {
 
     /// Stores the state for the next run.
     pub fn finish(self) {
-        let Node { engine, state_writer, .. } = self;
+        let Node { mut engine, state_writer, export, .. } = self;
+        if let Some(export) = export {
+            export.finish(&mut engine);
+        }
         state_writer.close(engine.used_stamp());
     }
 
@@ -370,6 +405,7 @@ impl Node {
         self.config = loaded.config;
         self.load_tcp_er();
         self.set_proxy();
+        self.set_export();
         self.links.choose(WantedLinks::of(&self.config));
         self.check_links();
         self.set_routes(true);
@@ -515,6 +551,7 @@ impl Node {
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals(), self.engine.label_clashes())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),
+            flow_export: self.export.as_ref().map(ExportHandle::shown),
             refused_prefixes: self.refused.all(now),
             rejected_datagrams: snapshot.rejected_datagrams,
             unroutable_packets: snapshot.unroutable_packets,

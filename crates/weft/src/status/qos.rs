@@ -154,3 +154,18 @@ pub struct QosRule {
     /// Class of the flows.
     pub class: String,
 }
+
+/// Export of flow records.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct FlowExport {
+    /// Address and port of the collector.
+    pub collector: String,
+    /// Whether the collector takes messages, as far as is known.
+    pub is_reachable: bool,
+    /// Records in messages that were not refused.
+    pub sent_records: u64,
+    /// Records that wait, or may still be refused.
+    pub waiting_records: u64,
+    /// Records that found no place. The collector gets their counts.
+    pub not_sent_records: u64,
+}

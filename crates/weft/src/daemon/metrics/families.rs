@@ -86,6 +86,18 @@ const NODE: &[Family<Status>] = &[
         "Connections that the proxy refused because a rule denies them.",
         |n| number(n.proxy.as_ref()?.refused),
     ),
+    gauge("weft_flow_export_reachable", "Whether the collector of flow records takes messages.", |n| {
+        flag(n.flow_export.as_ref()?.is_reachable)
+    }),
+    counter("weft_flow_export_sent_records_total", "Flow records sent to the collector.", |n| {
+        number(n.flow_export.as_ref()?.sent_records)
+    }),
+    gauge("weft_flow_export_waiting_records", "Flow records that wait, or may still be refused.", |n| {
+        number(n.flow_export.as_ref()?.waiting_records)
+    }),
+    counter("weft_flow_export_not_sent_records_total", "Flow records dropped: too many waited.", |n| {
+        number(n.flow_export.as_ref()?.not_sent_records)
+    }),
     counter("weft_no_buffer_drops_total", "Packets and datagrams dropped because no buffer was free.", |n| {
         number(n.no_buffer_drops)
     }),
@@ -367,6 +379,7 @@ mod tests {
             buffers_peak: 0,
             relay: None,
             overlay: None,
+            flow_export: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,
             dropped_log_lines: 0,
