@@ -177,7 +177,10 @@ impl ExportHandle {
         let sent = self.work.try_send(work);
         // A thread that is not woken looks within a second.
         let _ = self.waker.wake();
-        sent.err().map(|TrySendError::Full(work)| TrySendError::Disconnected(work) | work)
+        match sent {
+            Ok(()) => None,
+            Err(TrySendError::Full(work) | TrySendError::Disconnected(work)) => Some(work),
+        }
     }
 
     /// Ends all flows and waits until their records are sent, but not for long.
