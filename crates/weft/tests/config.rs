@@ -214,10 +214,7 @@ fn a_routing_daemon_gets_sensible_settings_only() {
         ("bfd = \"unix:\"", 7, "path is missing", "for example"),
         ("multicats = true", 1, "unknown key", "multicast"),
     ] {
-        refused(
-            &with_peer(&format!("[routing]\n{line}")),
-            &[&format!("weft.toml:7:{column}: error"), why, fix],
-        );
+        refused(&with_peer(&format!("[routing]\n{line}")), &[&format!("weft.toml:7:{column}: error"), why, fix]);
     }
 }
 

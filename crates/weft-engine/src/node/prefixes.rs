@@ -13,7 +13,8 @@ impl Engine {
         let vpns: Vec<(VpnId, &Vpn)> = default.into_iter().chain(self.vpns.others()).collect();
         vpns.into_iter().flat_map(move |(id, vpn)| {
             vpn.prefixes().into_iter().filter_map(move |(prefix, peer, protocol)| {
-                let certificate = self.trust.certificate_of(peer).filter(|_| id == VpnId::DEFAULT && protocol.is_none());
+                let certificate =
+                    self.trust.certificate_of(peer).filter(|_| id == VpnId::DEFAULT && protocol.is_none());
                 Some(OwnedPrefix {
                     vpn: id,
                     vpn_name: vpn.name.clone(),

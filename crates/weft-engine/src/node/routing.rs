@@ -57,7 +57,14 @@ impl Engine {
     }
 
     /// Hands a copy of a multicast packet to each member of its VPN that has a session.
-    pub(super) fn flood(&mut self, now: Instant, vpn: VpnId, to: IpAddr, (buf, len): (BufId, usize), shape: SuperPacket) {
+    pub(super) fn flood(
+        &mut self,
+        now: Instant,
+        vpn: VpnId,
+        to: IpAddr,
+        (buf, len): (BufId, usize),
+        shape: SuperPacket,
+    ) {
         for at in 0.. {
             let Some(peer) = self.vpns.multicast_members(vpn, to).get(at).copied() else { break };
             if !self.peers.get(usize::from(peer.0)).is_some_and(|peer| peer.is_established()) {

@@ -205,8 +205,7 @@ impl Vpns {
         self.weights = entries::Weights::of(&configs);
         let mut known = entries::Profiles::default();
         for config in configs {
-            let (totals, learnt) =
-                before.remove(&config.id).map(|vpn| (vpn.totals, vpn.learnt)).unwrap_or_default();
+            let (totals, learnt) = before.remove(&config.id).map(|vpn| (vpn.totals, vpn.learnt)).unwrap_or_default();
             let profile = Some(known.of(&config, &self.weights));
             let mut vpn = Vpn {
                 name: config.name,

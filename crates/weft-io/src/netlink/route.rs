@@ -177,7 +177,9 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 ///
 /// The kernel loads fields in network byte order, so constants are swapped to it.
 pub(super) fn filter(devices: &[u32]) -> Vec<libc::sock_filter> {
-    use libc::{BPF_ABS, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MISC, BPF_RET, BPF_TAX, BPF_W};
+    use libc::{
+        BPF_ABS, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MISC, BPF_RET, BPF_TAX, BPF_W,
+    };
     let (count, equal) = (devices.len() as u8, BPF_JMP | BPF_JEQ | BPF_K);
     let kind = |kind: u16| u32::from(kind.to_be());
     let mut program = vec![

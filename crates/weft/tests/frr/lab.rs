@@ -101,9 +101,9 @@ impl Lab {
         for node in ["home", "hub"] {
             wait_for("session", &lab.dir, || {
                 lab.dir.path(&format!("{node}.sock")).exists()
-                    && status(&lab.dir, node)["peers"][0]["paths"].as_array().is_some_and(|paths| {
-                        paths.iter().filter(|path| path["state"] == "good").count() >= 2
-                    })
+                    && status(&lab.dir, node)["peers"][0]["paths"]
+                        .as_array()
+                        .is_some_and(|paths| paths.iter().filter(|path| path["state"] == "good").count() >= 2)
             });
         }
         lab
@@ -115,7 +115,10 @@ impl Lab {
         let text = format!("log file {}\nlog timestamp precision 6\n{config}\n", log.display());
         let file = self.dir.write(&format!("{node}-{program}.conf"), &text);
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", node, "nice", "-n", FRR_NICE]).arg(Path::new(PROGRAMS).join(program)).env("TZ", "UTC");
+        command
+            .args(["netns", "exec", node, "nice", "-n", FRR_NICE])
+            .arg(Path::new(PROGRAMS).join(program))
+            .env("TZ", "UTC");
         command.args(["-N", node, "-P", "0", "-f"]).arg(file).args(arguments);
         let errors = fs::File::create(self.dir.path(&format!("{node}-{program}.err"))).unwrap();
         Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
@@ -179,7 +182,8 @@ impl Lab {
     pub fn lost_pings(&self, source: &str, to: &str, count: u32, interval: Duration) -> u32 {
         let interval = format!("{}", interval.as_secs_f64());
         let count_text = count.to_string();
-        let ping = ["netns", "exec", "home", "ping", "-q", "-I", source, "-c", &count_text, "-i", &interval, "-W", "2", to];
+        let ping =
+            ["netns", "exec", "home", "ping", "-q", "-I", source, "-c", &count_text, "-i", &interval, "-W", "2", to];
         let out = Command::new("timeout").args(["600", "ip"]).args(ping).output().unwrap();
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let received = text.lines().find_map(|line| {

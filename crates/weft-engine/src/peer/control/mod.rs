@@ -54,13 +54,6 @@ pub struct SessionTimes {
 impl SessionTimes {
     pub fn new(now: Instant) -> SessionTimes {
         let watch = Watch::new(now);
-        SessionTimes {
-            established_at: None,
-            heard_at: None,
-            alone_since: now,
-            busy_at: now,
-            watch,
-            probe_pace: None,
-        }
+        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch, probe_pace: None }
     }
 }

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
-use crate::daemon::services::routing::{
-    LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings,
-};
+use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings};
 
 /// An address that `bfdd` wants sensed.
 struct Watched {
@@ -84,17 +82,16 @@ impl Node {
     fn find_watched(&mut self) {
         let now = self.clock.now();
         for watched in &mut self.routing.watched {
-            let by_index = |vpn: &VpnId| self.devices.get(*vpn).is_some_and(|of| of.tun().index() == watched.sensed.interface);
+            let by_index =
+                |vpn: &VpnId| self.devices.get(*vpn).is_some_and(|of| of.tun().index() == watched.sensed.interface);
             let vpn = self.config.vpns.iter().map(|vpn| VpnId(vpn.id.value)).find(by_index).unwrap_or(VpnId::DEFAULT);
             let peer = self.engine.peer_of_address(vpn, watched.sensed.address);
             if let Some(before) = watched.peer.filter(|before| Some(*before) != peer) {
                 self.engine.set_probe_pace(now, before, None);
             }
             if peer.is_none() && watched.told.is_none() {
-                self.log.error(format_args!(
-                    "bfd: {} lies behind no peer: its session stays down",
-                    watched.sensed.address
-                ));
+                self.log
+                    .error(format_args!("bfd: {} lies behind no peer: its session stays down", watched.sensed.address));
             }
             watched.peer = peer;
         }

@@ -7,14 +7,8 @@ const HOLD: Duration = Duration::from_secs(30);
 const DEVICE: RoutedDevice = RoutedDevice { index: 7, vpn: VpnId::DEFAULT, table: None };
 
 fn table(most: usize) -> RoutingTable {
-    let settings = Routing {
-        accept: [OSPF, BGP].into(),
-        tables: BTreeSet::new(),
-        most,
-        hold: HOLD,
-        multicast: false,
-        bfd: None,
-    };
+    let settings =
+        Routing { accept: [OSPF, BGP].into(), tables: BTreeSet::new(), most, hold: HOLD, multicast: false, bfd: None };
     RoutingTable::new(settings, vec![DEVICE])
 }
 
