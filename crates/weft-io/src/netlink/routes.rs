@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 const DATAGRAMS_PER_POLL: usize = 256;
 /// Length of the kernel's queue of events, in bytes.
 ///
-/// *Tuned*: a routing daemon installs 100,000 routes in about a second, and an event takes about 1 KiB there.
+/// *Tuned* by hand: it holds some 30,000 events, and 100,000 routes arrive within seconds. A loss costs a dump, and no route.
 const QUEUE_BYTES: i32 = 32 << 20;
 
 /// Watches routes with a gateway.

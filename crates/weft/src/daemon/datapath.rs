@@ -197,8 +197,14 @@ impl Datapath {
             WAKER => {
                 self.waker.clear()?;
                 while let Ok(task) = self.tasks.try_recv() {
+                    let is_slice = matches!(task, Task::Learn(..));
                     node.on_task(task);
                     self.record_progress();
+                    if is_slice {
+                        // The next slice may arrive at once. Packets come first.
+                        self.waker.wake()?;
+                        break;
+                    }
                 }
                 self.watch_devices(node)?;
                 self.watch_sockets(node)

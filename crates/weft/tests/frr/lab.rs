@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Directory of FRR's programs (Debian).
 const PROGRAMS: &str = "/usr/lib/frr";
-/// Priority of FRR's daemons. Standard: `Nice=` of Debian's `frr.service`.
-const FRR_NICE: &str = "-5";
+/// Priority of all daemons, FRR's and weft's. Standard: `Nice=` of Debian's `frr.service`.
+const PRIORITY: i32 = -5;
 /// Topology: `home` and `hub` have a network of their own, 10.1.0.0/24 and 10.2.0.0/24.
 const TOPOLOGY: &str = "set -eu
     for node in home hub; do ip netns add $node; ip -n $node link set lo up; mkdir -p /run/frr/$node; done
@@ -81,9 +81,8 @@ pub struct Lab {
 impl Lab {
     /// Starts both nodes with these texts in their `[routing]` tables, and waits for their session.
     pub fn start(home: &str, hub: &str) -> Lab {
-        // The nodes run at the priority of their service, whatever that of the tests is.
         // SAFETY: the call takes no pointers.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, PRIORITY) };
         let topology = Command::new("bash").args(["-c", TOPOLOGY]).output().unwrap();
         assert!(topology.status.success(), "{}", stderr(&topology));
         let dir = Dir::new();
@@ -115,10 +114,7 @@ impl Lab {
         let text = format!("log file {}\nlog timestamp precision 6\n{config}\n", log.display());
         let file = self.dir.write(&format!("{node}-{program}.conf"), &text);
         let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", node, "nice", "-n", FRR_NICE])
-            .arg(Path::new(PROGRAMS).join(program))
-            .env("TZ", "UTC");
+        command.args(["netns", "exec", node]).arg(Path::new(PROGRAMS).join(program)).env("TZ", "UTC");
         command.args(["-N", node, "-P", "0", "-f"]).arg(file).args(arguments);
         let errors = fs::File::create(self.dir.path(&format!("{node}-{program}.err"))).unwrap();
         Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
