@@ -177,7 +177,9 @@ impl ExportHandle {
         let sent = self.work.try_send(work);
         // A thread that is not woken looks within a second.
         let _ = self.waker.wake();
-        sent.err().map(|TrySendError::Full(work)| TrySendError::Disconnected(work) | work)
+        sent.err().map(|why| match why {
+            TrySendError::Full(work) | TrySendError::Disconnected(work) => work,
+        })
     }
 
     /// Ends all flows and waits until their records are sent, but not for long.
