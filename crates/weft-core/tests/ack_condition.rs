@@ -111,6 +111,7 @@ impl Sender {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's length may come from the environment")]
 fn nothing_that_a_receiver_tells_is_lost() {
     let most: u64 = std::env::var("ACKS").ok().and_then(|n| n.parse().ok()).unwrap_or(300_000);
     let (mut judged, mut forwarded, mut duplicates) = (0, 0, 0);

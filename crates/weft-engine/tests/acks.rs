@@ -140,11 +140,12 @@ fn whatever_is_news_arrives_once_and_in_order() {
     }
 }
 
+/// A segment that was sent: its flow, its ACK number, whether it has a block, whether it has data or a push, and when.
+type Sent = (usize, u32, bool, bool, Duration);
+
 /// Sends acknowledgements with repeats at random times with `ack = "condition"`, and returns what was sent and the
 /// world.
-///
-/// Of each segment it returns the flow, the ACK number, whether it has a block, data or a push, and when it was sent.
-fn sprinkle(rng: &mut Rng) -> (World, Vec<(usize, u32, bool, bool, Duration)>) {
+fn sprinkle(rng: &mut Rng) -> (World, Vec<Sent>) {
     let policy = Policy { ack: AckPolicy::Condition, ..Policy::default() };
     let mut world = World::new(&[direction(20, 10 + rng.below(40), 0.0)], &policy);
     world.run_for(Duration::from_secs(1));

@@ -4,7 +4,7 @@
 mod net;
 
 use net::*;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weft_engine::*;
 use weft_flows::router::{FlowVerdict, RouterConfig};
@@ -59,10 +59,10 @@ fn packet(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), number: u64, bytes: u
 ///
 /// `users` has the number of flows of each user, `calls` the number of calls of one more host. Returns the bytes that
 /// arrived for each source address, and the delays of the calls' packets that arrived and the number sent.
-fn run(world: &mut World, users: &[u16], calls: u16, seconds: u64) -> (HashMap<u32, u64>, Vec<Duration>, usize) {
+fn run(world: &mut World, users: &[u16], calls: u16, seconds: u64) -> (BTreeMap<u32, u64>, Vec<Duration>, usize) {
     let (mut sent, mut sent_at) = (0, Vec::new());
     let mut rng = Rng::new(8);
-    let (mut arrived, mut delays) = (HashMap::new(), Vec::new());
+    let (mut arrived, mut delays) = (BTreeMap::new(), Vec::new());
     let begin = world.now;
     let mut next_call = begin;
     while world.now - begin < Duration::from_secs(seconds) {
@@ -172,7 +172,7 @@ fn no_more_is_guaranteed_than_was_shown_and_the_higher_precedence_goes_first() {
 fn each_byte_is_in_exactly_one_report_at_both_ends() {
     let mut world = world(&[direction(50, 5, 0.0), direction(20, 15, 0.0)], vec![voice_rule(None)], 0.5);
     let mut rng = Rng::new(3);
-    let mut sent: HashMap<(Ipv4Addr, u16), (u64, u64)> = HashMap::new();
+    let mut sent: BTreeMap<(Ipv4Addr, u16), (u64, u64)> = BTreeMap::new();
     let mut records: [Vec<FlowRecord>; 2] = Default::default();
     for _ in 0..3_000 {
         let (from, port) = (host(0, 1 + rng.below(5) as u8), 4_000 + rng.below(40) as u16);
@@ -185,7 +185,7 @@ fn each_byte_is_in_exactly_one_report_at_both_ends() {
     world.run_for(Duration::from_secs(20));
     for (node, records) in records.iter_mut().enumerate() {
         records.extend(std::iter::from_fn(|| world.nodes[node].take_flow_record()));
-        let mut told: HashMap<(Ipv4Addr, u16), (u64, u64)> = HashMap::new();
+        let mut told: BTreeMap<(Ipv4Addr, u16), (u64, u64)> = BTreeMap::new();
         for record in records.iter() {
             let std::net::IpAddr::V4(from) = record.key.src else { panic!("{record:?}") };
             let of = told.entry((from, record.key.src_port)).or_default();

@@ -1,7 +1,7 @@
 //! The router against a model: each flow has its guarantee exactly if admission granted it.
 #![allow(missing_docs)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use weft_flows::admission::{AdmissionControl, RouteNo};
 use weft_flows::router::{FlowRouter, FlowVerdict, GrantKey, PacketFacts, RouterConfig};
 use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
@@ -34,7 +34,7 @@ struct World {
     router: FlowRouter,
     admission: AdmissionControl<GrantKey>,
     /// Time of each flow's last packet.
-    used: HashMap<(u16, bool), Instant>,
+    used: BTreeMap<(u16, bool), Instant>,
 }
 
 impl World {
@@ -42,7 +42,7 @@ impl World {
         let table = TableConfig { flows: 1_024, users: 4_096, idle: IDLE, active: None, ..TableConfig::default() };
         let router = FlowRouter::new(RouterConfig { rules: rules(), table, ..RouterConfig::default() }, seed).unwrap();
         let admission = AdmissionControl::new(10_000, seed);
-        World { now: Instant::from_millis(1), router, admission, used: HashMap::new() }
+        World { now: Instant::from_millis(1), router, admission, used: BTreeMap::new() }
     }
 
     fn packet(&mut self, port: u16, call: bool) -> FlowRef {
