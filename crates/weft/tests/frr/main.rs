@@ -216,6 +216,7 @@ fn loops_are_refused_and_a_default_route_from_ospf_swallows_no_datagram_of_the_t
         for prefix in ["0.0.0.0/0", "192.0.2.16/29", "192.0.2.18/32", "192.0.2.34/32", "10.2.0.0/24"] {
             lab.wait("learnt prefix", 60, || lab.has_learnt("home", prefix, "ospf"));
         }
+        lab.wait("way back", 60, || lab.has_learnt("hub", "10.1.0.0/24", "ospf"));
         assert_eq!(lab.lost_pings("10.1.0.1", "10.2.0.1", 100, Duration::from_millis(30)), 0);
         let status = common::inside::status(&lab.dir, "home");
         let paths = status["peers"][0]["paths"].as_array().unwrap();
