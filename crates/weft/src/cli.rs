@@ -13,7 +13,7 @@ pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
 pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
-pub use qos::{QosArguments, QosView};
+pub use qos::QosView;
 
 use crate::screen::Color;
 use clap::{Args, Parser, Subcommand};
@@ -219,15 +219,18 @@ Examples:
     /// Show the flows that the node sent recently
     Flows(Reading),
     /// Show what each flow, user and way out gets, and why: classes, guarantees, shares
-    #[command(after_help = "\
+    #[command(
+        subcommand,
+        after_help = "\
 Examples:
   weft qos flows --top 10 --watch     the fastest flows, once a second
   weft qos users                      whose flows they are
   weft qos ports                      capacity, guarantees and delay toward each peer
-  weft qos why 10.9.1.7 5004          why these flows have what they have
+  weft qos why 10.9.0.2               why the flows of this host have what they have
 
-Rules and classes are in the configuration: [[rule]] and [[class]].")]
-    Qos(QosArguments),
+Rules and classes are in the configuration: [[rule]] and [[class]]."
+    )]
+    Qos(QosView),
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
         args_conflicts_with_subcommands = true,

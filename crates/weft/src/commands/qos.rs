@@ -1,7 +1,7 @@
 //! `weft qos`: what each flow, user and port gets, and why.
 
 use super::watch::watch;
-use crate::cli::{QosArguments, QosView};
+use crate::cli::QosView;
 use crate::control::{Request, Response, ask};
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
@@ -13,16 +13,16 @@ use std::path::Path;
 const SEARCHED: u32 = 10_000;
 
 /// Prints one view of the flow state.
-pub fn qos(arguments: &QosArguments) -> Result<Outcome, Failure> {
-    let QosArguments { view, reading } = arguments;
+pub fn qos(view: &QosView) -> Result<Outcome, Failure> {
+    let reading = view.reading();
     let most = match view {
-        QosView::Flows { top } => *top,
+        QosView::Flows { top, .. } => *top,
         QosView::Why { .. } => SEARCHED,
         _ => 1,
     };
     watch(reading.watch, !reading.json, || {
         let mut qos = read(&reading.control.control, most)?;
-        if let QosView::Why { flow } = view {
+        if let QosView::Why { flow, .. } = view {
             qos.flows.retain(|of| flow.iter().all(|word| of.flow.contains(word.as_str())));
             if qos.flows.is_empty() {
                 let words = flow.join(" ");
@@ -43,10 +43,10 @@ fn read(socket: &Path, most: u32) -> Result<Qos, Failure> {
 fn text(view: &QosView, qos: &Qos) -> String {
     match view {
         QosView::Flows { .. } => flows(qos),
-        QosView::Users => users(qos),
-        QosView::Ports => ports(qos),
-        QosView::Classes => classes(qos),
-        QosView::Rules => rules(qos),
+        QosView::Users(_) => users(qos),
+        QosView::Ports(_) => ports(qos),
+        QosView::Classes(_) => classes(qos),
+        QosView::Rules(_) => rules(qos),
         QosView::Why { .. } => why(qos),
     }
 }

@@ -38,6 +38,8 @@ const WORLD: &str = r#"
 key = "node.key"
 [tun]
 address = ["10.9.0.1/24"]
+[users]
+by = "host"
 [access]
 listen = 51820
 pool = "10.9.128.0/24"
