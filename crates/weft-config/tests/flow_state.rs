@@ -138,7 +138,7 @@ fn bad_rules_are_refused_at_their_place() {
     refuses(&rule("protocol = \"tcp\"\nfrom-ports = \"70000\""), 4, &["65535"]);
     refuses(&rule("protocol = \"tpc\""), 3, &["did you mean `tcp`?"]);
     refuses(&rule("protocol = 256"), 3, &["from 0 to 255"]);
-    refuses(&rule("dscp = \"copy\""), 3, &["no code point"]);
+    refuses(&rule("dscp = \"copy\""), 3, &["not a code point"]);
     refuses(&rule("dscp = 64"), 3, &["0 to 63"]);
     refuses(&rule("to = \"10.9.0.1/24\""), 3, &["10.9.0.0/24"]);
     refuses(&rule("to = \"10.9.0.0/33\""), 3, &["0 to 32"]);

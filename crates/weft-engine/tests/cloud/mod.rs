@@ -2,9 +2,9 @@
 #![allow(dead_code, missing_docs)]
 
 use super::net::{engine, udp};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::OnceLock;
 use weft_engine::*;
 use weft_session::{Certificate, Cipher, Claims, Identity, PublicKey, RootKey};
 use weft_units::{Duration, Instant, LinkId, VpnId};
@@ -15,8 +15,10 @@ const DELAY: Duration = Duration::from_millis(5);
 /// Wall clock at the start of a test, in seconds since 1970.
 pub const NOW_UNIX_S: u64 = 1_800_000_000;
 
-/// Secrets of nodes that lie close together on the ring, if a test needs many.
-static CROWD: OnceLock<Vec<[u8; 32]>> = OnceLock::new();
+thread_local! {
+    /// Secrets of nodes that lie close together on the ring, if a test needs many. Each test has a thread of its own.
+    static CROWD: OnceCell<Vec<[u8; 32]>> = const { OnceCell::new() };
+}
 
 /// Prepares secrets for `nodes` nodes within one sixteenth of the ring, in four sixteenths of that.
 ///
@@ -24,11 +26,11 @@ static CROWD: OnceLock<Vec<[u8; 32]>> = OnceLock::new();
 pub fn crowd(nodes: usize) {
     let secrets = (0..u32::MAX).map(|n| core::array::from_fn(|byte| n.to_be_bytes()[byte % 4] ^ byte as u8));
     let is_near = |secret: &[u8; 32]| Identity::from_secret(*secret).node_id().as_bytes()[0] < 4;
-    CROWD.get_or_init(|| secrets.filter(is_near).take(nodes).collect());
+    CROWD.with(|crowd| _ = crowd.get_or_init(|| secrets.filter(is_near).take(nodes).collect()));
 }
 
 fn identity(node: usize) -> Identity {
-    let own = CROWD.get().and_then(|crowd| crowd.get(node).copied());
+    let own = CROWD.with(|crowd| crowd.get().and_then(|crowd| crowd.get(node).copied()));
     Identity::from_secret(own.unwrap_or([node as u8 + 1; 32]))
 }
 
