@@ -10,6 +10,7 @@ pub mod addresses;
 mod commit;
 pub mod control;
 mod control_datagrams;
+mod delivery;
 mod explain;
 mod fates;
 mod grants;

@@ -4,29 +4,27 @@
 //! parts and from a compressed header. Its source is checked against the peer's prefixes, and the unit is resequenced
 //! and handed to the egress output. A datagram that was not authenticated never reaches this module.
 
+use super::delivery::Egress;
 use super::inbound::Arrivals;
-use super::inbound::egress::{Arrived, Output};
+use super::inbound::egress::Arrived;
 use super::inbound::join::Joined;
 use super::sense::asks_for_report;
-use super::signalling::{may_carry, signal_in};
-use super::{Context, Peer, Totals, loops};
+use super::signalling::may_carry;
+use super::{Context, Peer, loops};
 use crate::api::Event;
 use crate::api::PathState;
 use crate::api::Received;
-use crate::flows::{Flowing, Seen};
 use crate::links::is_route;
 use crate::links::{ETHERNET_MTU, Link};
 use crate::path::{Ends, Path, Proof};
-use crate::signal::{Offer, Place, Room};
-use crate::vpn::{News, Vpns};
-use alloc::boxed::Box;
+use crate::vpn::News;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use weft_core::pool::{BufId, Pool};
+use weft_core::pool::BufId;
 use weft_core::reorder::Inserted;
 use weft_session::{OpenedPacket, VpnStanding};
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, FlowId, FlowSeq, Instant, PeerId, VpnId};
+use weft_units::{Duration, FlowId, FlowSeq, Instant, VpnId};
 use weft_wire::frame::{Frame, Frames};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PART_HEADER_LEN, PartHeader, UnitKind};
@@ -536,75 +534,6 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
         cx.pool.release(small);
     }
     copied
-}
-
-/// The fields of a peer that an [`Egress`] borrows.
-type EgressEnds<'a> = (&'a mut Output, &'a mut Totals, &'a mut Option<Box<Offer>>);
-
-/// Destination of units that are in order: counters, in-band signalling and the output queue.
-struct Egress<'a> {
-    totals: &'a mut Totals,
-    output: &'a mut Output,
-    pool: &'a mut Pool,
-    vpns: &'a mut Vpns,
-    flows: &'a mut Flowing,
-    peer: PeerId,
-    now: Instant,
-    signals: Option<(&'a mut Room, Place<'a>)>,
-}
-
-impl<'a> Egress<'a> {
-    fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
-        let (output, totals, offer) = ends;
-        let signals = cx
-            .signal
-            .room_mut()
-            .zip(offer.as_deref_mut())
-            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
-        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, flows: cx.flows, peer, now: cx.now, signals }
-    }
-
-    fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
-        if let Some((room, place)) = &mut self.signals
-            && may_carry(self.pool, &item)
-        {
-            let (vpns, vpn, from) = (&*self.vpns, item.vpn, place.peer);
-            let goes_on = |destination| vpns.onward(vpn, from, destination).is_some();
-            signal_in((room, place), self.pool, &mut item, goes_on);
-        }
-        let Some(vpn) = self.vpns.get_mut(item.vpn) else {
-            // The VPN was removed while the unit waited.
-            self.pool.release(item.buf);
-            return;
-        };
-        vpn.totals.received_packets += 1;
-        vpn.totals.received_bytes += item.len as u64;
-        self.totals.received_packets += 1;
-        self.totals.received_bytes += item.len as u64;
-        if self.flows.router.is_some() {
-            self.count_flow(flow, &item);
-        }
-        self.output.add(self.pool, flow, seq, item);
-    }
-}
-
-impl Egress<'_> {
-    /// Counts a unit in its flow, unless it goes on to another peer and is counted when it leaves.
-    fn count_flow(&mut self, flow: FlowId, item: &Arrived) {
-        if item.inner.kind == UnitKind::TailSlice {
-            let header = self.output.header_len(item.vpn, flow).unwrap_or(0);
-            if let Some(state) = self.output.state(flow) {
-                self.flows.count(state, (item.len + header) as u32);
-            }
-            return;
-        }
-        let Ok(view) = IpView::parse(item.bytes(self.pool)) else { return };
-        let goes_on = self.vpns.onward(item.vpn, self.peer, view.dst).is_some();
-        let seen =
-            Seen { vpn: item.vpn, key: view.flow_key(), dscp: view.tos >> 2, packets: 1, bytes: item.len as u32 };
-        let state = if goes_on { None } else { self.flows.on_arrived(self.now, self.peer, &seen) };
-        self.output.set_state(flow, state);
-    }
 }
 
 /// True if a frame asks for a report.

@@ -1,0 +1,84 @@
+//! Delivery: units that are in order go to the egress output.
+//!
+//! Each unit is counted in its VPN, in its peer and in its flow. Signals in band that end here are removed.
+
+use super::inbound::egress::{Arrived, Output};
+use super::signalling::{may_carry, signal_in};
+use super::{Context, Totals};
+use crate::flows::{Flowing, Seen};
+use crate::signal::{Offer, Place, Room};
+use crate::vpn::Vpns;
+use alloc::boxed::Box;
+use weft_core::pool::Pool;
+use weft_units::{FlowId, FlowSeq, Instant, PeerId};
+use weft_wire::inner::UnitKind;
+use weft_wire::ip::IpView;
+
+/// The fields of a peer that an [`Egress`] borrows.
+pub(super) type EgressEnds<'a> = (&'a mut Output, &'a mut Totals, &'a mut Option<Box<Offer>>);
+
+/// Destination of units that are in order: counters, in-band signalling and the output queue.
+pub(super) struct Egress<'a> {
+    totals: &'a mut Totals,
+    output: &'a mut Output,
+    pool: &'a mut Pool,
+    vpns: &'a mut Vpns,
+    flows: &'a mut Flowing,
+    peer: PeerId,
+    now: Instant,
+    signals: Option<(&'a mut Room, Place<'a>)>,
+}
+
+impl<'a> Egress<'a> {
+    pub(super) fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
+        let (output, totals, offer) = ends;
+        let signals = cx
+            .signal
+            .room_mut()
+            .zip(offer.as_deref_mut())
+            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
+        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, flows: cx.flows, peer, now: cx.now, signals }
+    }
+
+    pub(super) fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
+        if let Some((room, place)) = &mut self.signals
+            && may_carry(self.pool, &item)
+        {
+            let (vpns, vpn, from) = (&*self.vpns, item.vpn, place.peer);
+            let goes_on = |destination| vpns.onward(vpn, from, destination).is_some();
+            signal_in((room, place), self.pool, &mut item, goes_on);
+        }
+        let Some(vpn) = self.vpns.get_mut(item.vpn) else {
+            // The VPN was removed while the unit waited.
+            self.pool.release(item.buf);
+            return;
+        };
+        vpn.totals.received_packets += 1;
+        vpn.totals.received_bytes += item.len as u64;
+        self.totals.received_packets += 1;
+        self.totals.received_bytes += item.len as u64;
+        if self.flows.router.is_some() {
+            self.count_flow(flow, &item);
+        }
+        self.output.add(self.pool, flow, seq, item);
+    }
+}
+
+impl Egress<'_> {
+    /// Counts a unit in its flow, unless it goes on to another peer and is counted when it leaves.
+    fn count_flow(&mut self, flow: FlowId, item: &Arrived) {
+        if item.inner.kind == UnitKind::TailSlice {
+            let header = self.output.header_len(item.vpn, flow).unwrap_or(0);
+            if let Some(state) = self.output.state(flow) {
+                self.flows.count(state, (item.len + header) as u32);
+            }
+            return;
+        }
+        let Ok(view) = IpView::parse(item.bytes(self.pool)) else { return };
+        let goes_on = self.vpns.onward(item.vpn, self.peer, view.dst).is_some();
+        let seen =
+            Seen { vpn: item.vpn, key: view.flow_key(), dscp: view.tos >> 2, packets: 1, bytes: item.len as u32 };
+        let state = if goes_on { None } else { self.flows.on_arrived(self.now, self.peer, &seen) };
+        self.output.set_state(flow, state);
+    }
+}
