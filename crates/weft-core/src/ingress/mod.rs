@@ -22,7 +22,7 @@
 
 mod change;
 mod grants;
-mod timers;
+pub mod timers;
 mod vpn;
 
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};

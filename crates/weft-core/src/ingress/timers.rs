@@ -10,13 +10,21 @@ const NOWHERE: u32 = u32::MAX;
 ///
 /// A change costs the logarithm of the number of slots with a timer.
 #[derive(Debug, Default)]
-pub(super) struct SlotTimers {
+pub struct SlotTimers {
     heap: Vec<(Instant, u32)>,
     /// Place of each slot in the heap.
     places: Vec<u32>,
 }
 
 impl SlotTimers {
+    /// Makes place for slots with numbers below `slots`, so that [`SlotTimers::set`] allocates no memory for them.
+    pub fn reserve(&mut self, slots: usize) {
+        if self.places.len() < slots {
+            self.places.resize(slots, NOWHERE);
+        }
+        self.heap.reserve(slots.saturating_sub(self.heap.len()));
+    }
+
     /// Returns the earliest timer and its slot.
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()

@@ -15,9 +15,9 @@ use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
 
-/// Most flows that may have a guarantee. Derived: 64 bytes each, and as many as one peer numbers.
+/// Maximum number of flows that may have a guarantee. Derived: one peer has at most so many flow numbers.
 const MOST_GRANTS: usize = 1 << 16;
-/// Most records that wait until the program takes them.
+/// Maximum number of records that wait until the program takes them.
 ///
 /// Derived: at the 200,000 records/s of a busy export, a third of a second.
 const MOST_RECORDS: usize = 1 << 16;

@@ -8,11 +8,11 @@ use weft_flows::admission::CapacityQuantile;
 use weft_flows::table::FlowRef;
 use weft_units::{Duration, FlowId, Instant, Rate};
 
-/// Interval at which a port's load is measured. Standard: issue's figure for updates inside a node.
+/// Interval at which a port's load is measured. Tuned: it follows a queue within the delay that a call bears.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
 /// Time over which the capacity that may be guaranteed is judged. Tuned: a few fades of a mobile link.
 const JUDGED_OVER: Duration = Duration::from_secs(30);
-/// Quantile of the capacity that may be guaranteed. Tuned: it was there nine times in ten.
+/// Quantile of the capacity that may be guaranteed. Tuned: the paths carried at least this rate nine times in ten.
 const QUANTILE: f64 = 0.1;
 
 /// What the port knows of one flow number.

@@ -192,7 +192,7 @@ impl Exporter {
 
     /// Returns true if the next message begins with templates.
     ///
-    /// Over UDP a message after a pause does, because a collector that restarted in the pause refused nothing.
+    /// Over UDP, the first message after a pause begins with them. A collector that restarted during the pause has none.
     fn needs_templates(&self, now: Instant) -> bool {
         let is_after_pause = now.since(self.last_message) >= HOLD && !self.config.is_stream;
         now >= self.templates_at || (is_after_pause && self.has_work())

@@ -68,7 +68,7 @@ impl<T> Port<T> {
             return false;
         }
         self.selected = None;
-        self.ready.remove(id);
+        self.ready.clear(id);
         self.later.set(id, now + HELD_FOR);
         self.backlogged > 1
     }

@@ -19,7 +19,6 @@
 mod contract;
 mod fair;
 mod flows;
-mod heap;
 mod held;
 mod list;
 mod load;
@@ -34,10 +33,10 @@ use crate::ClassId;
 use alloc::vec::Vec;
 use contract::Judgement;
 use flows::FlowState;
-use heap::DeadlineHeap;
 use load::LoadMeter;
 use packets::{PacketSlab, StoredPacket};
 use rounds::ServiceRounds;
+use weft_core::ingress::timers::SlotTimers;
 use weft_core::queue::{Arrival, Dequeued, HeadView, QueueConfig, QueueCounters};
 use weft_units::{Duration, FlowId, Instant, Rate};
 
@@ -81,9 +80,9 @@ pub struct Port<T> {
     flows: Vec<FlowState>,
     rounds: ServiceRounds,
     /// Flows whose head may leave within its guarantee, by deadline.
-    ready: DeadlineHeap,
+    ready: SlotTimers,
     /// Flows whose head may leave within its guarantee later, by that time.
-    later: DeadlineHeap,
+    later: SlotTimers,
     selected: Option<(u32, SelectedBy)>,
     /// Time of the last selection.
     selected_at: Instant,
@@ -105,8 +104,8 @@ impl<T> Port<T> {
             packets: PacketSlab::new(),
             flows: Vec::new(),
             rounds: ServiceRounds::new(config.quantum_bytes.max(MIN_QUANTUM)),
-            ready: DeadlineHeap::default(),
-            later: DeadlineHeap::default(),
+            ready: SlotTimers::default(),
+            later: SlotTimers::default(),
             selected: None,
             selected_at: Instant::ZERO,
             old_left_at: Instant::ZERO,
@@ -172,7 +171,7 @@ impl<T> Port<T> {
         while let Some((at, id)) = self.later.first()
             && at <= now
         {
-            self.later.remove(id);
+            self.later.clear(id);
             self.set_ready(id);
         }
         self.selected = match self.ready.first() {
@@ -317,16 +316,16 @@ impl<T> Port<T> {
         let flow = &self.flows[id as usize];
         let Some(contract) = flow.contract.as_ref().filter(|contract| contract.is_guaranteed()) else { return };
         let Some(head) = self.packets.get(flow.fifo.head) else {
-            self.ready.remove(id);
-            self.later.remove(id);
+            self.ready.clear(id);
+            self.later.clear(id);
             return;
         };
         let Some((eligible_at, deadline)) = contract.schedule(head.since, head.bytes, head.is_exposed) else { return };
         if head.is_exposed && eligible_at > self.selected_at {
-            self.ready.remove(id);
+            self.ready.clear(id);
             self.later.set(id, eligible_at);
         } else {
-            self.later.remove(id);
+            self.later.clear(id);
             self.ready.set(id, deadline);
         }
     }

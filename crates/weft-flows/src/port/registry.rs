@@ -42,8 +42,8 @@ impl<T> Port<T> {
         let place = self.flows[id as usize].place;
         self.deselect(id);
         self.move_to(id, FlowPlace::None);
-        self.ready.remove(id);
-        self.later.remove(id);
+        self.ready.clear(id);
+        self.later.clear(id);
         let flow = &mut self.flows[id as usize];
         let (before, old_class, exposed_before) = (flow.user, flow.class, flow.fifo.exposed_bytes);
         let is_guaranteed = contract.as_ref().is_some_and(FlowContract::is_guaranteed);
