@@ -10,7 +10,7 @@ use weft_engine::*;
 use weft_flows::router::{FlowVerdict, RouterConfig};
 use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
 use weft_flows::table::{FlowEnd, FlowRecord, TableConfig};
-use weft_units::{Duration, Rng};
+use weft_units::{Duration, Rate, Rng};
 
 /// Destination port of calls.
 const CALL: u16 = 9;
@@ -195,4 +195,78 @@ fn each_byte_is_in_exactly_one_report_at_both_ends() {
         assert_eq!(told, sent, "node {node}");
         assert_eq!(world.nodes[node].flow_totals().unwrap().flows, 0);
     }
+}
+
+/// Returns how to signal, with a rule by which node 0 asks a guarantee for the flows to [`CALL`].
+fn asking(node: usize, guaranteed: Rate) -> SignalConfig {
+    let rule = SignalRule {
+        name: "stream".into(),
+        from: None,
+        to: None,
+        protocol: 17,
+        ports: CALL..=CALL,
+        dscp: None,
+        available: Some(Rate::ZERO),
+        guaranteed,
+        reverse: false,
+        preemption: 3,
+    };
+    SignalConfig {
+        key: None,
+        controller: RateController::Pi,
+        reservable: 0.5,
+        answers: true,
+        quick_start: false,
+        plain_routers: false,
+        own_addresses: Vec::new(),
+        rules: if node == 0 { vec![rule] } else { Vec::new() },
+    }
+}
+
+/// Sends a stream of one host at `rate`, and bulk of some other hosts, for `seconds`. Returns the bytes of the stream
+/// that arrived.
+fn stream(world: &mut World, rate: Rate, users: u8, seconds: u64) -> u64 {
+    let (begin, mut sent) = (world.now, 0);
+    let (mut rng, mut arrived) = (Rng::new(5), 0);
+    while world.now - begin < Duration::from_secs(seconds) {
+        while sent < rate.bytes_in(world.now - begin) {
+            world.send_raw(0, &packet(host(0, 240), host(1, 1), (7_000, CALL), 0, 1_000));
+            sent += 1_000;
+        }
+        for user in 0..users {
+            if rng.chance(0.7) {
+                world.send_raw(0, &packet(host(0, 1 + user), host(1, 1), (20_000, 5_000), 0, 1_400));
+            }
+        }
+        world.run_for(Duration::from_millis(2));
+        for (_, bytes) in world.delivered[1].drain(..) {
+            let is_stream = bytes[22..26] == host(0, 240).octets() && bytes[32..34] == CALL.to_be_bytes();
+            arrived += if is_stream { (bytes.len() - 10) as u64 } else { 0 };
+        }
+    }
+    arrived
+}
+
+#[test]
+fn a_guarantee_that_was_asked_in_band_is_kept() {
+    let (mut rng, mut shares) = (Rng::new(3), Vec::new());
+    for _ in 0..6 {
+        let (mbps, users) = (10 + rng.below(40), 8 + rng.below(20) as u8);
+        let rate = Rate::from_bps(mbps * (200_000 + rng.below(200_000)));
+        for asks in [true, false] {
+            let mut world = world(&[direction(mbps, 10, 0.0)], Vec::new(), 0.6);
+            stream(&mut world, Rate::ZERO, users, 3);
+            for node in (0..2).filter(|_| asks) {
+                world.nodes[node].set_signalling(world.now, Some(asking(node, rate)));
+            }
+            stream(&mut world, rate, users, 2);
+            let arrived = stream(&mut world, rate, users, 5) as f64 / rate.bytes_in(Duration::from_secs(5)) as f64;
+            let views = listed(&world, 0).0;
+            let granted = views.iter().filter(|view| view.verdict == FlowVerdict::Granted).count();
+            assert_eq!(granted, usize::from(asks), "{mbps} Mbit/s, {users} users");
+            shares.push((asks, arrived));
+        }
+    }
+    assert!(shares.iter().all(|(asks, arrived)| !asks || *arrived > 0.98), "{shares:?}");
+    assert!(shares.iter().all(|(asks, arrived)| *asks || *arrived < 0.9), "the load is no test: {shares:?}");
 }

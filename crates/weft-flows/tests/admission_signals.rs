@@ -3,8 +3,8 @@
 
 use weft_core::service::MemberId;
 use weft_flows::admission::{
-    AdmissionControl, AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, RouteNo, Shortfall,
-    SignalVerdict,
+    AdmissionControl, AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, PassingSignal, RouteNo,
+    Shortfall, SignalVerdict,
 };
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Direction, Message, Rate16, Rates, Signal, SignalService};
@@ -49,8 +49,8 @@ fn link(capacity_mbps: u64) -> AdmissionControl<u32> {
 
 fn pass(link: &mut AdmissionControl<u32>, at: u64, flow: u32, signal: &mut Signal) -> (SignalVerdict, Events) {
     let (now, routes, mut events) = (Instant::from_millis(at), FlowRoutes::one(ROUTE), Events::new());
-    let verdict =
-        link.on_signal(now, flow, &routes, signal, Direction::Forward, MANY, 7, &mut |event| events.push(event));
+    let passing = PassingSignal { signal, direction: Direction::Forward, available: MANY, node: 7 };
+    let verdict = link.on_signal(now, flow, &routes, passing, &mut |event| events.push(event));
     (verdict, events)
 }
 
@@ -172,7 +172,8 @@ fn a_response_asks_for_the_reverse_direction() {
     let mut response = Signal { message: Message::Response, reverse, ..request(10.0, 0, 3) };
     let routes = FlowRoutes::one(ROUTE);
     let mut send = |signal: &mut Signal, direction| {
-        link.on_signal(Instant::ZERO, 1, &routes, signal, direction, MANY, 7, &mut |_| ());
+        let passing = PassingSignal { signal, direction, available: MANY, node: 7 };
+        link.on_signal(Instant::ZERO, 1, &routes, passing, &mut |_| ());
         link.granted(ROUTE)
     };
     assert_eq!(send(&mut response, Direction::Forward), Rate::ZERO);
@@ -249,4 +250,42 @@ fn a_leased_line_ends_when_a_member_leaves_and_frees_its_rate() {
     control.release_member(MemberId(1), &mut |event| panic!("nothing is left of member 1: {event:?}"));
     control.release_member(MemberId(4), &mut |_| ());
     assert!(control.is_empty() && control.granted(RouteNo(0)) == Rate::ZERO);
+}
+
+/// However flows signal, time out and change routes, each route keeps its own places, and each place is given back.
+#[test]
+fn flows_that_signal_on_one_route_leave_the_places_of_others() {
+    const PLACES: usize = 5;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut link: AdmissionControl<u32> = AdmissionControl::new(1_000, seed);
+        link.set_most_signalled(PLACES);
+        let routes = [RouteNo(0), RouteNo(1), RouteNo(2)];
+        routes.iter().for_each(|route| link.set_capacity(*route, Rate::from_mbps(10_000), &mut |_| ()));
+        let (mut now, mut routes_of) = (0, std::collections::BTreeMap::new());
+        for _ in 0..200 {
+            now += rng.below(400);
+            link.expire(Instant::from_millis(now), &mut |_| ());
+            let (flow, route) = (rng.below(30) as u32, routes[rng.below(3) as usize]);
+            let message = [Message::Request, Message::Request, Message::Release][rng.below(3) as usize];
+            let mut signal = Signal { message, ..request(1.0, 0, 5) };
+            let passing =
+                PassingSignal { signal: &mut signal, direction: Direction::Forward, available: MANY, node: 7 };
+            link.on_signal(Instant::from_millis(now), flow, &FlowRoutes::one(route), passing, &mut |_| ());
+            if message == Message::Request && link.of(&flow) > Rate::ZERO {
+                routes_of.insert(flow, route);
+            }
+            routes_of.retain(|flow, _| link.of(flow) > Rate::ZERO);
+            for route in routes {
+                let held = routes_of.values().filter(|held| **held == route).count();
+                assert_eq!(link.granted(route), mbps(1.0).rate().unwrap().scaled(held as f64), "seed {seed}");
+                assert!(held <= PLACES, "seed {seed}: {held}");
+            }
+        }
+        link.expire(Instant::from_millis(now + 60_000), &mut |_| ());
+        for flow in 100..100 + PLACES as u32 {
+            pass(&mut link, now + 60_000, flow, &mut request(1.0, 0, 5));
+            assert_eq!(link.of(&flow), mbps(1.0).rate().unwrap(), "seed {seed}: a place was not given back");
+        }
+    }
 }

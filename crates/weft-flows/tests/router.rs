@@ -2,11 +2,12 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
-use weft_flows::admission::{AdmissionControl, RouteNo};
+use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo};
 use weft_flows::router::{FlowRouter, FlowVerdict, GrantKey, PacketFacts, RouterConfig};
 use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
 use weft_flows::table::{FlowCursor, FlowRef, TableConfig};
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
+use weft_wire::er_sig::{BurstTolerance, DelayVariance, Direction, Message, Rate16, Rates, Signal, SignalService};
 use weft_wire::ip::FlowKey;
 
 const IDLE: Duration = Duration::from_secs(3);
@@ -69,8 +70,22 @@ impl World {
         events.iter().for_each(|event| self.router.on_admission(event));
     }
 
+    /// Lets a signal of a flow pass, as a node does.
+    fn signal(&mut self, key: &FlowKey, mut signal: Signal) {
+        let (key, mut events) = (GrantKey::of(VpnId::DEFAULT, key), Vec::new());
+        let direction = Direction::Forward;
+        let passing = PassingSignal { signal: &mut signal, direction, available: Rate::ZERO, node: 3 };
+        let routes = FlowRoutes::one(RouteNo(1));
+        self.admission.on_signal(self.now, key, &routes, passing, &mut |event| events.push(event));
+        events.iter().for_each(|event| self.router.on_admission(event));
+        self.router.on_signalled(&key, (&signal, direction), &self.admission);
+    }
+
     fn wait(&mut self, time: Duration) {
         self.now += time;
+        let mut events = Vec::new();
+        self.admission.expire(self.now, &mut |event| events.push(event));
+        events.iter().for_each(|event| self.router.on_admission(event));
         while self.router.next_timeout(self.now).is_some_and(|at| at <= self.now) {
             self.router.expire(self.now, &mut self.admission, &mut |_| {});
         }
@@ -135,4 +150,65 @@ fn new_rules_reach_known_flows() {
     let flow = world.packet(1, true);
     assert_eq!(world.router.get(world.now, flow).unwrap().asked, Rate::ZERO);
     assert_eq!(world.admission.len(), 0);
+}
+
+fn signal(message: Message, rate: u64, preemption: u8, nonce: u32) -> Signal {
+    let rates = Rates { available: Rate16::ZERO, guaranteed: Rate16::floor(Rate::from_bps(rate)) };
+    Signal {
+        message,
+        service: SignalService::Guaranteed,
+        receiver_pays: false,
+        is_lowered: false,
+        preemption,
+        delay_priority: 0,
+        burst: BurstTolerance::default(),
+        delay_variance: DelayVariance::default(),
+        forward: rates,
+        reverse: Rates::default(),
+        echoed: rates,
+        nonce,
+        hops: 0,
+        qttl: 9,
+        lowered_by: 0,
+        must_be_met: false,
+        is_overlay: false,
+        tag: 0,
+    }
+}
+
+/// Flows with and without a rule signal as they like. Each has at its next packet what admission says, whether it
+/// asked in band or by its rule, and the route is never over-committed.
+#[test]
+fn a_flow_has_what_it_was_granted_in_band_and_else_what_its_rule_was() {
+    for seed in 0..40 {
+        let (mut rng, mut world) = (Rng::new(seed), World::new(seed));
+        let (mut capacity, mut in_band) = (Rate::ZERO, 0);
+        for _ in 0..600 {
+            let (port, call) = (rng.below(12) as u16, rng.chance(0.5));
+            match rng.below(8) {
+                0 => {
+                    capacity = Rate::from_bps(rng.below(20 * CALL));
+                    world.set_capacity(capacity);
+                }
+                1 => world.wait(Duration::from_millis(rng.below(2_500))),
+                2..=4 => {
+                    let message = [Message::Request, Message::Update, Message::Confirm, Message::Release];
+                    let (rate, nonce) = (rng.below(4 * CALL), rng.below(2) as u32);
+                    let message = message[rng.below(4) as usize];
+                    world.signal(&key(port, call), signal(message, rate, rng.below(3) as u8, nonce));
+                }
+                _ => {}
+            }
+            let flow = world.packet(port, call);
+            let of = GrantKey::of(VpnId::DEFAULT, &key(port, call));
+            let granted = world.router.get(world.now, flow).unwrap().granted;
+            assert_eq!(granted.guaranteed, world.admission.of(&of), "seed {seed}: port {port}, call {call}");
+            assert!(world.admission.granted(RouteNo(1)) <= capacity, "seed {seed}: over-committed");
+            in_band += u32::from(world.admission.signalled(&of).is_some_and(|(_, is_granted)| is_granted));
+        }
+        assert!(in_band > 20, "seed {seed}: only {in_band} packets of flows with a grant in band");
+        world.wait(Duration::from_secs(31));
+        world.wait(Duration::from_secs(31));
+        assert_eq!(world.admission.len(), 0, "seed {seed}: state stays");
+    }
 }

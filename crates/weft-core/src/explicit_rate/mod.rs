@@ -2,14 +2,12 @@
 //!
 //! - [`pi`] computes one rate for all flows, without state per flow.
 //! - [`erica`], with [`askers`], computes a rate for each flow from its use.
-//! - [`bookings`] stores the rates that a node has guaranteed, and for how long.
 //! - [`exchange`] asks for a rate, and [`tcp_er`] sends at a granted rate.
 //! - [`quick_start`] is the IETF's simpler method, only for the start of a flow.
 //!
-//! All algorithms must converge to the `max_min` solution of [`crate::fair`].
+//! Admission in weft-flows decides which rates a node guarantees, and for how long. All algorithms here must converge to the `max_min` solution of [`crate::fair`].
 
 pub mod askers;
-pub mod bookings;
 pub mod erica;
 pub mod exchange;
 pub mod pi;

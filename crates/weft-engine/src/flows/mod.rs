@@ -8,15 +8,17 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weft_flows::admission::{AdmissionControl, RouteNo};
+use weft_flows::admission::{AdmissionControl, AdmissionEvent, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_flows::router::{FlowRouter, GrantKey, PacketFacts, Passage, Standing};
 use weft_flows::table::{FlowRecord, FlowRef};
 use weft_units::{Instant, PeerId, Rate, VpnId};
-use weft_wire::er_sig::Direction;
+use weft_wire::er_sig::{Direction, Message};
 use weft_wire::ip::FlowKey;
 
 /// Maximum number of flows that may have a guarantee. Derived: one peer has at most so many flow numbers.
 const MOST_GRANTS: usize = 1 << 16;
+/// Maximum number of flows toward one peer that have a guarantee by signals in band. Other peers then find places.
+const MOST_SIGNALLED: usize = 4_096;
 /// Maximum number of records that wait until the program takes them.
 ///
 /// Derived: at the 200,000 records/s of a busy export, a third of a second.
@@ -62,7 +64,8 @@ impl Records {
 
 impl Flowing {
     pub fn new(seed: u64) -> Flowing {
-        let admission = AdmissionControl::new(MOST_GRANTS, seed);
+        let mut admission = AdmissionControl::new(MOST_GRANTS, seed);
+        admission.set_most_signalled(MOST_SIGNALLED);
         Flowing { admission, router: None, own_name: String::new(), names: Vec::new(), records: Records::default() }
     }
 
@@ -130,17 +133,53 @@ impl Flowing {
         }
     }
 
-    /// Sets the rate to `peer` that may be guaranteed.
-    pub fn set_reservable(&mut self, peer: PeerId, rate: Rate) {
-        let mut events = Vec::new();
-        self.admission.set_capacity(route_of(peer), rate, &mut |event| events.push(event));
-        if let Some(router) = &mut self.router {
-            events.iter().for_each(|event| router.on_admission(event));
+    /// Sets the rate of a route that may be guaranteed.
+    pub fn set_reservable(&mut self, route: RouteNo, rate: Rate) {
+        self.decide(|admission, mut events| admission.set_capacity(route, rate, &mut events));
+    }
+
+    /// Processes the signal of a flow that passes toward a route. `flow` is the flow as its first sender sees it.
+    pub fn on_signal(
+        &mut self,
+        now: Instant,
+        (flow, route): (FlowKey, RouteNo),
+        passing: PassingSignal<'_>,
+    ) -> SignalVerdict {
+        let PassingSignal { signal, direction, available, node } = passing;
+        let ends = matches!(signal.message, Message::Release | Message::Reject);
+        let both = [Direction::Forward, Direction::Reverse];
+        let mut verdict = SignalVerdict::Forward;
+        for direction in both.into_iter().filter(|each| ends || *each == direction) {
+            let key = signalled_key(&flow, direction);
+            let passing = PassingSignal { signal: &mut *signal, direction, available, node };
+            let routes = FlowRoutes::one(route);
+            verdict = self.decide(|admission, mut events| admission.on_signal(now, key, &routes, passing, &mut events));
+            if let Some(router) = &mut self.router {
+                router.on_signalled(&key, (signal, direction), &self.admission);
+            }
         }
+        verdict
+    }
+
+    /// Returns the rate that a signal of `flow` would be guaranteed on a route.
+    pub fn would_guarantee(&self, flow: &FlowKey, route: RouteNo, passing: &PassingSignal<'_>) -> Rate {
+        let PassingSignal { signal, direction, .. } = passing;
+        let asked = if *direction == Direction::Forward { signal.forward } else { signal.reverse };
+        let key = signalled_key(flow, *direction);
+        self.admission.would_guarantee(&key, signal.preemption, &FlowRoutes::one(route), asked.guaranteed)
+    }
+
+    /// Returns the rate that is guaranteed on a route to all flows except one.
+    pub fn granted_to_others(&self, flow: &FlowKey, route: RouteNo, direction: Direction) -> Rate {
+        let own = self.admission.of(&signalled_key(flow, direction));
+        Rate::from_bps(self.admission.granted(route).bps().saturating_sub(own.bps()))
     }
 
     /// Ends flows and guarantees whose time is over.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.admission.next_timeout().is_some_and(|at| at <= now) {
+            self.decide(|admission, mut events| admission.expire(now, &mut events));
+        }
         let Flowing { router: Some(router), admission, records, .. } = self else { return };
         if router.next_timeout(now).is_some_and(|at| at <= now) {
             router.expire(now, admission, &mut |record| records.push(record));
@@ -149,7 +188,21 @@ impl Flowing {
 
     /// Returns the time at which [`Flowing::handle_timeout`] has work to do.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        self.router.as_ref()?.next_timeout(now)
+        let flows = self.router.as_ref().and_then(|router| router.next_timeout(now));
+        [flows, self.admission.next_timeout()].into_iter().flatten().min()
+    }
+
+    /// Lets admission decide, and tells the router what it decided about other flows.
+    fn decide<R>(
+        &mut self,
+        decision: impl FnOnce(&mut AdmissionControl<GrantKey>, &mut dyn FnMut(AdmissionEvent<GrantKey>)) -> R,
+    ) -> R {
+        let Flowing { admission, router, .. } = self;
+        decision(admission, &mut |event| {
+            if let Some(router) = router {
+                router.on_admission(&event);
+            }
+        })
     }
 
     /// Ends some flows, and returns false when none is left.
@@ -166,6 +219,14 @@ impl Flowing {
     /// Number of records that nobody took in time.
     pub fn lost_records(&self) -> u64 {
         self.records.lost
+    }
+}
+
+/// Returns the key of a flow whose signal asks in this direction. `flow` is the flow as its first sender sees it.
+fn signalled_key(flow: &FlowKey, direction: Direction) -> GrantKey {
+    match direction {
+        Direction::Forward => GrantKey::of(VpnId::DEFAULT, flow),
+        Direction::Reverse => GrantKey::of(VpnId::DEFAULT, &flow.reversed()),
     }
 }
 

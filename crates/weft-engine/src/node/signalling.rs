@@ -8,6 +8,6 @@ impl Engine {
     /// Returns the state of signalling, or `None` if it is not configured.
     pub fn signal_status(&self, now: Instant) -> Option<SignalStatus> {
         let offers = self.peers.iter().map(|peer| (peer.id, peer.offer()));
-        self.signal.room().map(|room| room.status(now, offers))
+        self.signal.room().map(|room| room.status(now, offers, &self.hosts.flows.admission))
     }
 }

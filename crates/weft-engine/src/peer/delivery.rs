@@ -5,10 +5,12 @@
 use super::inbound::egress::{Arrived, Output};
 use super::signalling::{may_carry, signal_in};
 use super::{Context, Totals};
+use crate::api::Event;
 use crate::flows::{Flowing, Seen};
 use crate::signal::{Offer, Place, Room};
 use crate::vpn::Vpns;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use weft_core::pool::Pool;
 use weft_units::{FlowId, FlowSeq, Instant, PeerId};
 use weft_wire::inner::UnitKind;
@@ -26,27 +28,27 @@ pub(super) struct Egress<'a> {
     flows: &'a mut Flowing,
     peer: PeerId,
     now: Instant,
-    signals: Option<(&'a mut Room, Place<'a>)>,
+    signals: Option<(&'a mut Room, &'a mut Offer)>,
+    events: &'a mut VecDeque<Event>,
 }
 
 impl<'a> Egress<'a> {
     pub(super) fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
         let (output, totals, offer) = ends;
-        let signals = cx
-            .signal
-            .room_mut()
-            .zip(offer.as_deref_mut())
-            .map(|(room, offer)| (room, Place { now: cx.now, peer, offer, inward: None, events: cx.events }));
-        Egress { totals, output, pool: cx.pool, vpns: cx.vpns, flows: cx.flows, peer, now: cx.now, signals }
+        let signals = cx.signal.room_mut().zip(offer.as_deref_mut());
+        let Context { now, pool, vpns, flows, events, .. } = cx;
+        Egress { totals, output, pool, vpns, flows, peer, now: *now, signals, events }
     }
 
     pub(super) fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
-        if let Some((room, place)) = &mut self.signals
+        if let Some((room, offer)) = &mut self.signals
             && may_carry(self.pool, &item)
         {
-            let (vpns, vpn, from) = (&*self.vpns, item.vpn, place.peer);
-            let goes_on = |destination| vpns.onward(vpn, from, destination).is_some();
-            signal_in((room, place), self.pool, &mut item, goes_on);
+            let (now, peer) = (self.now, self.peer);
+            let mut place = Place { now, peer, offer, inward: None, flows: self.flows, events: self.events };
+            let (vpns, vpn) = (&*self.vpns, item.vpn);
+            let goes_on = |destination| vpns.onward(vpn, peer, destination).is_some();
+            signal_in((room, &mut place), self.pool, &mut item, goes_on);
         }
         let Some(vpn) = self.vpns.get_mut(item.vpn) else {
             // The VPN was removed while the unit waited.

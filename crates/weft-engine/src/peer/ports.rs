@@ -1,7 +1,7 @@
 //! The port to the peer: what each flow was granted, and what the paths can guarantee.
 
 use super::{Context, Peer};
-use crate::flows::Seen;
+use crate::flows::{Seen, route_of};
 use crate::units::Origin;
 use alloc::vec::Vec;
 use weft_flows::admission::CapacityQuantile;
@@ -91,7 +91,7 @@ impl Peer {
         port.next_look = now + LOAD_INTERVAL;
         port.shown.push(now, bundle.carried);
         let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
-        cx.flows.set_reservable(self.id, reservable);
+        cx.flows.set_reservable(route_of(self.id), reservable);
     }
 
     /// Leaves only paths to the scheduler whose delay varies no more than a flow bears, if there is such a path.

@@ -6,6 +6,7 @@
 use super::inbound::egress::Arrived;
 use super::{Context, Peer};
 use crate::api::{QueueKind, Schedule};
+use crate::flows::{Flowing, route_of};
 use crate::path::Path;
 use crate::signal::{self, Bundle, Carrier, Ends, Offer, Place, Room};
 use crate::units::Origin;
@@ -96,14 +97,21 @@ impl Peer {
         self.offer = None;
     }
 
+    /// Tells admission what the bundle can guarantee, unless the port does.
+    fn tell_reservable(&self, flows: &mut Flowing) {
+        if let (Some(offer), None) = (&self.offer, &self.ingress.port) {
+            flows.set_reservable(offer.route(), offer.reservable());
+        }
+    }
+
     /// Updates the offer from the bundle's state, if an update is due.
-    fn look_at_bundle(&mut self, now: Instant) {
+    fn look_at_bundle(&mut self, now: Instant, flows: &mut Flowing) {
         if self.offer.as_ref().is_some_and(|offer| offer.is_due(now)) {
             let bundle = self.bundle(now);
             if let Some(offer) = &mut self.offer {
                 offer.look(now, &bundle);
-                offer.expire(now);
             }
+            self.tell_reservable(flows);
         }
     }
 
@@ -122,7 +130,7 @@ impl Peer {
         let sent_bytes = self.ingress.flows.get(flow).map_or(0, |flow| flow.bytes);
         let inner_limit = self.inner_limit();
         let (Some(room), Some(offer)) = (cx.signal.room_mut(), &mut self.offer) else { return None };
-        let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, events: cx.events };
+        let mut place = Place { now: cx.now, peer: self.id, offer, inward: None, flows: cx.flows, events: cx.events };
         let is_whole = shape.segments() == 1;
         let packet = packet_mut(cx.pool, buf, shape)?;
         if is_whole {
@@ -153,9 +161,11 @@ impl Peer {
         let Some(room) = cx.signal.room_mut() else { return };
         if self.offer.is_none() {
             let seed = room.draw();
-            self.offer = Some(Box::new(Offer::new(now, room.config(), &self.bundle(now), seed)));
+            let bundle = self.bundle(now);
+            self.offer = Some(Box::new(Offer::new(now, room.config(), (route_of(self.id), &bundle), seed)));
+            self.tell_reservable(cx.flows);
         }
-        self.look_at_bundle(now);
+        self.look_at_bundle(now, cx.flows);
     }
 }
 

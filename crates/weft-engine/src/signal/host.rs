@@ -8,11 +8,13 @@ use super::packet::write_ack;
 use super::{Bundle, Carrier, Ends, Offer, Place};
 use crate::api::Event;
 use crate::api::{SignalConfig, SignalStatus};
+use crate::flows::Flowing;
 use crate::signal::Signalling;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use weft_flows::admission::RouteNo;
 use weft_units::{Duration, Instant, PeerId, Rate, Rng};
 use weft_wire::er_sig::carriage::{self, ADDED_LEN};
 use weft_wire::ip::{IpVersion, IpView, L4Checksum, has_options, protocol};
@@ -24,6 +26,8 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 const PATH_MTU_V4: usize = 576;
 /// Packet size that every IPv6 path carries (RFC 8200), in bytes.
 const PATH_MTU_V6: usize = 1_280;
+/// Numbers of the sending and the receiving direction at admission.
+const DIRECTIONS: [RouteNo; 2] = [RouteNo(0), RouteNo(1)];
 /// The single peer that stands for all destinations behind the interface.
 const PEER: PeerId = PeerId(0);
 
@@ -58,6 +62,7 @@ pub struct SignalHost {
     signalling: Signalling,
     up: Offer,
     down: Offer,
+    flows: Flowing,
     link: HostLink,
     events: VecDeque<Event>,
     /// Storage for the replacement of a packet.
@@ -70,16 +75,18 @@ impl SignalHost {
     /// Returns the signalling state of one interface. `seed` must be random.
     pub fn new(now: Instant, config: SignalConfig, link: HostLink, seed: u64) -> SignalHost {
         let mut rng = Rng::new(seed);
-        let (up, down) = bundles(&link, ROUND_TRIP);
-        let offers = [up, down].map(|bundle| Offer::new(now, &config, &bundle, rng.next_u64()));
-        let [up, down] = offers;
+        let bundles = bundles(&link, ROUND_TRIP);
+        let offer = |at: usize, seed| Offer::new(now, &config, (DIRECTIONS[at], &bundles[at]), seed);
+        let (up, down) = (offer(0, rng.next_u64()), offer(1, rng.next_u64()));
+        let mut flows = Flowing::new(rng.next_u64());
+        [&up, &down].iter().for_each(|offer| flows.set_reservable(offer.route(), offer.reservable()));
         let (mut signalling, mut events) = (Signalling::default(), VecDeque::new());
         let node = rng.next_u64() as u16;
         signalling.set(now, Some(config), (node, rng), &mut events);
         if let Some(room) = signalling.room_mut() {
             room.keeps_length = true;
         }
-        SignalHost { signalling, up, down, link, events, packet: Vec::new(), ack: Vec::new() }
+        SignalHost { signalling, up, down, flows, link, events, packet: Vec::new(), ack: Vec::new() }
     }
 
     /// True if [`SignalHost::look`] should be called before the next packet.
@@ -91,11 +98,11 @@ impl SignalHost {
     pub fn look(&mut self, now: Instant, link: HostLink) {
         self.link = link;
         let measured = self.signalling.room().and_then(|room| room.asking.round_trip());
-        let (up, down) = bundles(&link, measured.unwrap_or(ROUND_TRIP));
-        for (offer, bundle) in [(&mut self.up, up), (&mut self.down, down)] {
+        let bundles = bundles(&link, measured.unwrap_or(ROUND_TRIP));
+        for (offer, bundle) in [&mut self.up, &mut self.down].into_iter().zip(bundles) {
             if offer.is_due(now) {
                 offer.look(now, &bundle);
-                offer.expire(now);
+                self.flows.set_reservable(offer.route(), offer.reservable());
             }
         }
     }
@@ -109,11 +116,11 @@ impl SignalHost {
 
     /// Handles a whole packet that leaves and waits for the decision.
     pub fn leaves(&mut self, now: Instant, packet: &mut [u8]) -> Leaving<'_> {
-        let SignalHost { signalling, up, down, link, events, packet: longer, ack } = self;
+        let SignalHost { signalling, up, down, flows, link, events, packet: longer, ack } = self;
         let nothing = Leaving { before: None, instead: None };
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return nothing };
         let (sent_bytes, limit) = (position(&view), limit(&view, link.mtu));
-        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
+        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), flows, events };
         let mut is_changed = has_options(packet);
         if is_changed {
             room.pass_out(&mut place, packet, sent_bytes);
@@ -142,12 +149,12 @@ impl SignalHost {
 
     /// Handles a copy of the first bytes of a TCP packet that has left. Returns the ACK to send after it, if any.
     pub fn left(&mut self, now: Instant, head: &mut [u8]) -> Option<&[u8]> {
-        let SignalHost { signalling, up, down, events, ack, .. } = self;
+        let SignalHost { signalling, up, down, flows, events, ack, .. } = self;
         cut(head);
         let room = signalling.room_mut()?;
         let view = IpView::parse(head).ok().filter(|view| view.protocol == protocol::TCP)?;
         Carrier::of(&view, false)?;
-        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
+        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), flows, events };
         let signal = room.signal_for(&mut place, &view, position(&view))?;
         alone(head, &signal, ack)
     }
@@ -156,10 +163,10 @@ impl SignalHost {
     ///
     /// Returns true if it may have changed; its length stays, because the kernel has parsed its headers.
     pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> bool {
-        let SignalHost { signalling, up, down, events, .. } = self;
+        let SignalHost { signalling, up, down, flows, events, .. } = self;
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
         let received_bytes = position(&view);
-        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), events };
+        let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), flows, events };
         room.pass_in(&mut place, packet, received_bytes, Ends::Here);
         true
     }
@@ -172,6 +179,7 @@ impl SignalHost {
     /// Runs all timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.signalling.handle_timeout(now, &mut self.events);
+        self.flows.handle_timeout(now);
     }
 
     /// Returns the next time for [`SignalHost::handle_timeout`] or [`SignalHost::look`].
@@ -185,15 +193,17 @@ impl SignalHost {
     /// Returns the state of signalling.
     pub fn status(&self, now: Instant) -> SignalStatus {
         let offers = [(PEER, Some(&self.up))].into_iter();
-        self.signalling.room().map_or_else(SignalStatus::default, |room| room.status(now, offers))
+        self.signalling
+            .room()
+            .map_or_else(SignalStatus::default, |room| room.status(now, offers, &self.flows.admission))
     }
 }
 
 /// Returns the interface as two bundles. Flows that ask get at least an equal share, whatever the other flows do.
-fn bundles(link: &HostLink, round_trip: Duration) -> (Bundle, Bundle) {
+fn bundles(link: &HostLink, round_trip: Duration) -> [Bundle; 2] {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
     let up = Bundle { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
-    (up, Bundle { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up })
+    [up, Bundle { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up }]
 }
 
 /// Returns the position of a TCP stream. It wraps every 4 GiB, and the flow then seems once to have sent nothing.

@@ -25,6 +25,7 @@ pub use host::{HostLink, Leaving, SignalHost};
 pub use offer::{Bundle, Offer};
 
 use crate::api::{Event, Grant, SignalConfig, SignalTotals};
+use crate::flows::Flowing;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use answering::Answering;
@@ -64,6 +65,8 @@ pub struct Place<'a> {
     pub offer: &'a mut Offer,
     /// Offer of the receiving direction, if this node grants it.
     pub inward: Option<&'a mut Offer>,
+    /// The node's admission, which decides about guarantees.
+    pub flows: &'a mut Flowing,
     pub events: &'a mut VecDeque<Event>,
 }
 

@@ -1,14 +1,15 @@
 //! The rates that a peer's bundle of paths grants to flows toward it.
 //!
-//! A controller (PI or ERICA+) computes the share of available rate. Guaranteed rates are booked. The bundle's state
-//! is read at intervals of a quarter of the RTT.
+//! A controller (PI or ERICA+) computes the share of available rate. Admission decides about guaranteed rates. The
+//! bundle's state is read at intervals of a quarter of the RTT.
 
 use crate::api::{RateController, SignalConfig};
+use crate::flows::Flowing;
 use weft_core::explicit_rate::askers::{Askers, FORGOTTEN_AFTER};
-use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_core::explicit_rate::quick_start::QuickStartLink;
+use weft_flows::admission::{PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 use weft_wire::ip::FlowKey;
@@ -16,8 +17,8 @@ use weft_wire::quick_start::QuickRate;
 
 /// Target utilization η of the capacity.
 const UTILIZATION: f64 = 0.95;
-/// Maximum number of flows with a reservation.
-const MAX_BOOKINGS: usize = 4_096;
+/// Maximum number of flows that ask and are remembered.
+const MOST_ASKERS: usize = 4_096;
 /// RTTs over which an increase of the capacity is accepted. A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
 /// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
@@ -54,7 +55,8 @@ pub struct Offer {
     kind: RateController,
     reservable: f64,
     controller: Controller,
-    bookings: Bookings<FlowKey>,
+    /// Number of the bundle at admission.
+    route: RouteNo,
     quick_start: QuickStartLink,
     carried: Rate,
     /// Capacity from which rates are granted: the offered rate, with increases accepted slowly.
@@ -73,12 +75,12 @@ pub struct Offer {
 }
 
 impl Offer {
-    pub fn new(now: Instant, config: &SignalConfig, bundle: &Bundle, seed: u64) -> Offer {
+    pub fn new(now: Instant, config: &SignalConfig, (route, bundle): (RouteNo, &Bundle), seed: u64) -> Offer {
         Offer {
+            route,
             kind: config.controller,
             reservable: config.reservable.clamp(0.0, 1.0),
             controller: controller(config.controller, now, bundle.offered),
-            bookings: Bookings::new(bundle.carried.scaled(config.reservable), MAX_BOOKINGS, seed),
             quick_start: QuickStartLink::new(now, bundle.sent_bytes),
             carried: bundle.carried,
             capacity: bundle.offered,
@@ -88,7 +90,7 @@ impl Offer {
             next_look: now,
             asked_at: now,
             arrived_bytes: bundle.sent_bytes + bundle.queued_bytes,
-            askers: Askers::new(MAX_BOOKINGS, seed),
+            askers: Askers::new(MOST_ASKERS, seed),
         }
     }
 
@@ -107,7 +109,6 @@ impl Offer {
         self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
         self.carried = bundle.carried;
-        self.bookings.set_reservable(self.carried.scaled(self.reservable));
         self.believe(now, bundle.offered);
         self.least = self.least(bundle);
         let elapsed = now - self.looked_at;
@@ -129,29 +130,33 @@ impl Offer {
         }
     }
 
-    /// Forgets reservations that have expired.
-    pub fn expire(&mut self, now: Instant) {
-        self.bookings.expire(now);
+    /// Returns the rate that may be guaranteed, where flow state does not set it.
+    pub fn reservable(&self) -> Rate {
+        self.carried.scaled(self.reservable)
     }
 
-    /// Lowers a signal that passes toward the peer in its flow's `direction`.
+    /// Returns the number of the bundle at admission.
+    pub fn route(&self) -> RouteNo {
+        self.route
+    }
+
+    /// Lowers a signal that passes toward the peer in its flow's direction.
     ///
-    /// `sent_bytes` of the flow arrived so far.
+    /// `sent_bytes` of the flow arrived so far. The available rate in `passing` is set here.
     pub fn on_signal(
         &mut self,
         now: Instant,
         flow: FlowKey,
-        signal: &mut Signal,
-        direction: Direction,
+        passing: PassingSignal<'_>,
         sent_bytes: u64,
-        node: u16,
-    ) -> BookingVerdict {
+        flows: &mut Flowing,
+    ) -> SignalVerdict {
         let asks = matches!(
-            (signal.message, direction),
+            (passing.signal.message, passing.direction),
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse)
         );
         if !asks {
-            return self.bookings.on_signal(now, flow, signal, direction, Rate::ZERO, node);
+            return flows.on_signal(now, (flow, self.route), passing);
         }
         if now - self.asked_at > FORGOTTEN_AFTER {
             // The controller's result belongs to earlier flows.
@@ -159,37 +164,24 @@ impl Offer {
         }
         self.asked_at = now;
         let current = self.askers.ask(now, flow, sent_bytes);
-        let others = self.bookings.booked().bps().saturating_sub(self.bookings.of(&flow).bps());
-        let free = Rate::from_bps(self.capacity.bps().saturating_sub(others));
-        let guaranteed = self.would_guarantee(&flow, signal, direction, free);
+        let others = flows.granted_to_others(&flow, self.route, passing.direction);
+        let free = Rate::from_bps(self.capacity.bps().saturating_sub(others.bps()));
+        let guaranteed = match passing.signal.service {
+            SignalService::Guaranteed | SignalService::Variable => flows.would_guarantee(&flow, self.route, &passing),
+            _ => lower_ceiling(passing.signal, passing.direction, free),
+        };
         let left = Rate::from_bps(free.bps().saturating_sub(guaranteed.bps()));
         let share = match &mut self.controller {
             Controller::Pi(law) => law.rate(),
             Controller::Erica(law) => law.grant(current),
         };
-        self.bookings.on_signal(now, flow, signal, direction, share.max(self.least).min(left), node)
-    }
-
-    /// Returns the part of `free` that is guaranteed to a requesting flow.
-    ///
-    /// Without a guarantee it is the flow's ceiling, which is lowered to `free` and not reserved.
-    fn would_guarantee(&self, flow: &FlowKey, signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
-        let rates = match direction {
-            Direction::Forward => &mut signal.forward,
-            Direction::Reverse => &mut signal.reverse,
-        };
-        if matches!(signal.service, SignalService::Guaranteed | SignalService::Variable) {
-            return self.bookings.would_guarantee(flow, signal.preemption, rates.guaranteed);
-        }
-        let ceiling = rates.guaranteed.min(Rate16::floor(free));
-        signal.is_lowered |= ceiling != rates.guaranteed;
-        rates.guaranteed = ceiling;
-        ceiling.rate().unwrap_or_default()
+        let available = share.max(self.least).min(left);
+        flows.on_signal(now, (flow, self.route), PassingSignal { available, ..passing })
     }
 
     /// Returns the rate granted to a Quick-Start request.
-    pub fn approve(&mut self, asked: QuickRate) -> QuickRate {
-        let free = self.carried.bps().saturating_sub(self.bookings.booked().bps());
+    pub fn approve(&mut self, asked: QuickRate, flows: &Flowing) -> QuickRate {
+        let free = self.carried.bps().saturating_sub(flows.admission.granted(self.route).bps());
         self.quick_start.approve(Rate::from_bps(free), asked)
     }
 
@@ -202,11 +194,6 @@ impl Offer {
     /// Returns the mean RTT of the peer's paths at the last read.
     pub fn round_trip(&self) -> Duration {
         self.round_trip
-    }
-
-    /// Returns the total of guaranteed rates.
-    pub fn booked(&self) -> Rate {
-        self.bookings.booked()
     }
 
     /// Returns the capacity from which rates are granted.
@@ -229,6 +216,18 @@ impl Offer {
         let believed = Rate::from_bps((before + (now_bps - before) * part) as u64);
         self.capacity = if before > 0.0 { believed.min(capacity) } else { capacity };
     }
+}
+
+/// Lowers the ceiling of a flow that asks for no guarantee to the `free` rate. Nothing is reserved.
+fn lower_ceiling(signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
+    let rates = match direction {
+        Direction::Forward => &mut signal.forward,
+        Direction::Reverse => &mut signal.reverse,
+    };
+    let ceiling = rates.guaranteed.min(Rate16::floor(free));
+    signal.is_lowered |= ceiling != rates.guaranteed;
+    rates.guaranteed = ceiling;
+    ceiling.rate().unwrap_or_default()
 }
 
 /// Returns a controller without flows.

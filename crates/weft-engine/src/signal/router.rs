@@ -1,9 +1,10 @@
 //! The router role: lowers the rates in passing signals to those that this node grants.
 
 use super::{Ends, Offer, Place, Room};
+use crate::flows::Flowing;
 use core::net::IpAddr;
-use weft_core::explicit_rate::bookings::BookingVerdict;
-use weft_units::{Instant, PeerId};
+use weft_flows::admission::{PassingSignal, SignalVerdict};
+use weft_units::{Instant, PeerId, Rate};
 use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
 use weft_wire::ip::{FlowKey, IpView};
 use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
@@ -27,7 +28,7 @@ impl Room {
             && option.rate > QuickRate::ZERO
         {
             let mut option = option;
-            let granted = place.offer.approve(option.rate);
+            let granted = place.offer.approve(option.rate, place.flows);
             let count = match granted {
                 QuickRate::ZERO => &mut self.totals.quick_start_refused,
                 _ => &mut self.totals.quick_start_granted,
@@ -40,20 +41,20 @@ impl Room {
 
     /// Lowers a signal of `flow` that leaves for a peer to the rates that the paths grant.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
-        let verdict = pass(place.offer, place.now, flow, signal, sent_bytes, self.node);
+        let verdict = pass(place.offer, place.now, flow, (signal, sent_bytes, self.node), place.flows);
         self.refuse_if(verdict, signal);
     }
 
     /// Lowers a signal of `flow` that arrived, if this node grants the receiving direction as well.
     fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
         if let Some(inward) = &mut place.inward {
-            let verdict = pass(inward, place.now, flow, signal, received_bytes, self.node);
+            let verdict = pass(inward, place.now, flow, (signal, received_bytes, self.node), place.flows);
             self.refuse_if(verdict, signal);
         }
     }
 
-    fn refuse_if(&mut self, verdict: BookingVerdict, signal: &mut Signal) {
-        if verdict == BookingVerdict::Reject {
+    fn refuse_if(&mut self, verdict: SignalVerdict, signal: &mut Signal) {
+        if verdict == SignalVerdict::Reject {
             self.totals.refused += 1;
             (signal.message, signal.forward, signal.reverse) = (Message::Reject, Rates::default(), Rates::default());
         }
@@ -108,7 +109,7 @@ impl Room {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let lowers = self.ttl_lowered(view.dst);
         let wanted = if self.config.answers { option.rate } else { QuickRate::ZERO };
-        let rate = place.inward.as_mut().map_or(wanted, |inward| inward.approve(wanted));
+        let rate = place.inward.as_mut().map_or(wanted, |inward| inward.approve(wanted, place.flows));
         if rate > QuickRate::ZERO
             && let Some(answer) = self.quick_answers.on_request(place.now, &view, &option, rate)
         {
@@ -135,7 +136,8 @@ impl Room {
     /// Updates the reservations toward a peer that the peer's signal confirms or releases.
     fn settle(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal) {
         let direction = if signal.message == Message::Response { Direction::Forward } else { Direction::Reverse };
-        let _ = place.offer.on_signal(place.now, flow, signal, direction, 0, self.node);
+        let passing = PassingSignal { signal, direction, available: Rate::ZERO, node: self.node };
+        let _ = place.offer.on_signal(place.now, flow, passing, 0, place.flows);
     }
 
     /// Returns the amount by which the kernel lowers the TTL of packets from or to `address`.
@@ -158,10 +160,17 @@ impl Room {
 /// Lowers a signal of `flow` to the rates that a link grants.
 ///
 /// Its QTTL stays, because the packet's TTL does not change here.
-fn pass(offer: &mut Offer, now: Instant, flow: FlowKey, signal: &mut Signal, bytes: u64, node: u16) -> BookingVerdict {
+fn pass(
+    offer: &mut Offer,
+    now: Instant,
+    flow: FlowKey,
+    (signal, bytes, node): (&mut Signal, u64, u16),
+    flows: &mut Flowing,
+) -> SignalVerdict {
     let direction = if signal.message == Message::Response { Direction::Reverse } else { Direction::Forward };
     let qttl = signal.qttl;
-    let verdict = offer.on_signal(now, flow, signal, direction, bytes, node);
+    let passing = PassingSignal { signal, direction, available: Rate::ZERO, node };
+    let verdict = offer.on_signal(now, flow, passing, bytes, flows);
     signal.qttl = qttl;
     verdict
 }

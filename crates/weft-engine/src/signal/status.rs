@@ -4,6 +4,8 @@ use super::{Offer, Room};
 use crate::api::{Grant, SignalFlow, SignalPeer, SignalStatus};
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use weft_flows::admission::AdmissionControl;
+use weft_flows::router::GrantKey;
 use weft_units::{Instant, PeerId, Rate};
 
 /// Maximum number of flows that are listed.
@@ -32,12 +34,18 @@ impl Room {
         flows
     }
 
-    pub fn status<'a>(&self, now: Instant, offers: impl Iterator<Item = (PeerId, Option<&'a Offer>)>) -> SignalStatus {
+    /// Returns the state of signalling with these offers. `admission` has the guaranteed rates.
+    pub fn status<'a>(
+        &self,
+        now: Instant,
+        offers: impl Iterator<Item = (PeerId, Option<&'a Offer>)>,
+        admission: &AdmissionControl<GrantKey>,
+    ) -> SignalStatus {
         let peer = |(peer, offer): (PeerId, Option<&Offer>)| SignalPeer {
             peer,
             capacity: offer.map_or(Rate::ZERO, Offer::capacity),
             granted: Rate::from_bps(self.granted(peer)),
-            guaranteed: offer.map_or(Rate::ZERO, Offer::booked),
+            guaranteed: offer.map_or(Rate::ZERO, |offer| admission.granted(offer.route())),
         };
         SignalStatus {
             totals: self.totals,

@@ -18,6 +18,8 @@ pub(super) struct RouteBook {
     victims: BTreeSet<(u8, Reverse<u64>, u32)>,
     /// Groups whose routes contain this one.
     groups: Vec<u32>,
+    /// Number of flows that signalled in band, with a grant or waiting.
+    pub(super) signalled: usize,
 }
 
 /// The grants that wait for the same routes.
@@ -38,6 +40,7 @@ impl RouteBook {
         from_precedence_bps: [0; PRECEDENCES],
         victims: BTreeSet::new(),
         groups: Vec::new(),
+        signalled: 0,
     };
 
     /// Returns the rate that is granted to this precedence and higher ones.
@@ -100,8 +103,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         let (age, expires_at, nonce) = match old {
             Some(slot) => {
                 self.take_off(slot);
+                let nonce = self.set_nonce_of(slot, None);
                 let before = &self.slots[slot as usize];
-                (before.age, before.expires_at, before.nonce)
+                (before.age, before.expires_at, nonce)
             }
             None => {
                 self.next_age += 1;
@@ -115,7 +119,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             granted_bps: 0,
             precedence: request.precedence.min(PRECEDENCES as u8 - 1),
             age,
-            nonce,
+            nonce: None,
             routes,
             lifetime: request.lifetime,
             expires_at,
@@ -124,6 +128,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         };
         let slot = self.store(old, grant);
         self.flows.insert(flow, slot);
+        self.set_nonce_of(slot, nonce);
         self.set_expiry(slot, request.lifetime.map(|lifetime| now + lifetime));
         if granted > Rate::ZERO {
             self.put_in_force(slot, granted.bps());
@@ -224,6 +229,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
     /// Removes a grant.
     pub(super) fn remove(&mut self, slot: u32) {
         self.take_off(slot);
+        self.set_nonce_of(slot, None);
         self.set_expiry(slot, None);
         self.forget_members(slot);
         if let Some(flow) = self.slots[slot as usize].flow.take() {
@@ -245,6 +251,17 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             self.slots[slot as usize].asked_bps = granted_bps;
             self.put_in_force(slot, granted_bps);
         }
+    }
+
+    /// Sets the number of the request that a flow signalled, and counts the flow on its routes. Returns the old number.
+    pub(super) fn set_nonce_of(&mut self, slot: u32, nonce: Option<u32>) -> Option<u32> {
+        let grant = &mut self.slots[slot as usize];
+        let (old, routes) = (core::mem::replace(&mut grant.nonce, nonce), grant.routes);
+        for route in routes.as_slice() {
+            let signalled = &mut self.route_mut(*route).signalled;
+            *signalled = *signalled + usize::from(nonce.is_some()) - usize::from(old.is_some());
+        }
+        old
     }
 
     /// Sets when a grant ends; `None` if nothing ends it.

@@ -1,6 +1,7 @@
 //! What callers ask of an admission, and what it answers and reports.
 
 use weft_units::{Duration, Rate};
+use weft_wire::er_sig::{Direction, Signal};
 
 /// Number of a route: a path or a bundle whose capacity is granted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -122,6 +123,19 @@ pub enum AdmissionEvent<K> {
         /// Rate that was guaranteed.
         from: Rate,
     },
+}
+
+/// A flow's signal that passes a node, toward the routes that it asks.
+#[derive(Debug)]
+pub struct PassingSignal<'a> {
+    /// The signal. It is lowered to what the routes grant.
+    pub signal: &'a mut Signal,
+    /// Direction in which the signal asks for the routes.
+    pub direction: Direction,
+    /// Rate that the routes grant each flow beyond its guarantee.
+    pub available: Rate,
+    /// This node's hash.
+    pub node: u16,
 }
 
 /// Decision of a node about a signal.

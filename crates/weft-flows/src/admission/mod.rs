@@ -21,7 +21,8 @@ mod waiting;
 
 pub use capacity_quantile::CapacityQuantile;
 pub use event::{
-    AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, RouteNo, Shortfall, SignalVerdict,
+    AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, PassingSignal, RouteNo, Shortfall,
+    SignalVerdict,
 };
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,8 @@ const MAX_CAPACITY_BPS: u64 = u64::MAX / 4;
 pub struct AdmissionControl<K> {
     /// Maximum number of flows with a grant.
     most: usize,
+    /// Maximum number of flows that signal in band, on each route.
+    most_signalled: usize,
     routes: Vec<RouteBook>,
     slots: Vec<GrantSlot<K>>,
     free_slots: Vec<u32>,
@@ -73,6 +76,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
     pub fn new(most: usize, seed: u64) -> AdmissionControl<K> {
         AdmissionControl {
             most,
+            most_signalled: most,
             routes: Vec::new(),
             slots: Vec::new(),
             free_slots: Vec::new(),
@@ -88,6 +92,11 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             freed: Vec::new(),
             searched: Vec::new(),
         }
+    }
+
+    /// Sets how many flows may signal in band on each route, so that those of one route leave places for others.
+    pub fn set_most_signalled(&mut self, most: usize) {
+        self.most_signalled = most;
     }
 
     /// Sets the rate of a route that may be granted.

@@ -3,7 +3,9 @@
 //! A request makes a tentative grant. A confirmation makes it firm. A release, or silence, ends it. The number of a
 //! request (nonce) tells its signals from those of others.
 
-use super::{AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, Shortfall, SignalVerdict};
+use super::{
+    AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, PassingSignal, RouteNo, Shortfall, SignalVerdict,
+};
 use core::hash::Hash;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
@@ -14,35 +16,37 @@ const TENTATIVE: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(30);
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {
+    /// Returns the rate about which a flow signalled, and true if it is guaranteed. It is not while the flow waits.
+    pub fn signalled(&self, flow: &K) -> Option<(Rate, bool)> {
+        let (_, grant) = self.slot_of(flow).filter(|(_, grant)| grant.nonce.is_some())?;
+        Some((Rate::from_bps(grant.asked_bps), grant.granted_bps > 0))
+    }
+
     /// Returns the rate that a signalled request for `asked` would be guaranteed.
     pub fn would_guarantee(&self, flow: &K, precedence: u8, routes: &FlowRoutes, asked: Rate16) -> Rate {
         let admissible = self.admissible(flow, precedence, routes);
         Rate16::floor(admissible).min(asked).rate().unwrap_or_default()
     }
 
-    /// Processes a flow's signal that passes toward `routes` and asks for them in `direction`.
-    ///
-    /// `available` is the rate that the routes grant each flow beyond its guarantee. `node` is this node's hash. The
-    /// caller has already checked that the signal belongs to the flow.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `Bookings::on_signal`, routes and events")]
+    /// Processes a flow's signal that passes toward `routes`. The caller has checked that the signal is of the flow.
     pub fn on_signal(
         &mut self,
         now: Instant,
         flow: K,
         routes: &FlowRoutes,
-        signal: &mut Signal,
-        direction: Direction,
-        available: Rate,
-        node: u16,
+        passing: PassingSignal<'_>,
         events: &mut impl FnMut(AdmissionEvent<K>),
     ) -> SignalVerdict {
-        match (signal.message, direction) {
+        let (message, direction) = (passing.signal.message, passing.direction);
+        match (message, direction) {
             // A response asks the links in the reverse direction.
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse) => {
-                return self.on_request(now, flow, routes, (signal, direction), (available, node), events);
+                return self.on_request(now, flow, routes, passing, events);
             }
-            (Message::Confirm, _) => self.on_confirm(now, &flow, signal, direction, events),
-            (Message::Release | Message::Reject, _) if self.is_of(&flow, signal) => self.release(&flow, events),
+            (Message::Confirm, _) => self.on_confirm(now, &flow, passing.signal, direction, events),
+            (Message::Release | Message::Reject, _) if self.is_of(&flow, passing.signal) => {
+                self.release(&flow, events);
+            }
             _ => {}
         }
         SignalVerdict::Forward
@@ -53,16 +57,17 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         now: Instant,
         flow: K,
         routes: &FlowRoutes,
-        (signal, direction): (&mut Signal, Direction),
-        (available, node): (Rate, u16),
+        passing: PassingSignal<'_>,
         events: &mut impl FnMut(AdmissionEvent<K>),
     ) -> SignalVerdict {
+        let PassingSignal { signal, direction, available, node } = passing;
         let asked = match direction {
             Direction::Forward => signal.forward,
             Direction::Reverse => signal.reverse,
         };
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let guaranteed = match is_reserved {
+            true if self.has_no_room_for_signals(&flow, routes) => Rate16::ZERO,
             true => Rate16::floor(self.admissible(&flow, signal.preemption, routes)),
             false => Rate16::UNLIMITED,
         };
@@ -81,11 +86,15 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             self.set_lifetime(now, &flow, lifetime);
             return SignalVerdict::Forward;
         }
+        if rate == Rate::ZERO && self.slot_of(&flow).is_none_or(|(_, grant)| grant.nonce.is_none()) {
+            // The flow may have a grant for which it did not signal. It keeps that.
+            return SignalVerdict::Forward;
+        }
         let precedence = signal.preemption;
         let request = GrantRequest { rate, precedence, shortfall: Shortfall::Refuse, lifetime: Some(lifetime) };
         self.request(now, flow, request, *routes, events);
-        if let Some(slot) = self.flows.get(&flow) {
-            self.slots[*slot as usize].nonce = Some(signal.nonce);
+        if let Some((slot, _)) = self.slot_of(&flow) {
+            self.set_nonce_of(slot, Some(signal.nonce));
         }
         SignalVerdict::Forward
     }
@@ -122,6 +131,14 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             self.slots[slot as usize].lifetime = Some(lifetime);
             self.renew(now, flow);
         }
+    }
+
+    /// True if one of the routes already has as many flows that signal as it may have, without this one.
+    fn has_no_room_for_signals(&self, flow: &K, routes: &FlowRoutes) -> bool {
+        let counted = self.slot_of(flow).filter(|(_, grant)| grant.nonce.is_some()).map(|(_, grant)| grant.routes);
+        let is_counted = |route: &RouteNo| counted.is_some_and(|counted| counted.as_slice().contains(route));
+        let is_full = |route: &RouteNo| self.route(*route).is_some_and(|book| book.signalled >= self.most_signalled);
+        routes.as_slice().iter().any(|route| !is_counted(route) && is_full(route))
     }
 
     /// True if the flow's grant belongs to this signal.

@@ -4,12 +4,14 @@ use super::FlowRouter;
 use crate::admission::{
     AdmissionControl, AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, RouteNo, Shortfall,
 };
+use crate::class::{MAX_PACKET_BYTES, burst_tolerance};
 use crate::table::FlowRef;
-use crate::treatment::{Service, Treatment};
+use crate::treatment::{ClassId, Service, Treatment};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Instant, Rate, VpnId};
+use weft_wire::er_sig::{BurstTolerance, Direction, Message, Rate16, Signal, SignalService};
 use weft_wire::ip::FlowKey;
 
 /// Identifies one direction of a flow at the admission: its VPN, and the five-tuple of the packets in that direction.
@@ -54,15 +56,30 @@ struct Asked {
     verdict: FlowVerdict,
 }
 
+/// What one direction of a flow requested in band.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Signalled {
+    treatment: Treatment,
+    verdict: FlowVerdict,
+}
+
 /// The flows that asked for a guarantee, by direction.
 #[derive(Debug)]
 pub(super) struct Grants {
     asked: HashMap<GrantKey, Asked, SeededState>,
+    /// What flows requested in band, and what admission decided. It counts more than their rules.
+    signalled: HashMap<GrantKey, Signalled, SeededState>,
 }
 
 impl Grants {
     pub(super) fn new(seed: u64) -> Grants {
-        Grants { asked: HashMap::with_hasher(SeededState::new(seed)) }
+        let map = SeededState::new(seed);
+        Grants { asked: HashMap::with_hasher(map), signalled: HashMap::with_hasher(SeededState::new(!seed)) }
+    }
+
+    /// Returns what a flow requested in band.
+    pub(super) fn signalled(&self, key: &GrantKey) -> Option<Signalled> {
+        self.signalled.get(key).copied()
     }
 
     pub(super) fn verdict(&self, key: &GrantKey) -> FlowVerdict {
@@ -101,8 +118,52 @@ impl FlowRouter {
         events.iter().for_each(|event| self.on_admission(event));
     }
 
+    /// Enters what admission decided about one direction of a flow at its signal.
+    ///
+    /// A flow without a grant for which it signalled has what its rule says. A flow that waits is told by
+    /// [`FlowRouter::on_admission`] when it gets its rate again.
+    pub fn on_signalled(
+        &mut self,
+        key: &GrantKey,
+        (signal, direction): (&Signal, Direction),
+        admission: &AdmissionControl<GrantKey>,
+    ) {
+        let before = self.grants.signalled(key);
+        let now = admission.signalled(key).map(|(rate, is_in_force)| Signalled {
+            treatment: match before {
+                // What a confirmation repeats is not what the flow requests.
+                Some(before) if signal.message == Message::Confirm => {
+                    Treatment { guaranteed: rate, ..before.treatment }
+                }
+                _ => signalled_treatment(signal, direction, rate),
+            },
+            verdict: match before {
+                _ if is_in_force => FlowVerdict::Granted,
+                Some(before) if before.verdict != FlowVerdict::Granted => before.verdict,
+                _ => FlowVerdict::Waits,
+            },
+        });
+        match now {
+            Some(signalled) => _ = self.grants.signalled.insert(*key, signalled),
+            None => _ = self.grants.signalled.remove(key),
+        }
+        if before != now {
+            self.ask_anew(key);
+        }
+    }
+
+    /// Gives a flow what it requested in band, if it was granted. It keeps the `class` of its rule.
+    pub(super) fn follow_signal(&mut self, flow: FlowRef, key: GrantKey, signalled: Signalled, class: ClassId) {
+        let Signalled { treatment, verdict } = signalled;
+        if self.grants.asked.get(&key).is_none_or(|known| known.flow != flow) {
+            self.grants.asked.insert(key, Asked { flow, treatment: Treatment { class, ..treatment }, verdict });
+            self.apply(&key);
+        }
+    }
+
     /// Ends the guarantee of one direction of a flow, or its waiting.
     pub(super) fn release(&mut self, key: &GrantKey, admission: &mut AdmissionControl<GrantKey>) {
+        self.grants.signalled.remove(key);
         if self.grants.asked.remove(key).is_some() {
             let mut events = Vec::new();
             admission.release(key, &mut |event| events.push(event));
@@ -116,12 +177,26 @@ impl FlowRouter {
             AdmissionEvent::Lowered { flow, why: LoweredBy::Precedence(_), .. } => (flow, FlowVerdict::Preempted),
             AdmissionEvent::Lowered { flow, why: LoweredBy::CapacityLoss(_), .. } => (flow, FlowVerdict::CapacityLost),
             AdmissionEvent::Raised { flow, .. } => (flow, FlowVerdict::Granted),
-            AdmissionEvent::Expired { flow, .. } => (flow, FlowVerdict::Waits),
+            AdmissionEvent::Expired { flow, .. } => {
+                self.grants.signalled.remove(flow);
+                return self.ask_anew(flow);
+            }
         };
+        if let Some(signalled) = self.grants.signalled.get_mut(key) {
+            signalled.verdict = verdict;
+        }
         if let Some(asked) = self.grants.asked.get_mut(key) {
             asked.verdict = verdict;
             self.apply(key);
         }
+    }
+
+    /// Takes back what a flow was granted. Its next packet asks again.
+    fn ask_anew(&mut self, key: &GrantKey) {
+        if let Some(asked) = self.grants.asked.remove(key) {
+            self.states.set_treatment(asked.flow, &without_guarantee(&asked.treatment));
+        }
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Gives a flow its guarantee if each direction that asked for it was granted it.
@@ -136,6 +211,30 @@ impl FlowRouter {
             self.changes = self.changes.wrapping_add(1);
         }
     }
+}
+
+/// Returns what a signal requests in this direction, with the rate that admission decided about.
+///
+/// A flow that may send more than its guarantee is not policed at its guarantee. Its bursts are those that its rate and
+/// its delay variance explain, or fewer if it asks for fewer.
+fn signalled_treatment(signal: &Signal, direction: Direction, rate: Rate) -> Treatment {
+    let rates = if direction == Direction::Forward { signal.forward } else { signal.reverse };
+    let has_more = signal.service == SignalService::Variable || rates.available > Rate16::ZERO;
+    let asked = Treatment {
+        service: if has_more { Service::Variable } else { Service::Guaranteed },
+        guaranteed: rate,
+        delay_variance: signal.delay_variance.bound(),
+        precedence: signal.preemption,
+        delay_priority: signal.delay_priority,
+        must_be_met: signal.must_be_met,
+        ..Treatment::default()
+    };
+    let most = burst_tolerance(&asked, MAX_PACKET_BYTES);
+    let burst_bytes = match signal.burst {
+        BurstTolerance(0) => most,
+        burst => burst.bytes().clamp(MAX_PACKET_BYTES, most),
+    };
+    Treatment { burst_bytes, ..asked }
 }
 
 /// Returns what a flow gets without its guarantee: a share of what is available, and its ceiling.

@@ -175,7 +175,8 @@ impl FlowRouter {
 
     /// Returns what the port that a packet leaves by needs to know of its flow, or `None` if the flow has ended.
     ///
-    /// Asks `admission` for the guarantee on that port, if the flow has not asked yet.
+    /// What the flow was granted in band counts. If there is nothing, the flow asks `admission` on that port for the
+    /// guarantee of its rule, unless it has asked before.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -187,8 +188,11 @@ impl FlowRouter {
         let record = self.states.get(now, flow)?;
         let rule = Some(usize::from(record.rule)).filter(|_| record.rule != NO_RULE);
         let asked = self.classifier.request(rule).treatment;
-        if asked.guaranteed > Rate::ZERO {
-            self.ask(now, flow, (GrantKey::of(packet.vpn, &packet.key), route), &asked, admission);
+        let key = GrantKey::of(packet.vpn, &packet.key);
+        match self.grants.signalled(&key) {
+            Some(signalled) => self.follow_signal(flow, key, signalled, asked.class),
+            None if asked.guaranteed > Rate::ZERO => self.ask(now, flow, (key, route), &asked, admission),
+            None => {}
         }
         let weight = u32::from(self.users.weight(record.user));
         Some(Standing { user: record.user.0, weight, treatment: self.states.treatment(flow)? })

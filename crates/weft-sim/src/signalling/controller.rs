@@ -1,7 +1,7 @@
 //! Grants rates on one link of a router.
 //!
-//! A controller samples its link at intervals and updates its law. It answers the rate requests in passing packets and
-//! records guaranteed rates as bookings.
+//! A controller samples its link at intervals and updates its law. It answers the rate requests in passing packets.
+//! Admission decides about guaranteed rates.
 
 use super::NearSensor;
 use super::law::{LawKind, SignalLaw};
@@ -9,16 +9,18 @@ use crate::link::LinkDirectionState;
 use crate::{FlowNo, LinkId};
 use std::collections::HashMap;
 use weft_core::explicit_rate::askers::Askers;
-use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::pi::LinkState;
 use weft_core::explicit_rate::quick_start::QuickStartLink;
 use weft_core::flow::hash::SeededState;
+use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Direction, Message, Signal, SignalService};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
-/// Maximum number of flows with a booking.
-const MOST_BOOKINGS: usize = 65_536;
+/// Maximum number of flows with a guaranteed rate, and of flows that ask and are remembered.
+const MOST_FLOWS: usize = 65_536;
+/// Number of the link at its own admission.
+const LINK: RouteNo = RouteNo(0);
 /// Maximum number of missed samples that are made up for after a pause.
 ///
 /// An idle law settles much sooner.
@@ -59,7 +61,7 @@ struct Sending {
 #[derive(Debug)]
 pub struct LinkController {
     law: SignalLaw,
-    bookings: Bookings<u32>,
+    admission: AdmissionControl<u32>,
     askers: Askers<u32>,
     /// Rates of the flows that request rates, if the law depends on them.
     sending: HashMap<u32, Sending, SeededState>,
@@ -94,10 +96,12 @@ impl LinkController {
     /// `round_trip` is the mean round-trip time of the flows on the link.
     pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> LinkController {
         let LinkGrants { law, capacity, reservable, seed } = grants;
+        let mut admission = AdmissionControl::new(MOST_FLOWS, seed);
+        admission.set_capacity(LINK, reservable, &mut |_| ());
         LinkController {
             law: SignalLaw::new(law, capacity),
-            bookings: Bookings::new(reservable, MOST_BOOKINGS, seed),
-            askers: Askers::new(MOST_BOOKINGS, seed),
+            admission,
+            askers: Askers::new(MOST_FLOWS, seed),
             sending: HashMap::with_hasher(SeededState::new(seed)),
             capacity,
             least_round_trip: round_trip,
@@ -123,7 +127,7 @@ impl LinkController {
 
     /// Returns the total guaranteed rate.
     pub fn booked(&self) -> Rate {
-        self.bookings.booked()
+        self.admission.granted(LINK)
     }
 
     /// Returns τ, the delay after which a grant affects the arrivals.
@@ -174,7 +178,10 @@ impl LinkController {
             Message::Request | Message::Update => self.available_beside(now, flow, signal),
             _ => Rate::ZERO,
         };
-        if self.bookings.on_signal(now, flow.0, signal, direction, available, node) == BookingVerdict::Reject {
+        let (passing, routes) =
+            (PassingSignal { signal: &mut *signal, direction, available, node }, FlowRoutes::one(LINK));
+        let verdict = self.admission.on_signal(now, flow.0, &routes, passing, &mut |_| ());
+        if verdict == SignalVerdict::Reject {
             signal.message = Message::Reject;
         }
     }
@@ -205,11 +212,14 @@ impl LinkController {
     ///
     /// The law does not know that guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
-        let has = self.bookings.of(&flow.0);
+        let has = self.admission.of(&flow.0);
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let asked = signal.forward.guaranteed;
-        let will_have =
-            if is_reserved { self.bookings.would_guarantee(&flow.0, signal.preemption, asked) } else { Rate::ZERO };
+        let routes = FlowRoutes::one(LINK);
+        let will_have = match is_reserved {
+            true => self.admission.would_guarantee(&flow.0, signal.preemption, &routes, asked),
+            false => Rate::ZERO,
+        };
         self.askers.ask(now, flow.0, 0);
         let current = self.sending.get(&flow.0).map_or(Rate::ZERO, |sending| less(sending.rate, has));
         less(self.available(current), less(will_have, has))
@@ -247,7 +257,7 @@ impl LinkController {
         let gain = (since.as_secs_f64() / self.least_round_trip.as_secs_f64()).min(1.0);
         self.own_bps += (Rate::from_bytes_over(asking + other, since).bps() as f64 - self.own_bps) * gain;
         self.update(now, capacity, asking, queued_bytes, missed);
-        self.bookings.expire(now);
+        self.admission.expire(now, &mut |_| ());
         self.askers.expire(now);
         self.sending.retain(|flow, _| self.askers.contains(flow));
         for Sending { bytes, rate } in self.sending.values_mut() {

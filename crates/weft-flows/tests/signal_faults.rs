@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
+use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
     BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey,
@@ -37,8 +37,17 @@ struct Faults {
 }
 
 struct Router {
-    link: Bookings<FlowKey>,
+    link: AdmissionControl<FlowKey>,
     available: Rate,
+}
+
+const LINK: RouteNo = RouteNo(0);
+
+/// Returns a link that may guarantee `reservable`.
+fn link(reservable: Rate, seed: u64) -> AdmissionControl<FlowKey> {
+    let mut link = AdmissionControl::new(8, seed);
+    link.set_capacity(LINK, reservable, &mut |_| ());
+    link
 }
 
 /// A signal in flight, the node at which it arrives next, and the TTL of its packet.
@@ -89,7 +98,7 @@ impl Net {
     fn new(seed: u64, faults: Faults, routers: &[(u64, u64)], wish: Signal) -> Net {
         let mut rng = Rng::new(seed);
         let router = |(available, reservable): &(u64, u64)| Router {
-            link: Bookings::new(mbps(*reservable), 8, seed),
+            link: link(mbps(*reservable), seed),
             available: mbps(*available),
         };
         let initiator = RateInitiator::new(Wish { signal: wish, path_takes_part: false }, rng.next_u64() as u32);
@@ -168,7 +177,7 @@ impl Net {
             }
             if self.now.as_micros().is_multiple_of(1_000_000) {
                 let now = self.now;
-                self.routers.iter_mut().for_each(|router| router.link.expire(now));
+                self.routers.iter_mut().for_each(|router| router.link.expire(now, &mut |_| ()));
             }
         }
     }
@@ -200,14 +209,16 @@ impl Net {
             return self.put(node + 1, false, ttl - 1, &signal);
         }
         let router = &mut self.routers[index];
-        match router.link.on_signal(now, FLOW, &mut signal, Direction::Forward, router.available, node as u16) {
-            BookingVerdict::Forward => self.put(node + 1, false, ttl - 1, &signal),
-            BookingVerdict::Reject => self.put(0, true, 64, &Signal { message: Message::Reject, ..signal }),
+        let (direction, available) = (Direction::Forward, router.available);
+        let passing = PassingSignal { signal: &mut signal, direction, available, node: node as u16 };
+        match router.link.on_signal(now, FLOW, &FlowRoutes::one(LINK), passing, &mut |_| ()) {
+            SignalVerdict::Forward => self.put(node + 1, false, ttl - 1, &signal),
+            SignalVerdict::Reject => self.put(0, true, 64, &Signal { message: Message::Reject, ..signal }),
         }
     }
 
-    fn booked(&self) -> Vec<Rate> {
-        self.routers.iter().map(|router| router.link.booked()).collect()
+    fn granted(&self) -> Vec<Rate> {
+        self.routers.iter().map(|router| router.link.granted(LINK)).collect()
     }
 }
 
@@ -218,15 +229,19 @@ impl Net {
 fn the_least_of_three_routers_is_granted_and_the_rest_released() {
     let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 8));
     net.run(Duration::from_millis(21));
-    assert!(net.booked()[0] > net.booked()[1], "not confirmed yet: {:?}", net.booked());
+    assert!(net.granted()[0] > net.granted()[1], "not confirmed yet: {:?}", net.granted());
     net.run(Duration::from_millis(100));
     let six = Rate16::floor(mbps(6)).rate().unwrap();
     assert_eq!(net.initiator.rate(), Some(Rate::from_bps(mbps(32).bps() + six.bps())));
-    assert_eq!(net.booked(), [six; 3]);
+    assert_eq!(net.granted(), [six; 3]);
     for message in [Message::Release, Message::Confirm, Message::Reject] {
         net.put(1, false, 64, &net.sign(Signal { message, nonce: 1, ..wish(1_000, 8) }));
         net.run(HOP * 4);
-        assert!(net.booked().iter().all(|booked| *booked >= six), "{message:?} of somebody else: {:?}", net.booked());
+        assert!(
+            net.granted().iter().all(|granted| *granted >= six),
+            "{message:?} of somebody else: {:?}",
+            net.granted()
+        );
     }
     net.routers[2].available = mbps(20);
     net.run(ROUND_TRIP * 3);
@@ -234,23 +249,23 @@ fn the_least_of_three_routers_is_granted_and_the_rest_released() {
     let release = net.initiator.release(7).unwrap();
     net.put(1, false, 64, &net.sign(release));
     net.run(Duration::from_millis(100));
-    assert_eq!(net.booked(), [Rate::ZERO; 3]);
+    assert_eq!(net.granted(), [Rate::ZERO; 3]);
 }
 
-/// Without tags, an attacker that knows the flow can take over its booking.
+/// Without tags, an attacker that knows the flow can take over its grant.
 ///
 /// It sends a request with another nonce.
 #[test]
-fn only_a_tag_keeps_a_request_of_somebody_else_from_taking_the_booking() {
+fn only_a_tag_keeps_a_request_of_somebody_else_from_taking_the_grant() {
     for key in [Some(KEY), None] {
         let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 4));
         net.key = key;
         net.run(Duration::from_millis(100));
-        let booked = net.booked();
+        let granted = net.granted();
         let forged = Signal { nonce: 1, tag: 1, ..wish(1_000, 1) };
         net.put(1, false, 64, &forged);
         net.run(HOP + Duration::from_millis(1));
-        assert_eq!(net.booked() == booked, net.key.is_some());
+        assert_eq!(net.granted() == granted, net.key.is_some());
     }
 }
 
@@ -263,7 +278,7 @@ fn a_router_that_takes_no_part_is_found_and_the_flow_is_plain() {
     // The sender repeated its request after 10 s, and will do so again after 20 s.
     net.run(Duration::from_secs(15));
     assert!(net.initiator.has_given_up() && net.initiator.rate().is_none());
-    assert_eq!(net.booked(), [Rate::ZERO; 3], "tentative bookings are forgotten");
+    assert_eq!(net.granted(), [Rate::ZERO; 3], "tentative grants are forgotten");
 }
 
 #[test]
@@ -298,7 +313,7 @@ proptest! {
     /// The state is right once the network works again or the flow ends.
     ///
     /// This holds under any loss, duplication, delay and forgery of signals. Grants equal the least of the routers',
-    /// and bookings equal the grants. No booking lasts forever.
+    /// and each router guarantees no more. No grant lasts forever.
     #[test]
     fn grants_are_the_least_and_state_goes(
         seed: u64,
@@ -317,19 +332,19 @@ proptest! {
         let guaranteed = reservable.min(Rate16::floor(mbps(8)).rate().unwrap());
         if !net.initiator.has_given_up() {
             prop_assert_eq!(net.initiator.rate(), Some(Rate::from_bps(available.bps() + guaranteed.bps())));
-            // An update books again all that the routers could grant, until it is confirmed.
-            let mut least = net.booked();
+            // An update takes again all that the routers could grant, until it is confirmed.
+            let mut least = net.granted();
             for _ in 0..ROUND_TRIP.as_millis() * 2 {
                 net.run(Duration::from_millis(1));
-                least.iter_mut().zip(net.booked()).for_each(|(least, booked)| *least = booked.min(*least));
+                least.iter_mut().zip(net.granted()).for_each(|(least, granted)| *least = granted.min(*least));
             }
             prop_assert_eq!(least, vec![guaranteed; 3]);
         }
         for (router, (_, reservable)) in net.routers.iter().zip(&rates) {
-            prop_assert!(router.link.booked() <= mbps(*reservable));
+            prop_assert!(router.link.granted(LINK) <= mbps(*reservable));
         }
         let _ = net.initiator.release(1);
         net.run(Duration::from_secs(32));
-        prop_assert_eq!(net.booked(), vec![Rate::ZERO; 3], "soft state");
+        prop_assert_eq!(net.granted(), vec![Rate::ZERO; 3], "soft state");
     }
 }

@@ -1,15 +1,15 @@
 //! Flows that ask several routers for rates converge to max-min shares (row B1).
 //!
-//! Each router has a controller and bookings. Their signals may be lost or forged. `fair::solve` computes the
+//! Each router has a controller and an admission. Their signals may be lost or forged. `fair::solve` computes the
 //! expected shares.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_core::explicit_rate::pi::LinkState;
 use weft_core::fair::solve::max_min;
+use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
     BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Signal, SignalKey, SignalService,
@@ -53,7 +53,7 @@ fn wish() -> Signal {
 struct Router {
     capacity: f64,
     law: Erica,
-    bookings: Bookings<FlowKey>,
+    admission: AdmissionControl<FlowKey>,
     queue_bits: f64,
 }
 
@@ -72,7 +72,7 @@ impl Net {
         let router = |capacity: &f64| Router {
             capacity: *capacity,
             law: Erica::new(EricaConfig { delay: Duration::from_millis(5), ..EricaConfig::default() }),
-            bookings: Bookings::new(Rate::from_mbps(1), 16, seed),
+            admission: AdmissionControl::new(16, seed),
             queue_bits: 0.0,
         };
         let wish = Wish { signal: wish(), path_takes_part: false };
@@ -147,8 +147,10 @@ impl Net {
             let router = &mut self.routers[*at];
             let grant = router.law.grant(Rate::from_bps(rate as u64));
             let node = *at as u16 + 1;
-            let verdict = router.bookings.on_signal(self.now, flow(number), signal, Direction::Forward, grant, node);
-            assert_eq!(verdict, BookingVerdict::Forward);
+            let passing = PassingSignal { signal: &mut *signal, direction: Direction::Forward, available: grant, node };
+            let routes = FlowRoutes::one(RouteNo(0));
+            let verdict = router.admission.on_signal(self.now, flow(number), &routes, passing, &mut |_| ());
+            assert_eq!(verdict, SignalVerdict::Forward);
         }
         Some(ttl)
     }
