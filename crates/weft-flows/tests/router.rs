@@ -50,7 +50,7 @@ impl World {
         let packet = PacketFacts {
             vpn: VpnId::DEFAULT,
             key: key(port, call),
-            dscp: 0,
+            dscp: (port % 64) as u8,
             packets: 1,
             bytes: 200,
             near: "home",
@@ -99,6 +99,7 @@ impl World {
         for record in &records {
             let of = self.admission.of(&GrantKey::of(record.vpn, &record.key));
             assert_eq!(record.granted.guaranteed, of, "{record:?}");
+            assert_eq!(u16::from(record.dscp), record.key.src_port % 64);
             let is_call = record.key.dst_port == 5_004;
             let verdict = self.router.verdict(record);
             assert_eq!(verdict == FlowVerdict::NothingAsked, !is_call, "{record:?}");

@@ -36,6 +36,8 @@ const DATAGRAMS: usize = 300;
 /// Element `octetDeltaCount`.
 const OCTETS: u16 = 1;
 /// Element `destinationTransportPort`.
+/// Element of weft: a path that carried the flow, and one.
+const PATH: u16 = 8;
 const PORT: u16 = 11;
 /// Element `flowEndReason`. The value 4 says that the exporter stopped.
 const REASON: u16 = 136;
@@ -78,6 +80,7 @@ fn records() {
     receive(&socket, &mut collector);
     assert_eq!(bytes(&collector), sent, "{}", log(&dir));
     assert_eq!(collector.flows().filter(|flow| flow.number(PORT) == 7_000).last().unwrap().number(REASON), 4);
+    assert!(collector.flows().filter(|flow| flow.number(PORT) == 7_000).all(|flow| flow.own(PATH) > 0), "no path");
     assert!(collector.records.iter().any(|of| of.is_option && of.text(9).as_deref() == Some("voice")));
 }
 

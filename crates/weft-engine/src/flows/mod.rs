@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use weft_flows::admission::{AdmissionControl, AdmissionEvent, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_flows::router::{FlowRouter, GrantKey, PacketFacts, Passage, Standing};
-use weft_flows::table::{FlowRecord, FlowRef};
+use weft_flows::table::{FlowRecord, FlowRef, PathSeen};
 use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::{Direction, Message};
 use weft_wire::ip::FlowKey;
@@ -116,6 +116,13 @@ impl Flowing {
     pub fn count(&mut self, (flow, direction): (FlowRef, Direction), bytes: u32) {
         if let Some(router) = &mut self.router {
             router.count(flow, direction, 1, bytes);
+        }
+    }
+
+    /// Notes the path that carried a flow's last packet.
+    pub fn set_path(&mut self, flow: Option<FlowRef>, path: PathSeen) {
+        if let (Some(router), Some(flow)) = (&mut self.router, flow) {
+            router.set_path(flow, path);
         }
     }
 

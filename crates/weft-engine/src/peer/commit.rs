@@ -99,7 +99,10 @@ impl Peer {
         let unit = self.make_unit(cx.now, cx.vpns, segment, urgent, late_after, marker);
         let lane = if urgent { Lane::Urgent } else { Lane::Bulk };
         match choice {
-            PathChoice::Path(index) => self.push(cx.now, cx.pool, index, lane, unit),
+            PathChoice::Path(index) => {
+                self.note_path(cx, flow, self.paths[index].id);
+                self.push(cx.now, cx.pool, index, lane, unit);
+            }
             _ => {
                 for index in 0..self.paths.len() {
                     // Skip bulk on full paths: a slow path's queue would grow without bound.

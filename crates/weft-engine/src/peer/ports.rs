@@ -5,8 +5,8 @@ use crate::flows::{Seen, route_of};
 use crate::units::Origin;
 use alloc::vec::Vec;
 use weft_flows::admission::CapacityQuantile;
-use weft_flows::table::FlowRef;
-use weft_units::{Duration, FlowId, Instant, Rate};
+use weft_flows::table::{FlowRef, PathSeen};
+use weft_units::{Duration, FlowId, Instant, PathId, Rate};
 
 /// Interval at which a port's load is measured. Tuned: it follows a queue within the delay that a call bears.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -15,12 +15,17 @@ const JUDGED_OVER: Duration = Duration::from_secs(30);
 /// Quantile of the capacity that may be guaranteed. Tuned: the paths carried at least this rate nine times in ten.
 const QUANTILE: f64 = 0.1;
 
+/// Least time between two notes of the path that a flow takes. Tuned: a flow over several paths costs no write a packet.
+const NOTE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What the port knows of one flow number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     flow: Option<FlowRef>,
     changes: u32,
     delay_variance: Option<Duration>,
+    /// Time of the next note of the flow's path.
+    note_at: Instant,
 }
 
 /// What the port was told of each flow, and the capacity that was seen.
@@ -68,7 +73,7 @@ impl Peer {
             return passage.flow;
         }
         let standing = passage.flow.and_then(|state| cx.flows.standing(cx.now, origin, self.id, (seen, state)));
-        *told = Told { flow: passage.flow, changes: passage.changes, delay_variance: None };
+        *told = Told { flow: passage.flow, changes: passage.changes, ..Told::default() };
         match standing {
             Some(standing) => {
                 told.delay_variance = standing.treatment.delay_variance;
@@ -77,6 +82,14 @@ impl Peer {
             None => self.ingress.queue.forget_flow(flow),
         }
         passage.flow
+    }
+
+    /// Notes the path that carries a packet of the flow, now and then.
+    pub(super) fn note_path(&mut self, cx: &mut Context<'_>, flow: FlowId, path: PathId) {
+        let Some(port) = &mut self.ingress.port else { return };
+        let Some(told) = port.told.get_mut(usize::from(flow.0)).filter(|told| told.note_at <= cx.now) else { return };
+        told.note_at = cx.now + NOTE_INTERVAL;
+        cx.flows.set_path(told.flow, PathSeen { peer: self.id, path });
     }
 
     /// Measures the port's load and the rate that may be guaranteed, if that is due.

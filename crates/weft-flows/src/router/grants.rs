@@ -100,6 +100,7 @@ impl FlowRouter {
         if self.grants.asked.get(&key).is_some_and(|known| known.flow == flow) {
             return;
         }
+        self.states.set_asked(flow, asked.guaranteed);
         let request = GrantRequest {
             rate: asked.guaranteed,
             precedence: asked.precedence,
@@ -156,6 +157,7 @@ impl FlowRouter {
     pub(super) fn follow_signal(&mut self, flow: FlowRef, key: GrantKey, signalled: Signalled, class: ClassId) {
         let Signalled { treatment, verdict } = signalled;
         if self.grants.asked.get(&key).is_none_or(|known| known.flow != flow) {
+            self.states.set_asked(flow, treatment.guaranteed);
             self.grants.asked.insert(key, Asked { flow, treatment: Treatment { class, ..treatment }, verdict });
             self.apply(&key);
         }

@@ -12,7 +12,9 @@ pub use user_rule::{UserBy, UserName, UserRule};
 use crate::admission::{AdmissionControl, RouteNo};
 use crate::class::Classes;
 use crate::rules::{Classifier, FirstPacket, FlowRules, NameId, RuleFault, RuleLimits};
-use crate::table::{FlowCursor, FlowEnd, FlowRecord, FlowRef, FlowStart, FlowStates, TableConfig, TableCounters};
+use crate::table::{
+    FlowCursor, FlowEnd, FlowRecord, FlowRef, FlowStart, FlowStates, PathSeen, TableConfig, TableCounters,
+};
 use crate::treatment::Treatment;
 use crate::user::{UserKey, Users};
 use alloc::string::String;
@@ -168,6 +170,11 @@ impl FlowRouter {
         self.states.count(flow, direction, packets, bytes);
     }
 
+    /// Notes the path that carried a flow's last packet.
+    pub fn set_path(&mut self, flow: FlowRef, path: PathSeen) {
+        self.states.set_path(flow, path);
+    }
+
     /// Counts a packet of a flow that its port dropped or marked.
     pub fn count_verdict(&mut self, flow: FlowRef, is_marked: bool) {
         if is_marked { self.states.count_mark(flow) } else { self.states.count_drop(flow) }
@@ -320,7 +327,8 @@ impl FlowRouter {
         let states = &self.states;
         let user = self.users.intern(user_key, weight, |user| states.flows_of(user) > 0);
         let rule = decision.rule.and_then(|rule| u16::try_from(rule).ok()).unwrap_or(NO_RULE);
-        let start = FlowStart { user, granted: without_guarantee(&asked), asked: asked.guaranteed, rule };
+        let granted = without_guarantee(&asked);
+        let start = FlowStart { user, granted, asked: asked.guaranteed, rule, dscp: packet.dscp };
         let ended = &mut self.ended;
         let inserted = self.states.insert(now, packet.vpn, &packet.key, &start, &mut |record| {
             note_end(ended, record);

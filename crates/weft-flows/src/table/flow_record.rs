@@ -41,8 +41,8 @@ pub struct FlowRecord {
     pub granted: Treatment,
     /// Rate that the flow asked for.
     pub asked: Rate,
-    /// Available rate that the flow was last granted.
-    pub available: Rate,
+    /// DSCP of the flow's first packet, 0 to 63.
+    pub dscp: u8,
     /// Mean rate since the last report, or between the last two if that was within a second.
     pub achieved: [Rate; 2],
     /// Packets and bytes since the last report.
@@ -57,8 +57,8 @@ pub struct FlowRecord {
     pub start: Instant,
     /// Time of the last packet, to a millisecond.
     pub last_used: Instant,
-    /// Path on which the flow was last seen.
-    pub path: PathSeen,
+    /// Path on which the flow was last seen, if it was.
+    pub path: Option<PathSeen>,
     /// Group of routes.
     pub groups: [Option<GroupId>; 2],
     /// Reason of the report. `None` in a listing.
@@ -108,7 +108,7 @@ impl FlowStates {
             rule: cold.rule,
             granted: self.treatments.get(hot.treatment),
             asked: cold.asked,
-            available: cold.available,
+            dscp: cold.dscp,
             achieved: [0, 1].map(|side| cold.achieved(hot, side, now)),
             delta: [0, 1].map(|side| cold.unreported(hot, side)),
             total: [0, 1].map(|side| cold.total(hot, side)),

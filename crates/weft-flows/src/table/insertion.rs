@@ -32,6 +32,8 @@ pub struct FlowStart {
     pub asked: Rate,
     /// Number of the rule that decided.
     pub rule: u16,
+    /// DSCP of the first packet, 0 to 63.
+    pub dscp: u8,
 }
 
 /// Reason why a flow got no state. Its packets are forwarded without.
@@ -97,7 +99,7 @@ impl FlowStates {
         let generation = hot.generation;
         let cold = &mut self.cold[at];
         *cold = ColdRecord::new(&identity, key.flow_label, user, now);
-        (cold.asked, cold.rule) = (start.asked, start.rule);
+        (cold.asked, cold.rule, cold.dscp) = (start.asked, start.rule, start.dscp);
         self.index.insert(hash, record);
         self.holders.hold(user, record, guaranteed);
         self.arm(now, record);

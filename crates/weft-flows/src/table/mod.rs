@@ -220,14 +220,14 @@ impl FlowStates {
         true
     }
 
-    /// Notes the rate that a flow asked for, and the available rate that it was granted.
-    pub fn set_rates(&mut self, flow: FlowRef, asked: Rate, available: Rate) {
-        self.change(flow, |cold| (cold.asked, cold.available) = (asked, available));
+    /// Notes the rate that a flow asked for.
+    pub fn set_asked(&mut self, flow: FlowRef, asked: Rate) {
+        self.change(flow, |cold| cold.asked = asked);
     }
 
     /// Notes the path on which a flow was last seen.
     pub fn set_path(&mut self, flow: FlowRef, path: PathSeen) {
-        self.change(flow, |cold| cold.path = path);
+        self.change(flow, |cold| cold.path = Some(path));
     }
 
     /// Counts a packet of a flow that was marked CE.

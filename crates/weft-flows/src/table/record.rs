@@ -85,8 +85,6 @@ pub struct ColdRecord {
     pub start: Instant,
     /// Rate that the flow asked for.
     pub asked: Rate,
-    /// Available rate that the flow was last granted.
-    pub available: Rate,
     /// Time of the last report, in milliseconds modulo 2^32.
     pub reported_ms: u32,
     /// Number of packets marked CE.
@@ -95,10 +93,12 @@ pub struct ColdRecord {
     pub drops: u32,
     /// User that holds the flow.
     pub user: u32,
-    /// Path on which the flow was last seen.
-    pub path: PathSeen,
+    /// Path on which the flow was last seen, if it was.
+    pub path: Option<PathSeen>,
     /// Number of the rule that decided the treatment.
     pub rule: u16,
+    /// DSCP of the first packet.
+    pub dscp: u8,
     /// Rate of each direction between the last two reports, in kbit/s.
     achieved_kbps: [u32; 2],
 }
@@ -230,13 +230,13 @@ impl ColdRecord {
             reported: [Tally::default(); 2],
             start: now,
             asked: Rate::ZERO,
-            available: Rate::ZERO,
             reported_ms: millis(now),
             marks: 0,
             drops: 0,
             user,
-            path: PathSeen::default(),
+            path: None,
             rule: 0,
+            dscp: 0,
             achieved_kbps: [0; 2],
         }
     }

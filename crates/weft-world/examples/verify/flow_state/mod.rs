@@ -63,7 +63,12 @@ fn admission(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("nothing is over-committed; victims by precedence", "weft-flows", &["--test", "admission"], ""),
-            claim("flows that ask in band get no more than there is", "weft-flows", &["--test", "admission_signals"], ""),
+            claim(
+                "flows that ask in band get no more than there is",
+                "weft-flows",
+                &["--test", "admission_signals"],
+                "",
+            ),
             claim("lost, repeated, late, forged signals: the least", "weft-flows", &["--test", "signal_faults"], ""),
             claim("flows that ask several routers have max-min shares", "weft-flows", &["--test", "signal_shares"], ""),
             claim("each flow of a node has what admission says", "weft-flows", &["--test", "router"], ""),

@@ -22,7 +22,7 @@ pub fn records(
         let (delta, total) = (record.delta[side], record.total[side]);
         ExportRecord {
             key,
-            dscp: 0,
+            dscp: record.dscp,
             vpn: record.vpn,
             ingress_interface: interface(from),
             egress_interface: interface(to),
@@ -41,7 +41,7 @@ pub fn records(
             precedence: record.granted.precedence,
             is_on_alternate: false,
             verdict: exported(verdict),
-            path: u32::from(record.path.path.0),
+            path: record.path.map_or(0, |seen| u32::from(seen.path.0) + 1),
         }
     };
     let sides = [(0, record.key, near, far), (1, reverse, far, near)].map(of_side);
