@@ -35,9 +35,9 @@ guaranteed = "100 kbit/s"
 const DATAGRAMS: usize = 300;
 /// Element `octetDeltaCount`.
 const OCTETS: u16 = 1;
-/// Element `destinationTransportPort`.
 /// Element of weft: a path that carried the flow, and one.
 const PATH: u16 = 8;
+/// Element `destinationTransportPort`.
 const PORT: u16 = 11;
 /// Element `flowEndReason`. The value 4 says that the exporter stopped.
 const REASON: u16 = 136;
