@@ -74,6 +74,12 @@ pub struct Turn {
     pub idle_rtt_ms_p50: Option<f64>,
     /// 95th percentile of the idle tunnel's round-trip time, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p95: Option<f64>,
+    /// Packets of 64 bytes that arrived, a second. `None` if it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_packets_per_s: Option<f64>,
+    /// Processor time of each tunnel program for a packet of 64 bytes that arrived, in microseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_us_per_small_packet_each: Vec<f64>,
     /// Fraction of outer UDP datagrams that were dropped on arrival.
     ///
     /// `None` if the condition drops none.
@@ -237,7 +243,7 @@ fn measured(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions, pings
         let result = apps::run(&place, &ProbeArrivals::default())?.result;
         (turn.idle_rtt_ms_p50, turn.idle_rtt_ms_p95) = (result.rtt_ms_p50, result.rtt_ms_p95);
     }
-    let (result, cpu) = bulk(world, lane, options)?;
+    let (result, cpu) = run_flow(world, lane, options, &flow(App::Iperf3, options.duration))?;
     let goodput_bps = result.goodput_bps.unwrap_or(0.0);
     let gigabytes = goodput_bps / 8.0 * (options.duration - options.warmup).as_secs_f64() / 1e9;
     turn.gbit_s = goodput_bps / 1e9;
@@ -246,17 +252,17 @@ fn measured(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions, pings
     Ok(turn)
 }
 
-/// Runs one TCP connection.
+/// Runs one flow of the bench's length.
 ///
 /// Returns its result, and each tunnel program's processor time after the warm-up.
-fn bulk(
+fn run_flow(
     world: &LabPair,
     lane: &LabLane,
     options: &TunnelBenchOptions,
+    flow: &Flow,
 ) -> Result<(FlowResult, Vec<Duration>), LabError> {
-    let flow = flow(App::Iperf3, options.duration);
     let schedule = FlowTimes { epoch: Instant::now() + LEAD, warmup: options.warmup };
-    let place = FlowEndpoints { world, lane, flow: &flow, port: PORT, schedule };
+    let place = FlowEndpoints { world, lane, flow, port: PORT, schedule };
     let cpu_at = |offset: Duration| -> Result<Vec<Duration>, LabError> {
         interrupt::sleep_until(schedule.epoch + offset)?;
         Ok(lane.daemons.iter().map(|daemon| cpu_time(daemon.id())).collect::<Result<_, _>>()?)

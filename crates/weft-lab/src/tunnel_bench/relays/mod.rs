@@ -1,8 +1,8 @@
-//! One TCP flow along a row of nodes: weft over relays, and wireguard-go from node to node.
+//! One TCP flow, and small packets, along a row of nodes.
 //!
-//! A relay forwards datagrams that it cannot decrypt. A node between two tunnels of wireguard-go decrypts
-//! each packet, its kernel routes the packet, and the next tunnel encrypts it again. This shows the cost of a
-//! chain of tunnels without relays.
+//! A relay forwards datagrams that it cannot decrypt. A node in transit decrypts each packet, routes it in the program
+//! and encrypts it again. Instead, its kernel can route the packet from the TUN device and back into it. A node between
+//! two tunnels of wireguard-go does the latter.
 
 mod chain;
 mod report;
@@ -10,16 +10,44 @@ mod weft;
 
 pub use report::relay_bench_table;
 
-use super::{BenchMachine, Competitor, TunnelBenchOptions, Turn, measured, prepare, take_turns};
+use super::{BenchMachine, Competitor, TunnelBenchOptions, Turn, flow, measured, prepare, run_flow, take_turns};
 use crate::LabError;
+use crate::lane::LabLane;
 use crate::variants::wireguard_go_chain;
+use crate::world::LabPair;
 use chain::RelayChain;
 use serde::Serialize;
-use weft_scenario::VariantKind;
+use std::time::Duration;
+use weft_scenario::{App, Flow};
 
 /// Numbers of nodes between the ends, one for each row of the result.
 const BETWEEN: [usize; 4] = [0, 1, 2, 3];
-const PROGRAMS: [(&str, VariantKind); 2] = [("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
+const PROGRAMS: [(&str, Middle); 4] = [
+    ("weft relays", Middle::Relays),
+    ("weft transit", Middle::Transit),
+    ("weft, kernel", Middle::Kernel),
+    ("wireguard-go", Middle::WireguardGo),
+];
+
+/// Size of a small packet, in IP bytes.
+const SMALL_BYTES: u32 = 64;
+/// Bytes of the headers of IPv4 and UDP.
+const UDP_HEADERS: u32 = 28;
+/// Time between two small packets: 250,000 a second, more than the programs of two processors carry.
+const SMALL_INTERVAL: Duration = Duration::from_micros(4);
+
+/// What the nodes between the ends do with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Middle {
+    /// They relay datagrams that they cannot decrypt.
+    Relays,
+    /// They decrypt, and the program forwards.
+    Transit,
+    /// They decrypt, and the kernel forwards.
+    Kernel,
+    /// They run wireguard-go, and the kernel forwards.
+    WireguardGo,
+}
 
 /// One program over a number of nodes.
 #[derive(Clone, Debug, Serialize)]
@@ -56,14 +84,17 @@ pub fn relay_bench(
     mut report_progress: impl FnMut(&str),
 ) -> Result<RelayBench, LabError> {
     let machine = prepare()?;
-    let takes_part = |(name, _): &(&str, VariantKind)| options.only.as_deref().is_none_or(|only| only == *name);
-    let competitors: Vec<(&str, VariantKind, usize)> = PROGRAMS
+    let takes_part = |(name, _): &(&str, Middle)| options.only.as_deref().is_none_or(|only| only == *name);
+    let has_middle = |middle: Middle| matches!(middle, Middle::Transit | Middle::Kernel);
+    let competitors: Vec<(&str, Middle, usize)> = PROGRAMS
         .into_iter()
         .filter(takes_part)
-        .flat_map(|(name, kind)| BETWEEN.map(|between| (name, kind, between)))
+        .flat_map(|(name, middle)| BETWEEN.map(|between| (name, middle, between)))
+        .filter(|(_, middle, between)| *between > 0 || !has_middle(*middle))
         .collect();
     let names: Vec<&str> = competitors.iter().map(|(name, ..)| *name).collect();
-    let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind, between)| turn(*kind, *between, options));
+    let turn =
+        |competitor: usize| competitors.get(competitor).map(|(_, middle, between)| turn(*middle, *between, options));
     let report_progress = |number: u32, competitor: usize| {
         let (name, _, between) = competitors[competitor];
         report_progress(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
@@ -74,11 +105,27 @@ pub fn relay_bench(
     Ok(RelayBench { machine, duration_s, warmup_s, rows: rows.collect() })
 }
 
-fn turn(kind: VariantKind, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
+fn turn(middle: Middle, between: usize, options: &TunnelBenchOptions) -> Result<Turn, LabError> {
     let chain = RelayChain::build(between)?;
-    let lane = match kind {
-        VariantKind::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
-        _ => weft::open(&chain, &options.weft_binary)?,
+    let lane = match middle {
+        Middle::WireguardGo => wireguard_go_chain(&chain.world, &chain.nodes(), &chain.endpoints())?,
+        _ => weft::open(&chain, &options.weft_binary, middle)?,
     };
-    measured(&chain.world, &lane, options, true)
+    let mut turn = measured(&chain.world, &lane, options, true)?;
+    let (packets_per_s, cpu) = small_packets(&chain.world, &lane, options)?;
+    turn.small_packets_per_s = Some(packets_per_s);
+    turn.cpu_us_per_small_packet_each = cpu;
+    Ok(turn)
+}
+
+/// Sends 64-byte packets at a constant rate that the nodes cannot all carry.
+///
+/// Returns how many arrived in a second, and each program's processor time for one of them, in microseconds.
+fn small_packets(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions) -> Result<(f64, Vec<f64>), LabError> {
+    let flow = Flow { interval: SMALL_INTERVAL, packet_bytes: SMALL_BYTES, ..flow(App::Cbr, options.duration) };
+    let (result, cpu) = run_flow(world, lane, options, &flow)?;
+    let payload_bits = f64::from(SMALL_BYTES - UDP_HEADERS) * 8.0;
+    let arrived = result.goodput_bps.unwrap_or(0.0) / payload_bits;
+    let all = arrived * (options.duration - options.warmup).as_secs_f64();
+    Ok((arrived, cpu.iter().map(|cpu| cpu.as_secs_f64() * 1e6 / all).collect()))
 }

@@ -11,8 +11,16 @@ pub fn relay_bench_table(bench: &RelayBench) -> String {
     let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over veth pairs in a row");
     let _ = writeln!(
         text,
-        "{:<14}{:>14}{:>10}{:>16}{:>12}{:>22}{:>10}",
-        "", "nodes between", "Gbit/s", "least … most", "CPU s/GB", "of it each between", "p50 ms"
+        "{:<14}{:>8}{:>8}{:>15}{:>10}{:>18}{:>8}{:>13}{:>18}",
+        "",
+        "between",
+        "Gbit/s",
+        "least … most",
+        "CPU s/GB",
+        "each between",
+        "p50 ms",
+        "64 B: 1000/s",
+        "each between, µs"
     );
     for row in &bench.rows {
         text.push_str(&line(row));
@@ -26,23 +34,26 @@ pub fn relay_bench_table(bench: &RelayBench) -> String {
 fn line(row: &Over) -> String {
     let turns = || row.series.turns.iter().flatten();
     let of = |value: fn(&Turn) -> Option<f64>| median(turns().filter_map(value));
+    let between = |each: fn(&Turn) -> &[f64]| median(turns().filter_map(|turn| mean_between(each(turn))));
     let goodput = || turns().map(|turn| turn.gbit_s);
     let (least, most) = (goodput().fold(f64::INFINITY, f64::min), goodput().fold(0.0, f64::max));
     format!(
-        "{:<14}{:>14}{:>10}{:>16}{:>12}{:>22}{:>10}\n",
+        "{:<14}{:>8}{:>8}{:>15}{:>10}{:>18}{:>8}{:>13}{:>18}\n",
         row.series.name,
         row.between,
         cell(of(|turn| Some(turn.gbit_s)), 2),
         if least <= most { format!("{least:.2} … {most:.2}") } else { "–".into() },
         cell(of(|turn| turn.cpu_s_per_gb), 2),
-        cell(of(between), 2),
+        cell(between(|turn| &turn.cpu_s_per_gb_each), 2),
         cell(of(|turn| turn.idle_rtt_ms_p50), 3),
+        cell(of(|turn| turn.small_packets_per_s.map(|packets| packets / 1e3)), 1),
+        cell(between(|turn| &turn.cpu_us_per_small_packet_each), 2),
     )
 }
 
-/// Returns the mean processor time of the nodes between the ends.
-fn between(turn: &Turn) -> Option<f64> {
-    let [_, between @ .., _] = &turn.cpu_s_per_gb_each[..] else { return None };
+/// Returns the mean of the nodes between the ends.
+fn mean_between(each: &[f64]) -> Option<f64> {
+    let [_, between @ .., _] = each else { return None };
     (!between.is_empty()).then(|| between.iter().sum::<f64>() / between.len() as f64)
 }
 
