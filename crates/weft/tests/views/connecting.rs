@@ -2,9 +2,7 @@
 //!
 //! They report it in the log, in `weft status` and in `weft doctor`.
 
-mod common;
-
-use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
+use crate::common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 
 /// `both` prints the views of both nodes after 14 s: `NODE VIEW: line`.

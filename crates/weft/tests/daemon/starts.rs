@@ -2,9 +2,7 @@
 //!
 //! Each reports a port in use or a refused configuration, with one message per mistake.
 
-mod common;
-
-use common::{Dir, WEFT, has_tun, on_two_nodes, script, stderr, stdout, two_nodes, weft};
+use crate::common::{Dir, WEFT, has_tun, on_two_nodes, script, stderr, stdout, two_nodes, weft};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

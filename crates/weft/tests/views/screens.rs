@@ -1,8 +1,6 @@
 //! Property: the views of a running node show everything that they promise, on a real kernel.
 
-mod common;
-
-use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes, weft};
+use crate::common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes, weft};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;

@@ -2,9 +2,7 @@
 //!
 //! It accepts a file of an earlier version, which does not name its kind.
 
-mod common;
-
-use common::{Dir, WEFT, mode, stderr, stdout, weft};
+use crate::common::{Dir, WEFT, mode, stderr, stdout, weft};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
