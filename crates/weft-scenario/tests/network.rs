@@ -203,7 +203,7 @@ fn paths_flows_and_events_are_read_whole() {
     let half = Duration::from_millis(500);
     let noise = Traffic::Pareto { packet_bytes: 500, peak: Rate::from_mbps(10), on: half, off: half, shape: 1.5 };
     assert_eq!((network.flows[6].traffic, noise.is_tcp()), (noise, false));
-    let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target.clone())).collect();
+    let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target)).collect();
     let links = [0, 1, 2].map(EventTarget::Link);
     assert_eq!(
         events[..6],
@@ -385,7 +385,7 @@ fn sweeps_change_a_network_that_was_read() {
     assert_eq!((path.name.as_str(), &path.nodes[..], &path.links[..]), ("over-r3", &[5, 7, 6][..], &[5, 6][..]));
     assert_eq!(path.destinations, Some(vec![2, 3, 4]));
     assert_eq!(network.variant("lsp").unwrap().routing.routes, RouteSet::Explicit { paths: vec![0] });
-    let targets: Vec<_> = network.events.iter().map(|event| event.target.clone()).collect();
+    let targets: Vec<_> = network.events.iter().map(|event| event.target).collect();
     assert_eq!(
         targets,
         [EventTarget::Link(0), EventTarget::Link(1), EventTarget::Link(0), EventTarget::Link(1), EventTarget::Node(7)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use weft_scenario::channel::{Aqm, BurstLoss, Jitter, JitterKind, LongLoss, ReorderSpec};
 use weft_scenario::{
-    Action, Capacity, Directions, EventTarget, QueueSize, Scenario, ScenarioError, VariantKind, VpnService,
+    Action, Capacity, Directions, EventLink, QueueSize, Scenario, ScenarioError, VariantKind, VpnService,
 };
 use weft_units::Rate;
 
@@ -70,7 +70,7 @@ fn a_scenario_is_read_whole() {
     assert_eq!(lte.down.queue, QueueSize::Bdp(1.5));
     let times: Vec<u64> = scenario.events.iter().map(|e| e.at.as_secs()).collect();
     assert_eq!(times, [20, 25, 30]);
-    assert_eq!(scenario.events[0].target, EventTarget::Carrying("gaps".into()));
+    assert_eq!(scenario.events[0].link, Some(EventLink::Carrying("gaps".into())));
     assert_eq!((&scenario.events[0].action, scenario.events[0].directions), (&Action::Cut, Directions::Up));
     assert_eq!(scenario.events[0].lasting, Some(Duration::from_secs(2)));
     assert_eq!(scenario.variants[1].kind, VariantKind::Weft);

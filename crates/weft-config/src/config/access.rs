@@ -180,17 +180,17 @@ fn is_host(address: Ipv4Addr) -> bool {
 
 /// Settings that a client gets from its edge in addition to keys and addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Offer {
+pub struct ClientOffer {
     /// Prefixes that clients send to the edge.
     pub routes: Vec<Prefix>,
     /// Name servers that clients use.
     pub dns: Vec<Ipv4Addr>,
 }
 
-impl Offer {
+impl ClientOffer {
     /// Returns the offer of an edge with this configuration.
-    pub fn of(config: &Config, access: &Access) -> Offer {
-        Offer { routes: client_routes(config, access), dns: access.dns.iter().map(|at| at.value).collect() }
+    pub fn of(config: &Config, access: &Access) -> ClientOffer {
+        ClientOffer { routes: client_routes(config, access), dns: access.dns.iter().map(|at| at.value).collect() }
     }
 
     /// Returns true if clients send all their IPv4 traffic to the edge.

@@ -1,6 +1,6 @@
 //! Checks of `[access]` against the rest of the configuration and the node's certificate.
 
-use super::access::{Access, Offer};
+use super::access::{Access, ClientOffer};
 use super::diagnose::Report;
 use super::read::At;
 use super::{Config, Pool, prefix};
@@ -48,7 +48,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
 /// A client that sends all traffic to the edge needs a name server there. A name server must lie in a prefix that
 /// clients send to the edge.
 fn names(config: &Config, access: &Access, report: &Report) {
-    let offer = Offer::of(config, access);
+    let offer = ClientOffer::of(config, access);
     if offer.takes_all() && offer.dns.is_empty() {
         let message = "clients send all packets here, but query the name servers of their local network";
         let help = "set name servers that clients reach through this node: dns = [\"10.9.0.1\"]";

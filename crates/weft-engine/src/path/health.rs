@@ -42,7 +42,7 @@ const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
 const PROBATION_PROBE: Duration = Duration::from_millis(250);
 
 /// A change of state with its reason, for the log.
-pub type Change = Option<&'static str>;
+pub type HealthChange = Option<&'static str>;
 
 /// The state machine of one path, in the direction in which this node sends.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Health {
         if self.is_on_probation() { keepalive.min(PROBATION_PROBE) } else { keepalive }
     }
 
-    fn enter(&mut self, state: PathState, cause: &'static str) -> Change {
+    fn enter(&mut self, state: PathState, cause: &'static str) -> HealthChange {
         self.state = state;
         self.cause = cause;
         Some(cause)
@@ -142,7 +142,7 @@ impl Health {
     /// Handles the acknowledgement of a datagram sent at `sent_at`.
     ///
     /// It clears a suspicion unless that datagram is older than the missing one.
-    pub fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> Change {
+    pub fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> HealthChange {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
         }
@@ -175,7 +175,7 @@ impl Health {
     }
 
     /// Handles a new estimate of the path's loss, 0…1.
-    pub fn on_loss(&mut self, now: Instant, loss: f64) -> Change {
+    pub fn on_loss(&mut self, now: Instant, loss: f64) -> HealthChange {
         if loss > RESTORE_BELOW {
             self.lossless_since = now;
         }
@@ -191,7 +191,7 @@ impl Health {
     /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
     ///
     /// That datagram was sent at `since`. `misses` unanswered probes confirm it.
-    pub fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> Change {
+    pub fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> HealthChange {
         match self.state {
             PathState::Good | PathState::Degraded => {
                 self.probes = 0;
@@ -206,7 +206,7 @@ impl Health {
     }
 
     /// Handles the loss of the local link.
-    pub fn on_link_down(&mut self, now: Instant, cause: &'static str) -> Change {
+    pub fn on_link_down(&mut self, now: Instant, cause: &'static str) -> HealthChange {
         if self.state == PathState::Down && self.cause == cause {
             return None;
         }
@@ -256,7 +256,13 @@ impl Health {
     }
 
     /// Notes a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
-    pub fn on_probe_sent(&mut self, now: Instant, keepalive: Duration, confirm: Duration, is_wanted: bool) -> Change {
+    pub fn on_probe_sent(
+        &mut self,
+        now: Instant,
+        keepalive: Duration,
+        confirm: Duration,
+        is_wanted: bool,
+    ) -> HealthChange {
         self.probes += 1;
         self.probed_at = now;
         let change = match self.state {

@@ -24,7 +24,7 @@ pub use overhead::Overhead;
 pub use pacer::Pacer;
 pub use proof::Proof;
 pub use queues::{Lane, Queues};
-pub use sensing::{Heard, Sensing};
+pub use sensing::{HeardTrains, Sensing};
 pub use waiting::Waiting;
 
 use crate::api::PathState;
@@ -204,7 +204,7 @@ pub struct Path {
     /// Trains of this node that measure the path.
     pub sensing: Sensing,
     /// Trains of the peer that arrive on the path.
-    pub heard: Heard,
+    pub heard: HeardTrains,
     /// Loss rate of the path while it works.
     usual_loss: LossRate,
     /// Unanswered questions in a row that count as silence.
@@ -276,7 +276,7 @@ impl Path {
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
             sensing: Sensing::default(),
-            heard: Heard::default(),
+            heard: HeardTrains::default(),
             usual_loss: LossRate::of_all_times(),
             misses: liveness::misses_that_matter(0.0),
             delivery: Rate::ZERO,
@@ -343,7 +343,7 @@ impl Path {
         self.log = ReceiveLog::new();
         self.rate.on_new_clock();
         (self.unreported_bytes, self.unasked_bytes) = (0, 0);
-        (self.sensing, self.heard) = (Sensing::default(), Heard::default());
+        (self.sensing, self.heard) = (Sensing::default(), HeardTrains::default());
         self.newest = None;
     }
 

@@ -1,6 +1,6 @@
 //! Trains that measure a path while it carries no data, and the peer's reports about them.
 //!
-//! [`Sensing`] sends this node's trains and collects their results. [`Heard`] records the peer's trains as they
+//! [`Sensing`] sends this node's trains and collects their results. [`HeardTrains`] records the peer's trains as they
 //! arrive. Data on the path ends a train at once.
 
 use alloc::boxed::Box;
@@ -144,13 +144,13 @@ impl Running {
 
 /// Trains of the peer, as they arrive.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct HeardTrains {
     train: u16,
     delays_us: Vec<Option<u32>>,
     finished: Option<(u16, Vec<Option<u32>>)>,
 }
 
-impl Heard {
+impl HeardTrains {
     /// Notes a chirp that arrived at `at`.
     ///
     /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_train_is_reported_when_all_came_or_the_next_begins() {
-        let mut heard = Heard::default();
+        let mut heard = HeardTrains::default();
         let at = Instant::from_micros(350);
         assert!(!heard.on_chirp(at, &chirp(7, 0)) && !heard.on_chirp(at, &chirp(7, 2)));
         assert!(heard.on_chirp(at, &chirp(7, 1)));

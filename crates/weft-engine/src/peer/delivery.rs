@@ -4,7 +4,7 @@
 
 use super::inbound::egress::{Arrived, Output};
 use super::signalling::{may_carry, signal_in};
-use super::{Context, Totals};
+use super::{Context, PeerCounters};
 use crate::api::Event;
 use crate::flows::{Flowing, Seen};
 use crate::signal::{Offer, Place, Room};
@@ -17,11 +17,11 @@ use weft_wire::inner::UnitKind;
 use weft_wire::ip::IpView;
 
 /// The fields of a peer that an [`Egress`] borrows.
-pub(super) type EgressEnds<'a> = (&'a mut Output, &'a mut Totals, &'a mut Option<Box<Offer>>);
+pub(super) type EgressEnds<'a> = (&'a mut Output, &'a mut PeerCounters, &'a mut Option<Box<Offer>>);
 
 /// Destination of units that are in order: counters, in-band signalling and the output queue.
 pub(super) struct Egress<'a> {
-    totals: &'a mut Totals,
+    totals: &'a mut PeerCounters,
     output: &'a mut Output,
     pool: &'a mut Pool,
     vpns: &'a mut Vpns,

@@ -107,7 +107,7 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
 
 /// Counters for `weft status`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub struct PeerCounters {
     pub received_packets: u64,
     pub received_bytes: u64,
     pub sent_units: u64,
@@ -143,7 +143,7 @@ pub struct Peer {
     pub control: Exchange,
     /// Rate that the paths offer to signalled flows, if signalling is configured.
     offer: Option<Box<Offer>>,
-    pub totals: Totals,
+    pub totals: PeerCounters,
 }
 
 impl Peer {
@@ -169,7 +169,7 @@ impl Peer {
             output: Output::new(rng.next_u64()),
             control: Exchange::new(rng.next_u64() as u32),
             offer: None,
-            totals: Totals::default(),
+            totals: PeerCounters::default(),
         }
     }
 

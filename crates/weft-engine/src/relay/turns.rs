@@ -29,7 +29,7 @@ pub struct WaitingBatch {
 
 /// Queue of one pair of sender and receiver.
 #[derive(Debug)]
-struct Pair {
+struct ForwardingPair {
     to: PeerId,
     deficit: i64,
     ip_bytes: u64,
@@ -42,12 +42,12 @@ struct Sender {
     deficit: i64,
     ip_bytes: u64,
     /// Pairs with waiting batches. The first is next.
-    pairs: VecDeque<Pair>,
+    pairs: VecDeque<ForwardingPair>,
 }
 
 impl Sender {
     /// Moves the pair whose turn it is to the front, and returns it.
-    fn next_pair(&mut self) -> Option<&mut Pair> {
+    fn next_pair(&mut self) -> Option<&mut ForwardingPair> {
         while self.pairs.len() > 1
             && let Some(pair) = self.pairs.front_mut().filter(|pair| pair.deficit <= 0)
         {
@@ -104,7 +104,7 @@ impl Turns {
             Some(at) => sender.pairs.get_mut(at),
             None => {
                 let queue = self.spare.pop().unwrap_or_default();
-                sender.pairs.push_back(Pair { to, deficit: 0, ip_bytes: 0, waiting: queue });
+                sender.pairs.push_back(ForwardingPair { to, deficit: 0, ip_bytes: 0, waiting: queue });
                 sender.pairs.back_mut()
             }
         };

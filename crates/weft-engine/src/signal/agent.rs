@@ -3,7 +3,7 @@
 //! An outgoing packet of a flow may carry a request, a confirmation, an answer or a release. An incoming signal that
 //! ends at this node updates a grant or is answered later.
 
-use super::{Change, Place, Room, event, is_first};
+use super::{GrantChange, Place, Room, event, is_first};
 use weft_core::explicit_rate::exchange::Wish;
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
@@ -89,7 +89,7 @@ impl Room {
     fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
         let (signal, grant) = self.asking.end(&flow, ttl)?;
         if grant.is_some() {
-            place.events.push_back(event(Change::Withdrawn(flow)));
+            place.events.push_back(event(GrantChange::Withdrawn(flow)));
         }
         self.send(place, flow, signal?, 0)
     }
@@ -133,8 +133,8 @@ impl Room {
         } else {
             return false;
         };
-        self.totals.granted += u64::from(matches!(change, Some(Change::Granted(_))));
-        let is_refused = signal.message == Message::Reject || matches!(change, Some(Change::Withdrawn(_)));
+        self.totals.granted += u64::from(matches!(change, Some(GrantChange::Granted(_))));
+        let is_refused = signal.message == Message::Reject || matches!(change, Some(GrantChange::Withdrawn(_)));
         self.totals.refused += u64::from(flow != tuple && is_refused);
         place.events.extend(change.map(event));
         true

@@ -2,7 +2,7 @@
 //!
 //! The module keeps the answers to send, and the grants of the reverse direction.
 
-use super::Change;
+use super::GrantChange;
 use super::asking::{IDLE, MAX_FLOWS};
 use crate::api::Grant;
 use hashbrown::HashMap;
@@ -47,7 +47,7 @@ impl Answer {
     /// Handles the confirmation of the requesting node.
     ///
     /// The rate is granted to `flow`, the reverse direction.
-    fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<Change> {
+    fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<GrantChange> {
         self.round_trip = (self.round_trip * 7 + (now - self.answered_at)) / 8;
         let granted = Rates {
             available: signal.reverse.available.min(self.offered.available).min(most.available),
@@ -95,7 +95,7 @@ impl Answering {
         peer: PeerId,
         (signal, difference): (&Signal, u8),
         most: Rates,
-    ) -> Option<Option<Change>> {
+    ) -> Option<Option<GrantChange>> {
         let is_request = matches!(signal.message, Message::Request | Message::Update | Message::Reject);
         if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&back) {
             return None;
@@ -124,27 +124,27 @@ impl Answering {
             Message::Confirm => Some(answer.on_confirm(now, back, signal, most)),
             Message::Release => {
                 let was = self.flows.remove(&back).and_then(|answer| answer.grant);
-                Some(was.map(|_| Change::Withdrawn(back)))
+                Some(was.map(|_| GrantChange::Withdrawn(back)))
             }
             _ => Some(None),
         }
     }
 
     /// Forgets idle flows, and reports grants that end.
-    pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(Change)) {
+    pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(GrantChange)) {
         self.flows.retain(|flow, answer| {
             if answer.grant.take_if(|grant| grant.ends <= now).is_some() {
-                change(Change::Withdrawn(*flow));
+                change(GrantChange::Withdrawn(*flow));
             }
             now - answer.used_at < IDLE
         });
     }
 
     /// Forgets all flows.
-    pub(super) fn clear(&mut self, change: &mut impl FnMut(Change)) {
+    pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, answer) in self.flows.drain() {
             if answer.grant.is_some() {
-                change(Change::Withdrawn(flow));
+                change(GrantChange::Withdrawn(flow));
             }
         }
     }

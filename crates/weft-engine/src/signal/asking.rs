@@ -1,6 +1,6 @@
 //! Flows for which this node asks on behalf of its hosts.
 
-use super::Change;
+use super::GrantChange;
 use crate::api::Grant;
 use hashbrown::HashMap;
 use weft_core::explicit_rate::exchange::{RateInitiator, Wish};
@@ -73,7 +73,7 @@ impl Asked {
         signal: &Signal,
         difference: u8,
         most: Rates,
-    ) -> Option<Change> {
+    ) -> Option<GrantChange> {
         let least = |a: Rates, b: Rates| Rates {
             available: a.available.min(b.available),
             guaranteed: a.guaranteed.min(b.guaranteed),
@@ -168,20 +168,20 @@ impl Asking {
     }
 
     /// Forgets flows without packets, and reports grants that end.
-    pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(Change)) {
+    pub(super) fn expire(&mut self, now: Instant, change: &mut impl FnMut(GrantChange)) {
         self.flows.retain(|flow, asked| {
             if asked.grant.take_if(|grant| grant.ends <= now).is_some() {
-                change(Change::Withdrawn(*flow));
+                change(GrantChange::Withdrawn(*flow));
             }
             now - asked.used_at < IDLE
         });
     }
 
     /// Forgets all flows.
-    pub(super) fn clear(&mut self, change: &mut impl FnMut(Change)) {
+    pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, asked) in self.flows.drain() {
             if asked.grant.is_some() {
-                change(Change::Withdrawn(flow));
+                change(GrantChange::Withdrawn(flow));
             }
         }
     }

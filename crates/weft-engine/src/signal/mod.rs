@@ -44,7 +44,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 
 /// A change of the grant of a flow that starts at this node.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Change {
+pub(super) enum GrantChange {
     Granted(Grant),
     Withdrawn(FlowKey),
 }
@@ -222,24 +222,24 @@ fn is_first(flags: TcpFlags) -> bool {
 }
 
 /// Replaces a grant. Returns the change, if it is worth a report.
-fn renew(old: &mut Option<Grant>, now: Instant, flow: FlowKey, new: Option<Grant>) -> Option<Change> {
+fn renew(old: &mut Option<Grant>, now: Instant, flow: FlowKey, new: Option<Grant>) -> Option<GrantChange> {
     match (old.as_ref(), new) {
         (Some(before), Some(grant)) if before.is_as_good(&grant, now) => None,
         (_, Some(grant)) => {
             *old = Some(grant);
-            Some(Change::Granted(grant))
+            Some(GrantChange::Granted(grant))
         }
         (Some(_), None) => {
             *old = None;
-            Some(Change::Withdrawn(flow))
+            Some(GrantChange::Withdrawn(flow))
         }
         (None, None) => None,
     }
 }
 
-fn event(change: Change) -> Event {
+fn event(change: GrantChange) -> Event {
     match change {
-        Change::Granted(grant) => Event::Granted(grant),
-        Change::Withdrawn(flow) => Event::Withdrawn(flow),
+        GrantChange::Granted(grant) => Event::Granted(grant),
+        GrantChange::Withdrawn(flow) => Event::Withdrawn(flow),
     }
 }

@@ -8,7 +8,7 @@ use super::listeners::Listeners;
 use super::nft;
 use super::orders::{Order, OrderReader};
 use super::policy::ProxyPolicy;
-use super::rates::Totals;
+use super::rates::PeerTotals;
 use super::ruleset::DiversionNames;
 use super::shared::{ProxySettings, ProxyState};
 use super::status::ProxyStatus;
@@ -37,7 +37,7 @@ pub struct First {
     /// The first policy: the connections to proxy.
     pub policy: ProxyPolicy,
     /// The latest rates toward the peers.
-    pub totals: Totals,
+    pub totals: PeerTotals,
 }
 
 /// The head thread.
@@ -63,7 +63,7 @@ impl<'a> HeadThread<'a> {
     /// # Errors
     /// Fails on an invalid order.
     pub fn first_orders(&mut self) -> io::Result<Option<First>> {
-        let mut totals = Totals::default();
+        let mut totals = PeerTotals::default();
         loop {
             while let Some(order) = self.orders.next()? {
                 match order {

@@ -35,7 +35,7 @@ mod worker;
 
 pub use capacity::{ProxyCapacity, plan_capacity, workers};
 pub use orders::Order;
-pub use rates::{Total, Totals};
+pub use rates::{PeerTotals, Total};
 pub use ruleset::DiversionNames;
 pub use shadow::{Shade, shades};
 pub use share::level;

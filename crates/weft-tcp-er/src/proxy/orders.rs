@@ -4,7 +4,7 @@
 
 use super::descriptors::set_nonblocking;
 use super::policy::ProxyPolicy;
-use super::rates::Totals;
+use super::rates::PeerTotals;
 use super::sys::unless_blocked;
 use std::fmt;
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ pub enum Order {
     /// Proxy the connections of this policy.
     Policy(ProxyPolicy),
     /// Share these rates among the flows.
-    Totals(Totals),
+    Totals(PeerTotals),
     /// Exit.
     End,
 }

@@ -18,9 +18,9 @@ pub struct Total {
 
 /// The rates toward all peers, as the daemon sends them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Totals(pub Vec<Total>);
+pub struct PeerTotals(pub Vec<Total>);
 
-impl fmt::Display for Totals {
+impl fmt::Display for PeerTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, total) in self.0.iter().enumerate() {
             let rate = total.bytes_per_s.map_or_else(|| "*".to_owned(), |rate| rate.to_string());
@@ -31,10 +31,10 @@ impl fmt::Display for Totals {
     }
 }
 
-impl FromStr for Totals {
+impl FromStr for PeerTotals {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Totals, &'static str> {
+    fn from_str(text: &str) -> Result<PeerTotals, &'static str> {
         let total = |text: &str| {
             let (rate, prefixes) = text.split_once(' ').ok_or("expected a rate and prefixes")?;
             let bytes_per_s = match rate {
@@ -44,7 +44,7 @@ impl FromStr for Totals {
             let prefixes = prefixes.split(',').filter(|text| !text.is_empty()).map(str::parse);
             Ok(Total { bytes_per_s, prefixes: prefixes.collect::<Result<_, _>>()? })
         };
-        text.split(';').filter(|text| !text.is_empty()).map(total).collect::<Result<_, _>>().map(Totals)
+        text.split(';').filter(|text| !text.is_empty()).map(total).collect::<Result<_, _>>().map(PeerTotals)
     }
 }
 
@@ -88,7 +88,7 @@ impl PeerRates {
     }
 
     /// Replaces the rates toward the peers and computes the shares again.
-    pub fn set(&mut self, totals: &Totals) {
+    pub fn set(&mut self, totals: &PeerTotals) {
         self.by_prefix = PrefixMap::default();
         for (index, total) in totals.0.iter().enumerate() {
             for prefix in &total.prefixes {
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn totals_survive_their_line() {
         for line in ["", "1250000 10.9.0.0/24,fd00::/64;* 10.8.0.0/16"] {
-            assert_eq!(line.parse::<Totals>().unwrap().to_string(), line);
+            assert_eq!(line.parse::<PeerTotals>().unwrap().to_string(), line);
         }
-        assert!("x 10.0.0.0/8".parse::<Totals>().is_err());
+        assert!("x 10.0.0.0/8".parse::<PeerTotals>().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::bell::Bell;
 use super::capacity::ProxyCapacity;
 use super::permit::AccessCheck;
-use super::rates::{PeerRates, Totals, Use};
+use super::rates::{PeerRates, PeerTotals, Use};
 use super::status::{Counts, RefusedConnection};
 use std::io;
 use std::net::IpAddr;
@@ -99,7 +99,7 @@ impl ProxyState {
     }
 
     /// Sets the rates toward the peers and wakes all workers.
-    pub fn set_totals(&self, totals: &Totals) {
+    pub fn set_totals(&self, totals: &PeerTotals) {
         lock(&self.rates).set(totals);
         self.ring_all();
     }

@@ -53,7 +53,7 @@ pub enum GateOutput<'a> {
 }
 
 /// State of a client's tunnel.
-pub struct Seen {
+pub struct SeenClient {
     /// The client.
     pub client: Client,
     /// Time since the last handshake; absent: there was none.
@@ -212,10 +212,10 @@ impl Gate {
     }
 
     /// Returns the state of each client's tunnel.
-    pub fn seen(&self) -> impl Iterator<Item = Seen> {
+    pub fn seen(&self) -> impl Iterator<Item = SeenClient> {
         self.tunnels.values().map(|Tunnel { client, tunn, remote }| {
             let (handshake, sent, received, ..) = tunn.stats();
-            Seen {
+            SeenClient {
                 client: client.clone(),
                 handshake,
                 remote: remote.map(|remote| remote.address),

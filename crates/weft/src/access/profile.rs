@@ -1,7 +1,7 @@
 //! Configuration of a WireGuard client, for wg-quick(8) and telephones, and its QR code.
 
 use super::clients::Client;
-use crate::config::access::Offer;
+use crate::config::access::ClientOffer;
 use crate::config::prefix;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::types::QrError;
@@ -27,7 +27,7 @@ const IPV6: &str = "::/0";
 /// Returns the configuration of `client`, whose private key is `key`.
 ///
 /// It is for the edge with the public key `edge_key` at `endpoint`, which makes this offer.
-pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &Offer) -> String {
+pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &ClientOffer) -> String {
     let mut routes: Vec<String> = offer.routes.iter().map(|route| prefix::text(*route)).collect();
     if offer.takes_all() && !routes.iter().any(|route| route == IPV6) {
         routes.push(IPV6.to_owned());
@@ -67,7 +67,7 @@ mod tests {
         let edge = Identity::from_secret([2; 32]).public_key();
         let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
         let routes = ["10.9.0.0/24", "192.168.5.0/24"].map(|text| parse(text).unwrap());
-        let offer = Offer { routes: routes.into(), dns: Vec::new() };
+        let offer = ClientOffer { routes: routes.into(), dns: Vec::new() };
         let text = text(&client, &key, &edge, "vpn.example.org:51820", &offer);
         let expected = format!(
             "[Interface]\nPrivateKey = {}\nAddress = 10.9.128.2/32\n\n[Peer]\nPublicKey = {edge}\n\
@@ -135,8 +135,10 @@ mod tests {
     fn who_sends_all_sends_ipv6_too_and_asks_the_named_servers() {
         let key = Identity::from_secret([1; 32]);
         let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
-        let offer =
-            Offer { routes: vec![parse("0.0.0.0/0").unwrap()], dns: vec![[10, 9, 0, 1].into(), [10, 9, 0, 2].into()] };
+        let offer = ClientOffer {
+            routes: vec![parse("0.0.0.0/0").unwrap()],
+            dns: vec![[10, 9, 0, 1].into(), [10, 9, 0, 2].into()],
+        };
         let text = text(&client, &key, &key.public_key(), "192.0.2.1:51820", &offer);
         assert!(text.contains("\nAddress = 10.9.128.2/32\nDNS = 10.9.0.1, 10.9.0.2\n\n[Peer]"), "{text}");
         assert!(text.contains("\nAllowedIPs = 0.0.0.0/0, ::/0\n"), "{text}");

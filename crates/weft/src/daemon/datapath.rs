@@ -6,7 +6,7 @@
 use super::clock::{Clock, Continuity};
 use super::control::Task;
 use super::links::Leave;
-use super::node::Node;
+use super::node::DaemonNode;
 use super::service::Watchdog;
 use super::shown::bounces;
 use super::threads::{Pulse, Threads};
@@ -96,7 +96,7 @@ impl Datapath {
     /// # Errors
     /// Returns the error of the kernel.
     pub fn new(
-        node: &mut Node,
+        node: &mut DaemonNode,
         clock: Clock,
         waker: Arc<Waker>,
         tasks: Receiver<Task>,
@@ -136,7 +136,7 @@ impl Datapath {
     ///
     /// # Errors
     /// Returns an error if the TUN device or the poller fails, or if another thread died.
-    pub fn run(&mut self, node: &mut Node) -> io::Result<()> {
+    pub fn run(&mut self, node: &mut DaemonNode) -> io::Result<()> {
         let mut ready = Vec::new();
         let mut is_behind = false;
         while !node.is_stopping() {
@@ -172,7 +172,7 @@ impl Datapath {
     /// Starts new sessions if the machine was restored or copied.
     ///
     /// A turn must call this before it sends anything.
-    fn watch_generation(&mut self, node: &mut Node, ready: &[Ready]) {
+    fn watch_generation(&mut self, node: &mut DaemonNode, ready: &[Ready]) {
         let is_notified = ready.iter().any(|source| source.token == GENERATION);
         if is_notified && self.generation.as_mut().is_some_and(GenerationWatch::is_new) {
             node.renew_sessions("the machine was restored or copied");
@@ -185,13 +185,13 @@ impl Datapath {
         self.watchdog.pet(self.clock.now(), &self.threads);
     }
 
-    fn time_to_wait(&self, node: &Node) -> Duration {
+    fn time_to_wait(&self, node: &DaemonNode) -> Duration {
         let now = self.clock.now();
         let due = [node.engine.next_timeout(now), Some(node.next_upkeep()), self.watchdog.next()];
         due.into_iter().flatten().map(|due| due.since(now)).min().unwrap_or(IDLE).min(IDLE)
     }
 
-    fn receive_from(&mut self, node: &mut Node, source: &Ready) -> io::Result<()> {
+    fn receive_from(&mut self, node: &mut DaemonNode, source: &Ready) -> io::Result<()> {
         match source.token {
             TUN => self.read_packets(node, VpnId::DEFAULT),
             WAKER => {
@@ -216,7 +216,7 @@ impl Datapath {
         }
     }
 
-    fn read_packets(&mut self, node: &mut Node, vpn: VpnId) -> io::Result<()> {
+    fn read_packets(&mut self, node: &mut DaemonNode, vpn: VpnId) -> io::Result<()> {
         let now = self.clock.now();
         let Some(device) = node.devices.get(vpn) else { return Ok(()) };
         for _ in 0..PACKETS_PER_TURN {
@@ -247,7 +247,7 @@ impl Datapath {
         Ok(())
     }
 
-    fn receive(&mut self, node: &mut Node, link: LinkId) -> io::Result<()> {
+    fn receive(&mut self, node: &mut DaemonNode, link: LinkId) -> io::Result<()> {
         let now = self.clock.now();
         let Some(active) = node.links.get_mut(link) else { return Ok(()) };
         bounces::take(&active.socket, &mut self.bounces);
@@ -265,7 +265,7 @@ impl Datapath {
     }
 
     /// Receives the batches of one call, and returns their number.
-    fn receive_batches(&mut self, node: &mut Node, link: LinkId) -> usize {
+    fn receive_batches(&mut self, node: &mut DaemonNode, link: LinkId) -> usize {
         let Some(active) = node.links.get_mut(link) else { return 0 };
         let Ok(filled) = active.socket.receive(&mut self.slots) else { return 0 };
         let now = self.clock.now();
@@ -292,7 +292,7 @@ impl Datapath {
     }
 
     /// Processes all outputs of the engine; returns true if more datagrams may be ready to send at once.
-    fn send_pending(&mut self, node: &mut Node) -> bool {
+    fn send_pending(&mut self, node: &mut DaemonNode) -> bool {
         let now = self.clock.now();
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
             node.engine.handle_timeout(now);
@@ -319,7 +319,7 @@ impl Datapath {
         is_behind
     }
 
-    fn transmit(&mut self, node: &mut Node) -> bool {
+    fn transmit(&mut self, node: &mut DaemonNode) -> bool {
         let began = self.clock.now();
         loop {
             // The engine records this time as the departure, so it is read for each batch.
@@ -335,7 +335,7 @@ impl Datapath {
         }
     }
 
-    fn follow_links(&mut self, node: &mut Node) -> io::Result<Vec<String>> {
+    fn follow_links(&mut self, node: &mut DaemonNode) -> io::Result<Vec<String>> {
         let mut events = Vec::new();
         // After an error the next call makes a new dump of all links.
         if self.watch.poll(&mut events).is_err() {
@@ -348,7 +348,7 @@ impl Datapath {
     }
 
     /// Adds new devices to the poller; closing a device removes it from the poller.
-    fn watch_devices(&mut self, node: &mut Node) -> io::Result<()> {
+    fn watch_devices(&mut self, node: &mut DaemonNode) -> io::Result<()> {
         for vpn in node.devices.take_opened() {
             if let Some(device) = node.devices.get(vpn) {
                 self.poller.add(device.tun().as_raw_fd(), FIRST_DEVICE + u64::from(vpn.0))?;
@@ -359,7 +359,7 @@ impl Datapath {
     }
 
     /// Keeps routes out of the node's own devices from waking the loop: a routing daemon may make very many.
-    fn ignore_routes(&mut self, node: &Node) {
+    fn ignore_routes(&mut self, node: &DaemonNode) {
         let devices = node.devices.indices();
         if devices != self.own_devices {
             // Without the filter, the events only take time.
@@ -369,7 +369,7 @@ impl Datapath {
     }
 
     /// Adds new sockets to the poller; closing a socket removes it from the poller.
-    fn watch_sockets(&mut self, node: &Node) -> io::Result<()> {
+    fn watch_sockets(&mut self, node: &DaemonNode) -> io::Result<()> {
         let active = node.links.active();
         for link in active.iter().filter(|link| !self.watched.contains(&link.id)) {
             self.poller.add(link.socket.as_raw_fd(), FIRST_LINK + u64::from(link.id.0))?;
@@ -379,7 +379,7 @@ impl Datapath {
         Ok(())
     }
 
-    fn close_sessions(&mut self, node: &mut Node) {
+    fn close_sessions(&mut self, node: &mut DaemonNode) {
         let until = self.clock.now() + LAST_WORDS;
         loop {
             let now = self.clock.now();
@@ -411,7 +411,7 @@ fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufI
 }
 
 /// Sends a relayed datagram from the buffer in which it arrived.
-fn forward_datagram(node: &mut Node, now: Instant, forward: &Forward) {
+fn forward_datagram(node: &mut DaemonNode, now: Instant, forward: &Forward) {
     let memory = node.engine.pool().take(forward.buf);
     send(node, now, &forward.transmit, memory.get(forward.start..).unwrap_or_default());
     let pool = node.engine.pool();
@@ -419,7 +419,7 @@ fn forward_datagram(node: &mut Node, now: Instant, forward: &Forward) {
     pool.release(forward.buf);
 }
 
-fn send(node: &mut Node, now: Instant, transmit: &Transmit, out: &[u8]) {
+fn send(node: &mut DaemonNode, now: Instant, transmit: &Transmit, out: &[u8]) {
     let Leave::With(source) = node.leave(transmit) else { return };
     let Some(active) = node.links.get_mut(transmit.link) else { return };
     let Some(contents) = out.get(..transmit.len) else { return };

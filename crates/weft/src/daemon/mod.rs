@@ -44,7 +44,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
-use node::{Node, Parts};
+use node::{DaemonNode, Parts};
 use services::names::Names;
 use state::StateWriter;
 use std::io;
@@ -148,7 +148,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         threads,
         sender: sender.clone(),
     };
-    let mut node = Node::new(parts)?;
+    let mut node = DaemonNode::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
     // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {

@@ -39,7 +39,7 @@ use super::shown::totals;
 use super::shown::view;
 use super::shown::why;
 use super::stamps;
-use super::state::{Stamps, StateWriter};
+use super::state::{StateWriter, StoredStamps};
 use super::threads::Threads;
 use super::trust;
 use super::turns::TurnTimes;
@@ -55,7 +55,7 @@ use std::time::Duration;
 use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, FlowListing, Outside, PeerSnapshot};
 use weft_io::netlink;
 use weft_session::{Certificate, Identity, PublicKey};
-use weft_tcp_er::proxy::Totals;
+use weft_tcp_er::proxy::PeerTotals;
 use weft_units::{Instant, PeerId, VpnId};
 
 /// Interval of the periodic upkeep, such as that of stamps.
@@ -71,7 +71,7 @@ pub struct Drops {
 }
 
 /// The running node.
-pub struct Node {
+pub struct DaemonNode {
     /// The protocol's state machine.
     pub engine: Engine,
     /// TUN devices of all VPNs.
@@ -106,7 +106,7 @@ pub struct Node {
     /// Export of flow records.
     export: Option<ExportHandle>,
     /// The proxy's process, and the rates of its connections.
-    proxy: Option<(ProxyProcess, Totals)>,
+    proxy: Option<(ProxyProcess, PeerTotals)>,
     next_upkeep: Instant,
     next_totals: Instant,
     histories: Histories,
@@ -151,7 +151,7 @@ pub struct Parts {
     /// Certificate of the node, if it has one.
     pub certificate: Option<Certificate>,
     /// Stored stamps and revocations of earlier runs.
-    pub stamps: Stamps,
+    pub stamps: StoredStamps,
     /// Writer of the stored state.
     pub state_writer: StateWriter,
     /// Record of the changes to this machine.
@@ -162,15 +162,15 @@ pub struct Parts {
     pub sender: TaskSender,
 }
 
-impl Node {
+impl DaemonNode {
     /// Opens the TUN devices and creates the engine.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
-    pub fn new(parts: Parts) -> Result<Node, Failure> {
+    pub fn new(parts: Parts) -> Result<DaemonNode, Failure> {
         let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads, sender } =
             parts;
-        let Stamps { base, accepted, revocations } = stamps;
+        let StoredStamps { base, accepted, revocations } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
         flows::set(&mut engine, clock.now(), &config, certificate.as_ref()).map_err(Failure::new)?;
@@ -183,7 +183,7 @@ impl Node {
         let mut links = Links::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::AccessHandle::start(&config, &threads)?;
         links.add_own(access.iter().map(access::AccessHandle::device).collect());
-        let mut node = Node {
+        let mut node = DaemonNode {
             engine,
             devices,
             links,
@@ -240,7 +240,7 @@ impl Node {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
             match ProxyProcess::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
-                Ok(proxy) => self.proxy = Some((proxy, Totals::default())),
+                Ok(proxy) => self.proxy = Some((proxy, PeerTotals::default())),
                 Err(why) => self.log.error(format_args!("proxy: {why}")),
             }
         }
@@ -316,7 +316,7 @@ impl Node {
 
     /// Stores the state for the next run.
     pub fn finish(self) {
-        let Node { mut engine, state_writer, export, .. } = self;
+        let DaemonNode { mut engine, state_writer, export, .. } = self;
         if let Some(export) = export {
             export.finish(&mut engine);
         }
@@ -503,7 +503,7 @@ impl Node {
         self.state_writer.reached(clock::unix_ns(), self.engine.used_stamp());
     }
 
-    /// Returns the time at which [`Node::upkeep`] is due.
+    /// Returns the time at which [`DaemonNode::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let requests = [self.stamp_write.next(), self.route_update.next(), self.link_check.next()];

@@ -37,7 +37,7 @@ const ACCEPTED: &str = "accepted";
 const REVOKED: &str = "revoked";
 
 /// Stored stamps and revocations at the start.
-pub struct Stamps {
+pub struct StoredStamps {
     /// A stamp above every stamp that this node has ever used.
     pub base: u64,
     /// Highest stamp accepted from each peer.
@@ -76,7 +76,7 @@ impl StateWriter {
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(StateWriter, Stamps)> {
+    pub fn open(directory: &Path, unix_ns: u64, threads: &Threads) -> io::Result<(StateWriter, StoredStamps)> {
         let log = threads.log();
         let mut files = Files::new(directory);
         let mut troubles = Vec::new();
@@ -96,7 +96,7 @@ impl StateWriter {
             let _ends: SyncSender<()> = ends;
             files.keep(&queue, log, pulse)
         })?;
-        Ok((StateWriter { changes, ended, reserved }, Stamps { base, accepted, revocations }))
+        Ok((StateWriter { changes, ended, reserved }, StoredStamps { base, accepted, revocations }))
     }
 
     /// Stores the highest accepted stamps.

@@ -24,13 +24,13 @@ const TABLES: [&str; 13] = [
 ];
 
 /// A directory with the files that the examples name.
-struct TemporaryDirectory(PathBuf);
+struct ExampleDirectory(PathBuf);
 
-impl TemporaryDirectory {
-    fn new() -> TemporaryDirectory {
+impl ExampleDirectory {
+    fn new() -> ExampleDirectory {
         let path = std::env::temp_dir().join(format!("weft-examples-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
-        TemporaryDirectory(path)
+        ExampleDirectory(path)
     }
 
     fn key(&self, name: &str, text: &str) {
@@ -49,7 +49,7 @@ impl TemporaryDirectory {
     }
 }
 
-impl Drop for TemporaryDirectory {
+impl Drop for ExampleDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -119,7 +119,7 @@ fn completed(text: &str) -> String {
 
 #[test]
 fn every_configuration_of_every_document_is_read() {
-    let place = TemporaryDirectory::new();
+    let place = ExampleDirectory::new();
     let own = identity(1);
     let root = RootKey::from_seed([7; 32]);
     place.key("weft.key", &own.secret_to_base64());

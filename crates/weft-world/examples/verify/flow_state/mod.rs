@@ -66,11 +66,16 @@ fn admission(context: &Context) -> Vec<Check> {
             claim(
                 "flows that ask in band get no more than there is",
                 "weft-flows",
-                &["--test", "admission_signals"],
-                "",
+                &["--test", "signals"],
+                "admission::",
             ),
-            claim("lost, repeated, late, forged signals: the least", "weft-flows", &["--test", "signal_faults"], ""),
-            claim("flows that ask several routers have max-min shares", "weft-flows", &["--test", "signal_shares"], ""),
+            claim("lost, repeated, late, forged signals: the least", "weft-flows", &["--test", "signals"], "faults::"),
+            claim(
+                "flows that ask several routers have max-min shares",
+                "weft-flows",
+                &["--test", "signals"],
+                "shares::",
+            ),
             claim("each flow of a node has what admission says", "weft-flows", &["--test", "router"], ""),
         ],
     )

@@ -68,6 +68,10 @@ fn defined_twice(sources: &[Source]) -> Vec<String> {
 
 /// Returns the name of the type that a line defines.
 fn defined(line: &str) -> Option<&str> {
+    // An indented alias is an associated type, which the trait names, or it is local to a function.
+    if line.starts_with(' ') && line.trim_start().starts_with("type ") {
+        return None;
+    }
     let line = line.trim_start();
     let line = match line.strip_prefix("pub") {
         Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
@@ -77,10 +81,7 @@ fn defined(line: &str) -> Option<&str> {
     let (kind, rest) = line.split_once(' ')?;
     let name = rest.split(|c: char| !c.is_alphanumeric()).next()?;
     let is_type = ["struct", "enum", "trait", "type", "union"].contains(&kind) && rest.starts_with(char::is_uppercase);
-    // An associated type of an implementation or a trait does not count as a name.
-    let is_associated =
-        kind == "type" && rest.contains("= ") && ["Item", "Error", "Output", "Err", "Target"].contains(&name);
-    (is_type && !is_associated && !name.is_empty()).then_some(name)
+    (is_type && !name.is_empty()).then_some(name)
 }
 
 /// Returns the number of crates of others that the program `weft` is built from.
@@ -105,9 +106,10 @@ mod tests {
         assert_eq!((fields(text, "struct Peer {"), fields(text, "struct None {")), (Some(2), None));
         assert_eq!(defined("    pub(crate) enum Kind {"), Some("Kind"));
         assert_eq!(
-            (defined("type Item = u8;"), defined("let type_of = 1;"), defined("// struct A")),
+            (defined("    type Value = u8;"), defined("let type_of = 1;"), defined("// struct A")),
             (None, None, None)
         );
         assert_eq!(defined("pub struct Rate(u64);"), Some("Rate"));
+        assert_eq!(defined("type Graph = u8;"), Some("Graph"));
     }
 }

@@ -102,11 +102,11 @@ pub fn admit(directory: &Directory, client: &OpenvpnClient, pool: &Pool) -> Resu
 
 /// Names of clients for the server's log, which contains only common names of certificates.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct ClientNames {
     known: Vec<OpenvpnClient>,
 }
 
-impl Names {
+impl ClientNames {
     /// Inserts the client's name before a common name in the line.
     ///
     /// Calls `list` if the line has an unknown common name.
@@ -154,7 +154,7 @@ mod tests {
         let common_name = "0f".repeat(SERIAL_BYTES);
         let client =
             OpenvpnClient { name: "phone".into(), common_name: common_name.clone(), address: [10, 9, 0, 2].into() };
-        let mut names = Names::default();
+        let mut names = ClientNames::default();
         let mut put = |text: &str, list: Vec<OpenvpnClient>| {
             let mut line = text.as_bytes().to_vec();
             names.put(&mut line, || list);

@@ -5,7 +5,7 @@ use super::pki::{Authority, CERTIFICATE, Role};
 use super::wrap::{self, COMMON_KEY};
 use super::write;
 use crate::config::Openvpn;
-use crate::config::access::Offer;
+use crate::config::access::ClientOffer;
 use crate::entropy;
 use crate::files::Directory;
 use std::io;
@@ -57,7 +57,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// Returns the reason why that fails, as text for a reader.
-pub fn prepare(state: &Directory, settings: &Openvpn, offer: &Offer) -> Result<Prepared, String> {
+pub fn prepare(state: &Directory, settings: &Openvpn, offer: &ClientOffer) -> Result<Prepared, String> {
     let directory = state.make_in(super::DIRECTORY).map_err(|why| state.failed(super::DIRECTORY, &why))?;
     directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let authority = match Authority::load(&directory)? {
@@ -97,7 +97,7 @@ fn new_common_key() -> io::Result<String> {
 /// Returns the configuration of a server that runs in its directory.
 ///
 /// The server connects to the node's socket and ends when the node closes it.
-fn config(settings: &Openvpn, wrap: &str, offer: &Offer) -> String {
+fn config(settings: &Openvpn, wrap: &str, offer: &ClientOffer) -> String {
     let Openvpn { listen, pool, device, .. } = settings;
     let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
     let (listen, edge, mask) = (listen.value, pool.value.edge(), pool.value.mask());
@@ -119,7 +119,7 @@ fn config(settings: &Openvpn, wrap: &str, offer: &Offer) -> String {
 /// A client that sends all traffic through the tunnel gets an IPv6 address and IPv6 routes. The client then answers
 /// IPv6 packets with an error instead of sending them outside the tunnel (`block-ipv6` in openvpn(8), whose example
 /// this is).
-fn pushed(offer: &Offer) -> String {
+fn pushed(offer: &ClientOffer) -> String {
     let mut lines: String = offer.dns.iter().map(|server| format!("push \"dhcp-option DNS {server}\"\n")).collect();
     if offer.takes_all() {
         lines += &format!("push \"ifconfig-ipv6 {BLOCKED_CLIENT}/64 {BLOCKED_EDGE}\"\n");
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn name_servers_are_pushed_and_ipv6_is_blocked_only_where_all_goes_by_the_tunnel() {
-        let offer = |route: &str, dns: Vec<Ipv4Addr>| Offer { routes: vec![parse(route).unwrap()], dns };
+        let offer = |route: &str, dns: Vec<Ipv4Addr>| ClientOffer { routes: vec![parse(route).unwrap()], dns };
         assert_eq!(pushed(&offer("10.9.0.0/24", Vec::new())), "");
         let named = pushed(&offer("10.9.0.0/24", vec![[10, 9, 0, 1].into(), [10, 9, 0, 2].into()]));
         assert_eq!(named, "push \"dhcp-option DNS 10.9.0.1\"\npush \"dhcp-option DNS 10.9.0.2\"\n");

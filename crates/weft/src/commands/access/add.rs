@@ -9,7 +9,7 @@ use crate::access::openvpn::pki::Role;
 use crate::access::openvpn::server::Prepared;
 use crate::access::{openvpn, profile};
 use crate::cli::AddOptions;
-use crate::config::access::Offer;
+use crate::config::access::ClientOffer;
 use crate::config::{Access, Config, Openvpn, access, peer_name};
 use crate::files::Directory;
 use crate::outcome::json;
@@ -26,7 +26,7 @@ struct NewClient<'a> {
     config: &'a Config,
     name: String,
     endpoint: String,
-    offer: Offer,
+    offer: ClientOffer,
 }
 
 /// The created client.
@@ -49,7 +49,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
     };
     let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
     let endpoint = endpoint(options, access, openvpn)?;
-    let wanted = NewClient { options, config: &config, name, endpoint, offer: Offer::of(&config, access) };
+    let wanted = NewClient { options, config: &config, name, endpoint, offer: ClientOffer::of(&config, access) };
     let made = match openvpn {
         None => wanted.with_wireguard(access),
         Some(openvpn) => wanted.with_openvpn(openvpn),

@@ -292,15 +292,15 @@ mod tests {
     use super::*;
 
     /// A directory that is removed at the end of the test.
-    struct TemporaryDirectory(PathBuf);
+    struct TemporaryMachine(PathBuf);
 
-    impl Drop for TemporaryDirectory {
+    impl Drop for TemporaryMachine {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
-    fn machine(name: &str, files: &[(&str, &str)]) -> (TemporaryDirectory, Machine) {
+    fn machine(name: &str, files: &[(&str, &str)]) -> (TemporaryMachine, Machine) {
         let root = std::env::temp_dir().join(format!("weft-doctor-{name}-{}", std::process::id()));
         for (path, text) in files {
             let path = root.join(path);
@@ -309,7 +309,7 @@ mod tests {
         }
         let machine =
             Machine { proc: root.join("proc"), sys: root.join("sys"), tun: root.join("tun"), root: root.clone() };
-        (TemporaryDirectory(root), machine)
+        (TemporaryMachine(root), machine)
     }
 
     #[test]

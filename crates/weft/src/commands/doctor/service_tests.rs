@@ -5,15 +5,15 @@ use std::os::unix::fs::PermissionsExt as _;
 
 const PACKAGED: &str = include_str!("../../../../../packaging/weft.service");
 
-struct TemporaryDirectory(PathBuf);
+struct TemporaryUnit(PathBuf);
 
-impl TemporaryDirectory {
-    fn new(name: &str, unit: &str) -> TemporaryDirectory {
+impl TemporaryUnit {
+    fn new(name: &str, unit: &str) -> TemporaryUnit {
         let root = std::env::temp_dir().join(format!("weft-service-{name}-{}", std::process::id()));
         fs::create_dir_all(root.join(UNIT_DIRECTORIES[3])).unwrap();
         fs::write(root.join(UNIT_DIRECTORIES[3]).join(UNIT), unit).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        TemporaryDirectory(root)
+        TemporaryUnit(root)
     }
 
     fn file(&self, name: &str, mode: u32) -> PathBuf {
@@ -24,7 +24,7 @@ impl TemporaryDirectory {
     }
 }
 
-impl Drop for TemporaryDirectory {
+impl Drop for TemporaryUnit {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -36,7 +36,7 @@ fn what_root_may_open_and_the_services_user_may_not_is_bad() {
         eprintln!("skipped: only root can test as another user");
         return;
     }
-    let place = TemporaryDirectory::new("modes", &PACKAGED.replace("User=weft", "User=nobody"));
+    let place = TemporaryUnit::new("modes", &PACKAGED.replace("User=weft", "User=nobody"));
     let service = Service::find(&place.0).unwrap().unwrap();
     assert_eq!(service.net_admin().verdict, Verdict::Good, "{service:?}");
     for (mode, verdict) in [(0o600, Verdict::Bad), (0o640, Verdict::Bad), (0o644, Verdict::Bad), (0o666, Verdict::Good)]
@@ -54,11 +54,11 @@ fn what_the_unit_lacks_is_said() {
         return;
     }
     let unit = "[Service]\nUser=nobody\nDevicePolicy=closed\nAmbientCapabilities=CAP_NET_ADMIN\nAmbientCapabilities=\n";
-    let place = TemporaryDirectory::new("lacks", unit);
+    let place = TemporaryUnit::new("lacks", unit);
     let service = Service::find(&place.0).unwrap().unwrap();
     assert_eq!(service.net_admin().verdict, Verdict::Bad);
     assert_eq!(service.tun(&place.file("tun", 0o666)).found, "weft.service does not allow it");
-    let nobody = TemporaryDirectory::new("user", "[Service]\nUser=nonesuch-weft\n");
+    let nobody = TemporaryUnit::new("user", "[Service]\nUser=nonesuch-weft\n");
     assert!(Service::find(&nobody.0).unwrap_err().found.contains("no such user"));
     assert_eq!(Service::find(Path::new("/nonexistent")), Ok(None));
 }

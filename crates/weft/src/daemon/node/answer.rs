@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Node {
+impl DaemonNode {
     /// Executes a task.
     pub fn on_task(&mut self, task: Task) {
         match task {

@@ -3,7 +3,7 @@
 use super::*;
 use std::fmt;
 
-impl Node {
+impl DaemonNode {
     /// Processes an event of the engine.
     pub fn on_event(&mut self, event: Event) {
         match event {
@@ -30,7 +30,7 @@ impl Node {
                 let remote = view::remote(&remote);
                 let (name, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
                 let change = PathChange { number: 0, peer: name, path: path.0, link, remote, state, cause };
-                let Node { platform, allowances, log, clock, .. } = self;
+                let DaemonNode { platform, allowances, log, clock, .. } = self;
                 on_path(platform, &mut PeerLog { allowances, log: *log, now: clock.now() }, peer, change);
             }
             Event::NotTried { peer, pairs } => {

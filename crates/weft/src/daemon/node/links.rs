@@ -13,7 +13,7 @@ impl WantedLinks {
     }
 }
 
-impl Node {
+impl DaemonNode {
     /// Decides if and with which source address a datagram leaves.
     pub fn leave(&mut self, transmit: &Transmit) -> Leave {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);

@@ -5,7 +5,7 @@ use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
 use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings};
 
 /// An address that `bfdd` wants sensed.
-struct Watched {
+struct WatchedAddress {
     sensed: SensedAddress,
     peer: Option<PeerId>,
     /// State that the thread knows.
@@ -17,14 +17,14 @@ struct Watched {
 pub struct RoutingSide {
     learner: Option<RouteLearner>,
     bfd: Option<BfdLink>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedAddress>,
     /// True if a state could not be told yet.
     is_behind: bool,
     /// Numbers and refusals of learnt routes.
     pub report: RoutingReport,
 }
 
-impl Node {
+impl DaemonNode {
     /// Starts the threads for `[routing]`, if it is configured.
     pub(super) fn start_routing(&mut self, sender: &TaskSender) {
         let Some(settings) = self.config.routing.clone() else { return };
@@ -69,7 +69,7 @@ impl Node {
 
     /// Sets the addresses that `bfdd` wants sensed. Each state is told again.
     pub(super) fn sense(&mut self, addresses: Vec<SensedAddress>) {
-        let new = addresses.into_iter().map(|sensed| Watched { sensed, peer: None, told: None }).collect();
+        let new = addresses.into_iter().map(|sensed| WatchedAddress { sensed, peer: None, told: None }).collect();
         let before = std::mem::replace(&mut self.routing.watched, new);
         for peer in before.into_iter().filter_map(|watched| watched.peer) {
             self.engine.set_probe_pace(self.clock.now(), peer, None);

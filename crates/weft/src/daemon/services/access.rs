@@ -5,7 +5,7 @@
 
 use crate::access::clients;
 use crate::access::gate::{Gate, GateOutput, Remote};
-use crate::config::access::{Access, Offer};
+use crate::config::access::{Access, ClientOffer};
 use crate::config::{Config, Pool};
 use crate::control::{AccessClient, ClientProgram, Request, Response};
 use crate::daemon::log::Log;
@@ -102,7 +102,7 @@ impl AccessHandle {
         let (requests, inbox) = sync_channel(MAX_REQUESTS);
         // The isolation must be in place before the first client connects.
         let isolation = Isolation::start(access).map_err(failed)?;
-        let offer = Offer::of(config, access);
+        let offer = ClientOffer::of(config, access);
         let openvpn = access.openvpn.as_ref();
         let openvpn = openvpn.map(|openvpn| openvpn::OpenvpnHandle::start(&state, openvpn, &offer, threads));
         let openvpn = openvpn.transpose()?.flatten();
@@ -172,7 +172,7 @@ pub fn settings(config: &Config) -> Option<Settings<'_>> {
         access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
     let programs = iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn);
     // Only OpenVPN's server pushes the offer to clients. WireGuard clients have it in their configuration.
-    let offer = access.openvpn.as_ref().map(|_| Offer::of(config, access));
+    let offer = access.openvpn.as_ref().map(|_| ClientOffer::of(config, access));
     let openvpn_offer = offer.map(|offer| (offer.takes_all(), offer.dns));
     Some((programs.collect(), access.isolate, openvpn_offer))
 }

@@ -4,12 +4,12 @@
 //! documentation). The process ends with the node.
 
 use crate::access::clients as table;
-use crate::access::openvpn::clients::{self, Names};
+use crate::access::openvpn::clients::{self, ClientNames};
 use crate::access::openvpn::server;
 use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
 use crate::access::openvpn::wrap::PROGRAM;
 use crate::config::Openvpn;
-use crate::config::access::Offer;
+use crate::config::access::ClientOffer;
 use crate::control::{AccessClient, ClientProgram, Refusals, Response};
 use crate::daemon::log::Log;
 use crate::daemon::rotated;
@@ -39,7 +39,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
 
-enum Message {
+enum OpenvpnMessage {
     /// A client was admitted or removed.
     ClientsChanged,
     /// A request for the connected clients, and the channel for the response.
@@ -48,7 +48,7 @@ enum Message {
 
 /// Handle of the supervisor; dropping it ends the server.
 pub struct OpenvpnHandle {
-    messages: Option<SyncSender<Message>>,
+    messages: Option<SyncSender<OpenvpnMessage>>,
     supervisor: Option<JoinHandle<()>>,
 }
 
@@ -62,7 +62,7 @@ impl OpenvpnHandle {
     pub fn start(
         state: &Path,
         settings: &Openvpn,
-        offer: &Offer,
+        offer: &ClientOffer,
         threads: &Threads,
     ) -> Result<Option<OpenvpnHandle>, Failure> {
         let log = threads.log();
@@ -87,7 +87,7 @@ impl OpenvpnHandle {
     /// Makes the supervisor end the sessions of removed clients.
     pub fn has_changed(&self) {
         // A busy supervisor checks the sessions soon anyway.
-        let _ = self.messages.as_ref().map(|messages| messages.try_send(Message::ClientsChanged));
+        let _ = self.messages.as_ref().map(|messages| messages.try_send(OpenvpnMessage::ClientsChanged));
     }
 
     /// Requests the list of connected clients; returns a response at once if the supervisor is busy.
@@ -95,7 +95,7 @@ impl OpenvpnHandle {
         match self
             .messages
             .as_ref()
-            .is_some_and(|messages| messages.try_send(Message::ListClients(reply.clone())).is_ok())
+            .is_some_and(|messages| messages.try_send(OpenvpnMessage::ListClients(reply.clone())).is_ok())
         {
             true => None,
             false => Some(Response::Refused { why: "the node is busy: try again".to_owned() }),
@@ -116,7 +116,7 @@ struct OpenvpnSupervisor {
     config: String,
     listener: UnixListener,
     _socket: SocketFile,
-    inbox: Receiver<Message>,
+    inbox: Receiver<OpenvpnMessage>,
     threads: Threads,
     log: Log,
 }
@@ -125,8 +125,8 @@ impl OpenvpnSupervisor {
     fn prepare(
         state: &Path,
         settings: &Openvpn,
-        offer: &Offer,
-        inbox: Receiver<Message>,
+        offer: &ClientOffer,
+        inbox: Receiver<OpenvpnMessage>,
         threads: &Threads,
     ) -> Result<OpenvpnSupervisor, String> {
         let prepared = table::change(state, |state, _| server::prepare(state, settings, offer))?;
@@ -171,7 +171,7 @@ impl OpenvpnSupervisor {
         let (says, said) = io::pipe()?;
         let directory = self.directory.enter(".")?;
         let copy = move |pulse: &Pulse| {
-            let mut names = Names::default();
+            let mut names = ClientNames::default();
             let put = |line: &mut Vec<u8>| names.put(line, || clients::list(&directory).unwrap_or_default());
             pulse.resting(|| rotated::copy(&directory, LOG, says, put));
             Ok(())
@@ -196,8 +196,8 @@ impl OpenvpnSupervisor {
         self.log.info(format_args!("OpenVPN: running, pid {}", child.id()));
         loop {
             match self.inbox.recv_timeout(WATCH_EVERY) {
-                Ok(Message::ClientsChanged) => self.end_sessions(&mut orders)?,
-                Ok(Message::ListClients(reply)) => {
+                Ok(OpenvpnMessage::ClientsChanged) => self.end_sessions(&mut orders)?,
+                Ok(OpenvpnMessage::ListClients(reply)) => {
                     let clients = orders.sessions()?.into_iter().filter_map(|session| self.client(session)).collect();
                     let _ = reply.try_send(Response::Clients { clients, refused: Refusals::default() });
                 }
@@ -256,8 +256,8 @@ impl OpenvpnSupervisor {
         let until = Instant::now() + time;
         loop {
             match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Message::ClientsChanged) => {}
-                Ok(Message::ListClients(reply)) => {
+                Ok(OpenvpnMessage::ClientsChanged) => {}
+                Ok(OpenvpnMessage::ListClients(reply)) => {
                     let _ = reply.try_send(Response::Refused { why: "the OpenVPN server is not running".to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) => return true,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weft_tcp_er::proxy::policy::ProxyPolicy;
-use weft_tcp_er::proxy::{DiversionNames, Order, ProxyLine, ProxyStatus, RefusedConnection, Totals, detour};
+use weft_tcp_er::proxy::{DiversionNames, Order, PeerTotals, ProxyLine, ProxyStatus, RefusedConnection, detour};
 
 /// Path of this program itself, valid even after its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -32,14 +32,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// State that the threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
 struct SharedState {
-    state: Mutex<State>,
+    state: Mutex<ProxyOrders>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ProxyOrders {
     policy: Option<ProxyPolicy>,
-    totals: Totals,
+    totals: PeerTotals,
     /// Changes that the process has not yet received.
     unsent: Unsent,
     stop: bool,
@@ -55,7 +55,7 @@ struct Unsent {
 }
 
 impl SharedState {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProxyOrders> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +99,7 @@ impl ProxyProcess {
     }
 
     /// Sets the rates that the paths to the peers carry now.
-    pub fn set_totals(&self, totals: Totals) {
+    pub fn set_totals(&self, totals: PeerTotals) {
         let mut state = self.shared.state();
         if state.totals != totals {
             state.totals = totals;
@@ -157,7 +157,7 @@ impl ProxySupervisor {
     }
 
     /// Waits until `is_so` holds, or for at most `most`; returns false if the supervisor is to stop.
-    fn wait_for(&self, is_so: impl Fn(&State) -> bool, most: Option<Duration>) -> bool {
+    fn wait_for(&self, is_so: impl Fn(&ProxyOrders) -> bool, most: Option<Duration>) -> bool {
         let until = most.map(|most| Instant::now() + most);
         let mut state = self.shared.state();
         loop {

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A dropped message is repeated a round trip later.
 const MAX_MESSAGES: usize = 1_024;
 
-enum Message {
+enum TcpErMessage {
     Config(TcpEr),
     Granted { flow: KernelConnection, bytes_per_s: u64, until: Instant },
     Withdrawn(KernelConnection),
@@ -39,7 +39,7 @@ enum Message {
 /// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
 pub struct RateKeeper {
     /// `None` makes the thread end.
-    messages: Option<SyncSender<Message>>,
+    messages: Option<SyncSender<TcpErMessage>>,
     choice: Arc<Mutex<CongestionChoice>>,
     holder: Option<JoinHandle<()>>,
 }
@@ -82,17 +82,17 @@ impl RateKeeper {
 
     /// Replaces the grants by destination.
     pub fn set(&self, wanted: TcpEr) {
-        self.send_message(Message::Config(wanted));
+        self.send_message(TcpErMessage::Config(wanted));
     }
 
     /// Grants a rate to a flow for a while, in bytes per second.
     pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
-        self.send_message(Message::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
+        self.send_message(TcpErMessage::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
     }
 
     /// Withdraws the grant of a flow.
     pub fn withdrawn(&self, flow: &FlowKey) {
-        self.send_message(Message::Withdrawn(connection(flow)));
+        self.send_message(TcpErMessage::Withdrawn(connection(flow)));
     }
 
     /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
@@ -100,7 +100,7 @@ impl RateKeeper {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn send_message(&self, word: Message) {
+    fn send_message(&self, word: TcpErMessage) {
         // Without the thread no rate can be granted, so the message is dropped.
         let _ = self.messages.as_ref().map(|messages| messages.try_send(word));
     }
@@ -120,7 +120,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn run(mut self, messages: &Receiver<Message>, pulse: &Pulse) -> Result<(), String> {
+    fn run(mut self, messages: &Receiver<TcpErMessage>, pulse: &Pulse) -> Result<(), String> {
         let (mut renew_at, mut look_at) = (Instant::now(), Instant::now() + LOOK_EVERY);
         loop {
             let now = Instant::now();
@@ -133,12 +133,12 @@ impl Holder {
                 look_at = now + LOOK_EVERY;
             }
             match pulse.resting(|| messages.recv_timeout(renew_at - now)) {
-                Ok(Message::Config(wanted)) => self.change(wanted),
-                Ok(Message::Granted { flow, bytes_per_s, until }) => {
+                Ok(TcpErMessage::Config(wanted)) => self.change(wanted),
+                Ok(TcpErMessage::Granted { flow, bytes_per_s, until }) => {
                     self.flows.insert(flow, (bytes_per_s, until));
                     self.log_failure(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
                 }
-                Ok(Message::Withdrawn(flow)) => {
+                Ok(TcpErMessage::Withdrawn(flow)) => {
                     self.flows.remove(&flow);
                     self.log_failure(self.congestion.grants().clear_flow(flow));
                 }

@@ -3,7 +3,7 @@
 use crate::config::{Config, proxy_prefix};
 use std::time::Duration;
 use weft_engine::PayloadRate;
-use weft_tcp_er::proxy::{Total, Totals};
+use weft_tcp_er::proxy::{PeerTotals, Total};
 
 /// Interval between two looks at the paths' rates.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -20,8 +20,8 @@ const USED: u64 = 104;
 const WORTH: u64 = 50;
 
 /// Returns the rates toward the peers of `config`; `last` are the earlier ones.
-pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &Totals) -> Totals {
-    let mut totals = Totals::default();
+pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotals) -> PeerTotals {
+    let mut totals = PeerTotals::default();
     for PayloadRate { public_key, rate } in rates {
         let Some(peer) = config.peers.iter().find(|peer| peer.public_key.value == *public_key) else { continue };
         let prefixes = peer.prefixes.iter().map(|at| proxy_prefix(at.value)).collect();
@@ -33,7 +33,7 @@ pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>,
 }
 
 /// Returns the time until the next look, from the earlier rates and the present ones.
-pub fn next_check_in(before: &Totals, now: &Totals) -> Duration {
+pub fn next_check_in(before: &PeerTotals, now: &PeerTotals) -> Duration {
     let hundred = |rate: Option<u64>, times: u64| rate.unwrap_or(0).saturating_mul(times);
     let grows = |before, now| hundred(now, 100) > hundred(before, GROWS);
     let mut both = before.0.iter().zip(&now.0);
@@ -50,7 +50,7 @@ fn steady(before: Option<u64>, now: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{INTERVAL, INTERVAL_WHILE_GROWING, next_check_in, steady};
-    use weft_tcp_er::proxy::{Total, Totals};
+    use weft_tcp_er::proxy::{PeerTotals, Total};
 
     #[test]
     fn small_changes_are_none() {
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn what_grows_is_looked_at_more_often() {
         let totals = |of: &[Option<u64>]| {
-            Totals(of.iter().map(|bytes_per_s| Total { bytes_per_s: *bytes_per_s, prefixes: Vec::new() }).collect())
+            PeerTotals(of.iter().map(|bytes_per_s| Total { bytes_per_s: *bytes_per_s, prefixes: Vec::new() }).collect())
         };
         let before = totals(&[Some(1_000), None]);
         assert_eq!(next_check_in(&before, &totals(&[Some(1_190), None])), INTERVAL);

@@ -33,7 +33,7 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 const STALE_MS: u64 = 3_000;
 
 /// A watched thread.
-struct Watched {
+struct WatchedThread {
     name: String,
     pulse: Pulse,
     longest: Duration,
@@ -43,7 +43,7 @@ struct Watched {
     looks: u32,
 }
 
-impl Watched {
+impl WatchedThread {
     /// Returns true if the thread hangs.
     ///
     /// Checks are counted, not time: a process that was stopped as a whole has no hung thread.
@@ -60,7 +60,7 @@ struct ThreadState {
     began: Instant,
     /// Time of the last heartbeat check, in milliseconds since `began`.
     looked_ms: AtomicU64,
-    watched: Mutex<Vec<Watched>>,
+    watched: Mutex<Vec<WatchedThread>>,
     fault: OnceLock<String>,
     on_fault: Box<dyn Fn() + Send + Sync>,
 }
@@ -150,7 +150,7 @@ impl Threads {
     /// Returns a heartbeat for the calling thread, which is watched from now on.
     pub fn watch(&self, name: &str, longest: Duration) -> Pulse {
         let pulse = Pulse::new();
-        let watched = Watched { name: name.to_owned(), pulse: pulse.clone(), longest, seen: None, looks: 0 };
+        let watched = WatchedThread { name: name.to_owned(), pulse: pulse.clone(), longest, seen: None, looks: 0 };
         lock(&self.0.watched).push(watched);
         pulse
     }

@@ -60,7 +60,7 @@ pub struct RoutingSurroundings {
     pub endpoints: Vec<IpAddr>,
 }
 
-struct Shared {
+struct SharedRoutes {
     surroundings: Mutex<RoutingSurroundings>,
     has_changed: AtomicBool,
     is_over: AtomicBool,
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 /// The thread that learns routes; dropping the value ends it.
-pub struct RouteLearner(Arc<Shared>);
+pub struct RouteLearner(Arc<SharedRoutes>);
 
 impl RouteLearner {
     /// Starts the thread.
@@ -81,7 +81,7 @@ impl RouteLearner {
         sender: TaskSender,
         threads: &Threads,
     ) -> io::Result<RouteLearner> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedRoutes {
             surroundings: Mutex::new(surroundings.clone()),
             has_changed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -142,7 +142,7 @@ struct Learner {
     replies: Receiver<LearntSlice>,
     /// The slice, unless the packet loop has it.
     slice: Option<LearntSlice>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRoutes>,
     reported: RoutingReport,
     logged_learnt: usize,
     report_at: Instant,

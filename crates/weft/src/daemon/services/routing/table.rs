@@ -116,14 +116,14 @@ pub struct RoutingTable {
     protocols: BTreeMap<u8, Presence>,
     refused: BTreeMap<RouteKey, LearntRefusal>,
     left_out: u64,
-    counts: Counts,
+    counts: RouteCounts,
     parity: bool,
     /// First and last withdrawal that do not count yet.
     unsettled: Option<(Instant, Instant)>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct RouteCounts {
     learnt: usize,
     refused: usize,
 }
@@ -141,7 +141,7 @@ impl RoutingTable {
             protocols: BTreeMap::new(),
             refused: BTreeMap::new(),
             left_out: 0,
-            counts: Counts::default(),
+            counts: RouteCounts::default(),
             parity: false,
             unsettled: None,
         }
@@ -354,7 +354,7 @@ impl RoutingTable {
     }
 }
 
-impl Counts {
+impl RouteCounts {
     fn enter(&mut self, standing: RouteStanding) {
         match standing {
             RouteStanding::Learnt => self.learnt += 1,

@@ -51,7 +51,7 @@ impl Loop {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum KernelStep {
     Add(u8, u8, u8),
     Remove(u8),
     Wait(u64),
@@ -60,16 +60,16 @@ enum Step {
     Dump,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<KernelStep>> {
     let protocol = prop_oneof![Just(OSPF), Just(BGP), Just(4)];
     let step = prop_oneof![
-        4 => (0u8..8, 1u8..6, protocol).prop_map(|(net, hop, protocol)| Step::Add(net, hop, protocol)),
-        4 => (0u8..8).prop_map(Step::Remove),
-        3 => (0u64..1_500).prop_map(Step::Wait),
-        1 => Just(Step::Wait(31_000)),
-        2 => Just(Step::Take),
-        1 => Just(Step::Retry),
-        1 => Just(Step::Dump),
+        4 => (0u8..8, 1u8..6, protocol).prop_map(|(net, hop, protocol)| KernelStep::Add(net, hop, protocol)),
+        4 => (0u8..8).prop_map(KernelStep::Remove),
+        3 => (0u64..1_500).prop_map(KernelStep::Wait),
+        1 => Just(KernelStep::Wait(31_000)),
+        2 => Just(KernelStep::Take),
+        1 => Just(KernelStep::Retry),
+        1 => Just(KernelStep::Dump),
     ];
     prop::collection::vec(step, 0..150)
 }
@@ -84,7 +84,7 @@ proptest! {
         let mut lost: BTreeMap<u8, Instant> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Add(net, hop, protocol) => {
+                KernelStep::Add(net, hop, protocol) => {
                     let new = route(net, hop, protocol);
                     // The kernel holds one route of a daemon to each destination: a new one replaces it.
                     if protocol != 4 {
@@ -93,15 +93,15 @@ proptest! {
                     }
                     table.on_event(now, &RouteEvent::Added(new));
                 }
-                Step::Remove(net) => if let Some(old) = kernel.remove(&net) {
+                KernelStep::Remove(net) => if let Some(old) = kernel.remove(&net) {
                     lost.insert(net, now);
                     table.on_event(now, &RouteEvent::Removed(old));
                 }
-                Step::Wait(ms) => {
+                KernelStep::Wait(ms) => {
                     now += Duration::from_millis(ms);
                     table.on_time(now);
                 }
-                Step::Take => {
+                KernelStep::Take => {
                     packet_loop.take_all(&mut table);
                     for (net, old) in &kernel {
                         let expected = Some(&old.gateway).filter(|hop| **hop <= IpAddr::from([10, 9, 0, 3]));
@@ -112,8 +112,8 @@ proptest! {
                         prop_assert!(!is_known || now - *at <= MAX_SETTLE + HOLD + Duration::from_millis(1_500));
                     }
                 }
-                Step::Retry => table.retry(),
-                Step::Dump => {
+                KernelStep::Retry => table.retry(),
+                KernelStep::Dump => {
                     table.begin_dump();
                     kernel.values().for_each(|old| table.on_event(now, &RouteEvent::Added(*old)));
                     table.end_dump(now);

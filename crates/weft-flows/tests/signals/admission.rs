@@ -1,5 +1,4 @@
 //! Grants that are requested in band, and aggregates with members.
-#![allow(missing_docs)]
 
 use weft_core::service::MemberId;
 use weft_flows::admission::{

@@ -2,7 +2,6 @@
 //!
 //! Each router has a controller and an admission. Their signals may be lost or forged. `fair::solve` computes the
 //! expected shares.
-#![allow(missing_docs)]
 
 use proptest::prelude::*;
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
