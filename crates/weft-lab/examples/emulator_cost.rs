@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use weft_lab::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec};
+use weft_lab::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkCapacity};
 use weft_lab::net::{Lab, NetNamespace};
 use weft_units::Rate;
 
@@ -25,7 +25,7 @@ fn link(home: &NetNamespace, hub: &NetNamespace, number: u8, rate_mbps: u64) -> 
     };
     let rate = Rate::from_mbps(rate_mbps);
     let spec = EmulatedDirection {
-        capacity: EmulatedCapacity::Rate(rate),
+        capacity: Some(LinkCapacity::Rate(rate)),
         delay: Duration::from_millis(5),
         queue_bytes: rate.bytes_in(Duration::from_millis(50)),
         ..EmulatedDirection::default()

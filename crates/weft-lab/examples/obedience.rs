@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkSide};
+use weft_lab::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkCapacity, LinkSide};
 use weft_lab::net::{Lab, NetNamespace};
 use weft_tcp_er::congestion::{Congestion, NAME};
 use weft_units::Rate;
@@ -75,7 +75,7 @@ fn main() -> io::Result<()> {
 }
 
 fn direction(rate_mbps: u64) -> EmulatedDirection {
-    let capacity = EmulatedCapacity::Rate(Rate::from_mbps(rate_mbps));
+    let capacity = Some(LinkCapacity::Rate(Rate::from_mbps(rate_mbps)));
     let delay = weft_units::Duration::from_micros(DELAY.as_micros() as u64);
     EmulatedDirection { capacity, delay, queue_bytes: QUEUE_BYTES, ..EmulatedDirection::default() }
 }

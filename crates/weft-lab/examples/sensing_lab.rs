@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_lab::emulator::{Backend, EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, Timing};
+use weft_lab::emulator::{Backend, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkCapacity, Timing};
 use weft_lab::net::{Lab, NetNamespace, Process};
 use weft_units::{Rate, Rng};
 
@@ -151,7 +151,7 @@ fn sense(row: usize, mix: &Mix, binary: &Path) -> Result<Found, Failure> {
 
 fn link(home: &NetNamespace, hub: &NetNamespace, mbps: u64) -> EmulatedLinkSpec {
     let direction = || EmulatedDirection {
-        capacity: EmulatedCapacity::Rate(Rate::from_mbps(mbps)),
+        capacity: Some(LinkCapacity::Rate(Rate::from_mbps(mbps))),
         delay: DELAY,
         jitter: Duration::ZERO,
         reorder: false,

@@ -5,14 +5,12 @@ use crate::apps::probe::ProbeArrivals;
 use crate::emulator::{EmulatedDirection, EmulatorHandle, LinkSide};
 use crate::interrupt;
 use crate::variants::WeftControl;
-use crate::world::{WorldLink, emulated};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use crate::world::WorldLink;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{
-    Action, Directions, EventLink, EventResult, FlowDirection, Scenario, ShareChange, TimedEvent, Traces,
-};
+use weft_scenario::schedule::{ChangedDirection, LinkStates, moments};
+use weft_scenario::{Action, EventResult, EventTarget, FlowDirection, Scenario, ShareChange, TimedEvent};
 
 /// Interval between two reads of the paths' states.
 const POLL: Duration = Duration::from_millis(50);
@@ -22,7 +20,8 @@ const WATCH: Duration = Duration::from_secs(5);
 /// The parts of a run that events change or observe.
 pub(crate) struct LabStage<'a> {
     pub scenario: &'a Scenario,
-    pub traces: &'a Traces,
+    /// The settings with which each link started, up first.
+    pub described: &'a [[EmulatedDirection; 2]],
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
     /// The control sockets, as in [`crate::lane::LabLane::weft`].
@@ -45,43 +44,34 @@ pub(crate) struct CompletedEvent {
     demoted_after: Option<Duration>,
 }
 
-/// A change in time order: the beginning of an event, or its end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct LabChange {
-    at: Duration,
-    event: usize,
-    is_end: bool,
-}
-
 /// Carries out all events. Returns after the last one.
 pub(crate) fn play(stage: &LabStage) -> Result<Vec<CompletedEvent>, LabError> {
     let events = &stage.scenario.events;
-    let starts = events.iter().enumerate().map(|(event, e)| Reverse(LabChange { at: e.at, event, is_end: false }));
-    let mut due: BinaryHeap<Reverse<LabChange>> = starts.collect();
+    let mut links = LinkStates::new(stage.described.to_vec());
     let mut happened: BTreeMap<usize, CompletedEvent> = BTreeMap::new();
     let mut watch = None;
-    while let Some(Reverse(next)) = due.pop() {
-        wait(stage, next.at, &mut watch, &mut happened)?;
-        let Some(event) = events.get(next.event) else { continue };
+    for moment in moments(events).into_iter().filter(|moment| moment.at < stage.scenario.duration) {
+        wait(stage, moment.at, &mut watch, &mut happened)?;
+        let Some(event) = events.get(moment.event) else { continue };
         let now = stage.epoch.elapsed();
-        if next.is_end {
-            let Some(done) = happened.get_mut(&next.event) else { continue };
+        if moment.is_end {
+            let Some(done) = happened.get_mut(&moment.event) else { continue };
             done.restored_at = Some(now);
-            undo(stage, event, done.link)?;
+            set_links(stage, links.end(moment.event))?;
+            undo(stage, event)?;
             continue;
         }
-        let link = event.link.as_ref().and_then(|link| find(stage, link));
+        let link = find(stage, &event.target);
         let before = severities(stage, link);
-        carry_out(stage, event, link)?;
+        let directions = event.directions_of(&stage.scenario.links, link);
+        set_links(stage, links.begin(moment.event, &event.action, &directions))?;
+        carry_out(stage, event)?;
         let done =
             CompletedEvent { event: event.clone(), at: now, link, restored_at: None, before, demoted_after: None };
-        happened.insert(next.event, done);
+        happened.insert(moment.event, done);
         if !stage.weft.is_empty() && worsens(&event.action) {
-            watch = Some(next.event);
+            watch = Some(moment.event);
         }
-        due.extend(
-            event.lasting.map(|lasting| Reverse(LabChange { at: next.at + lasting, event: next.event, is_end: true })),
-        );
     }
     let last = stage.epoch.elapsed() + WATCH;
     wait(stage, last.min(stage.scenario.duration), &mut watch, &mut happened)?;
@@ -136,10 +126,12 @@ fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
 
-fn find(stage: &LabStage, link: &EventLink) -> Option<usize> {
-    match link {
-        EventLink::Named(name) => stage.links.iter().position(|known| known.name == *name),
-        EventLink::Carrying(flow) => carrier(stage, flow),
+/// Returns the link that an event changes, if it is one link.
+fn find(stage: &LabStage, target: &EventTarget) -> Option<usize> {
+    match target {
+        EventTarget::Link(link) => Some(*link),
+        EventTarget::Carrying(flow) => carrier(stage, flow),
+        EventTarget::Node(_) | EventTarget::Weft => None,
     }
 }
 
@@ -148,26 +140,22 @@ fn carrier(stage: &LabStage, flow: &str) -> Option<usize> {
     carrying_link(stage.scenario, flow, seen)
 }
 
-fn directions(directions: Directions) -> Vec<LinkSide> {
-    let up = directions.has_up().then_some(LinkSide::Forward);
-    up.into_iter().chain(directions.has_down().then_some(LinkSide::Backward)).collect()
-}
-
-fn carry_out(stage: &LabStage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
-    if let Action::Weights(weights) = &event.action {
-        // Only weft has weights. Other variants continue unchanged.
-        return stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?));
-    }
-    if let Action::Share(change) = &event.action {
-        return set_share(stage, change);
-    }
-    let Some(link) = link else { return Ok(()) };
-    match &event.action {
-        Action::Cut => stage.emulator.cut(link, &directions(event.directions), true)?,
-        Action::Restore => stage.emulator.cut(link, &directions(event.directions), false)?,
-        changed => set(stage, link, event.directions, changed)?,
+fn set_links(stage: &LabStage, changed: Vec<ChangedDirection<EmulatedDirection>>) -> Result<(), LabError> {
+    for ((link, way), settings) in changed {
+        let Some(side) = LinkSide::BOTH.get(way) else { continue };
+        stage.emulator.set(link, *side, settings)?;
     }
     Ok(())
+}
+
+/// Makes the changes of weft itself.
+fn carry_out(stage: &LabStage, event: &TimedEvent) -> Result<(), LabError> {
+    match &event.action {
+        // Only weft has weights. Other variants continue unchanged.
+        Action::Weights(weights) => stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?)),
+        Action::Share(change) => set_share(stage, change),
+        Action::Cut | Action::Restore | Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => Ok(()),
+    }
 }
 
 /// Changes a VPN's share at both ends, so that it applies in both directions.
@@ -177,36 +165,10 @@ fn set_share(stage: &LabStage, change: &ShareChange) -> Result<(), LabError> {
     own.into_iter().flatten().try_for_each(|control| Ok(control.set_share(&vpn.name, change)?))
 }
 
-fn undo(stage: &LabStage, event: &TimedEvent, link: Option<usize>) -> Result<(), LabError> {
-    if let Action::Share(change) = &event.action {
-        let before = stage.scenario.vpns.get(change.vpn).map(|vpn| change.back_to(vpn.share));
-        return before.map_or(Ok(()), |before| set_share(stage, &before));
-    }
-    let Some(link) = link else { return Ok(()) };
-    match &event.action {
-        Action::Cut => stage.emulator.cut(link, &directions(event.directions), false)?,
-        Action::Restore => stage.emulator.cut(link, &directions(event.directions), true)?,
-        Action::Weights(_) | Action::Share(_) => {}
-        Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => set(stage, link, event.directions, &Action::Restore)?,
-    }
-    Ok(())
-}
-
-/// Sets a link to the scenario's description, with `change` applied to it.
-fn set(stage: &LabStage, link: usize, which: Directions, change: &Action) -> Result<(), LabError> {
-    let Some(described) = stage.scenario.links.get(link) else { return Ok(()) };
-    for direction in directions(which) {
-        let described_direction = if direction == LinkSide::Forward { &described.up } else { &described.down };
-        let mut spec: EmulatedDirection = emulated(described_direction, described.base_rtt(), stage.traces)?;
-        match change {
-            Action::Rate(rate) => spec.capacity = crate::emulator::EmulatedCapacity::Rate(*rate),
-            Action::Loss(loss) => spec.loss = *loss,
-            Action::Delay(delay) => spec.delay = *delay,
-            Action::Cut | Action::Restore | Action::Weights(_) | Action::Share(_) => {}
-        }
-        stage.emulator.set(link, direction, spec)?;
-    }
-    Ok(())
+fn undo(stage: &LabStage, event: &TimedEvent) -> Result<(), LabError> {
+    let Action::Share(change) = &event.action else { return Ok(()) };
+    let before = stage.scenario.vpns.get(change.vpn).map(|vpn| change.back_to(vpn.share));
+    before.map_or(Ok(()), |before| set_share(stage, &before))
 }
 
 /// Returns the effect of each event, measured from the probes' arrivals and the links' bytes.

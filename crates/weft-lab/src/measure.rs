@@ -89,7 +89,7 @@ impl LabRunInputs<'_> {
         let over = AtomicBool::new(false);
         let stage = LabStage {
             scenario: self.scenario,
-            traces: self.traces,
+            described: &world.directions,
             links: &world.links,
             emulator: world.emulator(),
             weft: lanes.first().map_or(&[], |lane| &lane.weft),

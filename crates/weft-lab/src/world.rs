@@ -1,38 +1,13 @@
 //! Two nodes and the emulated links between them, built from a scenario.
 
 use crate::LabError;
-use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorHandle, EndSpec};
+use crate::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorHandle, EndSpec};
 use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
-use std::time::Duration;
-use weft_scenario::{self as scenario, Link, Scenario, Traces};
+use weft_scenario::{Link, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
-/// Returns the emulator's description of one direction.
-pub(crate) fn emulated(
-    spec: &scenario::DirectionSpec,
-    base_rtt: Duration,
-    traces: &Traces,
-) -> Result<EmulatedDirection, LabError> {
-    let (capacity, rate) = match &spec.capacity {
-        scenario::Capacity::Rate(rate) => (EmulatedCapacity::Rate(*rate), *rate),
-        scenario::Capacity::Trace(name) => {
-            let trace = traces.get(name).ok_or_else(|| LabError::Scenario(format!("there is no trace `{name}`")))?;
-            (EmulatedCapacity::Trace(trace.clone()), trace.mean_rate())
-        }
-    };
-    Ok(EmulatedDirection {
-        capacity,
-        delay: spec.delay,
-        jitter: spec.jitter,
-        reorder: false,
-        loss: spec.loss,
-        queue_bytes: spec.queue.bytes(rate, base_rtt),
-        cut: false,
-        impaired: None,
-    })
-}
 
 /// The addresses of one link.
 #[derive(Clone, Debug)]
@@ -50,6 +25,8 @@ pub(crate) struct LabPair {
     /// The scenario from which it was built.
     pub scenario: Scenario,
     emulator: Emulator,
+    /// The settings with which each link started, up first.
+    pub directions: Vec<[EmulatedDirection; 2]>,
     pub home: NetNamespace,
     pub hub: NetNamespace,
     pub links: Vec<WorldLink>,
@@ -66,26 +43,22 @@ impl LabPair {
         let lab = Lab::new()?;
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];
         let links: Vec<WorldLink> = scenario.links.iter().zip(0..).map(|(link, number)| place(link, number)).collect();
-        let specs = scenario.links.iter().zip(&links).map(|(link, place)| {
-            let direction = |spec: &scenario::DirectionSpec| {
-                let impaired = spec.impaired(seed, &link.name, true);
-                Ok::<_, LabError>(EmulatedDirection { impaired, ..emulated(spec, link.base_rtt(), traces)? })
-            };
+        let directions = scenario.links.iter().map(|link| EmulatedDirection::both(link, traces, seed, true));
+        let directions = directions.collect::<Result<Vec<_>, LabError>>()?;
+        let specs = directions.iter().zip(&links).map(|(both, place)| {
+            let [forward, backward] = both.clone();
             let end = |node: &NetNamespace, address| EndSpec {
                 node: node.clone(),
                 interface: place.name.clone(),
                 ipv4: Some(address),
                 ipv6: None,
             };
-            Ok(EmulatedLinkSpec {
-                ends: [end(&home, place.home), end(&hub, place.hub)],
-                mtu: LINK_MTU,
-                forward: direction(&link.up)?,
-                backward: direction(&link.down)?,
-            })
+            let ends = [end(&home, place.home), end(&hub, place.hub)];
+            EmulatedLinkSpec { ends, mtu: LINK_MTU, forward, backward }
         });
-        let emulator = Emulator::start(specs.collect::<Result<_, LabError>>()?, seed)?;
-        Ok(LabPair { scenario: scenario.clone(), emulator, home, hub, links, scratch: Scratch::new()?, _lab: lab })
+        let emulator = Emulator::start(specs.collect(), seed)?;
+        let (scenario, scratch) = (scenario.clone(), Scratch::new()?);
+        Ok(LabPair { scenario, emulator, directions, home, hub, links, scratch, _lab: lab })
     }
 
     pub fn emulator(&self) -> EmulatorHandle {

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use weft_lab::emulator::{
-    Backend, EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorSnapshot, EndSpec, LinkSide,
+    Backend, EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorSnapshot, EndSpec, LinkCapacity, LinkSide,
 };
 use weft_lab::net::{Lab, NetNamespace};
 use weft_scenario::trace::Trace;
@@ -179,7 +179,7 @@ fn on_time<R>(ground: &Ground, mut measure: impl FnMut() -> R) -> Option<(R, Emu
 }
 
 fn limited(rate: Rate) -> EmulatedDirection {
-    EmulatedDirection { capacity: EmulatedCapacity::Rate(rate), ..EmulatedDirection::default() }
+    EmulatedDirection { capacity: Some(LinkCapacity::Rate(rate)), ..EmulatedDirection::default() }
 }
 
 fn check_rate(backend: Backend) {
@@ -281,7 +281,7 @@ fn a_cut_works_each_way_and_a_change_at_once() {
 fn a_trace_is_used_to_the_last_opportunity() {
     let trace = Trace::synthetic_lte(3, Rate::from_mbps(20), Duration::from_secs(2));
     let spec = EmulatedDirection {
-        capacity: EmulatedCapacity::Trace(trace),
+        capacity: Some(LinkCapacity::Trace(trace)),
         queue_bytes: 150_000,
         ..EmulatedDirection::default()
     };

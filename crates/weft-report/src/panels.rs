@@ -5,7 +5,7 @@
 use crate::style::{Area, FAINT, GRID, INK, MARGIN, Painted, STRONG, WIDTH, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
-use weft_scenario::{Action, Directions, EventLink, Scenario, Series, TimedEvent};
+use weft_scenario::{Action, Directions, EventTarget, Scenario, Series, TimedEvent};
 
 /// Time over which the values of a line are averaged, in seconds.
 const STEP_S: f64 = 1.0;
@@ -33,7 +33,7 @@ pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     let mut marks = Vec::new();
     for event in &scenario.events {
         let at_s = event.at.as_secs_f64();
-        marks.push(Mark { at_s, what: what(event) });
+        marks.push(Mark { at_s, what: what(scenario, event) });
         let end = event.lasting.map(|time| at_s + time.as_secs_f64());
         marks.extend(end.map(|at_s| Mark { at_s, what: "over".to_owned() }));
     }
@@ -41,11 +41,12 @@ pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     marks
 }
 
-fn what(event: &TimedEvent) -> String {
-    let link = match &event.link {
-        Some(EventLink::Named(name)) => format!("{name} "),
-        Some(EventLink::Carrying(flow)) => format!("{flow}'s link "),
-        None => String::new(),
+fn what(scenario: &Scenario, event: &TimedEvent) -> String {
+    let link = match &event.target {
+        EventTarget::Link(link) => scenario.links.get(*link).map_or(String::new(), |link| format!("{} ", link.name)),
+        EventTarget::Node(node) => scenario.nodes.get(*node).map_or(String::new(), |node| format!("{node} ")),
+        EventTarget::Carrying(flow) => format!("{flow}'s link "),
+        EventTarget::Weft => String::new(),
     };
     let how = match &event.action {
         Action::Rate(rate) => rate.to_string(),

@@ -1,23 +1,28 @@
-//! Defines timed events, which change links, weights or VPN shares during a run.
+//! Defines timed events, which change links, nodes, weights or VPN shares during a run.
 
-use crate::error::{Checked, Source};
-use crate::file::EventFile;
-use crate::vpn::{self, PairVpn, ShareChange};
-use crate::{Directions, VpnService};
+use crate::error::{Checked, Source, which_exist};
+use crate::file::{EventFile, EventLinkFile};
+use crate::pattern::matching;
+use crate::vpn::{self, ShareChange};
+use crate::{Directions, Link, VpnService};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The link that an event changes.
+/// The part of the scenario that an event changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum EventLink {
-    /// The link with this name.
-    Named(String),
+pub enum EventTarget {
+    /// The link with this index.
+    Link(usize),
+    /// All links of the node with this index.
+    Node(usize),
     /// The link that carries this `probe` flow when the event happens.
     ///
-    /// The one-way delay of the probes identifies the link.
+    /// The one-way delay of the probes identifies the link. Only a pair has such events.
     Carrying(String),
+    /// weft itself, for [`Action::Weights`] and [`Action::Share`].
+    Weft,
 }
 
 /// The change that an event makes.
@@ -33,9 +38,9 @@ pub enum Action {
     Loss(f64),
     /// Sets the one-way delay of the link.
     Delay(Duration),
-    /// Sets the weights of the links, by link name, in the running weft.
+    /// Sets the weights of links, by link name, in the weft that runs at the first end of each link.
     Weights(BTreeMap<String, u32>),
-    /// Changes the share of a VPN in the running weft.
+    /// Changes the share of a VPN.
     Share(ShareChange),
 }
 
@@ -56,7 +61,7 @@ impl Action {
 
 /// One event that happens once.
 ///
-/// Repetitions in the file are separate events here.
+/// Repetitions and patterns in the file are separate events here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimedEvent {
     /// Index of the `[[event]]` in the file, from 0.
@@ -67,10 +72,8 @@ pub struct TimedEvent {
     pub at: Duration,
     /// Duration after which the change is undone, or `None` if it stays.
     pub lasting: Option<Duration>,
-    /// Link that changes, or `None` for actions that change weft itself.
-    ///
-    /// These actions are [`Action::Weights`] and [`Action::Share`].
-    pub link: Option<EventLink>,
+    /// The part of the scenario that changes.
+    pub target: EventTarget,
     /// The direction or directions that change.
     pub directions: Directions,
     /// The change that the event makes.
@@ -82,11 +85,51 @@ pub struct TimedEvent {
 /// A larger number is probably a typing mistake.
 const EVENTS_MAX: usize = 10_000;
 
+/// The parts of a scenario that its events may refer to.
+pub(crate) struct EventSurroundings<'a> {
+    pub nodes: &'a [String],
+    pub links: &'a [Link],
+    pub vpns: Vec<&'a str>,
+    /// Names of the `probe` flows, or `None` where the probes' delay does not identify a link.
+    pub probes: Option<Vec<&'a str>>,
+    /// True if weft runs in the scenario, so that links have weights.
+    pub has_weft: bool,
+}
+
+/// Reads the events of a pair or a network, in order of time.
+pub(crate) fn read(
+    source: &Source<'_>,
+    files: &[EventFile],
+    duration: Duration,
+    around: &EventSurroundings<'_>,
+) -> Checked<Vec<TimedEvent>> {
+    let mut events: Vec<TimedEvent> = Vec::new();
+    let names: Vec<String> = around.links.iter().map(|link| link.name.clone()).collect();
+    for (group, file) in files.iter().enumerate() {
+        let (action, directions) = file.action(source, around)?;
+        for target in file.targets(source, &action, directions, around, &names)? {
+            let times = file.times(source, duration, events.len())?;
+            let lasting = file.lasting.map(|q| q.0);
+            let (target, action) = (&target, &action);
+            events.extend(times.into_iter().map(|at| TimedEvent {
+                group,
+                at,
+                lasting,
+                target: target.clone(),
+                directions,
+                action: action.clone(),
+            }));
+        }
+    }
+    events.sort_by_key(|event| event.at);
+    Ok(events)
+}
+
 impl EventFile {
     /// Returns the times of the event and its repetitions, in a run of `duration`.
     ///
     /// `already` is the number of events that the run has so far.
-    pub(crate) fn times(&self, source: &Source<'_>, duration: Duration, already: usize) -> Checked<Vec<Duration>> {
+    fn times(&self, source: &Source<'_>, duration: Duration, already: usize) -> Checked<Vec<Duration>> {
         let first = self.at.get_ref().0;
         let repeat = self.repeat.unwrap_or(1).max(1);
         let every = self.every.as_ref().map(|every| every.get_ref().0).unwrap_or_default();
@@ -104,9 +147,7 @@ impl EventFile {
     }
 
     /// Returns the single action of the event and its direction.
-    ///
-    /// An action can change one of `vpns`.
-    pub(crate) fn action(&self, source: &Source<'_>, vpns: &[PairVpn]) -> Checked<(Action, Directions)> {
+    fn action(&self, source: &Source<'_>, around: &EventSurroundings<'_>) -> Checked<(Action, Directions)> {
         let directions = self.direction.unwrap_or(Directions::Both);
         let mut actions = Vec::new();
         actions.extend(self.cut.map(|d| (Action::Cut, d)));
@@ -115,7 +156,8 @@ impl EventFile {
         actions.extend(self.loss.map(|q| (Action::Loss(q.0.0), directions)));
         actions.extend(self.delay.map(|q| (Action::Delay(q.0), directions)));
         actions.extend(self.weights.as_ref().map(|w| (Action::Weights(w.get_ref().clone()), directions)));
-        actions.extend(self.share_change(source, vpns)?.map(|change| (Action::Share(change), Directions::Both)));
+        let share = self.share_change(source, &around.vpns)?;
+        actions.extend(share.map(|change| (Action::Share(change), Directions::Both)));
         <[(Action, Directions); 1]>::try_from(actions).map(|[one]| one).map_err(|_| {
             let things =
                 "`cut`, `restore`, `rate`, `loss`, `delay`, `weights`, or a `vpn`'s `weight`, `assured` or `leased`";
@@ -123,7 +165,7 @@ impl EventFile {
         })
     }
 
-    fn share_change(&self, source: &Source<'_>, vpns: &[PairVpn]) -> Checked<Option<ShareChange>> {
+    fn share_change(&self, source: &Source<'_>, vpns: &[&str]) -> Checked<Option<ShareChange>> {
         let place = [self.weight.as_ref().map(Spanned::span), self.assured.as_ref().map(Spanned::span)];
         let place = place.into_iter().chain([self.leased.as_ref().map(Spanned::span)]).flatten().next();
         let (name, place) = match (&self.vpn, place) {
@@ -145,5 +187,85 @@ impl EventFile {
         };
         let weight = self.weight.as_ref().map(|weight| vpn::read_weight(source, weight)).transpose()?;
         Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
+    }
+
+    /// Returns the targets of the event; a pattern matches several.
+    ///
+    /// `links` has the names of the links.
+    fn targets(
+        &self,
+        source: &Source<'_>,
+        action: &Action,
+        directions: Directions,
+        around: &EventSurroundings<'_>,
+        links: &[String],
+    ) -> Checked<Vec<EventTarget>> {
+        if let Some(weights) = &self.weights {
+            self.check_weights(source, weights, around, links)?;
+        }
+        let is_of_weft = matches!(action, Action::Weights(_) | Action::Share(_));
+        match (&self.link, &self.node) {
+            (None, None) if is_of_weft => Ok(vec![EventTarget::Weft]),
+            (Some(link), _) if is_of_weft => Err(source.at(link, untargeted(action, "link"))),
+            (_, Some(node)) if is_of_weft => Err(source.at(node, untargeted(action, "node"))),
+            (Some(link), None) => link_targets(source, link, around, links),
+            (None, Some(node)) => {
+                if !matches!(action, Action::Cut | Action::Restore) || directions != Directions::Both {
+                    return Err(source.at(node, "a node can only be cut or restored as a whole: cut = \"both\""));
+                }
+                Ok(matching(source, node, "node", around.nodes)?.into_iter().map(EventTarget::Node).collect())
+            }
+            _ => Err(source.at(&self.at, "this event needs a `link` or a `node`")),
+        }
+    }
+
+    /// Checks that weft runs and that each weight is of a link.
+    fn check_weights(
+        &self,
+        source: &Source<'_>,
+        weights: &Spanned<BTreeMap<String, u32>>,
+        around: &EventSurroundings<'_>,
+        links: &[String],
+    ) -> Checked<()> {
+        if !around.has_weft {
+            let why = "only weft weighs links, and a network has none without a node with `weft = true`";
+            return Err(source.at(weights, why));
+        }
+        match weights.get_ref().keys().find(|name| !links.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let exist = which_exist(name, links.iter().map(String::as_str));
+                Err(source.at(weights, format!("there is no link `{name}`: {exist}")))
+            }
+        }
+    }
+}
+
+/// Returns the message for a target of an action that has none.
+fn untargeted(action: &Action, key: &str) -> String {
+    match action {
+        Action::Weights(_) => format!("`weights` names its links: leave `{key}` out"),
+        _ => format!("the share of a VPN is of all links: leave `{key}` out"),
+    }
+}
+
+fn link_targets(
+    source: &Source<'_>,
+    link: &Spanned<EventLinkFile>,
+    around: &EventSurroundings<'_>,
+    links: &[String],
+) -> Checked<Vec<EventTarget>> {
+    match (link.get_ref(), &around.probes) {
+        (EventLinkFile::Name(name), _) => {
+            let name = Spanned::new(link.span(), name.clone());
+            Ok(matching(source, &name, "link", links)?.into_iter().map(EventTarget::Link).collect())
+        }
+        (EventLinkFile::Carrying(_), None) => Err(source.at(link, "in a network, name the link itself")),
+        (EventLinkFile::Carrying(flow), Some(probes)) if probes.contains(&flow.carrying.as_str()) => {
+            Ok(vec![EventTarget::Carrying(flow.carrying.clone())])
+        }
+        (EventLinkFile::Carrying(flow), Some(_)) => {
+            Err(source.at(link, format!("there is no flow `{}` with app = \"probe\"", flow.carrying)))
+        }
     }
 }

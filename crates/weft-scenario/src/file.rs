@@ -2,12 +2,9 @@
 //!
 //! The module `scenario` checks this form and fills in the defaults.
 
-use crate::channel::{ImpairmentSettings, with_impairments};
-use crate::error::{Checked, Source};
+use crate::link_file::LinkFile;
 use crate::quantity::{Bytes, Fraction, Promise, Quantity};
-use crate::{
-    App, Capacity, ControlLaw, DirectionSpec, Directions, FlowDirection, OpenvpnProto, QueueSize, VariantKind, VpnQueue,
-};
+use crate::{App, ControlLaw, Directions, FlowDirection, OpenvpnProto, VariantKind, VpnQueue};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,8 +25,8 @@ pub(crate) struct ScenarioFile {
     pub repeats: Spanned<u32>,
     #[serde(default = "first_seed")]
     pub seed: u64,
-    #[serde(rename = "link")]
-    pub links: Option<Vec<LinkFile>>,
+    #[serde(rename = "link", default)]
+    pub links: Vec<Spanned<LinkFile>>,
     #[serde(default)]
     pub policy: PolicyFile,
     #[serde(rename = "vpn", default)]
@@ -51,145 +48,6 @@ pub(crate) fn one_repeat() -> Spanned<u32> {
 
 pub(crate) fn first_seed() -> u64 {
     1
-}
-
-with_impairments! {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub(crate) struct LinkFile {
-        pub name: Spanned<String>,
-        pub rate: Option<Quantity<Rate>>,
-        pub trace: Option<String>,
-        pub delay: Option<Quantity<Duration>>,
-        pub loss: Option<Quantity<Fraction>>,
-        pub queue: Option<Quantity<QueueSize>>,
-        pub rebind: Option<Spanned<RebindFile>>,
-        pub class: Option<String>,
-        #[serde(default)]
-        pub up: DirectionFile<Quantity<QueueSize>>,
-        #[serde(default)]
-        pub down: DirectionFile<Quantity<QueueSize>>,
-    }
-}
-
-/// A NAT that repeatedly gives the first node another address and port.
-#[derive(Deserialize, Clone, Copy)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RebindFile {
-    pub every: Quantity<Duration>,
-}
-
-impl LinkFile {
-    /// Returns the settings that apply to both directions unless a direction overrides them.
-    pub fn common(&self) -> WholeDirection<Quantity<QueueSize>> {
-        let LinkFile { rate, delay, loss, queue, .. } = *self;
-        WholeDirection { rate, trace: self.trace.clone(), delay, loss, queue, settings: self.settings() }
-    }
-}
-
-with_impairments! {
-    /// The settings of one direction.
-    ///
-    /// `Q` is the type in which its queue size is written.
-    #[derive(Deserialize, Clone)]
-    #[serde(deny_unknown_fields)]
-    pub(crate) struct DirectionFile<Q> {
-        pub rate: Option<Quantity<Rate>>,
-        pub trace: Option<String>,
-        pub delay: Option<Quantity<Duration>>,
-        pub loss: Option<Quantity<Fraction>>,
-        pub queue: Option<Q>,
-    }
-}
-
-impl<Q> Default for DirectionFile<Q> {
-    fn default() -> DirectionFile<Q> {
-        DirectionFile {
-            rate: None,
-            trace: None,
-            delay: None,
-            loss: None,
-            queue: None,
-            jitter: None,
-            burst_loss: None,
-            long_loss: None,
-            reorder: None,
-            duplicate: None,
-            outage: None,
-            swing: None,
-            handover: None,
-            policer: None,
-            aqm: None,
-        }
-    }
-}
-
-impl<Q: Clone> DirectionFile<Q> {
-    /// Returns this direction's own settings on top of the settings of both directions.
-    ///
-    /// A direction's own rate replaces a common trace, and its own trace replaces a common rate.
-    pub fn over(&self, common: &WholeDirection<Q>) -> WholeDirection<Q> {
-        let (rate, trace) = match (&self.rate, &self.trace) {
-            (None, None) => (common.rate, common.trace.clone()),
-            (rate, trace) => (*rate, trace.clone()),
-        };
-        WholeDirection {
-            rate,
-            trace,
-            delay: self.delay.or(common.delay),
-            loss: self.loss.or(common.loss),
-            queue: self.queue.clone().or_else(|| common.queue.clone()),
-            settings: self.settings().over(&common.settings),
-        }
-    }
-}
-
-/// The settings of one direction, merged with the settings of both directions.
-pub(crate) struct WholeDirection<Q> {
-    pub rate: Option<Quantity<Rate>>,
-    pub trace: Option<String>,
-    pub delay: Option<Quantity<Duration>>,
-    pub loss: Option<Quantity<Fraction>>,
-    pub queue: Option<Q>,
-    pub settings: ImpairmentSettings,
-}
-
-impl<Q> WholeDirection<Q> {
-    /// Returns the specification of the direction.
-    ///
-    /// `word` is `up` or `down`, and `queue` is the length of the queue.
-    pub fn spec(
-        &self,
-        source: &Source<'_>,
-        name: &Spanned<String>,
-        word: &str,
-        queue: QueueSize,
-    ) -> Checked<DirectionSpec> {
-        let link = name.get_ref();
-        let capacity = match (self.rate, &self.trace) {
-            (Some(rate), None) => Capacity::Rate(rate.0),
-            (None, Some(trace)) => Capacity::Trace(trace.clone()),
-            (None, None) => {
-                return Err(
-                    source.at(name, format!("link `{link}` needs a `rate` or a `trace` for its {word} direction"))
-                );
-            }
-            (Some(_), Some(_)) => {
-                return Err(
-                    source.at(name, format!("link `{link}` has both a `rate` and a `trace` ({word}): remove one"))
-                );
-            }
-        };
-        let (jitter, impairments) = self.settings.read(source, self.trace.is_some())?;
-        Ok(DirectionSpec {
-            capacity,
-            delay: self.delay.map_or(Duration::ZERO, |q| q.0),
-            jitter,
-            loss: self.loss.map_or(0.0, |q| q.0.0),
-            queue,
-            impairments,
-        })
-    }
 }
 
 /// Settings of `[policy]` that apply to both daemons in all variants.

@@ -21,14 +21,18 @@ mod flow;
 mod grid;
 pub mod jitter;
 mod link;
+mod link_file;
 mod load_traces;
 pub mod measure;
 mod network;
+mod pattern;
 mod quantity;
+mod queue;
 mod read;
 mod result;
 mod run_length;
 mod scenario;
+pub mod schedule;
 mod series;
 mod stats;
 mod sweep;
@@ -39,18 +43,18 @@ mod vpn;
 pub use any::AnyScenario;
 pub use disturbance::{DisturbanceResult, GroupGoodput};
 pub use error::{ScenarioError, nearest};
-pub use event::{Action, EventLink, TimedEvent};
+pub use event::{Action, EventTarget, TimedEvent};
 pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use load_traces::Traces;
 pub use network::{
-    CongestionControl, ControlLaw, CostMetric, DelayedAck, Discipline, DupThresh, EventTarget, ExplicitPath,
-    Forwarding, GrantLaw, HashKey, IngressChange, IngressSpec, LinkDirection, LinkEnd, Markers, NetworkEdge,
-    NetworkEvent, NetworkFlow, NetworkLink, NetworkScenario, NetworkVariant, NetworkVpn, OverlayNode, OverlaySchedule,
-    OverlaySpec, OverlayUse, RandomEarly, RouteSet, Routing, SignallingSpec, Steering, SubPath, TcpChange, TcpRecovery,
-    TcpSpec, Traffic, TunnelSpec, Underlay, VpnService, WeightBy,
+    CongestionControl, ControlLaw, CostMetric, DelayedAck, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
+    IngressChange, IngressSpec, LinkEnd, Markers, NetworkEdge, NetworkFlow, NetworkScenario, NetworkVariant,
+    NetworkVpn, OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, RouteSet, Routing, SignallingSpec, Steering,
+    SubPath, TcpChange, TcpRecovery, TcpSpec, Traffic, TunnelSpec, Underlay, VpnService, WeightBy,
 };
+pub use queue::{Discipline, RandomEarly};
 pub use result::{
     EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
     VariantRun, VpnResult,

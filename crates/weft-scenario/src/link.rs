@@ -1,6 +1,7 @@
-//! Defines the links that join the two nodes.
+//! Defines the links between nodes, of a pair and of a network.
 
-use crate::channel::{Impaired, Impairments};
+use crate::channel::{Impaired, Impairments, LinkCapacity, Plain};
+use crate::{Discipline, FlowDirection, Traces};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_units::Rate;
@@ -70,14 +71,32 @@ pub struct DirectionSpec {
     /// Probability that a packet is lost, independent of the others.
     pub loss: f64,
     /// Size of the queue at the link's entry.
-    ///
-    /// The queue is drop-tail unless an impairment manages it.
     pub queue: QueueSize,
+    /// Discipline of the queue, unless an impairment manages it.
+    pub discipline: Discipline,
     /// Further impairments of this direction.
     pub impairments: Impairments,
 }
 
 impl DirectionSpec {
+    /// Returns the direction as the channel model takes it, without its impairments.
+    ///
+    /// `base_rtt` is the round-trip time of the link when its queues are empty.
+    ///
+    /// # Errors
+    /// Fails if the direction's trace is not in `traces`.
+    pub fn plain(&self, base_rtt: Duration, traces: &Traces) -> Result<Plain, String> {
+        let (capacity, rate) = match &self.capacity {
+            Capacity::Rate(rate) => (LinkCapacity::Rate(*rate), *rate),
+            Capacity::Trace(name) => {
+                let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
+                (LinkCapacity::Trace(trace.clone()), trace.mean_rate())
+            }
+        };
+        let queue = self.discipline.queue_of_link(self.queue, self.impairments.aqm, rate, base_rtt);
+        Ok(Plain { capacity, delay: self.delay, jitter: self.jitter, loss: self.loss, queue })
+    }
+
     /// Returns the settings of this direction's impairment model, or `None` if nothing is impaired.
     ///
     /// `seed` is the seed of the run. With `waits`, impairments that follow the clock begin when the run begins.
@@ -90,25 +109,89 @@ impl DirectionSpec {
     }
 }
 
-/// A link between the two nodes.
+/// A link between two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
-    /// Name of the link, which is also the name of its network interface in both nodes.
+    /// Name of the link.
+    ///
+    /// Between the nodes of a pair it is also the name of the network interface in both nodes.
     pub name: String,
-    /// Direction from the first node to the second (home to hub by default).
+    /// Indices of the two nodes that the link joins; 0 and 1 in a pair.
+    pub ends: [usize; 2],
+    /// Direction from the first node to the second.
     pub up: DirectionSpec,
     /// Direction from the second node to the first.
     pub down: DirectionSpec,
-    /// Interval at which a NAT gives the first node another address and port on this link.
+    /// Routing cost in each direction, or `None` for the cost that the metric gives.
+    pub cost: Option<u32>,
+    /// Interval at which a NAT gives the first node another port on this link.
     pub rebind: Option<Duration>,
     /// Class of the link, by which results are grouped.
     pub class: Option<String>,
 }
 
 impl Link {
+    /// Returns a link between the nodes of a pair with the same properties in both directions.
+    pub fn symmetric(name: impl Into<String>, rate: Rate, delay: Duration, loss: f64, queue: QueueSize) -> Link {
+        let spec = DirectionSpec {
+            capacity: Capacity::Rate(rate),
+            delay,
+            jitter: Duration::ZERO,
+            loss,
+            queue,
+            discipline: Discipline::DropTail,
+            impairments: Impairments::default(),
+        };
+        Link { name: name.into(), ends: [0, 1], up: spec.clone(), down: spec, cost: None, rebind: None, class: None }
+    }
+
     /// Returns the round-trip time of the link when its queues are empty.
     pub fn base_rtt(&self) -> Duration {
         self.up.delay + self.down.delay
+    }
+
+    /// Returns the direction of the link in which a flow sends its data.
+    pub fn towards(&self, direction: FlowDirection) -> &DirectionSpec {
+        match direction {
+            FlowDirection::Up => &self.up,
+            FlowDirection::Down => &self.down,
+        }
+    }
+
+    /// Returns both directions, up first.
+    pub fn directions(&self) -> [&DirectionSpec; 2] {
+        [&self.up, &self.down]
+    }
+
+    /// Returns both directions, up first.
+    pub fn directions_mut(&mut self) -> [&mut DirectionSpec; 2] {
+        [&mut self.up, &mut self.down]
+    }
+
+    /// Sets the one-way delay of both directions.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.directions_mut().into_iter().for_each(|direction| direction.delay = delay);
+    }
+
+    /// Multiplies the one-way delay of both directions by `factor`.
+    pub fn scale_delay(&mut self, factor: f64) {
+        for direction in self.directions_mut() {
+            direction.delay = direction.delay.mul_f64(factor.max(0.0));
+        }
+    }
+
+    /// Sets the rate of both directions.
+    pub fn set_rate(&mut self, rate: Rate) {
+        for direction in self.directions_mut() {
+            direction.capacity = Capacity::Rate(rate);
+        }
+    }
+
+    /// Sets the queue limit and discipline of both directions.
+    pub fn set_queue(&mut self, limit: QueueSize, discipline: Discipline) {
+        for direction in self.directions_mut() {
+            (direction.queue, direction.discipline) = (limit, discipline);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ impl Scenario {
     /// Fails if a file exists but cannot be read or is not a valid trace, for example because its times decrease. The
     /// error states file, line and column.
     pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
-        load(self.links.iter().flat_map(|link| [&link.up, &link.down]), self.seed, directory)
+        load(self.links.iter().flat_map(|link| link.directions()), self.seed, directory)
     }
 }
 
@@ -36,7 +36,7 @@ impl NetworkScenario {
     /// # Errors
     /// The same as those of [`Scenario::load_traces`].
     pub fn load_traces(&self, directory: Option<&Path>) -> Result<Traces, ScenarioError> {
-        load(self.links.iter().flat_map(|link| [&link.up.spec, &link.down.spec]), self.seed, directory)
+        load(self.links.iter().flat_map(|link| link.directions()), self.seed, directory)
     }
 }
 

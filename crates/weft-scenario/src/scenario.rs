@@ -1,27 +1,21 @@
 //! Defines the checked form of a scenario with two nodes, and checks it.
 
 use crate::any::Shape;
-use crate::channel::Impairments;
 use crate::error::{Checked, Source, which_exist};
-use crate::file::{DirectionFile, EventFile, EventLinkFile, FlowFile, LinkFile, RebindFile, ScenarioFile, VariantFile};
+use crate::event::{self, EventSurroundings};
+use crate::file::{FlowFile, ScenarioFile, VariantFile};
 use crate::flow::CBR_PACKET_BYTES;
-use crate::quantity::Quantity;
+use crate::link_file::{self, LinkFile, LinkRules};
 use crate::run_length::{RunLength, run_length};
 use crate::vpn::{self, PairVpn, VpnEntry};
 use crate::{
-    Action, App, Capacity, DirectionSpec, EventLink, Flow, FlowDirection, Grid, Link, PACKET_BYTES, PAYLOAD_BYTES,
-    QueueSize, ScenarioError, TimedEvent, Variant, VariantKind, VariantTcp,
+    App, Capacity, Flow, FlowDirection, Grid, Link, PACKET_BYTES, PAYLOAD_BYTES, ScenarioError, TimedEvent, Variant,
+    VariantKind, VariantTcp,
 };
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
-
-/// Maximum length of a network interface name, in bytes.
-///
-/// Standard: Linux's `IFNAMSIZ`, 16, less the final zero byte.
-const LINK_NAME_MAX: usize = 15;
 
 /// Maximum number of flows.
 ///
@@ -113,16 +107,6 @@ impl Scenario {
     }
 }
 
-impl Link {
-    /// Returns the direction of the link in which a flow sends its data.
-    pub fn towards(&self, direction: FlowDirection) -> &DirectionSpec {
-        match direction {
-            FlowDirection::Up => &self.up,
-            FlowDirection::Down => &self.down,
-        }
-    }
-}
-
 struct Checker<'a> {
     source: Source<'a>,
 }
@@ -131,18 +115,27 @@ impl Checker<'_> {
     fn scenario(&self, read: ScenarioFile) -> Checked<Scenario> {
         let RunLength { duration, warmup, repeats } =
             run_length(&self.source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
-        let links = self.links(read.links.unwrap_or_default())?;
+        let nodes = self.nodes(read.nodes)?;
+        let links = self.links(&read.links, &nodes)?;
         let leasable = vpn::leasable(&self.source, read.policy.leasable.as_ref(), &links)?;
         let vpns = vpn::read(&self.source, &read.vpns, leasable)?;
         let flows = self.flows(read.flows, duration, &vpns)?;
         let leases: Vec<_> = read.events.iter().map(|event| event.leased.as_ref().map(|at| at.span().start)).collect();
-        let events = self.events(read.events, duration, &links, &flows, &vpns)?;
+        let probes = flows.iter().filter(|flow| flow.app == App::Probe);
+        let around = EventSurroundings {
+            nodes: &nodes,
+            links: &links,
+            vpns: vpns.iter().map(|vpn| vpn.name.as_str()).collect(),
+            probes: Some(probes.map(|flow| flow.name.as_str()).collect()),
+            has_weft: true,
+        };
+        let events = event::read(&self.source, &read.events, duration, &around)?;
         vpn::check_leases(&self.source, &vpns, &events, duration, leasable, &leases)?;
         let variants = self.variants(read.variants, read.named_variants, &links, &vpns, &flows)?;
         Ok(Scenario {
             name: read.name,
             description: read.description,
-            nodes: self.nodes(read.nodes)?,
+            nodes,
             duration,
             warmup,
             repeats,
@@ -169,54 +162,12 @@ impl Checker<'_> {
         })
     }
 
-    fn links(&self, read: Vec<LinkFile>) -> Checked<Vec<Link>> {
+    fn links(&self, read: &[Spanned<LinkFile>], nodes: &[String]) -> Checked<Vec<Link>> {
         if read.is_empty() {
-            return Err(self
-                .source
-                .error(0, "the scenario has no link: add a [[link]] with `name`, `rate` and `delay`"));
+            let why = "the scenario has no link: add a [[link]] with `name`, `rate` and `delay`";
+            return Err(self.source.error(0, why));
         }
-        let mut links: Vec<Link> = Vec::new();
-        for link in read {
-            let name = link.name.get_ref();
-            let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if name.is_empty() || name.len() > LINK_NAME_MAX || !name.chars().all(sound) {
-                return Err(self.at(
-                    &link.name,
-                    format!(
-                        "the name of a link names a network interface: write 1 to {LINK_NAME_MAX} letters, digits, - \
-                         or _"
-                    ),
-                ));
-            }
-            if links.iter().any(|known| known.name == *name) {
-                return Err(self.at(&link.name, format!("two links have the name `{name}`")));
-            }
-            let name = name.clone();
-            let direction = |own: &DirectionFile<Quantity<QueueSize>>, word| {
-                let whole = own.over(&link.common());
-                let queue = whole.queue.map_or(QueueSize::DEFAULT, |q| q.0);
-                whole.spec(&self.source, &link.name, word, queue)
-            };
-            links.push(Link {
-                name,
-                up: direction(&link.up, "up")?,
-                down: direction(&link.down, "down")?,
-                rebind: self.rebind(link.rebind.as_ref())?,
-                class: link.class.clone(),
-            });
-        }
-        Ok(links)
-    }
-
-    fn rebind(&self, read: Option<&Spanned<RebindFile>>) -> Checked<Option<Duration>> {
-        let Some(rebind) = read else { return Ok(None) };
-        let every = rebind.get_ref().every.0;
-        if every < Duration::from_millis(100) {
-            return Err(
-                self.at(rebind, "`rebind` must be at least 100 ms: with a shorter time no session is established")
-            );
-        }
-        Ok(Some(every))
+        link_file::read(&self.source, read, nodes, LinkRules::Pair)
     }
 
     fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[PairVpn]) -> Checked<Vec<Flow>> {
@@ -310,82 +261,12 @@ impl Checker<'_> {
         }
     }
 
-    fn events(
-        &self,
-        read: Vec<EventFile>,
-        duration: Duration,
-        links: &[Link],
-        flows: &[Flow],
-        vpns: &[PairVpn],
-    ) -> Checked<Vec<TimedEvent>> {
-        let mut events = Vec::new();
-        for (group, event) in read.into_iter().enumerate() {
-            let times = event.times(&self.source, duration, events.len())?;
-            let (action, directions) = event.action(&self.source, vpns)?;
-            if let Some(weights) = &event.weights {
-                self.known_links(weights.span().start, weights.get_ref(), links)?;
-            }
-            let link = self.event_link(&event, &action, links, flows)?;
-            let lasting = event.lasting.map(|q| q.0);
-            events.extend(times.into_iter().map(|at| TimedEvent {
-                group,
-                at,
-                lasting,
-                link: link.clone(),
-                directions,
-                action: action.clone(),
-            }));
-        }
-        events.sort_by_key(|event| event.at);
-        Ok(events)
-    }
-
-    fn known_links(&self, place: usize, weights: &BTreeMap<String, u32>, links: &[Link]) -> Checked<()> {
-        weights.keys().try_for_each(|name| self.known_link(place, name, links))
-    }
-
     fn known_link(&self, place: usize, name: &str, links: &[Link]) -> Checked<()> {
         if links.iter().any(|link| link.name == name) {
             return Ok(());
         }
         let exist = which_exist(name, links.iter().map(|link| link.name.as_str()));
         Err(self.source.error(place, format!("there is no link `{name}`: {exist}")))
-    }
-
-    fn event_link(
-        &self,
-        event: &EventFile,
-        action: &Action,
-        links: &[Link],
-        flows: &[Flow],
-    ) -> Checked<Option<EventLink>> {
-        if let Some(node) = &event.node {
-            return Err(self.at(node, "only a network can cut a node: name a `link`"));
-        }
-        let Some(link) = &event.link else {
-            let needs_link = !matches!(action, Action::Weights(_) | Action::Share(_));
-            return if needs_link { Err(self.at(&event.at, "this event needs a `link`")) } else { Ok(None) };
-        };
-        match action {
-            Action::Weights(_) => {
-                return Err(self.at(link, "`weights` names its links: leave `link` out"));
-            }
-            Action::Share(_) => return Err(self.at(link, "the share of a VPN is of all links: leave `link` out")),
-            _ => {}
-        }
-        match link.get_ref() {
-            EventLinkFile::Name(name) => {
-                self.known_link(link.span().start, name, links)?;
-                Ok(Some(EventLink::Named(name.clone())))
-            }
-            EventLinkFile::Carrying(flow) => {
-                let mut probes = flows.iter().filter(|f| f.app == App::Probe);
-                if !probes.any(|f| f.name == flow.carrying) {
-                    return Err(self.at(link, format!("there is no flow `{}` with app = \"probe\"", flow.carrying)));
-                }
-                Ok(Some(EventLink::Carrying(flow.carrying.clone())))
-            }
-        }
     }
 
     fn variants(
@@ -469,14 +350,5 @@ impl Checker<'_> {
                 .into();
         }
         Ok(variants)
-    }
-}
-
-impl Link {
-    /// Returns a link with the same properties in both directions.
-    pub fn symmetric(name: impl Into<String>, rate: Rate, delay: Duration, loss: f64, queue: QueueSize) -> Link {
-        let (capacity, impairments) = (Capacity::Rate(rate), Impairments::default());
-        let spec = DirectionSpec { capacity, delay, jitter: Duration::ZERO, loss, queue, impairments };
-        Link { name: name.into(), up: spec.clone(), down: spec, rebind: None, class: None }
     }
 }

@@ -103,7 +103,8 @@ pub enum VpnQueue {
 
 impl VpnEntry {
     /// Returns `base` with the settings of `self` on top.
-    fn over(&self, base: VpnEntry) -> VpnEntry {
+    #[must_use]
+    pub fn over(&self, base: VpnEntry) -> VpnEntry {
         VpnEntry {
             law: self.law.or(base.law),
             queue: self.queue.or(base.queue),
@@ -273,12 +274,12 @@ pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEn
 }
 
 /// Returns the index of the VPN with this name.
-pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[PairVpn]) -> Checked<usize> {
-    vpns.iter().position(|vpn| vpn.name == *name.get_ref()).ok_or_else(|| {
+pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[&str]) -> Checked<usize> {
+    vpns.iter().position(|vpn| vpn == name.get_ref()).ok_or_else(|| {
         let word = name.get_ref();
         let exist = match vpns {
             [] => "add a [[vpn]] with that `name`".to_owned(),
-            _ => which_exist(word, vpns.iter().map(|vpn| vpn.name.as_str())),
+            _ => which_exist(word, vpns.iter().copied()),
         };
         source.at(name, format!("there is no VPN `{word}`: {exist}"))
     })
@@ -286,7 +287,8 @@ pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[Pair
 
 /// Returns the VPN of a flow, or `None` if the flow names no VPN.
 pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[PairVpn]) -> Checked<Option<usize>> {
-    file.vpn.as_ref().map(|name| position(source, name, vpns)).transpose()
+    let names: Vec<&str> = vpns.iter().map(|vpn| vpn.name.as_str()).collect();
+    file.vpn.as_ref().map(|name| position(source, name, &names)).transpose()
 }
 
 /// Checks that the rates that events lease never exceed the leasable total.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
+use weft_scenario::channel::Aqm;
 use weft_scenario::{
     Action, AnyScenario, Capacity, CostMetric, DelayedAck, Discipline, DupThresh, EventTarget, Forwarding, HashKey,
     NetworkScenario, QueueSize, RouteSet, Scenario, ScenarioError, TcpRecovery, Traffic,
@@ -170,19 +171,39 @@ fn counts_and_patterns_become_plain_lists() {
 fn links_have_queues_and_directions_of_their_own() {
     let network = good();
     let access = network.link("access-2").unwrap();
-    assert_eq!((access.up.spec.queue, access.up.discipline), (QueueSize::Packets(100), Discipline::DropTail));
+    assert_eq!((access.up.queue, access.up.discipline), (QueueSize::Packets(100), Discipline::DropTail));
     let upper = network.link("upper").unwrap();
     let Discipline::Red(red) = upper.up.discipline else { panic!("{:?}", upper.up) };
     assert_eq!((red.min, red.max), (QueueSize::Packets(25), QueueSize::Packets(75)));
     assert_eq!((red.max_p, red.weight, red.gentle, red.ecn), (0.02, 0.002, true, false));
     assert!(matches!(upper.down.discipline, Discipline::FqCoDel { ecn: true, quantum_bytes: 1514, .. }));
-    assert_eq!(upper.down.spec.capacity, Capacity::Rate(Rate::from_mbps(10)));
-    assert_eq!(
-        (upper.down.spec.queue, upper.down.spec.delay),
-        (QueueSize::Bytes(1_000_000), Duration::from_millis(10))
-    );
-    assert_eq!(network.link("rest").unwrap().down.spec.capacity, Capacity::Trace("cell".into()));
+    assert_eq!(upper.down.capacity, Capacity::Rate(Rate::from_mbps(10)));
+    assert_eq!((upper.down.queue, upper.down.delay), (QueueSize::Bytes(1_000_000), Duration::from_millis(10)));
+    assert_eq!(network.link("rest").unwrap().down.capacity, Capacity::Trace("cell".into()));
     assert_eq!((network.link("lower").unwrap().cost, upper.cost), (Some(2), None));
+}
+
+#[test]
+fn a_network_has_the_links_and_events_of_a_pair() {
+    let text = GOOD.replacen("cost = 2", "aqm = \"codel\"\nrebind = { every = \"3 s\" }\nclass = \"cellular\"", 1);
+    let text = text.replacen("name = \"r\"\ncount = 4", "name = \"r\"\ncount = 4\nweft = true", 1);
+    let weights = "[[event]]\nat = \"50 s\"\nweights = { lower = 3, upper = 5 }\n";
+    let network = NetworkScenario::parse(&format!("{text}{weights}"), "f").unwrap_or_else(|e| panic!("{e}"));
+    let lower = network.link("lower").unwrap();
+    assert_eq!((lower.up.impairments.aqm, lower.rebind), (Some(Aqm::CoDel), Some(Duration::from_secs(3))));
+    assert_eq!((lower.class.as_deref(), lower.up.discipline), (Some("cellular"), Discipline::DropTail));
+    let last = network.events.last().unwrap();
+    assert_eq!((last.target.clone(), last.action.word()), (EventTarget::Weft, "weights"));
+    let wrong = weights.replace("lower = 3", "lowre = 3");
+    let error = NetworkScenario::parse(&format!("{text}{wrong}"), "f").unwrap_err();
+    assert!(error.message.contains("there is no link `lowre`: did you mean `lower`?"), "{error}");
+}
+
+#[test]
+fn between_two_nodes_a_link_needs_no_ends() {
+    let text = "name = \"t\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nrate = \"1 Mbit/s\"\n";
+    let network = NetworkScenario::parse(text, "f").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((network.links[0].name.as_str(), network.links[0].ends), ("a-b", [0, 1]));
 }
 
 #[test]
@@ -203,13 +224,10 @@ fn paths_flows_and_events_are_read_whole() {
     let half = Duration::from_millis(500);
     let noise = Traffic::Pareto { packet_bytes: 500, peak: Rate::from_mbps(10), on: half, off: half, shape: 1.5 };
     assert_eq!((network.flows[6].traffic, noise.is_tcp()), (noise, false));
-    let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target)).collect();
-    let links = [0, 1, 2].map(EventTarget::Link);
-    assert_eq!(
-        events[..6],
-        [(10, links[0]), (10, links[1]), (10, links[2]), (15, links[0]), (15, links[1]), (15, links[2])]
-    );
-    assert_eq!((events[6], &network.events[6].action), ((20, EventTarget::Node(9)), &Action::Cut));
+    let events: Vec<_> = network.events.iter().map(|event| (event.at.as_secs(), event.target.clone())).collect();
+    let link = EventTarget::Link;
+    assert_eq!(events[..6], [(10, link(0)), (10, link(1)), (10, link(2)), (15, link(0)), (15, link(1)), (15, link(2))]);
+    assert_eq!((events[6].clone(), &network.events[6].action), ((20, EventTarget::Node(9)), &Action::Cut));
 }
 
 #[test]
@@ -318,6 +336,14 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("[\"s*\", \"r0\"]", "[\"s*\", \"r*\"]", "\"r*\"]", "matches 3 nodes and `r*` matches 4"),
         ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links have the name `upper`"),
         ("name = \"lower\"", "name = \"lo wer\"", "\"lo wer\"", "the name of a link"),
+        ("between = [\"r0\", \"r2\"]\n", "", "\"upper\"", "`between` is missing"),
+        (
+            "limit = \"100 packets\", max-p = \"2 %\" }",
+            "max-p = \"2 %\" }\naqm = \"codel\"",
+            "\"codel\"",
+            "`kind` or `aqm`",
+        ),
+        ("cost = 2", "rebind = { every = \"1 ms\" }", "{ every = \"1 ms\"", "at least 100 ms"),
         ("name = \"d\"\n", "name = \"s\"\nunused = 1\n", "unused", "unknown setting `unused`"),
         ("name = \"over-r3\"", "name = \"over-r2\" # twice", "\"over-r2\" # twice", "two paths have the name"),
         ("destinations = \"d*\"", "destinations = \"e*\"", "\"e*\"", "no node matches `e*`"),
@@ -367,9 +393,9 @@ fn what_cannot_be_is_refused_at_its_place() {
 fn sweeps_change_a_network_that_was_read() {
     let mut network = good();
     network.links_mut("*er").for_each(|link| link.scale_delay(1.5));
-    assert_eq!(network.link("upper").unwrap().down.spec.delay, Duration::from_millis(15));
+    assert_eq!(network.link("upper").unwrap().down.delay, Duration::from_millis(15));
     network.links_mut("end").for_each(|link| link.set_queue(QueueSize::Packets(7), Discipline::DropTail));
-    assert_eq!(network.link("end").unwrap().up.spec.queue, QueueSize::Packets(7));
+    assert_eq!(network.link("end").unwrap().up.queue, QueueSize::Packets(7));
     network.flows_mut("noise-*").for_each(|flow| flow.traffic = Traffic::Ping { interval: Duration::from_secs(1) });
     assert!(network.flows[6..].iter().all(|flow| matches!(flow.traffic, Traffic::Ping { .. })));
 
@@ -385,7 +411,7 @@ fn sweeps_change_a_network_that_was_read() {
     assert_eq!((path.name.as_str(), &path.nodes[..], &path.links[..]), ("over-r3", &[5, 7, 6][..], &[5, 6][..]));
     assert_eq!(path.destinations, Some(vec![2, 3, 4]));
     assert_eq!(network.variant("lsp").unwrap().routing.routes, RouteSet::Explicit { paths: vec![0] });
-    let targets: Vec<_> = network.events.iter().map(|event| event.target).collect();
+    let targets: Vec<_> = network.events.iter().map(|event| event.target.clone()).collect();
     assert_eq!(
         targets,
         [EventTarget::Link(0), EventTarget::Link(1), EventTarget::Link(0), EventTarget::Link(1), EventTarget::Node(7)]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use weft_scenario::channel::{Aqm, BurstLoss, Jitter, JitterKind, LongLoss, ReorderSpec};
 use weft_scenario::{
-    Action, Capacity, Directions, EventLink, QueueSize, Scenario, ScenarioError, VariantKind, VpnService,
+    Action, Capacity, Directions, Discipline, EventTarget, QueueSize, Scenario, ScenarioError, VariantKind, VpnService,
 };
 use weft_units::Rate;
 
@@ -70,7 +70,7 @@ fn a_scenario_is_read_whole() {
     assert_eq!(lte.down.queue, QueueSize::Bdp(1.5));
     let times: Vec<u64> = scenario.events.iter().map(|e| e.at.as_secs()).collect();
     assert_eq!(times, [20, 25, 30]);
-    assert_eq!(scenario.events[0].link, Some(EventLink::Carrying("gaps".into())));
+    assert_eq!(scenario.events[0].target, EventTarget::Carrying("gaps".into()));
     assert_eq!((&scenario.events[0].action, scenario.events[0].directions), (&Action::Cut, Directions::Up));
     assert_eq!(scenario.events[0].lasting, Some(Duration::from_secs(2)));
     assert_eq!(scenario.variants[1].kind, VariantKind::Weft);
@@ -129,13 +129,18 @@ fn what_cannot_be_is_refused() {
         ("repeat = 3", "repeat = 300", "after the end of the run"),
         ("every = \"5 s\"\n", "", "needs `every`"),
         ("carrying = \"gaps\"", "carrying = \"bulk\"", "no flow `bulk`"),
-        ("link = { carrying = \"gaps\" }", "node = \"hub\"", "only a network can cut a node"),
+        ("link = { carrying = \"gaps\" }", "node = \"hub\"", "a node can only be cut or restored as a whole"),
         ("name = \"gaps\"", "name = \"bulk\"", "two flows have the name"),
         ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
         ("name = \"wrr\"", "name = \"weft\"", "two variants have the name"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
         ("\"weft\"]", "\"weft-each-vpn\"]", "the scenario has no VPN"),
+        ("name = \"lte\"", "name = \"lte\"\nbetween = [\"hub\", \"home\"]", "must be [\"home\", \"hub\"]"),
+        ("name = \"lte\"", "name = \"lte\"\ncost = 3", "leave `cost` out"),
+        ("name = \"lte\"\n", "", "`name` is missing"),
+        ("loss = \"0.3 %\"", "aqm = \"red\"\nqueue = { kind = \"codel\" }", "remove one, `kind` or `aqm`"),
+        ("queue = \"1.5 BDP\"", "queue = { kind = \"rde\" }", "did you mean `red`?"),
         ("rate = \"50 Mbit/s\"", "rate = \"0 bit/s\"", "greater than zero"),
     ];
     for (from, to, expected) in cases {
@@ -145,6 +150,20 @@ fn what_cannot_be_is_refused() {
     }
     assert!(refuse("name = \"x\"\nduration = \"1 s\"").message.contains("no link"));
     assert!(refuse("name = ").line == 1);
+}
+
+#[test]
+fn a_pair_has_the_links_and_events_of_a_network() {
+    let text = GOOD.replacen("queue = \"1.5 BDP\"", "queue = { kind = \"codel\", limit = \"9 packets\" }", 1);
+    let text = text.replacen("name = \"lte\"", "name = \"lte\"\nbetween = [\"home\", \"hub\"]", 1);
+    let events = "[[event]]\nat = \"50 s\"\nnode = \"hub\"\ncut = \"both\"\n\
+                  [[event]]\nat = \"55 s\"\nlink = \"*e\"\nloss = \"2 %\"\n";
+    let scenario = Scenario::parse(&format!("{text}{events}"), "f").unwrap_or_else(|e| panic!("{e}"));
+    let [fibre, lte] = &scenario.links[..] else { panic!("{:?}", scenario.links) };
+    assert_eq!((fibre.ends, lte.ends, fibre.up.queue), ([0, 1], [0, 1], QueueSize::Packets(9)));
+    assert!(matches!(fibre.down.discipline, Discipline::CoDel { ecn: false, .. }), "{fibre:?}");
+    let targets: Vec<_> = scenario.events[3..].iter().map(|event| (event.group, event.target.clone())).collect();
+    assert_eq!(targets, [(1, EventTarget::Node(1)), (2, EventTarget::Link(0)), (2, EventTarget::Link(1))]);
 }
 
 const VPNS: &str = r#"name = "two"

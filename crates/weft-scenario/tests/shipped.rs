@@ -90,7 +90,7 @@ fn paper_000_has_its_flows_and_its_background() {
         assert_eq!(ftp.len(), 100, "{name}");
         assert!(ftp.iter().all(|flow| (flow.tcp.mss_bytes, flow.tcp.window_segments) == (512, 100)), "{name}");
         assert_eq!(network.flows.len() - ftp.len(), 10, "{name}");
-        let queues = network.links.iter().map(|link| link.up.spec.queue);
+        let queues = network.links.iter().map(|link| link.up.queue);
         assert!(queues.into_iter().all(|queue| queue == QueueSize::Packets(100)), "{name}");
         let single = network.variant("single").unwrap();
         assert_eq!(single.tcp_of(ftp[0]).dup_thresh, DupThresh::Fixed(3), "{name}");
@@ -111,7 +111,7 @@ fn figure_2_takes_other_numbers_of_paths_and_delay_differences() {
             .filter(|link| !link.name.starts_with("access"))
             .for_each(|link| link.scale_delay(factor));
     }
-    let delay = |name: &str| network.link(name).unwrap().up.spec.delay;
+    let delay = |name: &str| network.link(name).unwrap().up.delay;
     assert_eq!((delay("in-2"), delay("out-1")), (Duration::from_millis(15), Duration::from_micros(12_500)));
     assert_eq!((delay("access-s-2"), network.link("in-3")), (Duration::from_millis(1), None));
 }
@@ -170,6 +170,8 @@ fn the_impairments_of_the_readme_are_accepted() {
     for line in impairments.lines() {
         let text = format!("{before}name = \"fibre\"\n{line}\n{after}");
         Scenario::parse(&text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{line}"));
+        let text = format!("{README_BASE}\n[[link]]\nbetween = [\"r0\", \"r1\"]\nrate = \"1 Mbit/s\"\n{line}");
+        NetworkScenario::parse(&text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{line}"));
     }
     assert!(impairments.lines().count() >= 14);
 }
@@ -178,6 +180,7 @@ fn the_impairments_of_the_readme_are_accepted() {
 fn the_examples_of_the_readme_are_accepted() {
     let mut pieces = readme_pieces();
     pieces.retain(|piece| !piece.starts_with("jitter"));
+    let demo = file("demo").1;
     let [whole, pieces @ ..] = &pieces[..] else { panic!("no example") };
     let accepted =
         |text: &str| NetworkScenario::parse(text, "README").map(drop).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -187,6 +190,9 @@ fn the_examples_of_the_readme_are_accepted() {
             let link =
                 |queue| format!("{README_BASE}\n[[link]]\nbetween = [\"r0\", \"r1\"]\nrate = \"1 Mbit/s\"\n{queue}");
             piece.lines().for_each(|queue| accepted(&link(queue)));
+            let (before, after) = demo.split_once("name = \"fibre\"\n").unwrap();
+            let pair = |queue| format!("{before}name = \"fibre\"\n{queue}\n{after}");
+            piece.lines().for_each(|queue| drop(Scenario::parse(&pair(queue), "README").unwrap()));
         } else {
             accepted(&format!("{README_BASE}\n{piece}"));
         }

@@ -1,7 +1,9 @@
 //! Tests that the parser accepts correct VPNs in networks and rejects wrong ones with a helpful error.
 
 use std::time::Duration;
-use weft_scenario::{ControlLaw, Discipline, Markers, NetworkScenario, QueueSize, VpnService, WeightBy};
+use weft_scenario::{
+    Action, ControlLaw, Discipline, Markers, NetworkScenario, QueueSize, TimedEvent, VpnService, WeightBy,
+};
 use weft_units::{Rate, Rng};
 
 const GOOD: &str = r#"name = "two-sites"
@@ -144,6 +146,32 @@ fn what_cannot_be_is_refused_at_its_place() {
     for (from, to, culprit, expected) in cases {
         refused_at(from, to, culprit, expected);
     }
+}
+
+#[test]
+fn events_change_shares_within_the_leasable_rate() {
+    let events = "[[event]]\nat = \"10 s\"\nvpn = \"red\"\nleased = \"9 Mbit/s\"\nfor = \"5 s\"\n\
+                  [[event]]\nat = \"20 s\"\nvpn = \"line\"\nleased = \"55 Mbit/s\"\nweight = 3\n";
+    let mut network = NetworkScenario::parse(&format!("{GOOD}{events}"), "f").unwrap_or_else(|e| panic!("{e}"));
+    let changes = |network: &NetworkScenario| -> Vec<_> {
+        let change = |event: &TimedEvent| match &event.action {
+            Action::Share(change) => (change.vpn, change.weight, change.service),
+            other => panic!("{other:?}"),
+        };
+        network.events.iter().map(change).collect()
+    };
+    let leased = |mbps| Some(VpnService::Leased(Rate::from_mbps(mbps)));
+    assert_eq!(changes(&network), [(1, None, leased(9)), (2, Some(3), leased(55))]);
+    network.remove_nodes("d1");
+    assert_eq!(changes(&network), [(1, Some(3), leased(55))], "the events of a VPN go with it");
+    // At east 60 Mbit/s may be leased, of which `line` has 50 Mbit/s.
+    for (from, to) in [("\"9 Mbit/s\"", "\"11 Mbit/s\""), ("\"5 s\"", "\"15 s\"")] {
+        let text = format!("{GOOD}{}", events.replacen(from, to, 1));
+        let error = NetworkScenario::parse(&text, "f").unwrap_err();
+        assert!(error.message.contains("but only 60.0 Mbit/s may be leased"), "{to}: {error}");
+    }
+    let error = NetworkScenario::parse(&format!("{GOOD}{}", events.replace("\"red\"", "\"rde\"")), "f").unwrap_err();
+    assert!(error.message.contains("there is no VPN `rde`: did you mean `red`?"), "{error}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! Shares follow weights, queues stand at the edge, and loops survive lost markers.
 #![allow(missing_docs)]
 
+use std::time::Duration;
 use weft_core::fair::index;
 use weft_scenario::{
-    ControlLaw, Discipline, IngressChange, Markers, NetworkScenario, NetworkVariant, QueueSize, Traces,
+    Action, ControlLaw, Directions, Discipline, EventTarget, IngressChange, Markers, NetworkScenario, NetworkVariant,
+    QueueSize, ShareChange, TimedEvent, Traces,
 };
 use weft_world::network::{NetworkRun, run};
 
@@ -25,10 +27,21 @@ fn run_seed(network: &NetworkScenario, variant: &NetworkVariant, seed: u64) -> N
 
 /// Returns the weighted fairness index of the upward loops between two times, in units of 0.1 s.
 fn fairness(network: &NetworkScenario, run: &NetworkRun, from: usize, to: usize) -> f64 {
+    fairness_by(|vpn| network.vpns[vpn].weight, network, run, from, to)
+}
+
+/// Like [`fairness`], with other weights.
+fn fairness_by(
+    weight: impl Fn(usize) -> f64,
+    network: &NetworkScenario,
+    run: &NetworkRun,
+    from: usize,
+    to: usize,
+) -> f64 {
     let up = || run.loops.iter().filter(|this| this.which.is_up);
     let rate = |by_tick: &[u32]| by_tick.iter().take(to).skip(from).map(|bytes| f64::from(*bytes)).sum::<f64>();
     let rates: Vec<f64> = up().map(|this| rate(&this.by_tick)).collect();
-    let weights: Vec<f64> = up().map(|this| network.vpns[this.which.vpn as usize].weight).collect();
+    let weights: Vec<f64> = up().map(|this| weight(this.which.vpn as usize)).collect();
     assert_eq!(rates.len(), network.vpns.len());
     index(&rates, &weights)
 }
@@ -49,6 +62,40 @@ fn eight_vpns_share_by_weight_within_ten_seconds_and_two_after_a_step() {
         let up = run.run.vpns.iter().filter(|vpn| vpn.from == "west");
         assert!(up.clone().all(|vpn| vpn.rate_bps.is_some() && vpn.rtt_ms.is_some_and(|rtt| rtt > 20.0)));
         assert!((up.map(|vpn| vpn.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+}
+
+/// Two VPNs exchange their weights in the middle of the run.
+#[test]
+fn shares_follow_the_weights_that_events_set() {
+    let mut network = fair_vpns();
+    let (light, heavy) = (0, network.vpns.len() - 1);
+    let given = |vpn: usize| network.vpns[vpn].weight;
+    let exchanged = |vpn| {
+        given(if vpn == light {
+            heavy
+        } else if vpn == heavy {
+            light
+        } else {
+            vpn
+        })
+    };
+    let change = |vpn| TimedEvent {
+        group: 0,
+        at: Duration::from_secs(15),
+        lasting: None,
+        target: EventTarget::Weft,
+        directions: Directions::Both,
+        action: Action::Share(ShareChange { vpn, weight: Some(exchanged(vpn) as u32), service: None }),
+    };
+    network.events = vec![change(light), change(heavy)];
+    for name in ["aimd-window", "accumulation", "explicit-rate"] {
+        let run = run_seed(&network, variant(&network, name), 1);
+        let before = fairness(&network, &run, 100, 120);
+        let after = fairness_by(exchanged, &network, &run, 270, 290);
+        assert!(before >= 0.98 && after >= 0.98, "{name}: F {before:.4}, after the exchange {after:.4}");
+        let last = run.run.vpns.iter().find(|vpn| vpn.name == network.vpns[light].name).unwrap();
+        assert_eq!(last.weight, exchanged(light), "{name}");
     }
 }
 
@@ -91,7 +138,7 @@ fn loops_outlive_the_loss_of_markers_and_reports() {
     let mut network = fair_vpns();
     network.events.clear();
     for direction in network.links_mut("core").flat_map(|link| link.directions_mut()) {
-        direction.spec.loss = 0.02;
+        direction.loss = 0.02;
     }
     for law in [ControlLaw::AimdWindow, ControlLaw::Accumulation, ControlLaw::ExplicitRate] {
         for markers in [Markers::Carried, Markers::Packets] {

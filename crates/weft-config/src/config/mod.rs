@@ -37,14 +37,14 @@ pub use flows::FlowSettings;
 pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;
 pub use network::Network;
-pub use parse::{parse, peer_name};
+pub use parse::{parse, parse_table, peer_name};
 pub use prefix::host_bits;
 pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
 pub use route::Route;
 pub use routing::{BfdAddress, Routing, protocol_name};
 pub use signal::{Signal, SignalledFlows};
 pub use tcp_er::{Grant, TcpEr};
-pub use vpn::{Member, Vpn};
+pub use vpn::{LoopLaw, Member, Vpn, ingress_entry};
 
 pub use read::At;
 use read::names;

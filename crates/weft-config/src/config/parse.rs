@@ -25,7 +25,14 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
             return None;
         }
     };
-    let mut root = Section::new("the file", root.get_ref(), 0..0, report);
+    parse_table(report, root.get_ref(), directory)
+}
+
+/// Reads a [`Config`] from a table of the report's text; file names in it are relative to `directory`.
+///
+/// Returns `None` if a required table is missing.
+pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Option<Config> {
+    let mut root = Section::new("the file", root, 0..0, report);
     let (node_table, tun_table) = (root.section("node", "[node]"), root.section("tun", "[tun]"));
     if node_table.is_none() && !root.has("node") {
         root.missing("[node]", "the file must name the key: [node] key = \"weft.key\"");

@@ -179,16 +179,24 @@ fn promised_rate(text: &str) -> Result<Rate, String> {
 }
 
 fn entry(section: &mut Section<'_, '_>) -> Entry {
+    let queue = section.choice("queue");
+    let packets = section.integer("queue-packets", 2..MAX_QUEUE).map(|at| at.value as usize);
+    let bytes = section.integer("queue-bytes", 3_000..1 << 40).map(|at| at.value as u64);
+    ingress_entry(queue, section.choice("loop").unwrap_or(LoopLaw::None), packets, bytes)
+}
+
+/// Returns the queue and loop of a VPN; `None` chooses the daemon's default.
+pub fn ingress_entry(queue: Option<QueueKind>, law: LoopLaw, packets: Option<usize>, bytes: Option<u64>) -> Entry {
     let default = Entry::default();
-    let queue = section.choice("queue").unwrap_or(default.queue);
-    let packets = match queue {
+    let queue = queue.unwrap_or(default.queue);
+    let most_packets = match queue {
         QueueKind::FqCodel => default.limit_packets,
         QueueKind::Codel => 1_000,
         _ => 128,
     };
-    let limit_packets = section.integer("queue-packets", 2..MAX_QUEUE).map_or(packets, |at| at.value as usize);
-    let limit_bytes = section.integer("queue-bytes", 3_000..1 << 40).map_or(default.limit_bytes, |at| at.value as u64);
-    let control = match section.choice("loop").unwrap_or(LoopLaw::None) {
+    let limit_packets = packets.unwrap_or(most_packets);
+    let limit_bytes = bytes.unwrap_or(default.limit_bytes);
+    let control = match law {
         LoopLaw::None => None,
         LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(AimdConfig::default())),
         LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod engine_settings;
 mod lab;
 mod parity;
 mod reproduce;

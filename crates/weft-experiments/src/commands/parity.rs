@@ -15,16 +15,16 @@ pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> R
     let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
     // All lab runs precede the first simulator thread: the lab may have to enter namespaces.
     let mut both = Vec::new();
-    for (file, scenario) in files.iter().zip(&scenarios) {
+    for (file, (text, scenario)) in files.iter().zip(&scenarios) {
         let earlier = known.iter().find(|result| result.scenario == scenario.name).cloned();
-        both.push((file, scenario, earlier.map_or_else(|| run_lab(scenario, options), Ok)?));
+        both.push((file, text, scenario, earlier.map_or_else(|| run_lab(scenario, options), Ok)?));
     }
     let mut rows = Vec::new();
-    for (file, scenario, lab) in both {
+    for (file, text, scenario, lab) in both {
         let variants = shared_variants(&scenario.variants, &lab, &options.run.variant);
         let mut own = options.clone();
         own.run.variant = variants;
-        let sim = sim::run_pair(scenario, &file.display().to_string(), &own)?;
+        let sim = sim::run_pair(scenario, &file.display().to_string(), text, &own)?;
         rows.extend(weft_report::parity(&lab, &sim));
     }
     print!("{}", if options.run.json { json(&rows)? } else { weft_report::parity_table(&rows) });
@@ -35,8 +35,11 @@ fn read(file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))
 }
 
-fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
-    Scenario::parse(&read(file)?, &file.display().to_string()).map_err(|why| Failure::new(format!("{why}\n")))
+/// Returns the text of a scenario file, and the scenario.
+fn read_scenario(file: &Path) -> Result<(String, Scenario), Failure> {
+    let text = read(file)?;
+    let scenario = Scenario::parse(&text, &file.display().to_string());
+    scenario.map(|scenario| (text, scenario)).map_err(|why| Failure::new(format!("{why}\n")))
 }
 
 fn read_result(file: &Path) -> Result<RunResult, Failure> {

@@ -5,9 +5,10 @@
 //! the call is, and only deliveries need a wake-up.
 
 use super::impaired::{Classified, DirectionCounts, ImpairedPipe};
-use super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::spec::EmulatedDirection;
 use super::stats::{DirectionStats, TimeHistogram};
 use std::collections::VecDeque;
+use weft_scenario::channel::LinkCapacity;
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
@@ -96,9 +97,9 @@ impl<T: Classified> DirectionPipe<T> {
 
     fn start_transmission(&mut self, now: Instant) {
         self.transmission = match &self.spec.capacity {
-            EmulatedCapacity::Unlimited => EmulatedTransmission::Unlimited,
-            EmulatedCapacity::Rate(rate) => EmulatedTransmission::Rate(*rate),
-            EmulatedCapacity::Trace(trace) => EmulatedTransmission::Trace(RunningTrace::new(trace.clone(), now)),
+            None => EmulatedTransmission::Unlimited,
+            Some(LinkCapacity::Rate(rate)) => EmulatedTransmission::Rate(*rate),
+            Some(LinkCapacity::Trace(trace)) => EmulatedTransmission::Trace(RunningTrace::new(trace.clone(), now)),
         };
     }
 
@@ -110,7 +111,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.serve(now);
         self.count_capacity(now);
         if let (Some(pipe), Some(impaired)) = (&mut self.impaired, self.spec.impaired.clone()) {
-            pipe.set(now, &spec, &impaired, counts!(self));
+            pipe.set(now, &spec, counts!(self));
             self.spec = EmulatedDirection { impaired: Some(impaired), ..spec };
             return;
         }
@@ -120,7 +121,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
         self.served_until = now;
         let unchanged = matches!((&self.transmission, &spec.capacity),
-            (EmulatedTransmission::Trace(running), EmulatedCapacity::Trace(new)) if running.trace() == new);
+            (EmulatedTransmission::Trace(running), Some(LinkCapacity::Trace(new))) if running.trace() == new);
         self.jitter.set_limit(spec.jitter, now);
         self.spec = spec;
         if !unchanged {

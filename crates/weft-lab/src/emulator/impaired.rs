@@ -2,10 +2,10 @@
 //!
 //! It joins the channel model, which the simulator shares, with the emulator's packets and counters.
 
-use super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::spec::EmulatedDirection;
 use super::stats::{DirectionStats, TimeHistogram};
 use weft_scenario::channel::{
-    self, About, Channel, ChannelEvent, DeliveredPacket, Impaired, LossCause, Plain, QueueSpec,
+    About, Channel, ChannelEvent, DeliveredPacket, Impaired, LinkCapacity, LossCause, Plain, QueueSpec,
 };
 use weft_scenario::measure::Lengths;
 use weft_units::{FlowId, Instant, Rate, Rng};
@@ -58,17 +58,11 @@ pub(super) struct ImpairedPipe<T> {
 
 impl<T: Classified> ImpairedPipe<T> {
     pub fn new(spec: &EmulatedDirection, impaired: &Impaired, rng: &Rng, now: Instant) -> ImpairedPipe<T> {
-        ImpairedPipe { channel: Channel::new(plain(spec, impaired), impaired.clone(), rng, now) }
+        ImpairedPipe { channel: Channel::new(plain(spec), impaired.clone(), rng, now) }
     }
 
-    pub fn set(
-        &mut self,
-        now: Instant,
-        spec: &EmulatedDirection,
-        impaired: &Impaired,
-        counts: &mut DirectionCounts<'_, T>,
-    ) {
-        self.channel.set(now, plain(spec, impaired), &mut |happened| counts.note(happened));
+    pub fn set(&mut self, now: Instant, spec: &EmulatedDirection, counts: &mut DirectionCounts<'_, T>) {
+        self.channel.set(now, plain(spec), &mut |happened| counts.note(happened));
         if spec.cut {
             self.channel.clear(now, &mut |happened| counts.note(happened));
         }
@@ -101,24 +95,15 @@ impl<T: Classified> ImpairedPipe<T> {
     }
 }
 
-fn plain(spec: &EmulatedDirection, impaired: &Impaired) -> Plain {
-    let capacity = match &spec.capacity {
-        EmulatedCapacity::Unlimited => channel::SerializerCapacity::Rate(UNLIMITED),
-        EmulatedCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
-        EmulatedCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
-    };
-    let rate = match &capacity {
-        channel::SerializerCapacity::Rate(rate) => *rate,
-        channel::SerializerCapacity::Trace(trace) => trace.mean_rate(),
-    };
-    let queue = match impaired.impairments.aqm {
-        None => QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes },
-        Some(aqm) => {
-            let (kind, config) = aqm.queue(spec.queue_bytes, rate);
-            QueueSpec::Managed { kind, config, ecn: false }
-        }
-    };
-    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue }
+fn plain(spec: &EmulatedDirection) -> Plain {
+    let drop_tail = QueueSpec::DropTail { limit_packets: usize::MAX, limit_bytes: spec.queue_bytes };
+    Plain {
+        capacity: spec.capacity.clone().unwrap_or(LinkCapacity::Rate(UNLIMITED)),
+        delay: spec.delay,
+        jitter: spec.jitter,
+        loss: spec.loss,
+        queue: spec.managed.unwrap_or(drop_tail),
+    }
 }
 
 /// Returns true if an IP packet is UDP, and a hash of its addresses, protocol and ports.

@@ -17,5 +17,6 @@ mod tun;
 pub use device::Backend;
 pub use handle::{EmulatedLinkStats, Emulator, EmulatorHandle, EmulatorSnapshot};
 pub use run::Timing;
-pub use spec::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, EndSpec, LinkSide};
+pub use spec::{EmulatedDirection, EmulatedLinkSpec, EndSpec, LinkSide};
 pub use stats::{DirectionStats, Quantiles};
+pub use weft_scenario::channel::LinkCapacity;

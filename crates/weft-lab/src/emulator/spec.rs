@@ -1,29 +1,19 @@
 //! Descriptions of links: their ends, and the properties of each direction.
 
+use crate::LabError;
 use crate::net::NetNamespace;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use weft_scenario::channel::Impaired;
-use weft_scenario::trace::Trace;
+use weft_scenario::channel::{Impaired, Impairments, LinkCapacity, QueueSpec};
+use weft_scenario::schedule::ChangeableLink;
+use weft_scenario::{Link, Traces};
 use weft_units::{Duration, Rate};
 
-/// The rate at which one direction of a link transmits.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum EmulatedCapacity {
-    /// The direction transmits at once.
-    #[default]
-    Unlimited,
-    /// The direction transmits at a constant rate, counted in IP bytes.
-    Rate(Rate),
-    /// The direction transmits at a trace's opportunities. A trace starts when it is set.
-    Trace(Trace),
-}
-
-/// One direction of a link: a drop-tail queue, transmission, random loss, then delay.
+/// One direction of a link: a queue, transmission, random loss, then delay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatedDirection {
-    /// The rate of transmission.
-    pub capacity: EmulatedCapacity,
+    /// The capacity, in IP bytes; `None` transmits at once. A trace starts when it is set.
+    pub capacity: Option<LinkCapacity>,
     /// One-way propagation delay of this direction.
     pub delay: Duration,
     /// Largest time that is added to the delay.
@@ -37,10 +27,14 @@ pub struct EmulatedDirection {
     ///
     /// It is independent for each packet (Bernoulli).
     pub loss: f64,
-    /// Size of the queue in IP bytes, including the packet in transmission.
+    /// Size of a drop-tail queue in IP bytes, including the packet in transmission.
     ///
     /// An idle link takes any packet.
     pub queue_bytes: u64,
+    /// A queue with active queue management, in place of the drop-tail queue.
+    ///
+    /// Only the channel model has one, so `impaired` must be set too.
+    pub managed: Option<QueueSpec>,
     /// True if all packets vanish without a sign.
     ///
     /// Setting it also empties the queue and the delay line.
@@ -49,16 +43,82 @@ pub struct EmulatedDirection {
     pub impaired: Option<Arc<Impaired>>,
 }
 
+impl EmulatedDirection {
+    /// Returns both directions of a scenario's link, up first, for a run with this seed.
+    ///
+    /// With `waits`, impairments that follow the clock begin when the link is restarted.
+    ///
+    /// # Errors
+    /// Returns an error if a direction's trace is not in `traces`, or if its queue marks packets.
+    pub(crate) fn both(
+        link: &Link,
+        traces: &Traces,
+        seed: u64,
+        waits: bool,
+    ) -> Result<[EmulatedDirection; 2], LabError> {
+        let [up, down] = link.directions().map(|direction| {
+            let plain = direction.plain(link.base_rtt(), traces).map_err(LabError::Scenario)?;
+            let managed = match plain.queue {
+                QueueSpec::DropTail { .. } => None,
+                QueueSpec::Managed { ecn: true, .. } => {
+                    let why = format!("link `{}` has a queue with `ecn`: the lab marks no packets", link.name);
+                    return Err(LabError::Scenario(format!("{why}; use `weft-lab sim`")));
+                }
+                managed => Some(managed),
+            };
+            let rate = match &plain.capacity {
+                LinkCapacity::Rate(rate) => *rate,
+                LinkCapacity::Trace(trace) => trace.mean_rate(),
+            };
+            let channel = || {
+                let schedule = Impaired::schedule(seed, &link.name);
+                Arc::new(Impaired { impairments: Impairments::default(), schedule, waits })
+            };
+            Ok::<_, LabError>(EmulatedDirection {
+                capacity: Some(plain.capacity),
+                delay: plain.delay,
+                jitter: plain.jitter,
+                reorder: false,
+                loss: plain.loss,
+                queue_bytes: direction.queue.bytes(rate, link.base_rtt()),
+                managed,
+                cut: false,
+                impaired: direction.impaired(seed, &link.name, waits).or_else(|| managed.map(|_| channel())),
+            })
+        });
+        Ok([up?, down?])
+    }
+}
+
+impl ChangeableLink for EmulatedDirection {
+    fn set_cut(&mut self, is_cut: bool) {
+        self.cut = is_cut;
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.capacity = Some(LinkCapacity::Rate(rate));
+    }
+
+    fn set_loss(&mut self, loss: f64) {
+        self.loss = loss;
+    }
+
+    fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+}
+
 impl Default for EmulatedDirection {
     /// Returns an unlimited direction without delay or loss, with a queue of 1 MB.
     fn default() -> EmulatedDirection {
         EmulatedDirection {
-            capacity: EmulatedCapacity::Unlimited,
+            capacity: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             reorder: false,
             loss: 0.0,
             queue_bytes: 1_000_000,
+            managed: None,
             cut: false,
             impaired: None,
         }

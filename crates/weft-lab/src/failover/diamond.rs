@@ -3,7 +3,7 @@
 //! Two routes of two links each lead from the first node to the last.
 
 use crate::LabError;
-use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkSide};
+use crate::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EndSpec, LinkCapacity, LinkSide};
 use crate::interrupt;
 use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
@@ -62,7 +62,7 @@ impl LabDiamond {
         let [a, b, c, d] = NAMES.map(|name| lab.node(name));
         let nodes = [a?, b?, c?, d?];
         let spec = EmulatedDirection {
-            capacity: EmulatedCapacity::Rate(RATE),
+            capacity: Some(LinkCapacity::Rate(RATE)),
             delay: DELAY,
             queue_bytes: QUEUE_BYTES,
             ..EmulatedDirection::default()

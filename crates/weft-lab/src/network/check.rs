@@ -1,9 +1,7 @@
 //! Checks that the lab can run a network. A kernel or the lab lacks some features of the simulator.
 
 use crate::LabError;
-use weft_scenario::{
-    CongestionControl, Discipline, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService,
-};
+use weft_scenario::{CongestionControl, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService};
 
 /// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
@@ -12,11 +10,6 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!("`{}` is {kind} of a network", vpn.name));
-    }
-    for link in &network.links {
-        if [&link.up, &link.down].into_iter().any(|direction| direction.discipline != Discipline::DropTail) {
-            return refuse(format!("link `{}` has a queue other than drop-tail", link.name));
-        }
     }
     for flow in &network.flows {
         if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {

@@ -94,6 +94,7 @@ impl WeftPlan<'_> {
         let schedule = match self.used.schedule {
             OverlaySchedule::EarliestDelivery => "earliest-delivery",
             OverlaySchedule::FlowHash => "flow-hash",
+            OverlaySchedule::WeightedRoundRobin => "weighted-round-robin",
         };
         let mut whole = format!(
             "[node]\nkey = {}\nlisten = {PORT}\nstate = {}\ncontrol = {}\nrelay = {}\n\

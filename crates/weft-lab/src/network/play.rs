@@ -49,7 +49,7 @@ pub(super) fn play(
     let over = AtomicBool::new(false);
     let epoch = Instant::now() + LEAD;
     let places = places(network, variant, &ground, &sinks, &over, epoch, &Rng::new(seed))?;
-    let timeline = LabTimeline::new(network, ground.emulator(), traces, &sinks)?;
+    let timeline = LabTimeline::new(network, variant, &ground, &sinks);
     let emulator = ground.emulator();
     let (marked, links, series) = thread::scope(|scope| {
         let clock = scope.spawn(|| {

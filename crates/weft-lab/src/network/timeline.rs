@@ -1,49 +1,37 @@
 //! Carries out a network's events, and records the bytes that flows had received by then.
 
-use super::ground::directions;
+use super::ground::Ground;
+use super::routes::interface;
 use super::traffic::Sink;
 use crate::LabError;
-use crate::emulator::{EmulatedCapacity, EmulatedDirection, EmulatorHandle, LinkSide};
+use crate::emulator::{EmulatedDirection, LinkSide};
 use crate::interrupt;
+use crate::variants::WeftControl;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weft_scenario::measure::DeliveryMarks;
-use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario, Traces};
+use weft_scenario::schedule::{EventMoment, LinkStates, moments, weights_at};
+use weft_scenario::{Action, NetworkScenario, NetworkVariant};
 
-/// A moment at which an event begins or ends.
-struct LabMoment {
-    at: Duration,
-    event: usize,
-    is_over: bool,
-}
-
-/// All moments in time order, and the current settings of the links.
+/// All moments in time order, and what the events in force have changed.
 pub(super) struct LabTimeline<'a> {
     network: &'a NetworkScenario,
-    emulator: EmulatorHandle,
+    variant: &'a NetworkVariant,
+    ground: &'a Ground,
     sinks: &'a [Sink],
-    moments: Vec<LabMoment>,
-    /// The current settings of both directions of each link, up first.
-    now: Vec<[EmulatedDirection; 2]>,
-    /// Settings before the events that end later: event, link, direction, settings.
-    before: Vec<(usize, usize, usize, EmulatedDirection)>,
+    links: LinkStates<EmulatedDirection>,
     marks: DeliveryMarks,
 }
 
 impl<'a> LabTimeline<'a> {
     pub fn new(
         network: &'a NetworkScenario,
-        emulator: EmulatorHandle,
-        traces: &Traces,
+        variant: &'a NetworkVariant,
+        ground: &'a Ground,
         sinks: &'a [Sink],
-    ) -> Result<LabTimeline<'a>, LabError> {
-        let mut moments: Vec<LabMoment> = Vec::new();
-        for (event, NetworkEvent { at, lasting, .. }) in network.events.iter().enumerate() {
-            moments.push(LabMoment { at: *at, event, is_over: false });
-            moments.extend(lasting.map(|time| LabMoment { at: *at + time, event, is_over: true }));
-        }
-        moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
-        let now = network.links.iter().map(|link| directions(link, traces)).collect::<Result<_, _>>()?;
-        Ok(LabTimeline { network, emulator, sinks, moments, now, before: Vec::new(), marks: DeliveryMarks::default() })
+    ) -> LabTimeline<'a> {
+        let links = LinkStates::new(ground.directions.clone());
+        LabTimeline { network, variant, ground, sinks, links, marks: DeliveryMarks::default() }
     }
 
     /// Carries out all events until the end of the run.
@@ -51,7 +39,7 @@ impl<'a> LabTimeline<'a> {
     /// Returns the bytes that flows had received at each change and at the end of the warm-up.
     pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
-        let moments = std::mem::take(&mut self.moments);
+        let moments = moments(&self.network.events);
         let mut after_warmup = None;
         let mut moments = moments.into_iter().filter(|moment| moment.at < end).peekable();
         loop {
@@ -64,10 +52,7 @@ impl<'a> LabTimeline<'a> {
             interrupt::sleep_until(epoch + next)?;
             self.note(next);
             let Some(moment) = moments.next() else { break };
-            match moment.is_over {
-                false => self.begin(moment.event)?,
-                true => self.finish(moment.event)?,
-            }
+            self.carry_out(moment)?;
         }
         Ok((self.marks, after_warmup.unwrap_or_default()))
     }
@@ -78,58 +63,35 @@ impl<'a> LabTimeline<'a> {
         delivered
     }
 
-    fn begin(&mut self, number: usize) -> Result<(), LabError> {
-        let Some(event) = self.network.events.get(number) else { return Ok(()) };
-        for (link, direction) in concerned(self.network, event) {
-            let Some(spec) = self.now.get_mut(link).and_then(|both| both.get_mut(direction)) else { continue };
-            if event.lasting.is_some() {
-                self.before.push((number, link, direction, spec.clone()));
-            }
-            apply(&event.action, spec);
-            self.set(link, direction)?;
+    /// Begins or ends an event.
+    fn carry_out(&mut self, moment: EventMoment) -> Result<(), LabError> {
+        let Some(event) = self.network.events.get(moment.event) else { return Ok(()) };
+        let changed = match (&event.action, moment.is_end) {
+            (Action::Weights(weights), false) => return self.set_weights(weights),
+            (action, false) => self.links.begin(moment.event, action, &event.directions_of(&self.network.links, None)),
+            (_, true) => self.links.end(moment.event),
+        };
+        for ((link, way), settings) in changed {
+            let Some(side) = LinkSide::BOTH.get(way) else { continue };
+            self.ground.emulator().set(link, *side, settings)?;
         }
         Ok(())
     }
 
-    fn finish(&mut self, number: usize) -> Result<(), LabError> {
-        let over: Vec<_> = self.before.extract_if(.., |(event, ..)| *event == number).collect();
-        for (_, link, direction, spec) in over {
-            if let Some(now) = self.now.get_mut(link).and_then(|both| both.get_mut(direction)) {
-                *now = spec;
+    /// Sets the weights of links in the daemons at their first ends. Variants without an overlay continue unchanged.
+    fn set_weights(&self, weights: &BTreeMap<String, u32>) -> Result<(), LabError> {
+        if self.variant.overlay.is_none() {
+            return Ok(());
+        }
+        for overlay in &self.network.overlay.nodes {
+            let own = weights_at(overlay.node, &self.network.links, weights).into_iter();
+            let own: BTreeMap<String, u32> =
+                own.map(|(link, weight)| (interface(self.network, link), weight)).collect();
+            if !own.is_empty() {
+                let name = self.network.nodes.get(overlay.node).map_or("", String::as_str);
+                WeftControl::at(self.ground.file(&format!("{name}.sock"))).set_weights(&own)?;
             }
-            self.set(link, direction)?;
         }
         Ok(())
-    }
-
-    fn set(&self, link: usize, direction: usize) -> Result<(), LabError> {
-        let both = self.now.get(link).zip(LinkSide::BOTH.get(direction));
-        let spec = both.and_then(|(specs, way)| Some((specs.get(direction)?.clone(), *way)));
-        spec.map_or(Ok(()), |(spec, way)| Ok(self.emulator.set(link, way, spec)?))
-    }
-}
-
-/// Returns the links and directions that an event changes. Up is direction 0.
-fn concerned(network: &NetworkScenario, event: &NetworkEvent) -> Vec<(usize, usize)> {
-    match event.target {
-        EventTarget::Link(link) => {
-            let up = event.directions.has_up().then_some((link, 0));
-            up.into_iter().chain(event.directions.has_down().then_some((link, 1))).collect()
-        }
-        EventTarget::Node(node) => {
-            let touching = network.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node));
-            touching.flat_map(|(link, _)| [(link, 0), (link, 1)]).collect()
-        }
-    }
-}
-
-fn apply(action: &Action, spec: &mut EmulatedDirection) {
-    match action {
-        Action::Cut => spec.cut = true,
-        Action::Restore => spec.cut = false,
-        Action::Rate(rate) => spec.capacity = EmulatedCapacity::Rate(*rate),
-        Action::Loss(loss) => spec.loss = *loss,
-        Action::Delay(delay) => spec.delay = *delay,
-        Action::Weights(_) | Action::Share(_) => {}
     }
 }

@@ -6,7 +6,7 @@
 use super::delay::Delay;
 use super::fates::FateSequence;
 use super::policer::Policer;
-use super::serializer::{Serializer, SerializerCapacity};
+use super::serializer::{LinkCapacity, Serializer};
 use super::spec::Impaired;
 use super::timeline::ImpairmentTimeline;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ pub enum QueueSpec {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plain {
     /// Capacity of the direction.
-    pub capacity: SerializerCapacity,
+    pub capacity: LinkCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
     /// Maximum wandering delay.
@@ -221,8 +221,8 @@ impl<T: Clone> Channel<T> {
         let Some(served) = &self.served else { return 0 };
         let (whole, since) = (u64::from(served.waiting.bytes), served.since);
         match self.plain.capacity {
-            SerializerCapacity::Trace(_) => whole,
-            SerializerCapacity::Rate(_) => {
+            LinkCapacity::Trace(_) => whole,
+            LinkCapacity::Rate(_) => {
                 let sent = self.pristine().bytes_between(since, now, true);
                 whole.saturating_sub(sent).max(1)
             }

@@ -6,7 +6,7 @@
 //!
 //! A channel never reads a clock: time and seed are arguments. The same packets at the same times with the same seed
 //! meet the same fates, however late the caller advances the channel. A feature that is off draws no random numbers.
-//! Links without any impairment do not use this module.
+//! Links without any impairment need only [`Plain`].
 //!
 //! The parameters follow published measurements. Cellular links change their rate within tens of milliseconds and stall
 //! for seconds (Winstein et al., Sprout, NSDI 2013). Starlink reassigns satellites every 15 s, with steps of delay and
@@ -30,7 +30,7 @@ pub(crate) use file::{
 };
 pub use line::{About, Channel, ChannelEvent, DeliveredPacket, LossCause, Plain, QueueSpec, Transmission};
 pub use policer::Policer;
-pub use serializer::{Serializer, SerializerCapacity};
+pub use serializer::{LinkCapacity, Serializer};
 pub use spec::{
     Aqm, BurstLoss, HandoverSpec, Impaired, Impairments, Jitter, JitterKind, LongLoss, OutageSpec, PolicerSpec,
     ReorderSpec, Swing, SwingShape,

@@ -4,9 +4,9 @@ use super::timeline::ImpairmentTimeline;
 use crate::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
 use weft_units::{Instant, Rate};
 
-/// The capacity of a direction before any impairment changes it.
-#[derive(Clone, PartialEq, Debug)]
-pub enum SerializerCapacity {
+/// The capacity of one direction of a link before any impairment changes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkCapacity {
     /// A constant rate, counting IP bytes.
     Rate(Rate),
     /// A trace of delivery opportunities.
@@ -38,15 +38,10 @@ impl Serializer {
     /// Creates a transmitter that is idle at `now`.
     ///
     /// A trace counts its opportunities from `start`.
-    pub fn new(
-        capacity: &SerializerCapacity,
-        timeline: ImpairmentTimeline,
-        start: Instant,
-        now: Instant,
-    ) -> Serializer {
+    pub fn new(capacity: &LinkCapacity, timeline: ImpairmentTimeline, start: Instant, now: Instant) -> Serializer {
         let base = match capacity {
-            SerializerCapacity::Rate(rate) => Base::Rate(*rate),
-            SerializerCapacity::Trace(trace) => Base::Trace(RunningTrace::new(trace.clone(), start)),
+            LinkCapacity::Rate(rate) => Base::Rate(*rate),
+            LinkCapacity::Trace(trace) => Base::Trace(RunningTrace::new(trace.clone(), start)),
         };
         Serializer { base, timeline, free_at: now, room: 0 }
     }

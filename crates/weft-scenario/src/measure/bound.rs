@@ -44,9 +44,9 @@ const PAYLOAD_SHARE: f64 = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
 fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, traces: &Traces) -> f64 {
     let spec = link.towards(direction);
     let capacity = match &spec.capacity {
-        Capacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
+        Capacity::Rate(rate) => channel::LinkCapacity::Rate(*rate),
         Capacity::Trace(name) => match traces.get(name) {
-            Some(trace) => channel::SerializerCapacity::Trace(trace.clone()),
+            Some(trace) => channel::LinkCapacity::Trace(trace.clone()),
             None => return 0.0,
         },
     };

@@ -1,6 +1,6 @@
 //! Measures the goodput of flows while a part of the network was disturbed.
 
-use crate::{Action, Directions, DisturbanceResult, EventTarget, GroupGoodput, NetworkEvent, NetworkScenario};
+use crate::{Action, Directions, DisturbanceResult, EventTarget, GroupGoodput, NetworkScenario, TimedEvent};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl DeliveryMarks {
     /// Returns the period of an event: its own duration, or the time until the next change.
     ///
     /// The result is `None` if the run ends before the event.
-    fn span(&self, event: &NetworkEvent) -> Option<Span> {
+    fn span(&self, event: &TimedEvent) -> Option<Span> {
         let from = event.at;
         let lasting = event.lasting.map(|time| from + time);
         let next = self.0.range(from + Duration::from_nanos(1)..).next().map(|(at, _)| *at);
@@ -86,8 +86,8 @@ fn groups(network: &NetworkScenario) -> Vec<(String, Vec<usize>)> {
 }
 
 /// Returns the events of each `[[event]]` entry, in order.
-fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&NetworkEvent>> {
-    let mut groups: BTreeMap<usize, Vec<&NetworkEvent>> = BTreeMap::new();
+fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&TimedEvent>> {
+    let mut groups: BTreeMap<usize, Vec<&TimedEvent>> = BTreeMap::new();
     for event in &network.events {
         groups.entry(event.group).or_default().push(event);
     }
@@ -95,7 +95,7 @@ fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&NetworkEvent>> {
 }
 
 /// Returns a text with the action, its targets and the number of repetitions.
-fn describe(network: &NetworkScenario, events: &[&NetworkEvent], times: usize) -> String {
+fn describe(network: &NetworkScenario, events: &[&TimedEvent], times: usize) -> String {
     let Some(first) = events.first() else { return String::new() };
     let what = match &first.action {
         Action::Rate(rate) => rate.to_string(),
@@ -105,9 +105,11 @@ fn describe(network: &NetworkScenario, events: &[&NetworkEvent], times: usize) -
         Action::Delay(delay) => format!("delay {} ms", delay.as_millis()),
         other => other.word().to_owned(),
     };
-    let name = |event: &&NetworkEvent| match event.target {
-        EventTarget::Link(link) => network.links[link].name.as_str(),
-        EventTarget::Node(node) => network.nodes[node].as_str(),
+    let name = |event: &&TimedEvent| match (&event.target, &event.action) {
+        (EventTarget::Link(link), _) => network.links[*link].name.as_str(),
+        (EventTarget::Node(node), _) => network.nodes[*node].as_str(),
+        (_, Action::Share(change)) => network.vpns[change.vpn].name.as_str(),
+        _ => "weft",
     };
     let names: Vec<&str> = events.iter().filter(|event| event.at == first.at).map(name).collect();
     let which = match names[..] {

@@ -1,8 +1,9 @@
 //! Changes a network after it was read, as sweeps over its parameters do.
 
-use super::pattern::matches;
 use super::vpn::edge_of;
-use super::{EventTarget, NetworkFlow, NetworkLink, NetworkScenario, NetworkVariant, NetworkVpn, RouteSet};
+use super::{NetworkFlow, NetworkScenario, NetworkVariant, NetworkVpn, RouteSet};
+use crate::pattern::matches;
+use crate::{Action, EventTarget, Link};
 
 impl NetworkScenario {
     /// Returns the index of the node with this name.
@@ -11,7 +12,7 @@ impl NetworkScenario {
     }
 
     /// Returns the link with this name.
-    pub fn link(&self, name: &str) -> Option<&NetworkLink> {
+    pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name == name)
     }
 
@@ -31,7 +32,7 @@ impl NetworkScenario {
     }
 
     /// Returns the links whose names match a pattern, in which `*` matches any characters.
-    pub fn links_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut NetworkLink> {
+    pub fn links_mut<'a>(&'a mut self, pattern: &'a str) -> impl Iterator<Item = &'a mut Link> {
         self.links.iter_mut().filter(move |link| matches(pattern, &link.name))
     }
 
@@ -64,13 +65,16 @@ impl NetworkScenario {
         self.events.retain(|event| match event.target {
             EventTarget::Link(link) => links[link].is_some(),
             EventTarget::Node(node) => nodes[node].is_some(),
+            EventTarget::Carrying(_) | EventTarget::Weft => true,
         });
 
         self.edges.retain(|edge| nodes[edge.node].is_some());
         for vpn in &mut self.vpns {
             vpn.hosts = vpn.hosts.iter().filter_map(|host| nodes[*host]).collect();
         }
-        self.vpns.retain(|vpn| vpn.hosts.len() > 1);
+        let vpns = renumbered(&self.vpns, |vpn| vpn.hosts.len() > 1);
+        keep(&mut self.vpns, &vpns);
+        self.events.retain(|event| !matches!(&event.action, Action::Share(change) if vpns[change.vpn].is_none()));
 
         let renumber = |old: &mut usize, new: &[Option<usize>]| *old = new[*old].unwrap_or(*old);
         for edge in &mut self.edges {
@@ -89,9 +93,13 @@ impl NetworkScenario {
             flow.proxies.iter_mut().flatten().for_each(|node| renumber(node, &nodes));
         }
         for event in &mut self.events {
+            if let Action::Share(change) = &mut event.action {
+                renumber(&mut change.vpn, &vpns);
+            }
             match &mut event.target {
                 EventTarget::Link(link) => renumber(link, &links),
                 EventTarget::Node(node) => renumber(node, &nodes),
+                EventTarget::Carrying(_) | EventTarget::Weft => {}
             }
         }
         for variant in &mut self.variants {

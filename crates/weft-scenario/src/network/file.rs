@@ -5,13 +5,12 @@
 use super::flow::AppWord;
 use super::ingress::IngressFile;
 use super::overlay::OverlaySchedule;
-use super::queue::QueueFile;
 use super::routing::RoutingFile;
 use super::signalling::SignallingFile;
 use super::tcp::TcpChange;
-use crate::channel::with_impairments;
-use crate::file::{DirectionFile, EventFile, WholeDirection, first_seed, one_repeat};
-use crate::quantity::{Bytes, Fraction, Quantity};
+use crate::file::{EventFile, first_seed, one_repeat};
+use crate::link_file::LinkFile;
+use crate::quantity::{Bytes, Quantity};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -41,7 +40,7 @@ pub(super) struct NetworkFile {
     #[serde(rename = "node", default)]
     pub nodes: Vec<NodeFile>,
     #[serde(rename = "link", default)]
-    pub links: Vec<NetworkLinkFile>,
+    pub links: Vec<Spanned<LinkFile>>,
     #[serde(rename = "path", default)]
     pub paths: Vec<PathFile>,
     #[serde(rename = "edge", default)]
@@ -75,34 +74,6 @@ pub(super) struct TunnelFile {
     pub name: Option<Spanned<String>>,
     pub between: Spanned<[Spanned<String>; 2]>,
     pub via: Spanned<Vec<Spanned<String>>>,
-}
-
-with_impairments! {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub(super) struct NetworkLinkFile {
-        pub name: Option<Spanned<String>>,
-        pub between: Spanned<[Spanned<String>; 2]>,
-        pub cost: Option<NonZeroU32>,
-        pub rate: Option<Quantity<Rate>>,
-        pub trace: Option<String>,
-        pub delay: Option<Quantity<Duration>>,
-        pub loss: Option<Quantity<Fraction>>,
-        pub queue: Option<Spanned<QueueFile>>,
-        #[serde(default)]
-        pub up: DirectionFile<Spanned<QueueFile>>,
-        #[serde(default)]
-        pub down: DirectionFile<Spanned<QueueFile>>,
-    }
-}
-
-impl NetworkLinkFile {
-    /// Returns the settings that apply to both directions unless a direction overrides them.
-    pub fn common(&self) -> WholeDirection<Spanned<QueueFile>> {
-        let NetworkLinkFile { rate, delay, loss, .. } = *self;
-        let (trace, queue, settings) = (self.trace.clone(), self.queue.clone(), self.settings());
-        WholeDirection { rate, trace, delay, loss, queue, settings }
-    }
 }
 
 #[derive(Deserialize)]

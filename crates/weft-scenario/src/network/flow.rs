@@ -1,10 +1,10 @@
 //! Defines the traffic of a network, and reads it from the file.
 
 use super::file::NetworkFlowFile;
-use super::link::NetworkLink;
-use super::pattern::{Unique, node, numbered, pairs, sound_name};
 use super::tcp::{TcpChange, TcpSpec};
+use crate::Link;
 use crate::error::{Checked, Source};
+use crate::pattern::{Unique, node, numbered, pairs, sound_name};
 use crate::quantity::{Bytes, Quantity};
 use serde::Deserialize;
 use std::time::Duration;
@@ -196,7 +196,7 @@ pub(super) fn read(
     base: &TcpChange,
     duration: Duration,
     nodes: &[String],
-    links: &[NetworkLink],
+    links: &[Link],
 ) -> Checked<Vec<NetworkFlow>> {
     let mut names = Unique::new("flow");
     let mut flows = Vec::new();
@@ -232,7 +232,7 @@ pub(super) fn read(
 }
 
 /// Returns for each node the representative of its connected component, by union-find.
-fn islands(nodes: usize, links: &[NetworkLink]) -> Vec<usize> {
+fn islands(nodes: usize, links: &[Link]) -> Vec<usize> {
     fn root(leader: &mut [usize], mut node: usize) -> usize {
         while leader[node] != node {
             leader[node] = leader[leader[node]];

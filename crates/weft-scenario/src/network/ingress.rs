@@ -1,9 +1,9 @@
 //! Defines how VPNs enter the tunnel: the queue and the loop of each VPN, and their form in a file.
 
-use super::queue::{self, Discipline, QueueFile};
-use crate::QueueSize;
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Quantity};
+use crate::queue::{self, QueueFile};
+use crate::{Discipline, QueueSize};
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Spanned;

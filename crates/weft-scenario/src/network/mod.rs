@@ -4,15 +4,11 @@
 //! links and paths by index. The submodules each read and check one kind of table. None of them runs anything.
 
 mod change;
-mod event;
 mod file;
 mod flow;
 mod ingress;
-mod link;
 mod overlay;
 mod path;
-mod pattern;
-mod queue;
 mod routing;
 mod signalling;
 mod tcp;
@@ -20,13 +16,10 @@ mod underlay;
 mod variant;
 mod vpn;
 
-pub use event::{EventTarget, NetworkEvent};
 pub use flow::{NetworkFlow, Traffic};
 pub use ingress::{ControlLaw, IngressChange, IngressSpec, Markers, Steering, WeightBy};
-pub use link::{LinkDirection, NetworkLink};
 pub use overlay::{OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, TunnelSpec};
 pub use path::ExplicitPath;
-pub use queue::{Discipline, RandomEarly};
 pub use routing::{CostMetric, Forwarding, HashKey, RouteSet, Routing};
 pub use signalling::{GrantLaw, SignallingSpec, SubPath};
 pub use tcp::{CongestionControl, DelayedAck, DupThresh, TcpChange, TcpRecovery, TcpSpec};
@@ -34,11 +27,13 @@ pub use underlay::{LinkEnd, Underlay};
 pub use variant::NetworkVariant;
 pub use vpn::{NetworkEdge, NetworkVpn, VpnService};
 
-use crate::ScenarioError;
 use crate::error::{Checked, Source};
+use crate::event::{self, EventSurroundings};
+use crate::link_file::{self, LinkRules};
+use crate::pattern::{Unique, sound_name};
 use crate::run_length::{RunLength, run_length};
+use crate::{Link, ScenarioError, TimedEvent};
 use file::{NetworkFile, NodeFile};
-use pattern::{Unique, sound_name};
 use std::time::Duration;
 
 /// One experiment over a network: nodes, links, traffic, events and the variants to compare.
@@ -61,7 +56,7 @@ pub struct NetworkScenario {
     /// Everything else refers to a node by its index in this list.
     pub nodes: Vec<String>,
     /// The links that join the nodes.
-    pub links: Vec<NetworkLink>,
+    pub links: Vec<Link>,
     /// Explicit paths.
     pub paths: Vec<ExplicitPath>,
     /// The edges where tunnels begin and end.
@@ -73,7 +68,7 @@ pub struct NetworkScenario {
     /// The flows of the network.
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order of time.
-    pub events: Vec<NetworkEvent>,
+    pub events: Vec<TimedEvent>,
     /// The variants that the run compares.
     pub variants: Vec<NetworkVariant>,
 }
@@ -93,7 +88,7 @@ impl NetworkScenario {
         let RunLength { duration, warmup, repeats } =
             run_length(source, &read.duration, read.warmup.as_ref(), &read.repeats)?;
         let nodes = nodes(source, &read.nodes)?;
-        let links = link::read(source, &read.links, &nodes)?;
+        let links = link_file::read(source, &read.links, &nodes, LinkRules::Network)?;
         let paths = path::read(source, &read.paths, &nodes, &links)?;
         let edges = vpn::read_edges(source, &read.edges, &nodes, &links)?;
         let around = vpn::VpnSurroundings { nodes: &nodes, links: &links, edges: &edges };
@@ -101,7 +96,15 @@ impl NetworkScenario {
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
         vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
         let overlay = overlay::read(source, &read.nodes, &read.tunnels, &nodes)?;
-        let events = event::read(source, &read.events, duration, &nodes, &links)?;
+        let events_around = EventSurroundings {
+            nodes: &nodes,
+            links: &links,
+            vpns: vpns.iter().map(|vpn| vpn.name.as_str()).collect(),
+            probes: None,
+            has_weft: !overlay.nodes.is_empty(),
+        };
+        let events = event::read(source, &read.events, duration, &events_around)?;
+        vpn::check_leases(source, &read.events, &events, &vpns, &around)?;
         let signalling = read.signalling.apply(source, &SignallingSpec::default(), &nodes, &links)?;
         let around = variant::Surroundings {
             nodes: &nodes,

@@ -1,10 +1,10 @@
 //! Reads the nodes that run weft and the tunnels between them, for variants with an overlay.
 
 use super::file::{NetworkVariantFile, NodeFile, TunnelFile};
-use super::pattern::{Unique, node, pairs, sound_name};
 use super::tcp::{CongestionControl, TcpChange};
 use super::variant::Surroundings;
 use crate::error::{Checked, Source, which_exist};
+use crate::pattern::{Unique, node, pairs, sound_name};
 use serde::Deserialize;
 use toml::Spanned;
 use weft_units::Rate;
@@ -48,6 +48,8 @@ pub enum OverlaySchedule {
     EarliestDelivery,
     /// The path that the hash of the flow selects.
     FlowHash,
+    /// The paths in turn by the weights of their links, which events change.
+    WeightedRoundRobin,
 }
 
 /// Two nodes and the relayed routes between them.

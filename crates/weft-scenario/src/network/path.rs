@@ -1,9 +1,9 @@
 //! Reads explicit paths.
 
 use super::file::PathFile;
-use super::link::NetworkLink;
-use super::pattern::{Unique, matching, node, sound_name};
+use crate::Link;
 use crate::error::{Checked, Source};
+use crate::pattern::{Unique, matching, node, sound_name};
 use toml::Spanned;
 
 /// A label-switched path.
@@ -31,7 +31,7 @@ pub(super) fn read(
     source: &Source<'_>,
     files: &[PathFile],
     nodes: &[String],
-    links: &[NetworkLink],
+    links: &[Link],
 ) -> Checked<Vec<ExplicitPath>> {
     let mut names = Unique::new("path");
     let mut paths = Vec::new();
@@ -79,10 +79,10 @@ fn hop_link(
     hop: &[usize],
     place: &Spanned<String>,
     nodes: &[String],
-    links: &[NetworkLink],
+    links: &[Link],
 ) -> Checked<usize> {
     let (from, to) = (hop[0], hop[1]);
-    let joins = |link: &NetworkLink| link.ends == [from, to] || link.ends == [to, from];
+    let joins = |link: &Link| link.ends == [from, to] || link.ends == [to, from];
     links.iter().position(joins).ok_or_else(|| {
         let beside = links.iter().filter(|link| link.ends.contains(&from)).flat_map(|link| link.ends);
         let mut neighbours: Vec<&str> = beside.filter(|n| *n != from).map(|n| nodes[n].as_str()).collect();

@@ -1,8 +1,8 @@
 //! Defines explicit-rate signalling: the routers that take part, and their law for granting rates.
 
-use super::link::NetworkLink;
-use super::pattern::{matches, matching, node};
+use crate::Link;
 use crate::error::{Checked, Source, which_exist};
+use crate::pattern::{matches, matching, node};
 use crate::quantity::{Fraction, Quantity};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ impl SignallingFile {
         source: &Source<'_>,
         spec: &SignallingSpec,
         nodes: &[String],
-        links: &[NetworkLink],
+        links: &[Link],
     ) -> Checked<SignallingSpec> {
         if let Some(pattern) = &self.nodes {
             matching(source, pattern, "node", nodes)?;

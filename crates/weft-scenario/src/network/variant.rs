@@ -3,15 +3,15 @@
 use super::NetworkFlow;
 use super::file::NetworkVariantFile;
 use super::ingress::{IngressChange, IngressSpec};
-use super::link::NetworkLink;
 use super::overlay::{self, OverlaySpec, OverlayUse};
 use super::path::ExplicitPath;
-use super::pattern::{Unique, sound_name};
 use super::routing::{Routing, RoutingFile};
 use super::signalling::SignallingSpec;
 use super::tcp::{TcpChange, TcpSpec};
 use super::vpn::NetworkVpn;
+use crate::Link;
 use crate::error::{Checked, Source};
+use crate::pattern::{Unique, sound_name};
 
 /// One of the alternatives that a run compares.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,7 +37,7 @@ pub struct NetworkVariant {
 /// The parts of the network that a variant may refer to.
 pub(super) struct Surroundings<'a> {
     pub nodes: &'a [String],
-    pub links: &'a [NetworkLink],
+    pub links: &'a [Link],
     pub paths: &'a [ExplicitPath],
     pub flows: &'a [NetworkFlow],
     pub vpns: &'a [NetworkVpn],

@@ -3,10 +3,11 @@
 use super::file::{EdgeFile, NetworkFlowFile, NetworkVpnFile};
 use super::flow::NetworkFlow;
 use super::ingress::{IngressChange, IngressFile, IngressSpec};
-use super::link::NetworkLink;
-use super::pattern::{Unique, matching, sound_name};
-use crate::Capacity;
 use crate::error::{Checked, Source};
+use crate::file::EventFile;
+use crate::pattern::{Unique, matching, sound_name};
+use crate::schedule::moments;
+use crate::{Action, Capacity, Link, TimedEvent};
 use toml::Spanned;
 use weft_units::Rate;
 
@@ -53,14 +54,14 @@ pub struct NetworkVpn {
 }
 
 /// Returns the edge that a host is behind: the only node that its links lead to.
-pub(super) fn edge_of(host: usize, edges: &[NetworkEdge], links: &[NetworkLink]) -> Option<usize> {
+pub(super) fn edge_of(host: usize, edges: &[NetworkEdge], links: &[Link]) -> Option<usize> {
     let mut beside = neighbours(host, links);
     let first = beside.next()?;
     let only = beside.all(|node| node == first);
     edges.iter().position(|edge| only && edge.node == first)
 }
 
-fn neighbours(node: usize, links: &[NetworkLink]) -> impl Iterator<Item = usize> + '_ {
+fn neighbours(node: usize, links: &[Link]) -> impl Iterator<Item = usize> + '_ {
     let touching = links.iter().filter(move |link| link.ends.contains(&node));
     touching.map(move |link| if link.ends[0] == node { link.ends[1] } else { link.ends[0] })
 }
@@ -69,7 +70,7 @@ pub(super) fn read_edges(
     source: &Source<'_>,
     files: &[EdgeFile],
     nodes: &[String],
-    links: &[NetworkLink],
+    links: &[Link],
 ) -> Checked<Vec<NetworkEdge>> {
     let mut edges: Vec<NetworkEdge> = Vec::new();
     for file in files {
@@ -87,14 +88,14 @@ pub(super) fn read_edges(
 /// Returns the total outgoing rate of a node's links to nodes that have other links.
 ///
 /// The result is `None` if the rate of one of them varies.
-fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
+fn uplinks(node: usize, links: &[Link]) -> Option<Rate> {
     let mut sum = 0u64;
     for link in links.iter().filter(|link| link.ends.contains(&node)) {
         let (far, way) = if link.ends[0] == node { (link.ends[1], &link.up) } else { (link.ends[0], &link.down) };
         if neighbours(far, links).all(|beside| beside == node) {
             continue;
         }
-        let Capacity::Rate(rate) = way.spec.capacity else { return None };
+        let Capacity::Rate(rate) = way.capacity else { return None };
         sum = sum.saturating_add(rate.bps());
     }
     Some(Rate::from_bps(sum))
@@ -103,7 +104,7 @@ fn uplinks(node: usize, links: &[NetworkLink]) -> Option<Rate> {
 /// The parts of the network that a VPN is checked against.
 pub(super) struct VpnSurroundings<'a> {
     pub nodes: &'a [String],
-    pub links: &'a [NetworkLink],
+    pub links: &'a [Link],
     pub edges: &'a [NetworkEdge],
 }
 
@@ -218,26 +219,52 @@ fn leases(
     vpns: &[NetworkVpn],
 ) -> Checked<()> {
     let Some(leased) = &file.leased else { return Ok(()) };
-    let VpnSurroundings { nodes, links, edges } = *around;
-    for (number, edge) in edges.iter().enumerate() {
-        let Some(leasable) = edge.leasable else { continue };
-        let is_here = |vpn: &&NetworkVpn| vpn.hosts.iter().any(|host| edge_of(*host, edges, links) == Some(number));
-        let rates = vpns.iter().filter(is_here).map(|vpn| match vpn.service {
-            VpnService::Leased(rate) => rate.bps(),
-            _ => 0,
-        });
-        let sum = Rate::from_bps(rates.fold(0, u64::saturating_add));
-        if sum > leasable {
-            let name = &nodes[edge.node];
-            return Err(source.at(
-                leased,
-                format!(
-                    "leased lines take {sum} at edge `{name}`, but only {leasable} may be leased: lease less, or none"
-                ),
-            ));
+    let services: Vec<VpnService> = vpns.iter().map(|vpn| vpn.service).collect();
+    too_much_leased(&services, vpns, around).map_or(Ok(()), |why| Err(source.at(leased, why)))
+}
+
+/// Checks that the rates that events lease never exceed the leasable rate of an edge.
+pub(super) fn check_leases(
+    source: &Source<'_>,
+    files: &[EventFile],
+    events: &[TimedEvent],
+    vpns: &[NetworkVpn],
+    around: &VpnSurroundings<'_>,
+) -> Checked<()> {
+    let mut services: Vec<VpnService> = vpns.iter().map(|vpn| vpn.service).collect();
+    for moment in moments(events) {
+        let Some(TimedEvent { group, action: Action::Share(change), .. }) = events.get(moment.event) else { continue };
+        let before = vpns.get(change.vpn).map(|vpn| vpn.service);
+        let Some(service) = (if moment.is_end { change.service.and(before) } else { change.service }) else { continue };
+        services[change.vpn] = service;
+        let place = files.get(*group).and_then(|file| file.leased.as_ref());
+        if let Some((place, why)) = place.zip(too_much_leased(&services, vpns, around)) {
+            return Err(source.at(place, why));
         }
     }
     Ok(())
+}
+
+/// Returns the error message if leased lines exceed the leasable rate of an edge.
+///
+/// `services` has the present service of each VPN.
+fn too_much_leased(services: &[VpnService], vpns: &[NetworkVpn], around: &VpnSurroundings<'_>) -> Option<String> {
+    let VpnSurroundings { nodes, links, edges } = *around;
+    edges.iter().enumerate().find_map(|(number, edge)| {
+        let leasable = edge.leasable?;
+        let is_here = |vpn: &NetworkVpn| vpn.hosts.iter().any(|host| edge_of(*host, edges, links) == Some(number));
+        let here = vpns.iter().zip(services).filter(|(vpn, _)| is_here(vpn));
+        let rates = here.map(|(_, service)| match service {
+            VpnService::Leased(rate) => rate.bps(),
+            VpnService::BestEffort | VpnService::Assured(_) => 0,
+        });
+        let sum = Rate::from_bps(rates.fold(0, u64::saturating_add));
+        let name = &nodes[edge.node];
+        let why = || {
+            format!("leased lines take {sum} at edge `{name}`, but only {leasable} may be leased: lease less, or none")
+        };
+        (sum > leasable).then(why)
+    })
 }
 
 /// Checks that the two ends of each flow are in the same VPN.

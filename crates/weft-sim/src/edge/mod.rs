@@ -214,6 +214,17 @@ impl TunnelEdge {
         })
     }
 
+    /// Changes the share of a VPN in the tunnels to all other edges.
+    ///
+    /// Wake the edge's node afterwards.
+    pub fn set_share(&mut self, now: Instant, vpn: u32, share: Share) {
+        for TunnelState { ingress, places, .. } in &mut self.tunnels {
+            if let Some(place) = places.get(vpn as usize).copied().flatten() {
+                ingress.set_share(now, place, share);
+            }
+        }
+    }
+
     /// Resets all statistics.
     pub fn clear_stats(&mut self) {
         self.tunnels.iter_mut().flat_map(|tunnel| &mut tunnel.meters).for_each(LoopMeter::clear);

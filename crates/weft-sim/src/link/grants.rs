@@ -2,7 +2,7 @@
 //!
 //! It serves links of nodes that take part in explicit rates.
 
-use super::{LinkDirectionState, TransmitterCapacity};
+use super::{LinkCapacity, LinkDirectionState};
 use crate::{Body, Packet};
 use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
@@ -32,8 +32,8 @@ impl LinkDirectionState {
 
     fn rate_now(&self, now: Instant) -> Rate {
         match self.rest.spec.capacity {
-            TransmitterCapacity::Rate(rate) => rate,
-            TransmitterCapacity::Trace(_) => {
+            LinkCapacity::Rate(rate) => rate,
+            LinkCapacity::Trace(_) => {
                 let since = Instant::from_nanos(now.as_nanos().saturating_sub(CAPACITY_OVER.as_nanos() as u64));
                 Rate::from_bytes_over(self.capacity_bytes(since, now), now - since)
             }

@@ -1,8 +1,8 @@
 //! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
 
-use super::{LinkSpec, LinkStats, TransmitterCapacity};
+use super::{LinkSpec, LinkStats};
 use crate::{Body, Packet, PacketEcn};
-use weft_scenario::channel::{self, About, Channel, ChannelEvent, Impaired, LossCause, Plain};
+use weft_scenario::channel::{About, Channel, ChannelEvent, Impaired, LossCause, Plain};
 use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 
@@ -71,11 +71,8 @@ impl ImpairedLink {
 }
 
 fn plain(spec: &LinkSpec) -> Plain {
-    let capacity = match &spec.capacity {
-        TransmitterCapacity::Rate(rate) => channel::SerializerCapacity::Rate(*rate),
-        TransmitterCapacity::Trace(trace) => channel::SerializerCapacity::Trace(trace.clone()),
-    };
-    Plain { capacity, delay: spec.delay, jitter: spec.jitter, loss: spec.loss, queue: spec.queue }
+    let LinkSpec { ref capacity, delay, jitter, loss, queue, .. } = *spec;
+    Plain { capacity: capacity.clone(), delay, jitter, loss, queue }
 }
 
 /// Returns true if a policer of UDP polices this packet.

@@ -13,8 +13,7 @@ mod transmitter;
 
 pub use histogram::Histogram;
 pub use stats::LinkStats;
-pub use transmitter::TransmitterCapacity;
-pub use weft_scenario::channel::QueueSpec;
+pub use weft_scenario::channel::{LinkCapacity, QueueSpec};
 
 use crate::{NodeId, Packet};
 use impaired::ImpairedLink;
@@ -23,16 +22,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use transmitter::Transmitter;
 use weft_core::control_loop::explicit_rate::LoopLink;
-use weft_scenario::channel::Impaired;
+use weft_scenario::channel::{Impaired, Plain};
 use weft_scenario::jitter::Wander;
 use weft_scenario::measure::Lengths;
+use weft_scenario::schedule::ChangeableLink;
+use weft_scenario::{Link, Traces};
 use weft_units::{Duration, Instant, Rate, Rng};
 
 /// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
     /// Capacity of the direction.
-    pub capacity: TransmitterCapacity,
+    pub capacity: LinkCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
     /// Maximum additional delay of a packet, which never overtakes another one.
@@ -50,10 +51,25 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
+    /// Returns both directions of a scenario's link, up first, for a run with this seed.
+    ///
+    /// With `waits`, impairments that follow the clock begin when the link is restarted.
+    ///
+    /// # Errors
+    /// Returns an error if a direction's trace is not in `traces`.
+    pub fn both(link: &Link, traces: &Traces, seed: u64, waits: bool) -> Result<[LinkSpec; 2], String> {
+        let [up, down] = link.directions().map(|direction| {
+            let Plain { capacity, delay, jitter, loss, queue } = direction.plain(link.base_rtt(), traces)?;
+            let impaired = direction.impaired(seed, &link.name, waits);
+            Ok::<_, String>(LinkSpec { capacity, delay, jitter, loss, queue, mtu: u32::MAX, cut: false, impaired })
+        });
+        Ok([up?, down?])
+    }
+
     /// Returns a link of constant rate without delay and loss, with a queue of 1000 packets.
     pub fn with_rate(rate: Rate) -> LinkSpec {
         LinkSpec {
-            capacity: TransmitterCapacity::Rate(rate),
+            capacity: LinkCapacity::Rate(rate),
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 0.0,
@@ -62,6 +78,24 @@ impl LinkSpec {
             cut: false,
             impaired: None,
         }
+    }
+}
+
+impl ChangeableLink for LinkSpec {
+    fn set_cut(&mut self, is_cut: bool) {
+        self.cut = is_cut;
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.capacity = LinkCapacity::Rate(rate);
+    }
+
+    fn set_loss(&mut self, loss: f64) {
+        self.loss = loss;
+    }
+
+    fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
     }
 }
 

@@ -10,12 +10,12 @@ fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-fn spec(capacity: TransmitterCapacity, delay_ms: u64) -> LinkSpec {
+fn spec(capacity: LinkCapacity, delay_ms: u64) -> LinkSpec {
     LinkSpec { capacity, delay: Duration::from_millis(delay_ms), ..LinkSpec::with_rate(MBIT_12) }
 }
 
 fn constant(delay_ms: u64) -> LinkSpec {
-    spec(TransmitterCapacity::Rate(MBIT_12), delay_ms)
+    spec(LinkCapacity::Rate(MBIT_12), delay_ms)
 }
 
 fn packets(limit: usize) -> QueueSpec {
@@ -92,7 +92,7 @@ fn a_managed_queue_of_the_same_length_delivers_at_the_same_times() {
 #[test]
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "test").unwrap();
-    let mut link = link(spec(TransmitterCapacity::Trace(trace), 1));
+    let mut link = link(spec(LinkCapacity::Trace(trace), 1));
     link.offer(ms(3), packet(0, 1500)); // the opportunity at 2 ms has passed unused
     link.offer(ms(3), packet(1, 700)); // these two share the second opportunity at 4 ms
     link.offer(ms(3), packet(2, 700));
@@ -106,7 +106,7 @@ fn a_trace_fills_opportunities_and_wastes_the_unused() {
 fn a_new_rate_holds_from_the_next_byte_on() {
     let mut link = link(constant(0));
     (0..2).for_each(|n| link.offer(ms(0), packet(n, 1500)));
-    let half = LinkSpec { capacity: TransmitterCapacity::Rate(Rate::from_mbps(6)), ..constant(0) };
+    let half = LinkSpec { capacity: LinkCapacity::Rate(Rate::from_mbps(6)), ..constant(0) };
     link.set(Instant::from_micros(500), half);
     // Half of the first packet leaves at 12 Mbit/s, and the rest at 6 Mbit/s.
     assert_eq!(drain(&mut link, ms(100)), [(0, 1_500), (1, 3_500)]);
@@ -205,7 +205,7 @@ fn an_impaired_link_counts_what_its_channel_does() {
     let outage = OutageSpec { every: ms(100), lasting: ms(20), spread: false, hold: false };
     let impairments = Impairments { policer: Some(policer), outage: Some(outage), ..Impairments::default() };
     let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
-    let spec = LinkSpec { impaired, ..spec(TransmitterCapacity::Rate(Rate::from_mbps(24)), 5) };
+    let spec = LinkSpec { impaired, ..spec(LinkCapacity::Rate(Rate::from_mbps(24)), 5) };
     let mut link = link(spec.clone());
     // While the link waits for its restart, it has neither a policer nor an outage.
     (0..10).for_each(|n| link.offer(Instant::ZERO, packet(n, 1500)));

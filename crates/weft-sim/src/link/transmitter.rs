@@ -1,16 +1,8 @@
 //! Computes when a packet leaves the transmitter of a link.
 
-use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
+use weft_scenario::channel::LinkCapacity;
+use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate};
-
-/// The capacity of a link direction.
-#[derive(Clone, PartialEq, Debug)]
-pub enum TransmitterCapacity {
-    /// A constant rate, counting IP bytes.
-    Rate(Rate),
-    /// A trace of delivery opportunities.
-    Trace(Trace),
-}
 
 /// Sends packets one after another.
 pub(super) enum Transmitter {
@@ -29,14 +21,14 @@ pub(super) enum Transmitter {
 }
 
 impl Transmitter {
-    pub(super) fn new(capacity: &TransmitterCapacity, now: Instant) -> Transmitter {
+    pub(super) fn new(capacity: &LinkCapacity, now: Instant) -> Transmitter {
         match capacity {
-            TransmitterCapacity::Rate(rate) => {
+            LinkCapacity::Rate(rate) => {
                 let q32 = (8_000_000_000u128 << 32) / u128::from(rate.bps().max(1));
                 let byte_time_q32 = u64::try_from(q32).unwrap_or(u64::MAX);
                 Transmitter::Constant { rate: *rate, byte_time_q32, free_at: now }
             }
-            TransmitterCapacity::Trace(trace) => {
+            LinkCapacity::Trace(trace) => {
                 Transmitter::Trace { trace: RunningTrace::new(trace.clone(), now), room: 0, free_at: now }
             }
         }

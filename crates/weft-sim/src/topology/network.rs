@@ -7,7 +7,7 @@ use super::{
 use crate::{LinkId, NodeId};
 use std::collections::BTreeSet;
 use weft_scenario::{
-    Capacity, CostMetric, Directions, ExplicitPath, LinkDirection, NetworkLink, NetworkScenario, RouteSet, Routing,
+    Capacity, CostMetric, DirectionSpec, Directions, ExplicitPath, Link, NetworkScenario, RouteSet, Routing,
 };
 
 /// Returns the simulator's link for one direction of the network's link `number`.
@@ -22,29 +22,29 @@ pub fn link_id(number: usize, direction: Directions) -> LinkId {
 /// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
 /// kbit/s, or 1 for a link whose capacity is a trace.
 pub fn graph_of(network: &NetworkScenario, metric: CostMetric) -> Graph {
-    let edge = |link: &NetworkLink, direction: &LinkDirection, from: usize, to: usize| GraphEdge {
+    let edge = |link: &Link, direction: &DirectionSpec, from: usize, to: usize| GraphEdge {
         from: NodeId(from as u32),
         to: NodeId(to as u32),
         cost: cost(link, direction, metric),
         weight: weight(direction),
     };
-    let both = |link: &NetworkLink| {
+    let both = |link: &Link| {
         let [first, second] = link.ends;
         [edge(link, &link.up, first, second), edge(link, &link.down, second, first)]
     };
     Graph::new(network.nodes.len(), network.links.iter().flat_map(both).collect())
 }
 
-fn cost(link: &NetworkLink, direction: &LinkDirection, metric: CostMetric) -> u64 {
+fn cost(link: &Link, direction: &DirectionSpec, metric: CostMetric) -> u64 {
     match (link.cost, metric) {
         (Some(cost), _) => u64::from(cost),
         (None, CostMetric::Hops) => 1,
-        (None, CostMetric::Delay) => u64::try_from(direction.spec.delay.as_micros()).unwrap_or(u64::MAX),
+        (None, CostMetric::Delay) => u64::try_from(direction.delay.as_micros()).unwrap_or(u64::MAX),
     }
 }
 
-fn weight(direction: &LinkDirection) -> u32 {
-    match &direction.spec.capacity {
+fn weight(direction: &DirectionSpec) -> u32 {
+    match &direction.capacity {
         Capacity::Rate(rate) => u32::try_from(rate.bps() / 1_000).unwrap_or(u32::MAX).max(1),
         Capacity::Trace(_) => 1,
     }

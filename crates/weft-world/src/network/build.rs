@@ -6,18 +6,13 @@ use super::node::NetworkNode;
 use super::offered::Offered;
 use super::overlay::OverlayEngines;
 use super::signalling::{add_controllers, wants};
-use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
-use weft_scenario::{Capacity, NetworkScenario, OverlayUse, PACKET_BYTES, QueueSize, Traces};
-use weft_scenario::{Discipline, LinkDirection, NetworkFlow, NetworkVariant, RandomEarly, TcpSpec, Traffic};
+use weft_scenario::{NetworkFlow, NetworkScenario, NetworkVariant, OverlayUse, TcpSpec, Traces, Traffic};
 use weft_sim::host::{FlowNodes, SimHost};
-use weft_sim::link::{self, LinkSpec, QueueSpec};
+use weft_sim::link::LinkSpec;
 use weft_sim::signalling::Wants;
 use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
-use weft_units::{Duration, Rate, Rng};
-
-/// FRED's settings for more flows than the queue has places for (Lin and Morris 1997, §5).
-const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
+use weft_units::Rng;
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
@@ -80,14 +75,8 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     let mut links = Vec::new();
     for link in &network.links {
         let [a, b] = link.ends.map(node_id);
-        let base_rtt = link.up.spec.delay + link.down.spec.delay;
-        let spec = |direction: &LinkDirection| {
-            let impaired = direction.spec.impaired(seed, &link.name, false);
-            Ok::<_, String>(LinkSpec { impaired, ..link_spec(direction, base_rtt, traces)? })
-        };
-        let up = simulator.add_link(a, b, spec(&link.up)?);
-        let down = simulator.add_link(b, a, spec(&link.down)?);
-        links.push([up, down]);
+        let [up, down] = LinkSpec::both(link, traces, seed, false)?;
+        links.push([simulator.add_link(a, b, up), simulator.add_link(b, a, down)]);
     }
     add_controllers(network, variant, &links, &mut simulator, traces, seed);
     let steering = add_edges(network, variant, &mut simulator, &rng.split(3))?;
@@ -214,91 +203,4 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::HopSelection {
 fn overlay_mss_bytes(network: &NetworkScenario, used: &OverlayUse) -> u32 {
     let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
     1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
-}
-
-/// Returns one direction of a link as the simulator describes it.
-///
-/// # Errors
-/// Returns an error if the link's trace is not in `traces`.
-pub fn link_spec(direction: &LinkDirection, base_rtt: Duration, traces: &Traces) -> Result<LinkSpec, String> {
-    let spec = &direction.spec;
-    let (capacity, rate) = match &spec.capacity {
-        Capacity::Rate(rate) => (link::TransmitterCapacity::Rate(*rate), *rate),
-        Capacity::Trace(name) => {
-            let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
-            (link::TransmitterCapacity::Trace(trace.clone()), trace.mean_rate())
-        }
-    };
-    Ok(LinkSpec {
-        capacity,
-        delay: spec.delay,
-        jitter: spec.jitter,
-        loss: spec.loss,
-        queue: queue(direction, rate, base_rtt),
-        mtu: u32::MAX,
-        cut: false,
-        impaired: None,
-    })
-}
-
-fn queue(direction: &LinkDirection, rate: Rate, base_rtt: Duration) -> QueueSpec {
-    if let Some(aqm) = direction.spec.impairments.aqm {
-        let (kind, config) = aqm.queue(direction.spec.queue.bytes(rate, base_rtt), rate);
-        return QueueSpec::Managed { kind, config, ecn: false };
-    }
-    let (kind, config, ecn) = managed_queue(direction.spec.queue, direction.discipline, rate, base_rtt);
-    match kind {
-        QueueKind::DropTail => {
-            QueueSpec::DropTail { limit_packets: config.limit_units, limit_bytes: config.limit_bytes }
-        }
-        kind => QueueSpec::Managed { kind, config, ecn },
-    }
-}
-
-/// Returns the `weft-core` queue of a discipline and its configuration.
-///
-/// The last value is true if the queue marks packets with ECN.
-pub(super) fn managed_queue(
-    size: QueueSize,
-    discipline: Discipline,
-    rate: Rate,
-    base_rtt: Duration,
-) -> (QueueKind, QueueConfig, bool) {
-    let (limit_units, limit_bytes) = match size {
-        QueueSize::Packets(packets) => (usize::try_from(packets).unwrap_or(usize::MAX).max(2), u64::MAX),
-        size => (usize::MAX, size.bytes(rate, base_rtt)),
-    };
-    let base = QueueConfig { limit_units, limit_bytes, ..QueueConfig::default() };
-    let early = |red: RandomEarly| QueueConfig { red: random_early(&red, rate, base_rtt), ..base };
-    match discipline {
-        Discipline::DropTail => (QueueKind::DropTail, base, false),
-        Discipline::Red(red) => (QueueKind::Red, early(red), red.ecn),
-        Discipline::Fred(red) => (QueueKind::Fred, QueueConfig { fred: FOR_MANY_FLOWS, ..early(red) }, red.ecn),
-        Discipline::CoDel { target, interval, ecn } => {
-            (QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
-        }
-        Discipline::FqCoDel { target, interval, quantum_bytes, ecn } => {
-            (QueueKind::FqCodel, QueueConfig { target, interval, quantum_bytes, ..base }, ecn)
-        }
-    }
-}
-
-/// Returns RED's settings.
-///
-/// Thresholds count packets if the scenario gives packets, and bytes otherwise.
-fn random_early(red: &RandomEarly, rate: Rate, base_rtt: Duration) -> RedConfig {
-    let (measure, [min_threshold, max_threshold]) = match (red.min, red.max) {
-        (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),
-        (min, max) => (Measure::Bytes, [min, max].map(|size| size.bytes(rate, base_rtt) as f64)),
-    };
-    RedConfig {
-        measure,
-        min_threshold,
-        max_threshold,
-        max_p: red.max_p,
-        weight: red.weight,
-        gentle: red.gentle,
-        mean_unit_bytes: PACKET_BYTES as u32,
-        mean_transmission: rate.time_for(PACKET_BYTES),
-    }
 }

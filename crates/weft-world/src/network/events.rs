@@ -1,51 +1,55 @@
 //! Carries out a scenario's events while the network runs.
 
-use super::build::Built;
+use super::build::{Built, node_id};
+use super::loops::share;
+use super::node::NetworkNode;
 use super::run::delivered;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use weft_engine::Command;
 use weft_scenario::measure::DeliveryMarks;
-use weft_scenario::{Action, EventTarget, NetworkEvent, NetworkScenario};
-use weft_sim::LinkId;
-use weft_sim::link::{LinkSpec, TransmitterCapacity};
+use weft_scenario::schedule::{ChangedDirection, EventMoment, LinkStates, moments, weights_at};
+use weft_scenario::{Action, NetworkScenario, ShareChange, VpnService};
+use weft_sim::SimNode;
+use weft_sim::link::LinkSpec;
 use weft_units::Instant;
 
-/// A moment at which an event begins or ends.
-struct Moment {
-    at: Instant,
-    event: usize,
-    is_over: bool,
+/// The share of a VPN between the edges of a network.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct EdgeShare {
+    /// Weight relative to the other VPNs.
+    pub weight: f64,
+    /// The service that the VPN is promised.
+    pub service: VpnService,
 }
 
-/// All moments that are still to come, in time order.
+/// All moments that are still to come, and what the events in force have changed.
 pub(super) struct Timeline {
-    moments: VecDeque<Moment>,
-    /// The links' settings before the events that end later. The number is the event's position.
-    before: Vec<(usize, LinkId, LinkSpec)>,
+    moments: VecDeque<EventMoment>,
+    links: LinkStates<LinkSpec>,
+    /// The present share of each VPN.
+    pub shares: Vec<EdgeShare>,
     /// Bytes that each flow had delivered at each change.
     pub marks: DeliveryMarks,
 }
 
 impl Timeline {
-    pub(super) fn new(network: &NetworkScenario) -> Timeline {
-        let mut moments: Vec<Moment> = Vec::new();
-        for (event, NetworkEvent { at, lasting, .. }) in network.events.iter().enumerate() {
-            let at = Instant::ZERO + *at;
-            moments.push(Moment { at, event, is_over: false });
-            moments.extend(lasting.map(|time| Moment { at: at + time, event, is_over: true }));
+    pub(super) fn new(network: &NetworkScenario, built: &Built) -> Timeline {
+        let links = built.simulator.links();
+        let described = built.links.iter().map(|pair| pair.map(|link| links[link.index()].spec().clone())).collect();
+        Timeline {
+            moments: moments(&network.events).into(),
+            links: LinkStates::new(described),
+            shares: (0..network.vpns.len()).map(|vpn| first_share(network, vpn)).collect(),
+            marks: DeliveryMarks::default(),
         }
-        moments.sort_by_key(|moment| (moment.at, !moment.is_over, moment.event));
-        Timeline { moments: moments.into(), before: Vec::new(), marks: DeliveryMarks::default() }
     }
 
     /// Runs the network until `end`, and carries out all events that are due by then.
     pub(super) fn run_until(&mut self, network: &NetworkScenario, built: &mut Built, end: Instant) {
-        while let Some(moment) = self.moments.pop_front_if(|moment| moment.at <= end) {
-            built.steering.run_until(&mut built.simulator, moment.at);
+        while let Some(moment) = self.moments.pop_front_if(|moment| Instant::ZERO + moment.at <= end) {
+            built.steering.run_until(&mut built.simulator, Instant::ZERO + moment.at);
             self.note(network, built);
-            match moment.is_over {
-                false => self.begin(network, built, moment.event),
-                true => self.finish(built, moment.event),
-            }
+            self.carry_out(network, built, moment);
         }
         built.steering.run_until(&mut built.simulator, end);
     }
@@ -57,52 +61,69 @@ impl Timeline {
         self.marks.note(at, flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
     }
 
-    fn begin(&mut self, network: &NetworkScenario, built: &mut Built, number: usize) {
-        let Some(event) = network.events.get(number) else { return };
-        for link in concerned(network, built, event) {
-            if event.lasting.is_some()
-                && let Some(spec) = built.simulator.links().get(link.index())
-            {
-                self.before.push((number, link, spec.spec().clone()));
+    /// Begins or ends an event.
+    fn carry_out(&mut self, network: &NetworkScenario, built: &mut Built, moment: EventMoment) {
+        let Some(event) = network.events.get(moment.event) else { return };
+        match &event.action {
+            Action::Weights(weights) if !moment.is_end => set_weights(network, built, weights),
+            Action::Weights(_) => {}
+            Action::Share(change) => self.set_share(network, built, change, moment.is_end),
+            action => {
+                let changed = match moment.is_end {
+                    false => self.links.begin(moment.event, action, &event.directions_of(&network.links, None)),
+                    true => self.links.end(moment.event),
+                };
+                changed.into_iter().for_each(|changed| set_link(built, changed));
             }
-            change(built, link, |spec| apply(&event.action, spec));
         }
     }
 
-    fn finish(&mut self, built: &mut Built, number: usize) {
-        for (_, link, spec) in self.before.extract_if(.., |(event, ..)| *event == number) {
-            change(built, link, |now| *now = spec);
+    /// Changes a VPN's share at all edges, or restores the share of the scenario.
+    fn set_share(&mut self, network: &NetworkScenario, built: &mut Built, change: &ShareChange, is_end: bool) {
+        let (Some(now), first) = (self.shares.get_mut(change.vpn), first_share(network, change.vpn)) else { return };
+        if let Some(weight) = change.weight {
+            now.weight = if is_end { first.weight } else { weight.into() };
+        }
+        if let Some(service) = change.service {
+            now.service = if is_end { first.service } else { service };
+        }
+        let Ok(share) = share(network, *now) else { return };
+        for edge in &network.edges {
+            built.simulator.with_node(node_id(edge.node), |node, now, ports| {
+                if let Some(edge) = node.edge_mut() {
+                    edge.set_share(now, change.vpn as u32, share);
+                }
+                SimNode::wake(node, now, ports);
+            });
         }
     }
 }
 
-fn change(built: &mut Built, link: LinkId, how: impl FnOnce(&mut LinkSpec)) {
+/// Returns a VPN's share as the scenario describes it.
+fn first_share(network: &NetworkScenario, vpn: usize) -> EdgeShare {
+    let of = |vpn: &weft_scenario::NetworkVpn| EdgeShare { weight: vpn.weight, service: vpn.service };
+    network.vpns.get(vpn).map_or(EdgeShare { weight: 1.0, service: VpnService::BestEffort }, of)
+}
+
+fn set_link(built: &mut Built, ((link, way), settings): ChangedDirection<LinkSpec>) {
+    let Some(link) = built.links.get(link).and_then(|pair| pair.get(way)).copied() else { return };
     built.offered.bytes(&built.simulator, link);
-    built.simulator.set_link(link, how);
+    built.simulator.set_link(link, |spec| *spec = settings);
 }
 
-fn concerned(network: &NetworkScenario, built: &Built, event: &NetworkEvent) -> Vec<LinkId> {
-    let of_link = |pair: &[LinkId; 2]| {
-        let up = event.directions.has_up().then_some(pair[0]);
-        let down = event.directions.has_down().then_some(pair[1]);
-        up.into_iter().chain(down)
-    };
-    match event.target {
-        EventTarget::Link(link) => built.links.get(link).into_iter().flat_map(of_link).collect(),
-        EventTarget::Node(node) => {
-            let touches = network.links.iter().map(|link| link.ends.contains(&node));
-            touches.zip(&built.links).filter(|(touches, _)| *touches).flat_map(|(_, pair)| *pair).collect()
+/// Sets the weights of links in the engines at their first ends.
+fn set_weights(network: &NetworkScenario, built: &mut Built, weights: &BTreeMap<String, u32>) {
+    for overlay in &network.overlay.nodes {
+        let own = weights_at(overlay.node, &network.links, weights);
+        let own: Vec<_> = own.into_iter().map(|(link, weight)| (network.links[link].name.clone(), weight)).collect();
+        if own.is_empty() {
+            continue;
         }
-    }
-}
-
-fn apply(action: &Action, spec: &mut LinkSpec) {
-    match action {
-        Action::Cut => spec.cut = true,
-        Action::Restore => spec.cut = false,
-        Action::Rate(rate) => spec.capacity = TransmitterCapacity::Rate(*rate),
-        Action::Loss(loss) => spec.loss = *loss,
-        Action::Delay(delay) => spec.delay = *delay,
-        Action::Weights(_) | Action::Share(_) => {}
+        built.simulator.with_node(node_id(overlay.node), |node: &mut NetworkNode, now, ports| {
+            // A variant without an overlay has no engine, and continues unchanged.
+            if node.site_mut().is_some_and(|site| site.command(now, Command::SetWeights(Some(own))).is_ok()) {
+                SimNode::wake(node, now, ports);
+            }
+        });
     }
 }

@@ -3,7 +3,8 @@
 //! The module makes their edges in the simulator, steers the loops' windows while the network runs, and
 //! collects each loop's result.
 
-use super::build::{Built, managed_queue, node_id};
+use super::build::{Built, node_id};
+use super::events::EdgeShare;
 use super::node::NetworkNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,8 +88,7 @@ pub(super) fn add_edges(
 ) -> Result<NetworkSteering, String> {
     let steering = NetworkSteering::of(network, variant);
     let members = Arc::new(membership(network));
-    // H, L and α are proportional to the weight, so weights are normalised to a mean of one.
-    let mean_weight = network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64;
+    let mean_weight = mean_weight(network);
     let plans: Result<Vec<VpnPlan>, String> =
         network.vpns.iter().map(|vpn| plan(vpn, mean_weight, &variant.ingress_of(vpn), &steering)).collect();
     let plans: Arc<[VpnPlan]> = plans?.into();
@@ -131,10 +131,22 @@ pub(crate) fn service(of: VpnService) -> Service {
     }
 }
 
+/// Returns a VPN's share at the edges; its weight is relative to the mean of all weights at the start.
+pub(super) fn share(network: &NetworkScenario, of: EdgeShare) -> Result<Share, String> {
+    Share::new(of.weight / mean_weight(network), service(of.service)).map_err(|error| error.to_string())
+}
+
+/// Returns the mean weight of the VPNs at the start.
+///
+/// H, L and α are proportional to the weight, so weights are normalised to a mean of one.
+fn mean_weight(network: &NetworkScenario) -> f64 {
+    network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64
+}
+
 fn plan(vpn: &NetworkVpn, mean_weight: f64, spec: &IngressSpec, steering: &NetworkSteering) -> Result<VpnPlan, String> {
     let share = Share::new(vpn.weight / mean_weight, service(vpn.service))
         .map_err(|error| format!("VPN `{}`: {error}", vpn.name))?;
-    let (queue, sizes, ecn) = managed_queue(spec.queue, spec.discipline, NOMINAL_RATE, Duration::ZERO);
+    let (queue, sizes, ecn) = spec.discipline.configured(spec.queue, NOMINAL_RATE, Duration::ZERO);
     let control = match spec.law {
         ControlLaw::None => None,
         ControlLaw::AimdWindow => Some(LoopConfig::AimdWindow(window(spec, steering.initial(vpn.weight)))),
@@ -309,6 +321,7 @@ pub(super) fn results(
     network: &NetworkScenario,
     built: &Built,
     before: &[(f64, f64)],
+    shares: &[EdgeShare],
     counted: Duration,
 ) -> Vec<LoopRun> {
     let mut runs: Vec<LoopRun> = Vec::new();
@@ -321,14 +334,14 @@ pub(super) fn results(
         }
         let (lost, dropped) = losses(&built.simulator, this);
         let ms = |q| Some(waits.waits().quantile(q).map_or(0.0, |time| time.as_secs_f64() * 1e3));
-        let vpn = &network.vpns[this.vpn as usize];
+        let (vpn, share) = (&network.vpns[this.vpn as usize], shares[this.vpn as usize]);
         let [from, to] = [this.from, this.to].map(|node| network.nodes[node.index()].clone());
         let result = VpnResult {
             name: vpn.name.clone(),
             from,
             to,
-            weight: vpn.weight,
-            promised_bps: Some(service(vpn.service).rate().bps() as f64).filter(|bps| *bps > 0.0),
+            weight: share.weight,
+            promised_bps: Some(service(share.service).rate().bps() as f64).filter(|bps| *bps > 0.0),
             goodput_bps: arrived.bytes() as f64 * 8.0 / counted.as_secs_f64(),
             share: 0.0,
             rate_bps: status.control.map(|control| control.rate.bps() as f64),

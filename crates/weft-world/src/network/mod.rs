@@ -15,7 +15,7 @@ mod overlay;
 mod run;
 mod signalling;
 
-pub use build::{Built, BuiltFlow, build, link_spec};
+pub use build::{Built, BuiltFlow, build};
 pub use campaign::run_all;
 pub use flows::{header_bytes, receiver_config, sender_config};
 pub(crate) use loops::service;

@@ -51,6 +51,14 @@ impl NetworkNode {
         }
     }
 
+    /// Returns the node's engine for changes, if it has one.
+    pub fn site_mut(&mut self) -> Option<&mut EngineSite> {
+        match self {
+            NetworkNode::Station(_) => None,
+            NetworkNode::Gate(gate) => Some(&mut gate.site),
+        }
+    }
+
     /// Returns the node's router.
     pub fn router(&self) -> &Router {
         self.station().router()

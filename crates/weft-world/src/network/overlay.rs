@@ -81,6 +81,7 @@ impl<'a> OverlayEngines<'a> {
         match self.used.schedule {
             OverlaySchedule::EarliestDelivery => Schedule::EarliestDelivery,
             OverlaySchedule::FlowHash => Schedule::FlowHash,
+            OverlaySchedule::WeightedRoundRobin => Schedule::WeightedRoundRobin,
         }
     }
 
@@ -88,13 +89,14 @@ impl<'a> OverlayEngines<'a> {
     fn link(&self, end: LinkEnd) -> SiteLink {
         let direction = |from: LinkEnd| LinkId((2 * from.link + from.end) as u32);
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
+        let described = &self.network.links[end.link];
         SiteLink {
-            name: self.network.links[end.link].name.clone(),
+            name: described.name.clone(),
             out: direction(end),
             back: direction(end.other()),
             address: end.address(),
             reaches: reaches.collect(),
-            rebind: None,
+            rebind: described.rebind.filter(|_| end.end == 0),
         }
     }
 }

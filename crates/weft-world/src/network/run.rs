@@ -105,7 +105,7 @@ pub(super) fn run_watched(
     built: &mut Built,
     mut advance: impl FnMut(&mut Timeline, &mut Built, Instant),
 ) -> NetworkRun {
-    let mut timeline = Timeline::new(network);
+    let mut timeline = Timeline::new(network, built);
     let (warmup, end) = (Instant::ZERO + network.warmup, Instant::ZERO + network.duration);
     advance(&mut timeline, built, warmup);
     timeline.note(network, built);
@@ -124,7 +124,7 @@ pub(super) fn run_watched(
     let bulk = network.flows.iter().zip(&flows).filter(|(flow, _)| flow.traffic.is_tcp());
     let goodput_bps = bulk.filter_map(|(_, result)| result.goodput_bps).sum();
     let links = link_results(network, built);
-    let loops = loops::results(network, built, &losses_before, counted);
+    let loops = loops::results(network, built, &losses_before, &timeline.shares, counted);
     let vpns = loops.iter().map(|this| this.result.clone()).collect();
     NetworkRun {
         senders: senders(built),

@@ -3,8 +3,8 @@
 use super::build::node_id;
 use super::node::NetworkNode;
 use weft_scenario::{
-    Capacity, CongestionControl, GrantLaw, NetworkLink, NetworkScenario, NetworkVariant, SignallingSpec, SubPath,
-    TcpSpec, Traces,
+    Capacity, CongestionControl, GrantLaw, Link, NetworkScenario, NetworkVariant, SignallingSpec, SubPath, TcpSpec,
+    Traces,
 };
 use weft_sim::signalling::{
     LawKind, LinkController, LinkGrants, Meddler, NearSensor, RateDemand, RouterControllers, Wants,
@@ -25,8 +25,8 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
 }
 
 /// Returns the mean rates of a link, up first.
-fn link_rates(link: &NetworkLink, traces: &Traces) -> [Rate; 2] {
-    [&link.up, &link.down].map(|direction| match &direction.spec.capacity {
+fn link_rates(link: &Link, traces: &Traces) -> [Rate; 2] {
+    [&link.up, &link.down].map(|direction| match &direction.capacity {
         Capacity::Rate(rate) => *rate,
         Capacity::Trace(name) => traces.get(name).map_or(Rate::ZERO, |trace| trace.mean_rate()),
     })

@@ -7,9 +7,10 @@ use crate::network::service;
 use std::collections::BTreeMap;
 use weft_engine::{Command, PathState, VpnChange};
 use weft_scenario::measure::{CarriedBytes, RECENT_PROBES, carrying_link, longest_gap};
-use weft_scenario::{Action, App, Directions, EventLink, EventResult, FlowDirection, ShareChange, TimedEvent};
-use weft_sim::link::{LinkSpec, TransmitterCapacity};
-use weft_sim::{LinkId, NodeId};
+use weft_scenario::schedule::{ChangedDirection, LinkStates, moments, weights_at};
+use weft_scenario::{Action, App, EventResult, EventTarget, FlowDirection, ShareChange, TimedEvent};
+use weft_sim::NodeId;
+use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant};
 
 /// Time after a change for the worse during which the paths' states are watched.
@@ -24,63 +25,67 @@ pub(super) struct ObservedEvent {
     restored_at: Option<Duration>,
 }
 
-/// A change in time order: the beginning of an event, or its end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct PairChange {
-    at: Duration,
-    event: usize,
-    is_end: bool,
-}
-
 /// Runs to the end of the scenario and carries out all events on the way.
 pub(super) fn play(stage: &mut SimStage<'_>) -> Vec<ObservedEvent> {
     let events = stage.scenario.events.clone();
-    let mut due: Vec<PairChange> = Vec::new();
-    for (event, TimedEvent { at, lasting, .. }) in events.iter().enumerate() {
-        due.push(PairChange { at: *at, event, is_end: false });
-        due.extend(lasting.map(|time| PairChange { at: *at + time, event, is_end: true }));
-    }
-    due.sort_unstable();
+    let mut links = LinkStates::new(stage.described.clone());
     let mut happened: BTreeMap<usize, ObservedEvent> = BTreeMap::new();
-    for next in due.into_iter().filter(|due| due.at < stage.scenario.duration) {
-        stage.run_until(next.at);
-        let Some(event) = events.get(next.event) else { continue };
-        if next.is_end {
-            let Some(done) = happened.get_mut(&next.event) else { continue };
-            done.restored_at = Some(next.at);
-            undo(stage, event, done.link);
+    for moment in moments(&events).into_iter().filter(|moment| moment.at < stage.scenario.duration) {
+        stage.run_until(moment.at);
+        let Some(event) = events.get(moment.event) else { continue };
+        if moment.is_end {
+            let Some(done) = happened.get_mut(&moment.event) else { continue };
+            done.restored_at = Some(moment.at);
+            set_links(stage, links.end(moment.event));
+            undo(stage, event);
         } else {
-            let link = event.link.as_ref().and_then(|link| find(stage, link));
-            carry_out(stage, event, link);
-            happened.insert(next.event, ObservedEvent { event: event.clone(), link, restored_at: None });
+            let link = find(stage, &event.target);
+            let directions = event.directions_of(&stage.scenario.links, link);
+            set_links(stage, links.begin(moment.event, &event.action, &directions));
+            carry_out(stage, event);
+            happened.insert(moment.event, ObservedEvent { event: event.clone(), link, restored_at: None });
         }
     }
     stage.run_until(stage.scenario.duration);
     happened.into_values().collect()
 }
 
-fn find(stage: &SimStage<'_>, link: &EventLink) -> Option<usize> {
-    match link {
-        EventLink::Named(name) => stage.scenario.links.iter().position(|known| known.name == *name),
-        EventLink::Carrying(flow) => {
+/// Returns the link that an event changes, if it is one link.
+fn find(stage: &SimStage<'_>, target: &EventTarget) -> Option<usize> {
+    match target {
+        EventTarget::Link(link) => Some(*link),
+        EventTarget::Carrying(flow) => {
             let ends = stage.flow_ends.iter().find(|ends| ends.name() == flow);
             let seen = ends.and_then(|ends| ends.recent_one_way(&stage.world, RECENT_PROBES));
             carrying_link(stage.scenario, flow, seen)
         }
+        EventTarget::Node(_) | EventTarget::Weft => None,
     }
 }
 
-fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent, link: Option<usize>) {
-    match (&event.action, link) {
-        (Action::Weights(weights), _) => {
-            let pairs = weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
-            send_command(stage, HOME, &Command::SetWeights(Some(pairs)));
+fn set_links(stage: &mut SimStage<'_>, changed: Vec<ChangedDirection<LinkSpec>>) {
+    for ((link, way), settings) in changed {
+        if let Some(id) = stage.world.links.get(link).and_then(|pair| pair.get(way)) {
+            stage.world.simulator.set_link(*id, |spec| *spec = settings);
         }
-        (Action::Share(change), _) => set_share(stage, change),
-        (Action::Cut, Some(link)) => cut(stage, link, event.directions, true),
-        (Action::Restore, Some(link)) => cut(stage, link, event.directions, false),
-        (change, Some(link)) => set(stage, link, event.directions, Some(change)),
-        (_, None) => {}
+    }
+}
+
+/// Makes the changes of weft itself.
+fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent) {
+    match &event.action {
+        Action::Weights(weights) => {
+            let links = &stage.scenario.links;
+            for node in [HOME, HUB] {
+                let own = weights_at(node.index(), links, weights).into_iter();
+                let own: Vec<_> = own.map(|(link, weight)| (links[link].name.clone(), weight)).collect();
+                if !own.is_empty() {
+                    send_command(stage, node, &Command::SetWeights(Some(own)));
+                }
+            }
+        }
+        Action::Share(change) => set_share(stage, change),
+        Action::Cut | Action::Restore | Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => {}
     }
 }
 
@@ -105,42 +110,11 @@ fn set_share(stage: &mut SimStage<'_>, change: &ShareChange) {
     }
 }
 
-fn undo(stage: &mut SimStage<'_>, event: &TimedEvent, link: Option<usize>) {
-    match (&event.action, link) {
-        (Action::Share(change), _) => {
-            if let Some(vpn) = stage.scenario.vpns.get(change.vpn) {
-                set_share(stage, &change.back_to(vpn.share));
-            }
-        }
-        (Action::Cut, Some(link)) => cut(stage, link, event.directions, false),
-        (Action::Restore, Some(link)) => cut(stage, link, event.directions, true),
-        (Action::Rate(_) | Action::Loss(_) | Action::Delay(_), Some(link)) => set(stage, link, event.directions, None),
-        (Action::Weights(_), _) | (_, None) => {}
-    }
-}
-
-fn directions(stage: &SimStage<'_>, link: usize, which: Directions) -> Vec<(LinkId, LinkSpec)> {
-    let (Some(ids), Some(specs)) = (stage.world.links.get(link), stage.described.get(link)) else { return Vec::new() };
-    let up = which.has_up().then(|| (ids[0], specs[0].clone()));
-    up.into_iter().chain(which.has_down().then(|| (ids[1], specs[1].clone()))).collect()
-}
-
-fn cut(stage: &mut SimStage<'_>, link: usize, which: Directions, is_cut: bool) {
-    for (id, _) in directions(stage, link, which) {
-        stage.world.simulator.set_link(id, |spec| spec.cut = is_cut);
-    }
-}
-
-/// Sets a link to the scenario's description, with `change` applied to it.
-fn set(stage: &mut SimStage<'_>, link: usize, which: Directions, change: Option<&Action>) {
-    for (id, mut wanted) in directions(stage, link, which) {
-        match change {
-            Some(Action::Rate(rate)) => wanted.capacity = TransmitterCapacity::Rate(*rate),
-            Some(Action::Loss(loss)) => wanted.loss = *loss,
-            Some(Action::Delay(delay)) => wanted.delay = *delay,
-            _ => {}
-        }
-        stage.world.simulator.set_link(id, |spec| *spec = wanted);
+fn undo(stage: &mut SimStage<'_>, event: &TimedEvent) {
+    if let Action::Share(change) = &event.action
+        && let Some(vpn) = stage.scenario.vpns.get(change.vpn)
+    {
+        set_share(stage, &change.back_to(vpn.share));
     }
 }
 

@@ -1,16 +1,15 @@
 //! Two sites and the links between them, built from a scenario.
 
 use super::lane::{LaneCarrier, SimLane};
-use crate::network::link_spec;
 use crate::site::{DSS_MAPPING_LEN, EngineSite, Engines, MultipathSite, PlainSite, Site, SiteLink};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::service::Service;
 use weft_engine::{
     EngineConfig, Entry, FlowsConfig, LinkConfig, MemberConfig, PathState, PeerConfig, Policy, Prefix, VpnConfig,
 };
-use weft_scenario::{Discipline, LinkDirection, PAYLOAD_BYTES, Scenario, Traces};
+use weft_scenario::{PAYLOAD_BYTES, Scenario, Traces};
 use weft_session::{Cipher, Identity};
-use weft_sim::link::{LinkSpec, TransmitterCapacity};
+use weft_sim::link::{LinkCapacity, LinkSpec};
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 
@@ -163,11 +162,11 @@ impl TwoSiteWorld {
         self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
             let spec = self.simulator.links().get(link.index()).map(|link| link.spec().clone());
-            let Some(LinkSpec { capacity: capacity @ TransmitterCapacity::Trace(_), impaired: None, .. }) = spec else {
+            let Some(LinkSpec { capacity: capacity @ LinkCapacity::Trace(_), impaired: None, .. }) = spec else {
                 continue;
             };
-            let TransmitterCapacity::Trace(trace) = &capacity else { continue };
-            let pause = TransmitterCapacity::Rate(trace.mean_rate());
+            let LinkCapacity::Trace(trace) = &capacity else { continue };
+            let pause = LinkCapacity::Rate(trace.mean_rate());
             self.simulator.set_link(*link, |spec| spec.capacity = pause);
             self.simulator.set_link(*link, |spec| spec.capacity = capacity);
         }
@@ -179,15 +178,7 @@ impl TwoSiteWorld {
 /// # Errors
 /// Returns an error if a trace does not exist.
 pub(super) fn described(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<Vec<[LinkSpec; 2]>, String> {
-    let both = |link: &weft_scenario::Link| {
-        let direction = |spec: &weft_scenario::DirectionSpec| {
-            let plain = LinkDirection { spec: spec.clone(), discipline: Discipline::DropTail };
-            let impaired = spec.impaired(seed, &link.name, true);
-            Ok::<_, String>(LinkSpec { impaired, ..link_spec(&plain, link.base_rtt(), traces)? })
-        };
-        Ok([direction(&link.up)?, direction(&link.down)?])
-    };
-    scenario.links.iter().map(both).collect()
+    scenario.links.iter().map(|link| LinkSpec::both(link, traces, seed, true)).collect()
 }
 
 fn sites(scenario: &Scenario, lane: &SimLane, links: &[[LinkId; 2]], rng: &Rng) -> Result<Vec<Site>, String> {

@@ -231,3 +231,65 @@ fn many_hops_that_each_take_in_a_packet_whole_are_no_queue() {
     let [fixed, weft] = ["static", "weft"].map(goodput);
     assert!(weft > 0.9 * fixed, "static {fixed:.1}, weft {weft:.1} Mbit/s");
 }
+
+/// Two hosts and two equal links, over which a constant flow goes in turn by weight.
+const TWO_LINKS: &str = r#"
+name = "two-links"
+duration = "12 s"
+warmup = "4 s"
+
+[[node]]
+name = "a"
+weft = true
+[[node]]
+name = "b"
+weft = true
+
+[[link]]
+name = "one"
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[link]]
+name = "two"
+rate = "10 Mbit/s"
+delay = "10 ms"
+
+[[flow]]
+app = "cbr"
+from = "a"
+to = "b"
+rate = "4 Mbit/s"
+packet-size = "1000 B"
+
+[[variant]]
+name = "weft"
+overlay = true
+schedule = "weighted-round-robin"
+"#;
+
+fn only_run(text: &str) -> VariantRun {
+    let network = NetworkScenario::parse(text, "f").unwrap_or_else(|e| panic!("{e}"));
+    run(&network, &network.variants[0], 1, &Traces::new()).unwrap().run
+}
+
+#[test]
+fn weights_of_an_event_set_the_links_shares() {
+    let share = |run: &VariantRun| {
+        let sent = |name: &str| run.links.iter().find(|link| link.name == name && link.direction == "up").unwrap();
+        sent("one").sent_bytes / sent("two").sent_bytes
+    };
+    let even = share(&only_run(TWO_LINKS));
+    assert!((even - 1.0).abs() < 0.1, "{even}");
+    let event = "[[event]]\nat = \"2 s\"\nweights = { one = 3, two = 1 }\n";
+    let uneven = share(&only_run(&format!("{TWO_LINKS}{event}")));
+    assert!((uneven / 3.0 - 1.0).abs() < 0.1, "{uneven}");
+}
+
+#[test]
+fn a_nat_before_a_node_of_a_network_changes_its_port_and_the_flow_goes_on() {
+    let behind = |rebind: &str| TWO_LINKS.replace("delay = \"10 ms\"\n", &format!("delay = \"10 ms\"\n{rebind}"));
+    let [with, without] = ["rebind = { every = \"2 s\" }\n", ""].map(|rebind| only_run(&behind(rebind)));
+    let goodput = |run: &VariantRun| run.flows[0].goodput_bps.unwrap();
+    assert!(goodput(&with) > 0.97 * goodput(&without), "{} of {}", goodput(&with), goodput(&without));
+    assert_ne!(with.links, without.links, "the mapping changes, so datagrams to the old port vanish");
+}

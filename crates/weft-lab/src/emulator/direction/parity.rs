@@ -4,12 +4,13 @@
 //! same times.
 
 use super::super::impaired::Classified;
-use super::super::spec::{EmulatedCapacity, EmulatedDirection};
+use super::super::spec::EmulatedDirection;
 use super::DirectionPipe;
 use std::sync::Arc;
 use weft_scenario::channel::Impaired;
+use weft_scenario::channel::LinkCapacity;
 use weft_scenario::draw::{LinkClass, draw_link};
-use weft_sim::link::{LinkSpec, QueueSpec, TransmitterCapacity as SimCapacity};
+use weft_sim::link::{LinkSpec, QueueSpec};
 use weft_sim::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports, SimNode, Simulator};
 use weft_units::{Duration, FlowId, Instant, Rate, Rng};
 
@@ -114,9 +115,10 @@ fn both_worlds_give_the_same_packets_the_same_fates() {
                 QueueSpec::Managed { kind, config, ecn: false }
             }
         };
+        let managed = Some(queue).filter(|queue| matches!(queue, QueueSpec::Managed { .. }));
         let (delay, jitter, loss, impaired) = (spec.delay, spec.jitter, spec.loss, Some(impaired));
         let sim = LinkSpec {
-            capacity: SimCapacity::Rate(rate),
+            capacity: LinkCapacity::Rate(rate),
             delay,
             jitter,
             loss,
@@ -124,9 +126,9 @@ fn both_worlds_give_the_same_packets_the_same_fates() {
             impaired: impaired.clone(),
             ..LinkSpec::with_rate(rate)
         };
-        let capacity = EmulatedCapacity::Rate(rate);
+        let capacity = Some(LinkCapacity::Rate(rate));
         let lab =
-            EmulatedDirection { capacity, delay, jitter, loss, queue_bytes, impaired, ..EmulatedDirection::default() };
+            EmulatedDirection { capacity, delay, jitter, loss, queue_bytes, managed, impaired, ..Default::default() };
         let in_sim = simulated(sim, seed, &times, end);
         assert!(in_sim.len() > 100, "{class:?}: {}", in_sim.len());
         // The simulator's first link draws from this stream.

@@ -14,13 +14,13 @@ impl Classified for u32 {
     }
 }
 
-const MBIT_12: EmulatedCapacity = EmulatedCapacity::Rate(Rate::from_mbps(12)); // a packet of 1500 bytes each millisecond
+const MBIT_12: Option<LinkCapacity> = Some(LinkCapacity::Rate(Rate::from_mbps(12))); // a packet of 1500 bytes each millisecond
 
 fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-fn spec(capacity: EmulatedCapacity, delay_ms: u64) -> EmulatedDirection {
+fn spec(capacity: Option<LinkCapacity>, delay_ms: u64) -> EmulatedDirection {
     EmulatedDirection { capacity, delay: Duration::from_millis(delay_ms), ..EmulatedDirection::default() }
 }
 
@@ -84,7 +84,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
     pipe.offer(ms(0), 0, 1500);
     pipe.offer(ms(0), 1, 1500);
     // Half of the first packet leaves at 12 Mbit/s, the rest at 6 Mbit/s.
-    pipe.set(Instant::from_micros(500), spec(EmulatedCapacity::Rate(Rate::from_mbps(6)), 0));
+    pipe.set(Instant::from_micros(500), spec(Some(LinkCapacity::Rate(Rate::from_mbps(6))), 0));
     assert_eq!(drain(&mut pipe, ms(100)), [(0, 1_500), (1, 3_500)]);
     assert_eq!(pipe.stats(Instant::from_micros(2_500)).capacity_bytes, Some(2_250));
 }
@@ -92,7 +92,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
 #[test]
 fn a_trace_fills_opportunities_and_wastes_the_unused() {
     let trace = Trace::parse("2\n4\n4\n10\n", "t").unwrap();
-    let mut pipe = pipe(spec(EmulatedCapacity::Trace(trace), 1));
+    let mut pipe = pipe(spec(Some(LinkCapacity::Trace(trace)), 1));
     pipe.offer(ms(3), 0, 1500); // the opportunity at 2 ms has passed unused
     pipe.offer(ms(3), 1, 700); // this and the next packet share the second opportunity at 4 ms
     pipe.offer(ms(3), 2, 700);
@@ -105,7 +105,7 @@ fn a_trace_fills_opportunities_and_wastes_the_unused() {
 
 #[test]
 fn an_unlimited_link_only_delays() {
-    let mut pipe = pipe(EmulatedDirection { queue_bytes: 0, ..spec(EmulatedCapacity::Unlimited, 7) });
+    let mut pipe = pipe(EmulatedDirection { queue_bytes: 0, ..spec(None, 7) });
     (0..3).for_each(|n| pipe.offer(Instant::from_micros(u64::from(n)), n, 1500));
     assert_eq!(drain(&mut pipe, ms(20)), [(0, 7_000), (1, 7_001), (2, 7_002)]);
     assert_eq!(pipe.stats(ms(20)).capacity_bytes, None);
@@ -133,7 +133,7 @@ fn loss_takes_its_share_and_repeats_with_the_seed() {
 fn jitter_keeps_the_order_unless_told_otherwise() {
     let jittery = |reorder| {
         let jitter = Duration::from_millis(10);
-        let mut pipe = pipe(EmulatedDirection { jitter, reorder, ..spec(EmulatedCapacity::Unlimited, 20) });
+        let mut pipe = pipe(EmulatedDirection { jitter, reorder, ..spec(None, 20) });
         (0..100).for_each(|n| pipe.offer(ms(u64::from(n)), n, 100));
         let got = drain(&mut pipe, ms(1_000));
         assert_eq!(got.len(), 100);

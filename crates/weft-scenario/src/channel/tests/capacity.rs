@@ -26,9 +26,9 @@ fn a_full_link_transmits_what_its_capacity_says() {
         }
         let rate = Rate::from_bps(log_even(&mut rng, 1e6, 2e7) as u64);
         let capacity = if seed % 3 == 0 && impairments.swing.is_none() {
-            SerializerCapacity::Trace(Trace::synthetic_lte(seed, rate, Duration::from_secs(10)))
+            LinkCapacity::Trace(Trace::synthetic_lte(seed, rate, Duration::from_secs(10)))
         } else {
-            SerializerCapacity::Rate(rate)
+            LinkCapacity::Rate(rate)
         };
         let plain = Plain { capacity, delay: Duration::ZERO, ..drop_tail(rate) };
         let mut channel = channel(plain, impairments.clone(), seed);

@@ -18,7 +18,7 @@ fn log_even(rng: &mut Rng, least: f64, most: f64) -> f64 {
 
 fn drop_tail(rate: Rate) -> Plain {
     Plain {
-        capacity: SerializerCapacity::Rate(rate),
+        capacity: LinkCapacity::Rate(rate),
         delay: Duration::from_millis(20),
         jitter: Duration::ZERO,
         loss: 0.0,

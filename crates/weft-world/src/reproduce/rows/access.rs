@@ -65,7 +65,7 @@ const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 fn with_loss(loss: f64) -> Result<NetworkScenario, String> {
     let mut network = ACCESS.read()?;
     for link in network.links_mut("link*") {
-        link.directions_mut().into_iter().for_each(|direction| direction.spec.loss = loss);
+        link.directions_mut().into_iter().for_each(|direction| direction.loss = loss);
     }
     Ok(network)
 }

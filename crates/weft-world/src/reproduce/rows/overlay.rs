@@ -63,7 +63,7 @@ fn cell(window: u32, delay_ms: u64, loss: f64, is_explicit: bool) -> Result<Case
     let mut network = OVERLAY.read()?;
     for link in network.links_mut("path") {
         for direction in link.directions_mut() {
-            (direction.spec.delay, direction.spec.loss) = (Duration::from_millis(delay_ms), loss);
+            (direction.delay, direction.loss) = (Duration::from_millis(delay_ms), loss);
         }
     }
     for flow in &mut network.flows {

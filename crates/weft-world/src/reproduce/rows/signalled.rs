@@ -85,7 +85,7 @@ fn is_exactly(found: Estimate, value: f64) -> bool {
 
 fn exchange(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let lossy = |network: &mut NetworkScenario| {
-        network.links_mut("*").flat_map(|link| link.directions_mut()).for_each(|way| way.spec.loss = 0.02);
+        network.links_mut("*").flat_map(|link| link.directions_mut()).for_each(|way| way.loss = 0.02);
     };
     let stopped = |network: &mut NetworkScenario| {
         network.duration = Duration::from_secs(45);
@@ -142,9 +142,9 @@ fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<
     let mut network = EXCHANGE.read()?;
     for link in network.links_mut("*").filter(|link| link.name != "access") {
         for way in link.directions_mut() {
-            way.spec.delay = Duration::from_millis(33);
+            way.delay = Duration::from_millis(33);
             if let Some(rate) = rate {
-                way.spec.capacity = Capacity::Rate(rate);
+                way.capacity = Capacity::Rate(rate);
             }
         }
     }
@@ -213,8 +213,8 @@ fn with_layers(layers: u32) -> Result<Case, String> {
     let inside = f64::from(MTU_BYTES - layers * LAYER_BYTES);
     let rate = Rate::from_bps((RAW_MBPS * MBPS * inside / (f64::from(MTU_BYTES) + FRAME_BYTES)) as u64);
     for way in network.links_mut("path").flat_map(|link| link.directions_mut()) {
-        (way.spec.delay, way.spec.loss) = (Duration::from_millis(1), 0.0);
-        way.spec.capacity = Capacity::Rate(rate);
+        (way.delay, way.loss) = (Duration::from_millis(1), 0.0);
+        way.capacity = Capacity::Rate(rate);
     }
     for flow in &mut network.flows {
         flow.tcp.mss_bytes -= layers * LAYER_BYTES;

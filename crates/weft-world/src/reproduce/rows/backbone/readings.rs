@@ -5,7 +5,7 @@
 
 use crate::reproduce::case::{FIGURE_7, case};
 use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
-use weft_scenario::{NetworkLink, NetworkScenario};
+use weft_scenario::{Link, NetworkScenario};
 use weft_units::{Duration, Rate};
 
 /// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
@@ -29,7 +29,7 @@ pub(super) const BESIDE: [PaperReading; 2] = [
     PaperReading { name: "equal routes", change: even_out },
 ];
 
-fn core_links(network: &mut NetworkScenario) -> impl Iterator<Item = &mut NetworkLink> {
+fn core_links(network: &mut NetworkScenario) -> impl Iterator<Item = &mut Link> {
     network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
 }
 
@@ -44,12 +44,12 @@ fn even_out(network: &mut NetworkScenario) {
     }
 }
 
-fn is_on(link: &NetworkLink, route: &[usize]) -> bool {
+fn is_on(link: &Link, route: &[usize]) -> bool {
     route.windows(2).any(|hop| hop.iter().all(|node| link.ends.contains(node)))
 }
 
 fn delay(network: &NetworkScenario, route: &[usize]) -> Duration {
-    network.links.iter().filter(|link| is_on(link, route)).map(|link| link.up.spec.delay).sum()
+    network.links.iter().filter(|link| is_on(link, route)).map(|link| link.up.delay).sum()
 }
 
 impl PaperReading {

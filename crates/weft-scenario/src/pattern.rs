@@ -10,7 +10,7 @@ use toml::Spanned;
 const MOST: usize = 100_000;
 
 /// Returns true if `name` matches `pattern`, in which `*` matches any characters or none.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
     let mut pieces = rest.split('*');
@@ -25,7 +25,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 /// Returns the indices of the `names` that a pattern matches, in order.
 ///
 /// `what` is the kind of thing that they name, for error messages.
-pub(super) fn matching(
+pub(crate) fn matching(
     source: &Source<'_>,
     pattern: &Spanned<String>,
     what: &str,
@@ -46,7 +46,7 @@ pub(super) fn matching(
 }
 
 /// Returns the index of the single node with this name.
-pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
+pub(crate) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]) -> Checked<usize> {
     let found = matching(source, name, "node", nodes)?;
     match found[..] {
         [node] => Ok(node),
@@ -58,7 +58,7 @@ pub(super) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
 ///
 /// If one pattern matches a single node, that node is paired with each node of the other pattern. Otherwise the first
 /// node is paired with the first, the second with the second, and so on.
-pub(super) fn pairs(
+pub(crate) fn pairs(
     source: &Source<'_>,
     from: &Spanned<String>,
     to: &Spanned<String>,
@@ -87,7 +87,7 @@ pub(super) fn pairs(
 }
 
 /// Checks that a name has only allowed characters.
-pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str) -> Checked<()> {
+pub(crate) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str) -> Checked<()> {
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if !name.get_ref().is_empty() && name.get_ref().len() <= 64 && name.get_ref().chars().all(sound) {
         return Ok(());
@@ -96,12 +96,12 @@ pub(super) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str
 }
 
 /// Returns `name` if `count` is 1, or else `name-0`, `name-1` and so on.
-pub(super) fn numbered(name: &str, number: usize, count: usize) -> String {
+pub(crate) fn numbered(name: &str, number: usize, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
 /// The names that items of one kind have taken, each of them once.
-pub(super) struct Unique<'a> {
+pub(crate) struct Unique<'a> {
     what: &'a str,
     names: std::collections::BTreeSet<String>,
 }

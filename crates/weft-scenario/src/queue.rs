@@ -1,13 +1,19 @@
-//! Defines queue disciplines and their form in a file.
+//! Defines the queues of links and VPNs, and their form in a file.
 
-use crate::QueueSize;
+use crate::channel::{Aqm, QueueSpec};
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Fraction, FromText, Quantity};
+use crate::{PACKET_BYTES, QueueSize};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use std::fmt;
 use std::time::Duration;
 use toml::Spanned;
+use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
+use weft_units::Rate;
+
+/// FRED's settings for more flows than the queue has places for (Lin and Morris 1997, §5).
+const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
 
 /// The discipline of a queue: when it drops or marks packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,14 +79,14 @@ enum QueueName {
 
 /// The queue in a file: `"100 packets"`, or a table with a `kind`.
 #[derive(Clone)]
-pub(super) enum QueueFile {
+pub(crate) enum QueueFile {
     Length(QueueSize),
     Table(QueueTable),
 }
 
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct QueueTable {
+pub(crate) struct QueueTable {
     kind: QueueName,
     limit: Option<Quantity<QueueSize>>,
     min: Option<Quantity<QueueSize>>,
@@ -118,10 +124,74 @@ impl<'de> Deserialize<'de> for QueueFile {
     }
 }
 
+impl Discipline {
+    /// Returns the queue of `weft-core` with this discipline, and its configuration.
+    ///
+    /// The last value is true if the queue marks packets of ECN-capable flows. `rate` and `base_rtt` are those of the
+    /// link behind the queue.
+    pub fn configured(self, size: QueueSize, rate: Rate, base_rtt: Duration) -> (QueueKind, QueueConfig, bool) {
+        let (limit_units, limit_bytes) = match size {
+            QueueSize::Packets(packets) => (usize::try_from(packets).unwrap_or(usize::MAX).max(2), u64::MAX),
+            size => (usize::MAX, size.bytes(rate, base_rtt)),
+        };
+        let base = QueueConfig { limit_units, limit_bytes, ..QueueConfig::default() };
+        let early = |red: RandomEarly| QueueConfig { red: red.configured(rate, base_rtt), ..base };
+        match self {
+            Discipline::DropTail => (QueueKind::DropTail, base, false),
+            Discipline::Red(red) => (QueueKind::Red, early(red), red.ecn),
+            Discipline::Fred(red) => (QueueKind::Fred, QueueConfig { fred: FOR_MANY_FLOWS, ..early(red) }, red.ecn),
+            Discipline::CoDel { target, interval, ecn } => {
+                (QueueKind::Codel, QueueConfig { target, interval, ..base }, ecn)
+            }
+            Discipline::FqCoDel { target, interval, quantum_bytes, ecn } => {
+                (QueueKind::FqCodel, QueueConfig { target, interval, quantum_bytes, ..base }, ecn)
+            }
+        }
+    }
+
+    /// Returns the queue of a link as the channel model takes it.
+    ///
+    /// `aqm` replaces the discipline.
+    pub fn queue_of_link(self, size: QueueSize, aqm: Option<Aqm>, rate: Rate, base_rtt: Duration) -> QueueSpec {
+        if let Some(aqm) = aqm {
+            let (kind, config) = aqm.queue(size.bytes(rate, base_rtt), rate);
+            return QueueSpec::Managed { kind, config, ecn: false };
+        }
+        match self.configured(size, rate, base_rtt) {
+            (QueueKind::DropTail, config, _) => {
+                QueueSpec::DropTail { limit_packets: config.limit_units, limit_bytes: config.limit_bytes }
+            }
+            (kind, config, ecn) => QueueSpec::Managed { kind, config, ecn },
+        }
+    }
+}
+
+impl RandomEarly {
+    /// Returns RED's settings.
+    ///
+    /// Thresholds count packets if the scenario gives packets, and bytes otherwise.
+    fn configured(&self, rate: Rate, base_rtt: Duration) -> RedConfig {
+        let (measure, [min_threshold, max_threshold]) = match (self.min, self.max) {
+            (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),
+            (min, max) => (Measure::Bytes, [min, max].map(|size| size.bytes(rate, base_rtt) as f64)),
+        };
+        RedConfig {
+            measure,
+            min_threshold,
+            max_threshold,
+            max_p: self.max_p,
+            weight: self.weight,
+            gentle: self.gentle,
+            mean_unit_bytes: PACKET_BYTES as u32,
+            mean_transmission: rate.time_for(PACKET_BYTES),
+        }
+    }
+}
+
 /// Returns the length and the discipline of a queue.
 ///
 /// The default is drop-tail with 1.5 BDP.
-pub(super) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> Checked<(QueueSize, Discipline)> {
+pub(crate) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> Checked<(QueueSize, Discipline)> {
     let Some(queue) = queue else { return Ok((QueueSize::DEFAULT, Discipline::DropTail)) };
     match queue.get_ref() {
         QueueFile::Length(length) => Ok((*length, Discipline::DropTail)),
@@ -130,6 +200,13 @@ pub(super) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> C
             let discipline = table.discipline(limit).map_err(|message| source.at(queue, message))?;
             Ok((limit, discipline))
         }
+    }
+}
+
+impl QueueFile {
+    /// Returns true if the queue names its discipline.
+    pub(crate) fn has_kind(&self) -> bool {
+        matches!(self, QueueFile::Table(_))
     }
 }
 
