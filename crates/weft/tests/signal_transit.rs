@@ -64,12 +64,14 @@ fn inside() {
     let bulk = send(0, BULK, Rate::from_mbps(60), Duration::from_secs(4));
     bulk.join().unwrap();
 
-    let flows = [
-        send(0, LITTLE, Rate::from_mbps(1), Duration::from_secs(7)),
-        send(0, MUCH, Rate::from_mbps(3), Duration::from_secs(7)),
-    ];
+    let flow_time = Duration::from_secs(7);
+    let answers = [LITTLE, MUCH].map(|port| answer(port, flow_time));
     let forged = forge(Duration::from_secs(5));
-    wait_for("grant", &dir, || granted(&dir, LITTLE).is_some() && granted(&dir, MUCH).is_some());
+    // The one that asks for much comes first. The other one has a higher precedence, and takes what it needs.
+    let much_flow = send(0, MUCH, Rate::from_mbps(3), flow_time);
+    wait_for("grant", &dir, || granted(&dir, MUCH).is_some());
+    let little_flow = send(0, LITTLE, Rate::from_mbps(1), flow_time);
+    wait_for("second grant", &dir, || granted(&dir, LITTLE) > Some(0.5));
     sleep(Duration::from_secs(2));
     let (little, much) = (granted(&dir, LITTLE).unwrap_or(0.0), granted(&dir, MUCH).unwrap_or(0.0));
     let most = NARROW as f64 / 2.0;
@@ -85,7 +87,7 @@ fn inside() {
     }
     assert!(forged.join().unwrap() > 50);
     assert!(status(&dir, "n1")["signal"]["forged_tags"].as_u64() > Some(50), "{}", status(&dir, "n1")["signal"]);
-    flows.into_iter().for_each(|flow| flow.join().unwrap());
+    [much_flow, little_flow].into_iter().chain(answers).for_each(|thread| thread.join().unwrap());
 
     if std::env::var_os("WEFT_CHECK").is_some() {
         // A flow that ends without a word is forgotten everywhere: 30 s after its last signal.
@@ -113,10 +115,11 @@ fn configure(dir: &Dir) {
             !is_edge
         );
         if number == 0 {
-            for (port, rate) in [(LITTLE, 1), (MUCH, 20)] {
+            for (port, rate, priority) in [(LITTLE, 1, 5), (MUCH, 20, 0)] {
                 text += &format!(
                     "[[signal.rule]]\nname = \"r{port}\"\nprotocol = \"udp\"\nports = \"{port}\"\n\
-                     guaranteed = \"{rate} Mbit/s\"\navailable = \"8 kbit/s\"\nreverse = false\n"
+                     guaranteed = \"{rate} Mbit/s\"\navailable = \"8 kbit/s\"\nreverse = false\n\
+                     priority = {priority}\n"
                 );
             }
         }
@@ -145,6 +148,20 @@ fn configure(dir: &Dir) {
 /// Runs `act` in a node's network namespace.
 fn within<T: Send + 'static>(node: usize, act: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     common::inside::within(NODES[node], act)
+}
+
+/// Answers datagrams at the last node for a while. The answer to a signal travels in them.
+fn answer(port: u16, time: Duration) -> JoinHandle<()> {
+    within(4, move || {
+        let socket = UdpSocket::bind(("10.9.0.5", port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            if let Ok((_, from)) = socket.recv_from(&mut [0; 2_048]) {
+                socket.send_to(b"heard", from).unwrap();
+            }
+        }
+    })
 }
 
 /// Sends datagrams of 1,000 bytes from a node to the last one.
@@ -181,7 +198,7 @@ fn forge(time: Duration) -> JoinHandle<usize> {
     })
 }
 
-/// Returns a packet of a new flow, or of the one that asks for little, with a greedy request.
+/// Returns a packet of a new flow with a greedy request.
 fn forged(number: u16) -> Vec<u8> {
     let rates = Rates { available: Rate16::ZERO, guaranteed: Rate16::floor(Rate::from_mbps(4)) };
     let message = [Message::Request, Message::Update, Message::Release][usize::from(number) % 3];
@@ -206,8 +223,7 @@ fn forged(number: u16) -> Vec<u8> {
         tag: 1 + number,
     };
     let mut packet = vec![0x45, 0, 0, 48, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 5];
-    let port = if number.is_multiple_of(2) { LITTLE } else { MUCH };
-    packet.extend([(20_000 + number).to_be_bytes(), port.to_be_bytes(), 28u16.to_be_bytes(), [0; 2]].concat());
+    packet.extend([(20_000 + number).to_be_bytes(), BULK.to_be_bytes(), 28u16.to_be_bytes(), [0; 2]].concat());
     packet.extend([0; 20]);
     let mut out = vec![0; packet.len() + ADDED_LEN];
     let len = carriage::insert(&packet, &signal, &mut out).unwrap();
@@ -238,7 +254,11 @@ fn wait_for(what: &str, dir: &Dir, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Returns what each node logged, and its state of signalling.
 fn log(dir: &Dir) -> String {
-    let log = |node: &&str| std::fs::read_to_string(dir.path(&format!("{node}.log"))).unwrap_or_default();
-    NODES.iter().map(log).collect::<Vec<_>>().join("--\n")
+    let log = |node: &&str| {
+        let text = std::fs::read_to_string(dir.path(&format!("{node}.log"))).unwrap_or_default();
+        format!("{node}: {}\n{text}", status(dir, node)["signal"])
+    };
+    NODES.iter().map(log).collect()
 }

@@ -87,6 +87,7 @@ fn transit(context: &Context) -> Vec<Check> {
         &[
             claim("packets go from peer to peer as through a router", "weft-engine", &["--test", "transit"], ""),
             claim("ICMP errors are valid, and none answers an error", "weft-wire", &["--test", "forwarding"], ""),
+            claim("three nodes in transit grant the least, on a kernel", "weft", &["--test", "signal_transit"], ""),
         ],
     )
 }
