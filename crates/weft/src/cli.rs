@@ -5,12 +5,14 @@
 
 mod access;
 mod ca;
+mod change;
 mod join;
 mod live;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
+pub use change::{ApplyArguments, ChangeOptions, NewRule, RulesCommand, SetArguments, TestedPacket, UnsetArguments};
 pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
 pub use qos::QosView;
@@ -121,6 +123,33 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Change a setting in the file and in the running node; comments in the file stay
+    #[command(after_help = "\
+Examples:
+  weft set link.lte.max-rate-up '20 Mbit/s'            adds the [[link]] table if there is none
+  weft set peer.hub.endpoints '[\"192.0.2.1:51900\"]'
+  weft set users.by host --confirm 60s                 undone after a minute, unless you run weft confirm
+
+A change that `weft check` would refuse changes nothing.")]
+    Set(SetArguments),
+    /// Remove a setting or a table from the file and the running node
+    #[command(after_help = "\
+Examples:
+  weft unset link.lte.max-rate-up
+  weft unset rule.calls --confirm 60s")]
+    Unset(UnsetArguments),
+    /// Replace the whole configuration, in the file and in the running node
+    #[command(after_help = "\
+Examples:
+  weft apply new.toml
+  weft apply new.toml --confirm 60s                    undone after a minute, unless you run weft confirm")]
+    Apply(ApplyArguments),
+    /// Keep the change that is on trial, and save it
+    #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
+    Confirm(Control),
+    /// Undo the change that is on trial
+    #[command(after_help = "Example:\n  weft undo                           after: weft set … --confirm 60s")]
+    Undo(Control),
     /// Report what on this machine helps or hinders a node, and how routers can give the tunnel a queue of its own
     #[command(after_help = "\
 Examples:
@@ -227,6 +256,7 @@ Examples:
   weft qos users                      whose flows they are
   weft qos ports                      capacity, guarantees and delay toward each peer
   weft qos why 10.9.0.2               why the flows of this host have what they have
+  weft qos rules add web --class interactive protocol=tcp ports=443
 
 Rules and classes are in the configuration: [[rule]] and [[class]]."
     )]

@@ -27,6 +27,9 @@ pub const MAX_LINE: u64 = 8 << 20;
 /// The client thus receives the node's answer that it is busy.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// End of the name of the file beside a configuration that has its changed text.
+pub const CANDIDATE_SUFFIX: &str = ".new";
+
 /// A request to a running node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
@@ -129,6 +132,19 @@ pub enum Request {
     OpenvpnClients,
     /// Reads the configuration again.
     Reload,
+    /// Runs the changed configuration that stands in the file beside it.
+    ///
+    /// Unless [`Request::Confirm`] comes in time, the configuration before it counts again.
+    Try {
+        /// Absolute path of the node's configuration, for a check that this is the node that is meant.
+        file: String,
+        /// Time to wait for the confirmation, in milliseconds; 0: none is needed.
+        confirm_ms: u64,
+    },
+    /// Ends the trial of a changed configuration, which stays in force.
+    Confirm,
+    /// Ends the trial of a changed configuration, and the one before it counts again.
+    Undo,
     /// Stops the node.
     Down,
 }
@@ -136,7 +152,8 @@ pub enum Request {
 impl Request {
     /// Returns the time within which the node must answer. A reload that opens devices may take seconds.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(if *self == Request::Reload { 30 } else { 5 })
+        let opens_devices = matches!(self, Request::Reload | Request::Try { .. } | Request::Undo);
+        Duration::from_secs(if opens_devices { 30 } else { 5 })
     }
 }
 
@@ -318,6 +335,11 @@ pub enum Response {
         key: String,
         /// Body of the call, base64.
         body: String,
+    },
+    /// Response to [`Request::Confirm`]: the changed text may replace the configuration.
+    Kept {
+        /// The node's configuration.
+        file: String,
     },
     /// Response to [`Request::Watch`].
     Changes {

@@ -42,6 +42,9 @@ pub struct Status {
     pub uptime_s: u64,
     /// Inner MTU, in bytes.
     pub inner_mtu: u16,
+    /// Time until a changed configuration is undone, in milliseconds; absent: none is on trial.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trial_ends_in_ms: Option<u64>,
     /// Links in use.
     pub links: Vec<Link>,
     /// Links that the configuration names and that are not in use.

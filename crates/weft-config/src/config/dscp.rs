@@ -41,6 +41,16 @@ pub fn name(code_point: u8) -> String {
     known.map_or_else(|| code_point.to_string(), |(name, _)| (*name).to_owned())
 }
 
+/// Parses a code point from an argument: a name or a number.
+///
+/// # Errors
+/// Returns a message for the user.
+pub fn parse(text: &str) -> Result<u8, String> {
+    let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
+    let number = || text.parse().ok().filter(|number| *number < 64);
+    named.or_else(number).ok_or_else(|| format!("`{text}` is no code point: a name such as af21, or 0 to 63"))
+}
+
 /// Parses a code point; "copy" is an error.
 pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<u8> {
     match read(value, report)? {

@@ -33,7 +33,7 @@ mod vpn;
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use exit::Exit;
-pub use flows::FlowSettings;
+pub use flows::{FlowSettings, protocol_number, vpn_number};
 pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;
 pub use network::Network;

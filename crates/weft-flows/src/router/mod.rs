@@ -303,13 +303,7 @@ impl FlowRouter {
 
     /// Returns the properties by which the rules judge a flow's first packet.
     pub fn first_packet(&self, packet: &PacketFacts<'_>) -> FirstPacket {
-        let names = self.rules.names();
-        let user = match self.user_rule.by {
-            UserBy::Node => names.id(packet.near),
-            _ => NameId::default(),
-        };
-        let (near, far) = (names.id(packet.near), names.id(packet.far));
-        FirstPacket { key: packet.key, dscp: packet.dscp, vpn: packet.vpn, user, near, far }
+        first_packet(&self.rules, &self.user_rule, packet)
     }
 
     /// Classifies a new flow and gives it a state.
@@ -344,6 +338,17 @@ impl FlowRouter {
             self.release(&GrantKey { flow: key.flow.reversed(), ..key }, admission);
         }
     }
+}
+
+/// Returns the properties by which `rules` judge a flow's first packet.
+pub fn first_packet(rules: &FlowRules, users: &UserRule, packet: &PacketFacts<'_>) -> FirstPacket {
+    let names = rules.names();
+    let user = match users.by {
+        UserBy::Node => names.id(packet.near),
+        _ => NameId::default(),
+    };
+    let (near, far) = (names.id(packet.near), names.id(packet.far));
+    FirstPacket { key: packet.key, dscp: packet.dscp, vpn: packet.vpn, user, near, far }
 }
 
 /// Remembers a flow with a guarantee that has ended.

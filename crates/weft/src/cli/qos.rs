@@ -1,6 +1,6 @@
 //! Arguments of `weft qos`.
 
-use super::Reading;
+use super::{Reading, RulesCommand};
 use clap::Subcommand;
 
 /// Subcommands of `weft qos`.
@@ -21,8 +21,28 @@ pub enum QosView {
     Ports(Reading),
     /// Show the classes and what a flow of each gets
     Classes(Reading),
-    /// Show the rules in the order in which they are tried
-    Rules(Reading),
+    /// Show the rules in the order in which they are tried, or change them
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  weft qos rules                                                        show them
+  weft qos rules add web --class interactive protocol=tcp ports=443     at the end
+  weft qos rules add calls --class voice protocol=udp --before web --confirm 60s
+  weft qos rules move web --before calls
+  weft qos rules remove web
+  weft qos rules test udp 10.9.0.1:5000 10.9.0.2:5004                   which one matches
+
+Changes go to the file, with its comments, and to the running node."
+    )]
+    Rules {
+        /// Change; without one, show the rules.
+        #[command(subcommand)]
+        change: Option<RulesCommand>,
+        /// Options for showing.
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Say why flows have what they have
     Why {
         /// Words of the flow as `weft qos flows` shows it: an address, a port, tcp or udp
@@ -38,10 +58,8 @@ impl QosView {
     /// Returns the options for showing.
     pub fn reading(&self) -> &Reading {
         match self {
-            QosView::Flows { reading, .. } | QosView::Why { reading, .. } => reading,
-            QosView::Users(reading) | QosView::Ports(reading) | QosView::Classes(reading) | QosView::Rules(reading) => {
-                reading
-            }
+            QosView::Flows { reading, .. } | QosView::Why { reading, .. } | QosView::Rules { reading, .. } => reading,
+            QosView::Users(reading) | QosView::Ports(reading) | QosView::Classes(reading) => reading,
         }
     }
 }

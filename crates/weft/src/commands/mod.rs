@@ -6,6 +6,7 @@
 mod access;
 mod act;
 mod ca;
+mod change;
 mod check;
 mod doctor;
 mod drill;
@@ -56,6 +57,11 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
+        Command::Set(arguments) => change::set(&arguments),
+        Command::Unset(arguments) => change::unset(&arguments),
+        Command::Apply(arguments) => change::apply(&arguments),
+        Command::Confirm(control) => change::confirm(&control),
+        Command::Undo(control) => change::undo(&control),
         Command::Revoke { file, control } => act::revoke(&file, &control),
         Command::Down(control) => act::down(&control),
         Command::Reload(control) => act::reload(&control),

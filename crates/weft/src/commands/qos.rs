@@ -1,5 +1,6 @@
 //! `weft qos`: what each flow, user and port gets, and why.
 
+use super::change::change_rules;
 use super::watch::watch;
 use crate::cli::QosView;
 use crate::control::{Request, Response, ask};
@@ -14,6 +15,9 @@ const SEARCHED: u32 = 10_000;
 
 /// Prints one view of the flow state.
 pub fn qos(view: &QosView) -> Result<Outcome, Failure> {
+    if let QosView::Rules { change: Some(change), .. } = view {
+        return change_rules(change);
+    }
     let reading = view.reading();
     let most = match view {
         QosView::Flows { top, .. } => *top,
@@ -46,7 +50,7 @@ fn text(view: &QosView, qos: &Qos) -> String {
         QosView::Users(_) => users(qos),
         QosView::Ports(_) => ports(qos),
         QosView::Classes(_) => classes(qos),
-        QosView::Rules(_) => rules(qos),
+        QosView::Rules { .. } => rules(qos),
         QosView::Why { .. } => why(qos),
     }
 }

@@ -36,6 +36,10 @@ pub fn status(status: &Status) -> String {
         "weft {} on {}, up {up}, inner MTU {} B\npublic key {}\n\n",
         status.version, status.tun, status.inner_mtu, status.public_key
     );
+    if let Some(ms) = status.trial_ends_in_ms {
+        let left = span(Duration::from_millis(ms));
+        text += &format!("a change is on trial for {left}: weft confirm keeps it, weft undo ends it\n\n");
+    }
     if status.no_buffer_drops + status.socket_full_drops > 0 {
         let (buffers, sockets) = (status.no_buffer_drops, status.socket_full_drops);
         text += &format!("dropped here: {buffers} without a free buffer, {sockets} at full sockets\n\n");

@@ -26,6 +26,7 @@ mod signals;
 mod stamps;
 mod state;
 pub mod threads;
+mod trial;
 mod trust;
 mod turns;
 

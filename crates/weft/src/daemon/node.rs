@@ -41,6 +41,7 @@ use super::shown::why;
 use super::stamps;
 use super::state::{StateWriter, StoredStamps};
 use super::threads::Threads;
+use super::trial::{self, Trial};
 use super::trust;
 use super::turns::TurnTimes;
 use crate::config::{self, Config};
@@ -49,7 +50,7 @@ use crate::status::{self, RefusedPrefix, Status, UnusedLink};
 use crate::{entropy, outcome::Failure};
 use routing::RoutingSide;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, FlowListing, Outside, PeerSnapshot};
@@ -91,6 +92,8 @@ pub struct DaemonNode {
     /// Durations of the packet loop's turns.
     pub turns: TurnTimes,
     file: PathBuf,
+    /// A changed configuration that is not confirmed yet.
+    trial: Trial,
     config: Config,
     identity: Identity,
     clock: Clock,
@@ -194,6 +197,7 @@ impl DaemonNode {
             drops: Drops::default(),
             turns: TurnTimes::default(),
             file,
+            trial: Trial::default(),
             config,
             identity,
             clock,
@@ -357,10 +361,41 @@ impl DaemonNode {
 
     /// Reads the configuration again; a refused one changes nothing.
     fn reload(&mut self) -> Result<(), String> {
+        // What was on trial no longer counts.
+        let _ = self.trial.end();
+        self.reload_from(&self.file.clone())
+    }
+
+    /// Runs a changed text of the configuration: on trial, if it must be confirmed within some time.
+    fn try_out(&mut self, named: &str, confirm_ms: u64) -> Result<(), String> {
+        if self.trial.is_in_progress() {
+            return Err("a change is on trial already: weft confirm, or weft undo".to_owned());
+        }
+        let candidate = trial::candidate(&self.file, named)?;
+        self.reload_from(&candidate)?;
+        if confirm_ms > 0 {
+            let time = Duration::from_millis(confirm_ms);
+            self.trial.begin(self.clock.now(), time);
+            self.log.info(format_args!("the change is on trial for {} s", time.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Undoes a change that nobody confirmed in time.
+    fn end_trial(&mut self, now: Instant) {
+        if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
+            self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));
+            // A failure is logged there. The change then stays in force.
+            let _ = self.reload();
+        }
+    }
+
+    /// Reads a configuration; a refused one changes nothing.
+    fn reload_from(&mut self, file: &Path) -> Result<(), String> {
         service::reloading();
-        let result = self.try_reload();
+        let result = self.try_reload(file);
         match &result {
-            Ok(()) => self.log.info(format_args!("{}: reloaded", self.file.display())),
+            Ok(()) => self.log.info(format_args!("{}: reloaded", file.display())),
             // The message about a wrong file has several lines.
             Err(why) => {
                 let mut lines = why.lines();
@@ -373,8 +408,8 @@ impl DaemonNode {
         result
     }
 
-    fn try_reload(&mut self) -> Result<(), String> {
-        let mut loaded = config::load(&self.file)?;
+    fn try_reload(&mut self, file: &Path) -> Result<(), String> {
+        let mut loaded = config::load(file)?;
         self.names.add_addresses(&mut loaded.config).map_err(|why| format!("names: {why}"))?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
             return Err(format!("a change of {what} needs a restart"));
@@ -470,6 +505,7 @@ impl DaemonNode {
     pub fn upkeep(&mut self, now: Instant) {
         self.pings.finish(now);
         self.platform.handle_timeout(now);
+        self.end_trial(now);
         self.send_totals(now);
         self.why.look(now, &self.engine, || why::own(&self.identity, &self.links), self.log);
         if self.has_unsaved_revocations {
@@ -506,7 +542,8 @@ impl DaemonNode {
     /// Returns the time at which [`DaemonNode::upkeep`] is due.
     pub fn next_upkeep(&self) -> Instant {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
-        let requests = [self.stamp_write.next(), self.route_update.next(), self.link_check.next()];
+        let requests =
+            [self.stamp_write.next(), self.route_update.next(), self.link_check.next(), self.trial.next_timeout()];
         let others =
             [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(requests).flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
@@ -541,6 +578,7 @@ impl DaemonNode {
             tun: self.devices.default().tun().name().to_owned(),
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
+            trial_ends_in_ms: self.trial.left(now).map(|left| left.as_millis() as u64),
             links: self.links.active().iter().map(link).collect(),
             unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
             strangers: why::fill(now, &self.engine, &own, &mut peers),

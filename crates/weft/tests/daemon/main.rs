@@ -1,5 +1,6 @@
 //! The daemon on a real kernel: how it starts, runs, and survives faults of its machine.
 
+mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod running;

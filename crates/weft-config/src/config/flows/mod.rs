@@ -15,7 +15,7 @@ pub use check::check;
 pub use class::ClassSetting;
 pub use export::{ExportFormat, ExportProtocol, ExportSettings};
 pub use router::RouterSettings;
-pub use rule::RuleSetting;
+pub use rule::{RuleSetting, protocol_number};
 pub use users::{UserKind, UserSettings};
 
 use super::Vpn;
@@ -82,12 +82,16 @@ impl FlowSettings {
     ///
     /// A VPN that is not in `vpns` matches no flow; the checks refuse it.
     pub fn rules(&self, vpns: &[Vpn]) -> FlowRules {
-        let number = |name: &str| match vpns.iter().find(|vpn| vpn.name.value == name) {
-            Some(vpn) => VpnId(vpn.id.value),
-            None if name == DEFAULT_VPN => VpnId::DEFAULT,
-            None => VpnId(u32::MAX),
-        };
+        let number = |name: &str| vpn_number(name, vpns).unwrap_or(VpnId(u32::MAX));
         FlowRules::new(self.rules.iter().map(|rule| rule.flow_rule(number)).collect())
+    }
+}
+
+/// Returns the number of a VPN by its name.
+pub fn vpn_number(name: &str, vpns: &[Vpn]) -> Option<VpnId> {
+    match vpns.iter().find(|vpn| vpn.name.value == name) {
+        Some(vpn) => Some(VpnId(vpn.id.value)),
+        None => (name == DEFAULT_VPN).then_some(VpnId::DEFAULT),
     }
 }
 

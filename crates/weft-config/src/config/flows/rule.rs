@@ -24,6 +24,16 @@ const PROTOCOLS: [(&str, u8); 9] = [
     ("sctp", 132),
 ];
 
+/// Parses a protocol from an argument: a name or a number.
+///
+/// # Errors
+/// Returns a message for the user.
+pub fn protocol_number(text: &str) -> Result<u8, String> {
+    let named = PROTOCOLS.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+    let names = || PROTOCOLS.map(|(name, _)| name).join(", ");
+    named.or_else(|| text.parse().ok()).ok_or_else(|| format!("`{text}` is no protocol: {}, or a number", names()))
+}
+
 /// Name of the class of a rule without `class`.
 const DEFAULT_CLASS: &str = "bulk";
 

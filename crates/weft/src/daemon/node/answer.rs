@@ -105,6 +105,21 @@ impl DaemonNode {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
+            Request::Try { file, confirm_ms } => match self.try_out(&file, confirm_ms) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
+            Request::Confirm => match self.trial.end() {
+                Ok(()) => {
+                    self.log.info(format_args!("the change is confirmed"));
+                    Response::Kept { file: self.file.display().to_string() }
+                }
+                Err(why) => Response::Refused { why },
+            },
+            Request::Undo => match self.trial.end().and_then(|()| self.reload()) {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Refused { why },
+            },
             Request::Down => {
                 self.stop("weft down");
                 Response::Done

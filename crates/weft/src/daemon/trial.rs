@@ -1,0 +1,63 @@
+//! A changed configuration on trial: it counts until its time is over, unless it is confirmed.
+
+use crate::control::CANDIDATE_SUFFIX;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weft_units::{Duration, Instant};
+
+/// The trial that is in progress, if any.
+#[derive(Debug, Default)]
+pub struct Trial {
+    ends: Option<Instant>,
+}
+
+impl Trial {
+    /// Begins a trial that needs a confirmation within `time`.
+    pub fn begin(&mut self, now: Instant, time: Duration) {
+        self.ends = Some(now + time);
+    }
+
+    /// Ends the trial.
+    ///
+    /// # Errors
+    /// Returns a message if there is none.
+    pub fn end(&mut self) -> Result<(), String> {
+        self.ends.take().map(drop).ok_or_else(|| "no change is on trial".to_owned())
+    }
+
+    /// True if a change is on trial.
+    pub fn is_in_progress(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Returns the time that is left.
+    pub fn left(&self, now: Instant) -> Option<Duration> {
+        self.ends.map(|ends| ends - now)
+    }
+
+    /// Returns the time at which the trial ends without a confirmation.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.ends
+    }
+}
+
+/// Returns the file with the changed text of the node's configuration `own`. `named` is the file that the client means.
+///
+/// The path begins as that of the configuration does, so that relative paths in the text mean the same.
+///
+/// # Errors
+/// Returns a message if the client means another node's configuration.
+pub fn candidate(own: &Path, named: &str) -> Result<PathBuf, String> {
+    let whole = |path: &Path| fs::canonicalize(path).map_err(|why| format!("{}: {why}", path.display()));
+    let found = whole(own)?;
+    if found != Path::new(named) {
+        return Err(format!("the configuration of this node is {}: name it with -c", found.display()));
+    }
+    let directory = own.parent().unwrap_or(Path::new(""));
+    let is_link = whole(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.as_path()
+        != found.parent().unwrap_or(Path::new("/"));
+    let mut name = OsString::from(if is_link { found.as_os_str() } else { own.as_os_str() });
+    name.push(CANDIDATE_SUFFIX);
+    Ok(name.into())
+}
