@@ -328,6 +328,14 @@ impl Path {
         }
     }
 
+    /// Returns the order of preference where only one path may be used: answering paths first, then by capacity.
+    ///
+    /// A path that no traffic has filled counts with the rate at which its search starts. Otherwise it would never be
+    /// tried, however slow the other paths are.
+    pub fn preference(&self) -> (bool, Rate) {
+        (self.health.answers(), self.rate.expected())
+    }
+
     fn found_by_trains(&self) -> Option<Rate> {
         self.sensing.known().and_then(|(_, estimate)| estimate.available)
     }
