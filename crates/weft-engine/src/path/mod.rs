@@ -36,7 +36,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
-use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
@@ -380,7 +379,7 @@ impl Path {
 
     /// True if both ends use the path for data, whatever its health.
     pub fn carries(&self) -> bool {
-        self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
+        self.active && self.link_up && !self.barred
     }
 
     /// Returns the IP, UDP and relay header bytes of a datagram on this path.
