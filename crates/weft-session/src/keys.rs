@@ -277,6 +277,8 @@ pub(crate) struct KeyRing {
     order: [u64; SLOTS],
     /// Number of keys inserted so far.
     count: u64,
+    /// Serial number of the newest key that the peer may no longer have.
+    doubtful: u64,
 }
 
 impl KeyRing {
@@ -287,8 +289,8 @@ impl KeyRing {
 
     /// Returns the slot of the key that seals a VPN's packets.
     ///
-    /// It is the newest key for which the peer has sent its receiver index, unless that key is about to end. The
-    /// default VPN needs no such index.
+    /// It is the newest key for which the peer has sent its receiver index, unless that key is about to end or in doubt.
+    /// The default VPN needs no such index.
     #[inline]
     pub(crate) fn sending_slot(&self, now: Instant, vpn: VpnId) -> Option<usize> {
         let sending = self.sending?;
@@ -297,8 +299,16 @@ impl KeyRing {
             return Some(sending);
         }
         let lives = |key: &SessionKey| now.since(key.created) < KEY_LIFETIME.saturating_sub(ENDS_EARLIER);
-        let is_good = |slot: &usize| is_open(slot).is_some() && self.keys[*slot].as_deref().is_some_and(lives);
+        let is_known = |slot: &usize| self.order[*slot] > self.doubtful && is_open(slot).is_some();
+        let is_good = |slot: &usize| is_known(slot) && self.keys[*slot].as_deref().is_some_and(lives);
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
+    }
+
+    /// Records that the peer has met another run with this node's key, and dropped the keys of this run.
+    ///
+    /// They open what still arrives under them. A VPN waits for its index under the next key instead of using them.
+    pub(crate) fn doubt_all(&mut self) {
+        self.doubtful = self.count;
     }
 
     /// Returns the key in a slot.

@@ -3,15 +3,16 @@
 //! `cargo run --release -p weft-world --example swarm -- --seeds 0..10000` runs many seeds on all cores and
 //! prints those that fail. `--seed N` runs one seed and prints its network, with the faults that are
 //! necessary for its failure. `--story N` also prints a log of all events. With `--features planted`,
-//! `--planted END` plants one defect after the other, and prints after how many of END seeds the swarm finds
-//! it.
+//! `--planted END` plants one fault after the other, and prints after how many of END seeds the swarm finds
+//! it. `--planted END FIRST..LAST` plants only the faults with these numbers, counted from 0.
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 use weft_world::swarm::{explain, search};
 
-const USAGE: &str = "swarm --seeds FIRST..END | --seed N | --story N | --planted END (with the feature `planted`)";
+const USAGE: &str =
+    "swarm --seeds FIRST..END | --seed N | --story N | --planted END [FIRST..LAST] (with the feature `planted`)";
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
@@ -23,10 +24,13 @@ fn main() -> ExitCode {
             None => usage(),
         },
         #[cfg(feature = "planted")]
-        ["--planted", end] => match end.parse() {
-            Ok(end) => find_planted(end),
-            Err(_) => usage(),
-        },
+        ["--planted", end, faults @ ..] if faults.len() < 2 => {
+            let faults = faults.first().map_or(Some(0..u64::MAX), |faults| range(faults));
+            match end.parse().ok().zip(faults) {
+                Some((end, faults)) => find_planted(end, &faults),
+                None => usage(),
+            }
+        }
         ["--seed", seed] | ["--story", seed] => match seed.parse() {
             Ok(seed) => {
                 print!("{}", explain(seed, words[0] == "--story"));
@@ -80,27 +84,48 @@ fn run_all(seeds: Range<u64>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints a table of the planted defects.
+/// Prints a table of the planted faults with these numbers.
 ///
 /// It gives the number of seeds until each is found, and the broken promise that shows it.
 #[cfg(feature = "planted")]
-fn find_planted(end: u64) -> ExitCode {
-    use weft_units::planted::{Fault, plant};
+fn find_planted(end: u64, numbers: &Range<u64>) -> ExitCode {
+    use weft_units::planted::Fault;
+    let faults: Vec<Fault> = (0..).zip(Fault::ALL).filter(|(n, _)| numbers.contains(n)).map(|(_, f)| *f).collect();
     let mut found = 0;
     println!("| planted fault | seeds | found as | what it says |\n|---|---|---|---|");
-    for &fault in Fault::ALL {
-        plant(Some(fault));
-        let search = search(0..end, threads(), 1, |_| {});
-        plant(None);
-        let first = search.failures.first().and_then(|f| Some((f.seed + 1, f.outcome.violation.as_ref()?)));
-        match first {
-            Some((seeds, violation)) => {
+    for &fault in &faults {
+        match first_found(fault, end) {
+            Some((seed, violation)) => {
                 found += 1;
-                println!("| {} | {seeds} | {} | {} |", fault.what(), violation.kind, violation.what);
+                println!("| {} | {} | {} | {} |", fault.what(), seed + 1, violation.kind, violation.what);
             }
             None => println!("| {} | not in {end} | | |", fault.what()),
         }
     }
-    println!("{found} of {} found", Fault::ALL.len());
+    println!("{found} of {} found", faults.len());
     ExitCode::SUCCESS
+}
+
+/// Returns the first seed that finds a planted fault, and what it reports.
+///
+/// A seed that fails without the fault finds nothing.
+#[cfg(feature = "planted")]
+fn first_found(fault: weft_units::planted::Fault, end: u64) -> Option<(u64, weft_world::swarm::Violation)> {
+    use weft_units::planted::plant;
+    use weft_world::swarm::{FailedSeed, run};
+    let mut next = 0;
+    while next < end {
+        plant(Some(fault));
+        let failures = search(next..end, threads(), 1, |_| {}).failures;
+        plant(None);
+        next = failures.last().map_or(end, |failure| failure.seed + 1);
+        for FailedSeed { seed, outcome } in failures {
+            if let Some(violation) = outcome.violation
+                && run(seed).violation.is_none()
+            {
+                return Some((seed, violation));
+            }
+        }
+    }
+    None
 }

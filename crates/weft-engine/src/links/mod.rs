@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use weft_units::planted::{self, Fault};
 use weft_units::{LinkId, Rate};
 
 /// MTU assumed for a link that is unknown or leads over relays, in bytes.
@@ -57,7 +58,7 @@ impl Link {
     /// Applies the link's settings from the configuration. A link without an entry gets the defaults.
     fn configure(&mut self, configs: &[LinkConfig]) {
         let config = configs.iter().find(|c| c.name == self.name);
-        (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send));
+        (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send || planted::is(Fault::BarredLinkUsed)));
     }
 
     /// True if the link has the address family of this address and a route to it.

@@ -182,6 +182,9 @@ impl Engine {
 
     /// Sends an initiation over every path, and to as many other addresses as allowed.
     ///
+    /// A path whose address is in doubt is called at its last proven address, and at the new one as far as its credit
+    /// allows.
+    ///
     /// Later calls take the remaining addresses in turn.
     pub(super) fn initiate(&mut self, now: Instant, peer: PeerId) {
         let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
@@ -192,8 +195,13 @@ impl Engine {
         let stamp = self.next_stamp(now);
         let Ok(len) = self.sessions.initiate(now, peer, stamp, &mut out) else { return };
         let Some(p) = self.peers.get_mut(usize::from(peer.0)) else { return };
-        let mut ways: Vec<_> =
-            p.paths.iter().filter(|p| p.link_up && !p.barred).map(|p| (p.link, p.remote, p.local)).collect();
+        let mut ways: Vec<_> = Vec::new();
+        for path in p.paths.iter_mut().filter(|p| p.link_up && !p.barred) {
+            ways.extend(path.proof.last_proven().map(|proven| (path.link, proven, path.local)));
+            if path.proof.charge((path.outer_header_len() + len) as u64) {
+                ways.push((path.link, path.remote, path.local));
+            }
+        }
         let others = p.pairs_to_call(&self.links, MAX_CALLED.saturating_sub(ways.len()));
         ways.extend(others.into_iter().map(|(link, remote)| (link, remote, None)));
         let is_established = p.is_established();

@@ -36,7 +36,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
-use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
@@ -328,6 +327,14 @@ impl Path {
         }
     }
 
+    /// Returns the order of preference where only one path may be used: answering paths first, then by capacity.
+    ///
+    /// A path that no traffic has filled counts with the rate at which its search starts. Otherwise it would never be
+    /// tried, however slow the other paths are.
+    pub fn preference(&self) -> (bool, Rate) {
+        (self.health.answers(), self.rate.expected())
+    }
+
     fn found_by_trains(&self) -> Option<Rate> {
         self.sensing.known().and_then(|(_, estimate)| estimate.available)
     }
@@ -372,7 +379,7 @@ impl Path {
 
     /// True if both ends use the path for data, whatever its health.
     pub fn carries(&self) -> bool {
-        self.active && self.link_up && (!self.barred || planted::is(Fault::BarredLinkUsed))
+        self.active && self.link_up && !self.barred
     }
 
     /// Returns the IP, UDP and relay header bytes of a datagram on this path.

@@ -66,6 +66,21 @@ impl Proof {
         }
     }
 
+    /// Charges the IP bytes of a datagram without a packet number, such as an initiation, against the credit.
+    ///
+    /// Returns false, and charges nothing, if the credit is too small: the datagram must not leave.
+    pub fn charge(&mut self, bytes: u64) -> bool {
+        let Some(doubt) = self.doubt.as_mut().filter(|_| !planted::is(Fault::ProofNotAsked)) else { return true };
+        let left = doubt.credit.checked_sub(bytes);
+        doubt.credit = left.filter(|_| !planted::is(Fault::CreditNotTaken)).unwrap_or(doubt.credit);
+        left.is_some()
+    }
+
+    /// Returns the last proven address, while the present one is in doubt.
+    pub fn last_proven(&self) -> Option<SocketAddr> {
+        self.doubt.and(self.proven)
+    }
+
     /// Ends the doubt if the peer acknowledges a packet sent to the address.
     ///
     /// `largest` is the largest acknowledged number.
@@ -132,6 +147,17 @@ mod tests {
         assert!(!proof.is_proven(), "that went elsewhere");
         proof.on_acknowledged(70);
         assert!(proof.is_proven());
+    }
+
+    #[test]
+    fn what_has_no_number_is_charged_as_well() {
+        let now = Instant::ZERO;
+        let mut proof = Proof::default();
+        assert!(proof.charge(1_000) && proof.last_proven().is_none(), "a proven address costs nothing");
+        proof.on_moved(now, address(1), address(2));
+        assert!(!proof.charge(1) && proof.last_proven() == Some(address(1)));
+        proof.on_received(100);
+        assert!(proof.charge(200) && !proof.charge(101) && proof.charge(100) && !proof.charge(1));
     }
 
     #[test]

@@ -115,8 +115,8 @@ impl Peer {
         let is_usable = |(at, path): (usize, &Path)| {
             stays(&(at, path)) && path.health.is_usable() && !(is_relieved && path.standby)
         };
-        let single = |(_, path): &(usize, &Path)| (path.health.answers(), path.rate.capacity().map_or(0, |c| c.bps()));
-        let only = if self.bundles() { None } else { all().filter(|each| is_usable(*each)).max_by_key(single) };
+        let usable = all().filter(|each| is_usable(*each));
+        let only = if self.bundles() { None } else { usable.max_by_key(|(_, path)| path.preference()) };
         let only = only.map(|(at, _)| at);
         let origin = self.paths.iter().find_map(|path| path.delay().baseline_us());
         all()

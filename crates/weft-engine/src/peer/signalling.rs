@@ -71,11 +71,14 @@ impl Peer {
     }
 
     /// Returns the capacity of these paths in inner packets. `of` gives each path's rate including headers.
+    ///
+    /// With a copy on each path it is the rate of the fastest path. A slower path gets copies while it has room, and
+    /// bulk waits only while no path has room.
     pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
         let inner = |path: &Path| of(path).scaled(path.packet_share()).bps();
         let each = paths.map(inner);
         let copies = self.config.policy.schedule == Schedule::Redundant;
-        Rate::from_bps(if copies { each.min().unwrap_or(0) } else { each.sum() })
+        Rate::from_bps(if copies { each.max().unwrap_or(0) } else { each.sum() })
     }
 
     /// Returns the number of recently active flows, or 0 if the queue does not separate flows.

@@ -45,9 +45,7 @@ impl Peer {
 
     /// Returns the path with the most capacity, for use when only one path is allowed.
     pub(super) fn best_single(&self) -> Option<usize> {
-        let healthy = |p: &Path| p.is_usable() && p.health.answers();
-        let rank = |p: &Path| (healthy(p), p.rate.capacity().map_or(0, |c| c.bps()));
-        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| rank(&self.paths[*i]))
+        (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| self.paths[*i].preference())
     }
 
     /// Updates the weights, as configured or in proportion to the rates offered (paper 002 §IV).

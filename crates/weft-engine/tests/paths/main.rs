@@ -12,6 +12,7 @@ mod outages;
 mod parts;
 mod restarts;
 mod sensing;
+mod single;
 mod takeover;
 mod wakeups;
 

@@ -215,6 +215,51 @@ fn nothing_leaves_by_a_path_that_the_peer_gave_up() {
     }
 }
 
+/// Checks that calls do not escape the limit.
+///
+/// A node that starts its sessions anew calls an address in doubt within its credit, and the peer where it was.
+#[test]
+fn calls_to_an_address_in_doubt_count_too() {
+    let elsewhere = SocketAddr::from(([203, 0, 113, 9], 9));
+    let mut called = 0;
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(&[direction(20, 1 + rng.below(60), 0.0)], &Policy::default());
+        world.run_for(ms(1_000 + rng.below(2_000)));
+        let captured: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+        let copies = Rc::clone(&captured);
+        world.meddler = Some(Box::new(move |from, datagram| {
+            if from == 0 && HopHeader::parse(datagram).is_ok() {
+                copies.borrow_mut().push(datagram.to_vec());
+                return Vec::new();
+            }
+            vec![Duration::ZERO]
+        }));
+        for number in 0..1 + rng.below(3) {
+            world.send(0, 4_000, number, 20 + rng.below(400) as usize);
+        }
+        world.run_for(ms(2));
+        let mut injected = 0;
+        for datagram in captured.borrow().iter() {
+            injected += datagram.len() + HEADERS;
+            world.inject(1, 0, elsewhere, datagram);
+        }
+        world.run_for(Duration::from_micros(1 + rng.below(400_000)));
+        world.meddler = None;
+        let before = astray(&world);
+        let now = world.now;
+        world.nodes[1].renew_sessions(now, [seed as u8; 32], 1 << 60, "the machine slept");
+        world.run_for(Duration::from_secs(5));
+        assert!(injected > 0 && astray(&world) <= 3 * injected, "seed {seed}: {} of {injected}", astray(&world));
+        called += usize::from(astray(&world) > before);
+        world.delivered[1].clear();
+        world.send(0, 4_000, 99, 100);
+        world.run_for(ms(200));
+        assert_eq!(world.take_numbers(1).len(), 1, "seed {seed}: the peer is reached again");
+    }
+    assert!(called > 0, "some calls fit into the credit");
+}
+
 /// Checks that relayed datagrams do not escape the limit, at a relay and at a node behind it.
 #[test]
 fn what_is_relayed_counts_too() {

@@ -3,11 +3,11 @@
 //! A marker's path must not count as a queue, and units in flight on the slow path must not count as lost.
 
 use crate::net::{Direction, World, direction, inner, udp};
-use crate::tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, fill, laws, ms, of, window, world};
+use crate::tenants::{PAYLOAD, SHARE_OF_IP, accumulation, entry, explicit_rate, fill, laws, ms, of, window, world};
 use weft_core::control_loop::LoopConfig;
 use weft_core::service::Service;
 use weft_engine::{Policy, Recovery, Reorder, Schedule};
-use weft_units::{Duration, Rate, VpnId};
+use weft_units::{Duration, Rate, Rng, VpnId};
 
 /// Returns the policies under test: earliest delivery, and round robin, which sends half of the packets by the slow
 /// path.
@@ -77,6 +77,34 @@ fn loops_fill_unequal_paths_by_weight() {
             assert!((heavy / (light + heavy) - 0.75).abs() < 0.08, "{what}");
             let control = entry(&world, 0, 1).control;
             assert!(control.is_none_or(|control| control.loss_event_rate.is_none()), "{what}: {control:?}");
+        }
+    }
+}
+
+/// Draws a fast path and one or two slower ones, in any order. The slower ones may lose packets.
+fn fast_and_slow(rng: &mut Rng) -> (Vec<Direction>, u64) {
+    let fast_mbps = 10 + rng.below(21);
+    let mut links = vec![direction(fast_mbps, 2 + rng.below(40), 0.0)];
+    for _ in 0..1 + rng.below(2) {
+        let slow_mbps = (fast_mbps / (2 + rng.below(20))).max(1);
+        let loss = [0.0, 0.01, 0.04][rng.below(3) as usize];
+        let at = rng.below(links.len() as u64 + 1) as usize;
+        links.insert(at, direction(slow_mbps, 2 + rng.below(40), loss));
+    }
+    (links, fast_mbps)
+}
+
+/// Checks that a slow path limits no VPN when a copy goes on each path, with a granted rate or without a loop.
+#[test]
+fn with_copies_on_every_path_a_vpn_gets_the_rate_of_the_fastest() {
+    let policy = Policy { schedule: Schedule::Redundant, ..Policy::default() };
+    for seed in 0..6 {
+        let (links, fast_mbps) = fast_and_slow(&mut Rng::new(seed));
+        for law in [None, explicit_rate()] {
+            let mut world = world(&links, &policy, &[(1, Service::BestEffort, law.clone())]);
+            let [got] = fill(&mut world, [1], ms(4_000));
+            let full = fast_mbps as f64 * 1e6 * SHARE_OF_IP;
+            assert!(got > full * 0.9, "seed {seed}, {law:?}: {got} of {full}");
         }
     }
 }

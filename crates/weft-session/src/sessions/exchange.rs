@@ -381,6 +381,9 @@ impl Sessions {
             peer.pending = None;
             indices.free(response.receiver);
             let refused = RefusedStamp { stamp: peer.sent_stamps.last(), accepted, fault };
+            if accepted > refused.stamp {
+                peer.keys.doubt_all();
+            }
             let is_first = peer.sent_stamps.count_from(now, accepted);
             return Ok(Outcome::Refused { peer: id, refused, call_again: is_first });
         }
@@ -408,6 +411,9 @@ impl Sessions {
         let key = key.inspect_err(|_| indices.free(response.receiver))?;
         peer.certificate = certificate;
         peer.shared.on_shared_report(now, is_shared);
+        if is_shared {
+            peer.keys.doubt_all();
+        }
         let (association, base) = (key.association, key.peer_base);
         let (slot, gone) = peer.keys.insert(key);
         indices.point(response.receiver, IndexTarget::Key(id, slot as u8));

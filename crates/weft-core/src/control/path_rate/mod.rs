@@ -245,6 +245,13 @@ impl PathRate {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
+    /// Returns the capacity that the controller works with.
+    ///
+    /// It is the learnt one, or the rate at which the search starts until traffic has shown more.
+    pub fn expected(&self) -> Rate {
+        Rate::from_bps(self.capacity_bps as u64)
+    }
+
     /// Returns the rate that the path is known to carry.
     ///
     /// It is the capacity, or the highest delivery rate until a queue shows the capacity. Zero means that the path

@@ -2,6 +2,7 @@
 
 use crate::units::Segment;
 use weft_core::queue::Expiry;
+use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Age limit of packets that are not TCP's.
@@ -61,7 +62,7 @@ pub fn stale_at(segment: &Segment) -> Instant {
 ///
 /// TCP segments are left to the AQM, because their sender slows down.
 pub fn is_useless(segment: &Segment, now: Instant) -> bool {
-    !segment.is_tcp && now - segment.born >= QUEUED_FOR
+    !segment.is_tcp && now - segment.born >= QUEUED_FOR && !planted::is(Fault::StaleKept)
 }
 
 /// Returns the age limit of a segment that was in flight when the outage began.

@@ -1,4 +1,5 @@
 use super::*;
+use weft_units::Rng;
 
 const REKEY: Instant = Instant::from_millis(REKEY_AFTER.as_millis() as u64);
 const END: Instant = Instant::from_millis(KEY_LIFETIME.as_millis() as u64);
@@ -146,4 +147,57 @@ fn a_restarted_peer_opens_its_vpns_anew() {
     open_both_ways(&mut again, &mut b, RED);
     pass_in(&mut again, &mut b, RED);
     pass_in(&mut b, &mut again, RED);
+}
+
+/// Makes a run initiate, once more if its stamp is refused. Returns true if it learns that another run was met.
+fn meet(run: &mut Sessions, hub: &mut Sessions, now: Instant, stamp: u64) -> bool {
+    let _ = run.force_initiate(now, PEER);
+    let first = initiation(run, now, stamp);
+    let (second, is_refused) = match answer(hub, now, &first) {
+        Ok((_, second)) => (second, false),
+        Err(_) => {
+            let refusal = hub.take_refusal().expect("it is authentic").answer;
+            answer(run, now, &refusal).unwrap();
+            let again = initiation(run, now, stamp);
+            (answer(hub, now, &again).unwrap().1, true)
+        }
+    };
+    answer(run, now, &second).unwrap();
+    pass(run, hub);
+    is_refused || run.shared_keys(now, PEER).1
+}
+
+/// Property: a peer opens whatever is sealed for it in a VPN by a run that learnt of another run with its key.
+///
+/// The stamps of the runs are in any order. A run learns of the other by a refused stamp or by the peer's report.
+#[test]
+fn what_is_sealed_in_a_vpn_opens_after_other_runs_with_the_same_key() {
+    let (left, right) = identities();
+    let (mut sealed, mut waited) = (0, 0);
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut runs = [node(&left, &right, 1), node(&left, &right, 2)];
+        let mut hub = node(&right, &left, 3);
+        let mut stamps = [1 + rng.below(50), 1 + rng.below(50)];
+        for step in 0..2 + rng.below(8) {
+            let (run, now) = (rng.below(2) as usize, at(10 * (step + 1)));
+            stamps[run] += 1 + rng.below(30);
+            let has_learnt = meet(&mut runs[run], &mut hub, now, stamps[run]);
+            for vpn in [RED, BLUE] {
+                if rng.chance(0.5) {
+                    match seal_in(&mut runs[run], vpn, PATH, b"") {
+                        Ok((_, datagram)) => {
+                            let opens = open(&mut hub, &datagram).is_ok();
+                            assert!(opens || !has_learnt, "seed {seed}, step {step}");
+                            sealed += 1;
+                        }
+                        Err(_) => waited += 1,
+                    }
+                    tell(&mut hub, &mut runs[run], vpn);
+                    pass_in(&mut runs[run], &mut hub, vpn);
+                }
+            }
+        }
+    }
+    assert!(sealed > 100 && waited > 100, "{sealed} {waited}");
 }
