@@ -157,6 +157,7 @@ fn link(home: &NetNamespace, hub: &NetNamespace, mbps: u64) -> EmulatedLinkSpec 
         reorder: false,
         loss: 0.0,
         queue_bytes: 1_000_000,
+        managed: None,
         cut: false,
         impaired: None,
     };

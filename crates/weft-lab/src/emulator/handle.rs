@@ -169,7 +169,7 @@ impl EmulatorHandle {
     /// Returns an error if there is no such link or if the emulator has ended.
     pub fn set(&self, link: usize, direction: LinkSide, spec: EmulatedDirection) -> io::Result<()> {
         self.known(link)?;
-        self.send(EmulatorCommand::Set { link, direction, spec })
+        self.send(EmulatorCommand::Set { link, direction, spec: Box::new(spec) })
     }
 
     /// Cuts directions of link number `link`, or joins them again.

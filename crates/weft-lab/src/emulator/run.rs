@@ -30,7 +30,7 @@ const WAKE_UP: u64 = u64::MAX;
 
 /// A command to the emulator's thread.
 pub(super) enum EmulatorCommand {
-    Set { link: usize, direction: LinkSide, spec: EmulatedDirection },
+    Set { link: usize, direction: LinkSide, spec: Box<EmulatedDirection> },
     Cut { link: usize, direction: LinkSide, cut: bool },
     Restart,
     Mark(SyncSender<()>),
@@ -270,7 +270,7 @@ impl Runner {
             let now = self.now();
             match command {
                 EmulatorCommand::Set { link, direction, spec } => {
-                    self.change(link, direction, |pipe| pipe.set(now, spec))
+                    self.change(link, direction, |pipe| pipe.set(now, *spec))
                 }
                 EmulatorCommand::Cut { link, direction, cut } => {
                     self.change(link, direction, |pipe| pipe.cut(now, cut))

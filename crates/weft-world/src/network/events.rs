@@ -88,10 +88,11 @@ impl Timeline {
             now.service = if is_end { first.service } else { service };
         }
         let Ok(share) = share(network, *now) else { return };
+        let window = built.steering.initial(now.weight);
         for edge in &network.edges {
             built.simulator.with_node(node_id(edge.node), |node, now, ports| {
                 if let Some(edge) = node.edge_mut() {
-                    edge.set_share(now, change.vpn as u32, share);
+                    edge.set_share(now, change.vpn as u32, share, window);
                 }
                 SimNode::wake(node, now, ports);
             });

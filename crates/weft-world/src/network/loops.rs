@@ -243,7 +243,7 @@ impl NetworkSteering {
     }
 
     /// Returns a and b of a new window with this weight.
-    fn initial(&self, weight: f64) -> (f64, f64) {
+    pub(super) fn initial(&self, weight: f64) -> (f64, f64) {
         let first = self.controllers.as_ref().map(|[up, _]| up);
         first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))
     }
