@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod proxies;
+mod signal;
+mod signal_host;
 mod vpns;
 
 use common::{Dir, chmod, mode, stderr, stdout, weft};

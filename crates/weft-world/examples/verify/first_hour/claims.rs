@@ -5,12 +5,12 @@ use crate::claim::{claim, run};
 use crate::topic::Context;
 
 pub fn state(context: &Context) -> Vec<Check> {
-    run(context, &[claim("lost and damaged state costs no session", "weft", &["--test", "stays_up"], "")])
+    run(context, &[claim("lost and damaged state costs no session", "weft", &["--test", "daemon"], "stays_up::")])
 }
 
 pub fn why(context: &Context) -> Vec<Check> {
     let claims = [
-        claim("a session that does not come up says why at both ends", "weft", &["--test", "connecting"], ""),
+        claim("a session that does not come up says why at both ends", "weft", &["--test", "views"], "connecting::"),
         claim("each cause has words of its own, and a row in docs/connecting.md", "weft", &["--bin", "weft"], "why::"),
         claim("ICMP errors cost no other datagram", "weft-io", &["--test", "udp"], "icmp_errors"),
         claim("a host that falls silent is called silent", "weft-engine", &["--lib"], "facts::"),
@@ -26,8 +26,8 @@ pub fn links(context: &Context) -> Vec<Check> {
             claim(
                 "links are what leads to an endpoint, and others carry nothing",
                 "weft",
-                &["--test", "usable_links"],
-                "",
+                &["--test", "views"],
+                "usable_links::",
             ),
             claim("gone links are forgotten at both ends", "weft-engine", &["--test", "paths"], "gone_links::"),
             claim("the decision follows its rule", "weft", &["--bin", "weft"], "usable"),
@@ -40,7 +40,7 @@ pub fn starts(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("starts, reloads and checks say what is", "weft", &["--test", "starts"], ""),
+            claim("starts, reloads and checks say what is", "weft", &["--test", "daemon"], "starts::"),
             claim("doctor tests as the service's user", "weft", &["--bin", "weft"], "doctor"),
         ],
     )

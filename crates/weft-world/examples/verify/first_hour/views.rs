@@ -8,12 +8,17 @@ pub fn views(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("what is asked for is shown; no command hangs on a stopped node", "weft", &["--test", "views"], ""),
+            claim(
+                "what is asked for is shown; no command hangs on a stopped node",
+                "weft",
+                &["--test", "views"],
+                "screens::",
+            ),
             claim(
                 "a key file says what it is for; certificates are listed and renewed",
                 "weft",
-                &["--test", "key_kinds"],
-                "",
+                &["--test", "membership"],
+                "key_kinds::",
             ),
             claim(
                 "nodes tell each other the names of their links",

@@ -24,14 +24,14 @@ fn join(context: &Context) -> Vec<Check> {
             claim(
                 "three commands make a network, with two links, in 30 s",
                 "weft",
-                &["--test", "first_steps"],
+                &["--test", "membership"],
                 "three_commands",
             ),
-            claim("a code belongs to the first node that shows it", "weft", &["--test", "first_steps"], "a_code"),
+            claim("a code belongs to the first node that shows it", "weft", &["--test", "membership"], "a_code"),
             claim(
                 "a name is looked up until it has an address, and followed",
                 "weft",
-                &["--test", "first_steps"],
+                &["--test", "membership"],
                 "a_name",
             ),
             claim("any text is an endpoint, a name or an error", "weft-config", LIB, "host_name"),
@@ -43,7 +43,7 @@ fn join(context: &Context) -> Vec<Check> {
 
 fn exit(context: &Context) -> Vec<Check> {
     let what = "a member reaches the Internet through the hub and nowhere else";
-    run(context, &[claim(what, "weft", &["--test", "first_steps"], "internet")])
+    run(context, &[claim(what, "weft", &["--test", "membership"], "internet")])
 }
 
 /// Builds the packages, and installs, upgrades and purges them in a clean root.

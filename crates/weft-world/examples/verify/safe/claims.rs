@@ -55,8 +55,13 @@ pub fn stays_up(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
-            claim("peers are served whatever the disk does", "weft", &["--test", "storage"], ""),
-            claim("an unread log holds up nobody; lost state costs no session", "weft", &["--test", "stays_up"], ""),
+            claim("peers are served whatever the disk does", "weft", &["--test", "daemon"], "storage::"),
+            claim(
+                "an unread log holds up nobody; lost state costs no session",
+                "weft",
+                &["--test", "daemon"],
+                "stays_up::",
+            ),
             claim("a thread that dies or hangs ends the process", "weft", &["--bin", "weft"], "threads"),
             claim("whatever became of stamps, recordings stay refused", "weft-session", LIB, "stamps"),
         ],

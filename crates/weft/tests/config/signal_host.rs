@@ -1,8 +1,6 @@
 //! Checks of the configuration of `weft signal`.
 
-mod common;
-
-use common::{Dir, stderr, stdout, weft};
+use crate::common::{Dir, stderr, stdout, weft};
 
 fn says(text: &str, status: i32, expected: &[&str]) {
     let dir = Dir::new();

@@ -3,9 +3,7 @@
 //! Server and laptop are namespaces with two links between them. Each has an /etc, a /var/lib and a /run of its own, so that all commands use
 //! their default places.
 
-mod common;
-
-use common::{Dir, has_tun, is_root, part, script, stderr, stdout};
+use crate::common::{Dir, has_tun, is_root, part, script, stderr, stdout};
 
 const MACHINES: &str = r#"
     for node in server laptop other; do

@@ -2,9 +2,7 @@
 //!
 //! They report it in the log, in `weft status` and in `weft doctor`.
 
-mod common;
-
-use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
+use crate::common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 
 /// `both` prints the views of both nodes after 14 s: `NODE VIEW: line`.
@@ -74,7 +72,7 @@ fn edit(dir: &Dir, file: &str, from: &str, to: &str) {
 }
 
 fn public_key(dir: &Dir, name: &str) -> String {
-    let out = common::weft(&["pubkey", dir.path(&format!("{name}.key")).to_str().unwrap()]);
+    let out = crate::common::weft(&["pubkey", dir.path(&format!("{name}.key")).to_str().unwrap()]);
     stdout(&out).trim().to_owned()
 }
 
@@ -110,10 +108,10 @@ fn a_wrong_key_of_home_which_is_a_peer_unknown_at_the_hub() {
 fn a_preshared_key_that_differs() {
     let change = |dir: &Dir| {
         for name in ["home", "hub"] {
-            let out = common::weft(&["genpsk"]);
+            let out = crate::common::weft(&["genpsk"]);
             let key = stdout(&out).trim().to_owned();
             dir.write(&format!("{name}.psk"), &key);
-            common::chmod(&dir.path(&format!("{name}.psk")), 0o600);
+            crate::common::chmod(&dir.path(&format!("{name}.psk")), 0o600);
             let peer = if name == "home" { "hub" } else { "home" };
             edit(
                 dir,

@@ -2,7 +2,6 @@
 //!
 //! Each router has a controller and bookings. Their signals may be lost or forged. `fair::solve` computes the
 //! expected shares.
-#![allow(missing_docs)]
 
 use proptest::prelude::*;
 use weft_core::explicit_rate::bookings::{BookingVerdict, Bookings};

@@ -2,9 +2,7 @@
 //!
 //! It accepts a file of an earlier version, which does not name its kind.
 
-mod common;
-
-use common::{Dir, WEFT, mode, stderr, stdout, weft};
+use crate::common::{Dir, WEFT, mode, stderr, stdout, weft};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -38,7 +36,7 @@ fn kinds(dir: &Dir) -> [(&'static str, std::path::PathBuf); 3] {
 fn without_kind(dir: &Dir, path: &Path) -> std::path::PathBuf {
     let new = fs::read_to_string(path).unwrap();
     let old = dir.write("old.key", new.rsplit(' ').next().unwrap());
-    common::chmod(&old, 0o600);
+    crate::common::chmod(&old, 0o600);
     old
 }
 

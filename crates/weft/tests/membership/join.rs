@@ -1,8 +1,6 @@
 //! Property: nodes with one contact find the rest of their network through it, on a real kernel.
 
-mod common;
-
-use common::{Dir, has_tun, part, script, stderr, stdout, weft};
+use crate::common::{Dir, has_tun, part, script, stderr, stdout, weft};
 
 /// Three nodes on one network: a and c have the contact b, and b has none.
 ///

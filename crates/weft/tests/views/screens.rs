@@ -1,8 +1,6 @@
 //! Property: the views of a running node show everything that they promise, on a real kernel.
 
-mod common;
-
-use common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes, weft};
+use crate::common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes, weft};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
@@ -201,7 +199,7 @@ fn colours_follow_the_environment_and_the_option() {
     let key = dir.key("a.key");
     assert!(weft(&["ca", "sign", "--ca", ca, "--name", "a", "--public-key", &key]).status.success());
     let has_color = |variables: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = std::process::Command::new(common::WEFT);
+        let mut command = std::process::Command::new(crate::common::WEFT);
         command.env_clear().envs(variables.iter().copied()).args(["ca", "list", "--ca", ca]).args(arguments);
         stdout(&command.output().unwrap()).contains("\u{1b}[32mvalid")
     };

@@ -1,8 +1,6 @@
 //! Property: exactly those interfaces become links that lead to an endpoint, on a real kernel.
 
-mod common;
-
-use common::{Dir, has_tun, script, stderr, stdout, two_nodes};
+use crate::common::{Dir, has_tun, script, stderr, stdout, two_nodes};
 use std::fs;
 use weft_units::Rng;
 

@@ -2,9 +2,7 @@
 //!
 //! If it cannot, it reports why not.
 
-mod common;
-
-use common::{Dir, TWO_NODES, has_tun, on_two_nodes, script, stderr, stdout, two_nodes};
+use crate::common::{Dir, TWO_NODES, has_tun, on_two_nodes, script, stderr, stdout, two_nodes};
 use std::fs;
 
 #[test]

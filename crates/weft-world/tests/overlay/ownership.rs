@@ -1,7 +1,6 @@
 //! The directory of prefix owners in whole overlays.
 //!
 //! See `weft_world::overlay::ownership` and `docs/overlay.md`.
-#![allow(missing_docs)]
 
 use std::net::IpAddr;
 use weft_core::route::ownership::{DirectoryEvent, Found};

@@ -2,9 +2,7 @@
 //!
 //! The tests run as root, or as any user in a user namespace.
 
-mod common;
-
-use common::{Dir, TWO_NODES, WEFT, has_tun, is_root, on_two_nodes, script, stderr, stdout, two_nodes};
+use crate::common::{Dir, TWO_NODES, WEFT, has_tun, is_root, on_two_nodes, script, stderr, stdout, two_nodes};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixDatagram;

@@ -5,9 +5,7 @@
 //! The faults are real: a file system that fills up or becomes read-only, and system calls that `strace --inject` makes
 //! fail, makes do nothing, or uses to kill the process.
 
-mod common;
-
-use common::{on_two_nodes, stderr, stdout};
+use crate::common::{on_two_nodes, stderr, stdout};
 use std::process::Command;
 
 /// Shell functions that start a node, measure the time until its session, and stop it.

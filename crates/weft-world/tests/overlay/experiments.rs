@@ -1,5 +1,4 @@
 //! Small runs of the experiments that `examples/overlay.rs` runs at a large scale.
-#![allow(missing_docs)]
 
 use weft_units::Duration;
 use weft_world::overlay::{brownout, churn, deaths, for_seeds, percentile, quiet, scale};

@@ -1,7 +1,6 @@
 //! Networks with engines on nodes.
 //!
 //! The tests check the goodput that flows keep during a disturbance, with and without an overlay.
-#![allow(missing_docs)]
 
 use weft_scenario::{DisturbanceResult, NetworkScenario, Traces, VariantRun};
 use weft_units::Rng;

@@ -2,9 +2,7 @@
 //!
 //! Property: with wg-quick(8), or with openvpn(8), a client reaches a host behind another site until it is removed.
 
-mod common;
-
-use common::{Dir, has_tun, mode, part, script, stderr, stdout, weft};
+use crate::common::{Dir, has_tun, mode, part, script, stderr, stdout, weft};
 use std::path::PathBuf;
 use std::process::Command;
 

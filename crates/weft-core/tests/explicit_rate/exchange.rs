@@ -1,7 +1,6 @@
 //! A sender, three routers and a receiver over a network with faults (row B1).
 //!
 //! The network loses, duplicates, delays and forges their signals.
-#![allow(missing_docs)]
 
 use proptest::prelude::*;
 use std::cmp::Reverse;

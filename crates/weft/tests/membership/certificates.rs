@@ -1,8 +1,6 @@
 //! `weft ca`, and nodes that join by its certificates, on a real kernel.
 
-mod common;
-
-use common::{Dir, has_tun, mode, script, stderr, stdout, weft};
+use crate::common::{Dir, has_tun, mode, script, stderr, stdout, weft};
 use std::process::Output;
 
 /// A hub and two homes, each linked to the hub: h – a, h – b.

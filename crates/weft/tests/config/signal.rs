@@ -1,8 +1,6 @@
 //! `weft check` of `[signal]`.
 
-mod common;
-
-use common::{Dir, chmod, stderr, weft};
+use crate::common::{Dir, chmod, stderr, weft};
 
 const PEER: &str = "8kYnFlnT0RtNq5oXcSbUqIhwkqQ5aJk0q2Yb0vXzq0M=";
 

@@ -3,9 +3,7 @@
 //! Properties: clients get the offered settings, no IPv6 bypasses the tunnel, and clients reach each other only where
 //! that is allowed.
 
-mod common;
-
-use common::{Dir, has_tun, script, stderr, stdout};
+use crate::common::{Dir, has_tun, script, stderr, stdout};
 use std::process::Command;
 
 /// Two clients, each with its own link to the edge, in both families.
@@ -57,7 +55,7 @@ fn edge(dir: &Dir, access: &str) {
         ),
     );
     let up = dir.write("up.sh", "#!/bin/sh\nenv | grep ^foreign_option | sort >>\"$dev.told\"\n");
-    common::chmod(&up, 0o755);
+    crate::common::chmod(&up, 0o755);
 }
 
 fn part<'a>(text: &'a str, name: &str) -> &'a str {

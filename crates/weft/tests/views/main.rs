@@ -1,0 +1,7 @@
+//! What the commands of the command line show of a running node, on a real kernel.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod connecting;
+mod screens;
+mod usable_links;
