@@ -24,6 +24,7 @@ build: ## build the programs weft and weft-lab, each with a file of debug inform
 
 packages: TARGET := $(or $(CARGO_TARGET_DIR),target)
 packages: build ## Debian packages of weft and weft-lab in out/packages; TRY=1 installs and purges them in a clean root
+	cargo build --release --locked -p weft --example pages -p weft-experiments --example lab_pages
 	@packaging/deb $(TARGET)/release out/packages
 	if [ -n "$(TRY)" ]; then packaging/try-deb out/packages; fi
 

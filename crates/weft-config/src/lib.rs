@@ -14,5 +14,4 @@ pub mod files;
 pub mod keys;
 pub mod openvpn_status;
 pub mod outcome;
-pub mod pages;
 pub mod state_lines;

@@ -126,12 +126,6 @@ Examples:
 Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is skipped if FRR is not installed.
 It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
     Failover(FailoverArguments),
-    /// Write manual pages and shell completions below a directory, for packages
-    #[command(hide = true)]
-    Pages {
-        /// Directory that stands for /usr
-        directory: PathBuf,
-    },
 }
 
 /// World in which a scenario or a sweep runs.

@@ -3,17 +3,17 @@
 use crate::LabError;
 use crate::interrupt;
 use crate::lane::LabLane;
-use crate::variants::VpnState;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use weft_control::status::Vpn;
 use weft_scenario::measure::EntryEnd;
 use weft_scenario::{FlowDirection, Scenario};
 
 /// The reports of a lane's two daemons when counting began, and at the end.
 #[derive(Default)]
 pub(crate) struct DaemonReports {
-    before: [Vec<VpnState>; 2],
-    after: [Vec<VpnState>; 2],
+    before: [Vec<Vpn>; 2],
+    after: [Vec<Vpn>; 2],
 }
 
 /// Queries the daemons of all lanes at the beginning and at the end of `window`.
@@ -34,7 +34,7 @@ pub(crate) fn watch(
 }
 
 /// Returns the reports of both nodes' daemons, home first. They are empty if there are no daemons.
-fn shown(lane: &LabLane) -> [Vec<VpnState>; 2] {
+fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {
         for (control, all) in pair.iter().zip(&mut all) {
@@ -49,16 +49,18 @@ impl DaemonReports {
     ///
     /// It includes the packets lost and dropped since counting began.
     pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
-        let of = |shown: &[Vec<VpnState>; 2]| {
+        let of = |shown: &[Vec<Vpn>; 2]| {
             let [home, hub] = shown;
             let node = if direction == FlowDirection::Up { home } else { hub };
             node.iter().find(|state| state.name == vpn)?.members.first().cloned()
         };
         let Some(after) = of(&self.after) else { return EntryEnd::default() };
-        let before = of(&self.before).unwrap_or_default();
-        let (control, lost_before) = (after.control, before.control.map_or(0, |control| control.lost_packets));
+        let before = of(&self.before);
+        let dropped_before = before.as_ref().map_or(0, |before| before.dropped_full + before.dropped_aqm);
+        let lost_before = before.and_then(|before| before.control).map_or(0, |control| control.lost_packets);
+        let control = after.control;
         let lost = control.as_ref().map_or(0, |control| control.lost_packets).wrapping_sub(lost_before);
-        let dropped = after.dropped_full + after.dropped_aqm - before.dropped_full - before.dropped_aqm;
+        let dropped = after.dropped_full + after.dropped_aqm - dropped_before;
         EntryEnd {
             rate_bps: control.as_ref().map(|control| control.rate_bps as f64),
             window_bytes: control.as_ref().map(|control| control.window_bytes as f64),

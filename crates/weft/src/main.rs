@@ -18,13 +18,13 @@ mod host;
 mod hostile;
 mod join;
 mod screen;
-mod status;
 mod table;
 mod why;
 
 use clap::Parser as _;
 use std::process::ExitCode;
 use weft_config::{config, entropy, escape, files, keys, openvpn_status, outcome, state_lines};
+use weft_control::status;
 use weft_io::memory::WipingAllocator;
 
 /// Wipes freed memory, so that keys do not outlive their allocation.

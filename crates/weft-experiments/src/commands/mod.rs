@@ -23,6 +23,5 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Reproduce(options) => reproduce::run(&options),
         Command::Parity { files, lab, options } => parity::parity(&files, &lab, &options),
         Command::Failover(arguments) => lab::failover(&arguments),
-        Command::Pages { directory } => weft_config::pages::write(<Cli as clap::CommandFactory>::command(), &directory),
     }
 }

@@ -8,7 +8,7 @@ mod weft;
 mod wireguard_go;
 
 pub(crate) use daemon::{Daemon, is_reachable, wait_until};
-pub(crate) use weft::{VpnState, WeftControl, keygen};
+pub(crate) use weft::{WeftControl, keygen};
 pub(crate) use wireguard_go::chain as wireguard_go_chain;
 
 use crate::LabError;

@@ -8,20 +8,18 @@ use crate::lane::LabLane;
 use crate::net::NetNamespace;
 use crate::options::RunOptions;
 use crate::world::{LabPair, WorldLink};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use toml::{Table, Value};
+use weft_control::status::{self, Peer, Status, Vpn};
+use weft_control::{Request, Response, VpnSetting, socket};
 use weft_scenario::{Scenario, ShareChange, Variant, VpnService};
 
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PORT: u16 = 51_900;
 /// Second byte of the addresses in the first VPN.
 const FIRST_VPN_NET: u8 = 101;
@@ -32,79 +30,16 @@ pub(crate) struct WeftControl {
     socket: PathBuf,
 }
 
-/// The state of a path, as far as the lab needs it.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(crate) struct PathHealth {
-    /// The path's number within the session.
-    pub id: u8,
-    /// The name of the link on the first node.
-    pub link: String,
-    /// `opening`, `good`, `degraded`, `suspect` or `down`.
-    pub state: String,
-}
-
-/// The state of a VPN, as far as the lab needs it.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(crate) struct VpnState {
-    /// The VPN's name.
-    pub name: String,
-    /// The VPN's ingress queues toward the peers that are members.
-    pub members: Vec<IngressStatus>,
-}
-
-/// A VPN's ingress queue and loop toward a peer.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
-pub(crate) struct IngressStatus {
-    /// Number of packets dropped because the queue was full.
-    pub dropped_full: u64,
-    /// Number of packets that the AQM dropped.
-    pub dropped_aqm: u64,
-    /// The loop, if it was ever used.
-    #[serde(rename = "loop")]
-    pub control: Option<LoopState>,
-}
-
-/// The state of a loop, as far as the lab needs it.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(crate) struct LoopState {
-    /// The rate at which it may send, in bit/s.
-    pub rate_bps: u64,
-    /// The loop's window, or the bytes that its rate sends in a round trip.
-    pub window_bytes: u64,
-    /// Smoothed round-trip time between the edges, in µs.
-    pub rtt_us: u64,
-    /// Number of packets finally lost, modulo 2^32.
-    pub lost_packets: u32,
-    /// Bytes in queues on the path.
-    pub accumulation_bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct StatusAnswer {
-    #[serde(default)]
-    peers: Vec<PeerState>,
-    #[serde(default)]
-    vpns: Vec<VpnState>,
-    why: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct PeerState {
-    #[serde(default)]
-    name: String,
-    established_s: Option<u64>,
-    #[serde(default)]
-    paths: Vec<PathHealth>,
-}
-
 impl WeftControl {
-    fn ask(&self, request: &str) -> io::Result<StatusAnswer> {
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.write_all(format!("{request}\n").as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+    fn ask(&self, request: &Request) -> io::Result<Response> {
+        socket::ask(&self.socket, request)
+    }
+
+    fn status(&self) -> io::Result<Status> {
+        match self.ask(&Request::Status)? {
+            Response::Status(status) => Ok(*status),
+            other => Err(io::Error::other(format!("weft gave an unexpected answer: {other:?}"))),
+        }
     }
 
     /// Returns the control of the daemon that listens on `socket`.
@@ -113,56 +48,55 @@ impl WeftControl {
     }
 
     /// Returns the paths of the only peer. The list is empty without a session.
-    pub fn paths(&self) -> io::Result<Vec<PathHealth>> {
+    pub fn paths(&self) -> io::Result<Vec<status::Path>> {
         self.paths_of(|_| true)
     }
 
     /// Returns the paths to the peer with this name. The list is empty without a session.
-    pub fn paths_to(&self, name: &str) -> io::Result<Vec<PathHealth>> {
+    pub fn paths_to(&self, name: &str) -> io::Result<Vec<status::Path>> {
         self.paths_of(|peer| peer.name == name)
     }
 
-    fn paths_of(&self, is_it: impl FnMut(&PeerState) -> bool) -> io::Result<Vec<PathHealth>> {
-        let answer = self.ask(r#"{"command":"status"}"#)?;
-        let peer = answer.peers.into_iter().find(is_it).filter(|peer| peer.established_s.is_some());
+    fn paths_of(&self, is_it: impl FnMut(&Peer) -> bool) -> io::Result<Vec<status::Path>> {
+        let peer = self.status()?.peers.into_iter().find(is_it).filter(|peer| peer.established_s.is_some());
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
     }
 
     /// Returns the VPNs, the default one first.
-    pub fn vpns(&self) -> io::Result<Vec<VpnState>> {
-        Ok(self.ask(r#"{"command":"status"}"#)?.vpns)
+    pub fn vpns(&self) -> io::Result<Vec<Vpn>> {
+        Ok(self.status()?.vpns)
     }
 
     /// Changes a VPN's share. The change takes effect at once.
     pub fn set_share(&self, vpn: &str, change: &ShareChange) -> io::Result<()> {
-        let mut what = serde_json::Map::new();
-        what.extend(change.weight.map(|weight| ("weight".to_owned(), weight.into())));
-        what.extend(change.service.map(|service| match service {
-            VpnService::BestEffort => ("assured_bps".to_owned(), 0.into()),
-            VpnService::Assured(rate) => ("assured_bps".to_owned(), rate.bps().into()),
-            VpnService::Leased(rate) => ("leased_bps".to_owned(), rate.bps().into()),
-        }));
-        self.order(&serde_json::json!({ "command": "set-vpn", "vpn": vpn, "change": what }), "the share")
+        let mut setting = VpnSetting { weight: change.weight, ..VpnSetting::default() };
+        match change.service {
+            None => {}
+            Some(VpnService::BestEffort) => setting.assured_bps = Some(0),
+            Some(VpnService::Assured(rate)) => setting.assured_bps = Some(rate.bps()),
+            Some(VpnService::Leased(rate)) => setting.leased_bps = Some(rate.bps()),
+        }
+        self.order(&Request::SetVpn { vpn: vpn.to_owned(), change: setting }, "the share")
     }
 
     /// Sends a command. `what` describes it in an error.
-    fn order(&self, request: &serde_json::Value, what: &str) -> io::Result<()> {
-        match self.ask(&request.to_string())?.why {
-            None => Ok(()),
-            Some(why) => Err(io::Error::other(format!("weft refused {what}: {why}"))),
+    fn order(&self, request: &Request, what: &str) -> io::Result<()> {
+        match self.ask(request)? {
+            Response::Refused { why } => Err(io::Error::other(format!("weft refused {what}: {why}"))),
+            _ => Ok(()),
         }
     }
 
     /// True if there is a session and at least this many paths carry packets.
     fn carries(&self, paths: usize) -> bool {
-        let carries = |path: &PathHealth| path.state != "opening" && path.state != "down";
+        let carries = |path: &status::Path| path.state != "opening" && path.state != "down";
         self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
     /// Sets the weights of the weighted schedules by link name. They take effect at once.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
-        let pairs: Vec<(&String, &u32)> = weights.iter().collect();
-        self.order(&serde_json::json!({ "command": "set-weights", "weights": pairs }), "the weights")
+        let pairs = weights.iter().map(|(link, weight)| (link.clone(), *weight)).collect();
+        self.order(&Request::SetWeights { weights: Some(pairs) }, "the weights")
     }
 }
 
@@ -369,6 +303,7 @@ fn start(binary: &Path, world: &LabPair, end: &WeftEnd, configuration: Table) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::net::UnixListener;
 
     /// Runs `ask` against a daemon that sends `answer`.
@@ -413,14 +348,24 @@ mod tests {
 
     #[test]
     fn ways_in_are_read_from_the_status() {
-        let member =
-            r#"{"peer":"hub0","dropped_full":7,"dropped_aqm":2,"loop":{"rate_bps":5,"window_bytes":6,"rtt_us":7,
-            "lost_packets":8,"accumulation_bytes":9,"loss_event_rate":null}}"#
-                .replace('\n', "");
-        let answer =
-            format!(r#"{{"answer":"status","peers":[],"vpns":[{{"name":"blue","weight":1,"members":[{member}]}}]}}"#);
-        let (_, vpns) = asked(answer.leak(), WeftControl::vpns);
-        let [VpnState { name, members }] = &vpns.unwrap()[..] else { panic!("there is one VPN") };
+        let control = r#"{"rate_bps":5,"window_bytes":6,"delivered_bps":4,"rtt_us":7,"loss_event_rate":null,
+            "lost_packets":8,"in_flight_bytes":3,"accumulation_bytes":9}"#;
+        let member = format!(
+            r#"{{"peer":"hub0","open":true,"queue_packets":0,"queue_bytes":0,"sent_packets":0,"sent_bytes":0,
+            "dropped_full":7,"dropped_aqm":2,"marked":0,"loop":{control}}}"#
+        );
+        let vpn = format!(
+            r#"{{"id":1,"name":"blue","weight":1,"service":"best-effort","promised_bps":null,"device":"blue0",
+            "members":[{member}],"sent_packets":0,"sent_bytes":0,"received_packets":0,"received_bytes":0,
+            "dropped_packets":0,"strays":0,"unroutable_packets":0}}"#
+        );
+        let answer = format!(
+            r#"{{"answer":"status","schema":1,"version":"0.1.0","public_key":"","tun":"weft0","uptime_s":1,
+            "inner_mtu":1400,"links":[],"peers":[],"vpns":[{vpn}],"proxy":null,"rejected_datagrams":0,
+            "unroutable_packets":0,"buffers_in_use":0,"buffers_peak":0,"no_buffer_drops":0,"socket_full_drops":0}}"#
+        );
+        let (_, vpns) = asked(answer.replace('\n', "").leak(), WeftControl::vpns);
+        let [Vpn { name, members, .. }] = &vpns.unwrap()[..] else { panic!("there is one VPN") };
         let control = members[0].control.as_ref().unwrap();
         assert_eq!((name.as_str(), members[0].dropped_full, control.lost_packets), ("blue", 7, 8));
     }

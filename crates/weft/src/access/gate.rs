@@ -4,7 +4,6 @@
 //! encrypts packets to clients. It must never answer a datagram from a stranger.
 
 use super::clients::Client;
-use crate::control::Refusals;
 use base64ct::{Base64, Encoding as _};
 use boringtun::noise::errors::WireGuardError;
 use boringtun::noise::handshake::parse_handshake_anon;
@@ -15,6 +14,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use weft_control::ClientRefusals;
 use weft_session::Identity;
 
 /// Limit of handshakes per second above which the gate requires a cookie.
@@ -83,7 +83,7 @@ pub struct Gate {
     last_index: u32,
     buffer: Vec<u8>,
     /// Counters of rejected datagrams and packets.
-    pub refused: Refusals,
+    pub refused: ClientRefusals,
 }
 
 impl Gate {
@@ -100,7 +100,7 @@ impl Gate {
             by_address: HashMap::new(),
             last_index: 0,
             buffer: vec![0; MAX_DATAGRAM + OVERHEAD],
-            refused: Refusals::default(),
+            refused: ClientRefusals::default(),
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(gate.refused, Refusals::default());
+        assert_eq!(gate.refused, ClientRefusals::default());
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
         let (mut gate, mut far) = (gate(), far([2; 32], 1));
         let (packets, answers) = far.send(&mut gate, &packet([10, 9, 128, 3], HOST));
         assert!(packets.is_empty() && answers > 0, "{packets:?}");
-        assert_eq!(gate.refused, Refusals { strays: 1, ..Refusals::default() });
+        assert_eq!(gate.refused, ClientRefusals { strays: 1, ..ClientRefusals::default() });
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         far.tunn = Tunn::new(StaticSecret::from([2; 32]), other, None, None, 5, None);
         assert_eq!(far.send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
         let last_from = Some(remote(7).address);
-        assert_eq!(gate.refused, Refusals { for_another_edge: 1, last_from, ..Refusals::default() });
+        assert_eq!(gate.refused, ClientRefusals { for_another_edge: 1, last_from, ..ClientRefusals::default() });
         assert!(sent(&mut gate).is_empty());
     }
 

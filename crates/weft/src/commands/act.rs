@@ -3,7 +3,7 @@
 //! They are `down`, `reload`, `peer reset`, `weights set`, `vpns set`, `revoke` and `ping`.
 
 use crate::cli::{Control, Reading};
-use crate::control::{Pong, Request, Response, VpnSetting, ask};
+use crate::control::ask;
 use crate::files;
 use crate::keys;
 use crate::outcome::json;
@@ -12,6 +12,7 @@ use crate::table::{Table, millis};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+use weft_control::{Pong, Request, Response, VpnSetting};
 use weft_units::parse_rate;
 
 /// Maximum time to wait until the node has ended.

@@ -1,7 +1,7 @@
 //! `weft drill`: silences a link or a node for a while, and reports what happened to traffic.
 
 use crate::cli::{DrillCommand, DrillOptions};
-use crate::control::{DrillCut, Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Drill, DrillPeer};
@@ -9,6 +9,7 @@ use crate::table::{Table, dash, millis};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
+use weft_control::{DrillCut, Request, Response};
 
 /// Maximum interval between two queries of the drill's state.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

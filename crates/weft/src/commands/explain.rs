@@ -3,7 +3,7 @@
 use super::prefixes::address_behind;
 use crate::cli::ExplainArguments;
 use crate::config::peer_name;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
@@ -11,6 +11,7 @@ use crate::status::{Explanation, FlowQuestion, PathReason};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use weft_control::{Request, Response};
 
 /// Asks the node, and prints the answer.
 pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {

@@ -1,11 +1,12 @@
 //! `weft sense --history`: prints the measurement history of a peer's paths.
 
 use crate::cli::Reading;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::{PathHistory, Point};
 use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
+use weft_control::{Request, Response};
 
 /// Bars of rising height, for values from zero to the greatest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

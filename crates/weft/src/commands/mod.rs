@@ -81,7 +81,6 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_vpn(&vpn, &settings, &control)
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
-        Command::Pages { directory } => weft_config::pages::write(<Cli as clap::CommandFactory>::command(), &directory),
         Command::Lab(experiment) => experiments::lab(experiment.arguments),
         Command::Sim(experiment) => experiments::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),

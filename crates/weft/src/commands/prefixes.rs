@@ -2,7 +2,7 @@
 
 use super::watch::watch;
 use crate::cli::PrefixArguments;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::date::rfc_3339;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
@@ -10,6 +10,7 @@ use crate::status::{Prefixes, RefusedPrefix};
 use crate::table::Table;
 use std::net::IpAddr;
 use std::path::Path;
+use weft_control::{Request, Response};
 
 /// Prints the prefixes of all peers, of one peer, or of a VPN.
 pub fn prefixes(arguments: &PrefixArguments) -> Result<Outcome, Failure> {

@@ -3,12 +3,13 @@
 use super::change::change_rules;
 use super::watch::watch;
 use crate::cli::QosView;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Qos, QosLoad};
 use crate::table::{Table, bytes, dash, rate as rate_or_none};
 use std::path::Path;
+use weft_control::{Request, Response};
 
 /// Number of flows that `weft qos why` searches.
 const SEARCHED: u32 = 10_000;

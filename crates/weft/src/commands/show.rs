@@ -7,11 +7,12 @@
 
 use super::watch::watch;
 use crate::cli::Reading;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
+use weft_control::{Request, Response};
 
 /// Prints the text that `view` makes of the node's status.
 pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, Failure> {

@@ -7,11 +7,10 @@ use super::log::Log;
 use super::services::routing::bfd::SensedAddress;
 use super::services::routing::{LearntSlice, RoutingReport};
 use super::threads::{Pulse, Threads};
-use crate::control::{Request, Response, write_line};
 use crate::files::{self, SocketFile};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +18,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
+use weft_control::{Request, Response, socket};
 use weft_io::wait::Waker;
 
 /// Maximum number of tasks that wait for the packet loop.
 const MAX_TASKS: usize = 64;
 /// Maximum number of clients at the same time; a further one is disconnected.
 const MAX_CLIENTS: usize = 16;
-/// Maximum length of a request, in bytes.
-const MAX_REQUEST: u64 = 64 << 10;
-/// Maximum time for which a client may be silent.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a failure to accept a client.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -117,7 +113,8 @@ fn accept(listener: &UnixListener, tasks: &TaskSender, threads: &Threads, pulse:
         |stream| {
             let tasks = tasks.clone();
             // A client that disconnects during its request is no error of the node.
-            is_allowed(&stream, threads.log()).then_some(move || drop(serve(stream, &tasks)))
+            is_allowed(&stream, threads.log())
+                .then_some(move || drop(socket::serve(stream, |request| tasks.ask(request))))
         },
     )
 }
@@ -176,23 +173,4 @@ fn is_allowed(stream: &UnixStream, log: Log) -> bool {
         log.error(format_args!("control: refused user {} (pid {})", client.uid(), client.pid()));
     }
     allowed
-}
-
-fn serve(mut stream: UnixStream, tasks: &TaskSender) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        reader.by_ref().take(MAX_REQUEST).read_until(b'\n', &mut line)?;
-        if line.last() != Some(&b'\n') {
-            return Ok(());
-        }
-        let response = match serde_json::from_slice(&line) {
-            Ok(request) => tasks.ask(request),
-            Err(why) => Response::Refused { why: format!("not a request: {why}") },
-        };
-        write_line(&mut stream, &response)?;
-    }
 }

@@ -1,8 +1,8 @@
 //! Pings without all answers: the clients that wait, and the paths that have answered.
 
-use crate::control::{Pong, Response};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
+use weft_control::{Pong, Response};
 use weft_engine::PeerSnapshot;
 use weft_units::{Instant, PathId};
 

@@ -4,10 +4,10 @@
 //! paths. A program is a client of the control socket. It receives the calls with its application number while it
 //! requests them. After ten seconds without a request the program is dropped, and its calls are not answered.
 
-use crate::control::{PathChange, Response};
 use base64ct::{Base64, Encoding};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::mpsc::SyncSender;
+use weft_control::{PathChange, Response};
 use weft_engine::calls::{CallEvent, ReceivedCall};
 use weft_session::place_of;
 use weft_units::{Duration, Instant, NodeId};

@@ -1,8 +1,10 @@
 //! Notifications to the service manager (sd_notify(3)); without a service manager they have no effect.
 
 use super::threads::Threads;
-use sd_notify::NotifyState;
+use nix::time::{ClockId, clock_gettime};
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
+use std::{env, process};
 use weft_units::Instant;
 
 /// The service manager's watchdog.
@@ -16,9 +18,11 @@ pub struct Watchdog {
 impl Watchdog {
     /// Reads from the environment if the service manager wants notifications, and how often.
     pub fn new() -> Watchdog {
-        let mut limit_us = 0;
-        let is_wanted = sd_notify::watchdog_enabled(false, &mut limit_us);
-        Watchdog { interval: is_wanted.then(|| Duration::from_micros(limit_us / 4)), next: Instant::ZERO }
+        let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        // A child inherits the variables of its parent.
+        let is_ours = number("WATCHDOG_PID") == Some(process::id().into());
+        let limit_us = number("WATCHDOG_USEC").filter(|_| is_ours);
+        Watchdog { interval: limit_us.map(|us| Duration::from_micros(us / 4)), next: Instant::ZERO }
     }
 
     /// Returns the time of the next notification, if any is wanted.
@@ -31,7 +35,7 @@ impl Watchdog {
         if let Some(interval) = self.interval.filter(|_| now >= self.next) {
             self.next = now + interval;
             if threads.are_well() {
-                notify(&[NotifyState::Watchdog]);
+                notify("WATCHDOG=1\n");
             }
         }
     }
@@ -39,22 +43,23 @@ impl Watchdog {
 
 /// Reports that the node is ready, at its start or after a reload.
 pub fn ready() {
-    notify(&[NotifyState::Ready]);
+    notify("READY=1\n");
 }
 
 /// Reports that the node reads its configuration again.
 pub fn reloading() {
-    if let Ok(now) = NotifyState::monotonic_usec_now() {
-        notify(&[NotifyState::Reloading, now]);
+    if let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) {
+        notify(&format!("RELOADING=1\nMONOTONIC_USEC={}\n", Duration::from(now).as_micros()));
     }
 }
 
 /// Reports that the node stops.
 pub fn stopping() {
-    notify(&[NotifyState::Stopping]);
+    notify("STOPPING=1\n");
 }
 
-fn notify(states: &[NotifyState]) {
+fn notify(states: &str) {
+    let Some(manager) = env::var_os("NOTIFY_SOCKET") else { return };
     // The node runs on if the service manager cannot be reached.
-    let _ = sd_notify::notify(false, states);
+    let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(states.as_bytes(), manager));
 }

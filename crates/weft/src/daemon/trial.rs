@@ -1,9 +1,9 @@
 //! A changed configuration on trial: it counts until its time is over, unless it is confirmed.
 
-use crate::control::CANDIDATE_SUFFIX;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weft_control::CANDIDATE_SUFFIX;
 use weft_units::{Duration, Instant};
 
 /// The trial that is in progress, if any.

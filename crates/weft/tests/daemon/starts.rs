@@ -2,7 +2,7 @@
 //!
 //! Each reports a port in use or a refused configuration, with one message per mistake.
 
-use crate::common::{Dir, TWO_NODES, WEFT, has_tun, on_two_nodes, script, stderr, stdout, two_nodes, weft};
+use crate::common::{Dir, WEFT, has_tun, on_two_nodes, script, stderr, stdout, two_nodes, weft};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ fn a_hub_whose_port_is_taken_on_one_of_its_links_exits_and_names_the_owner() {
     let out = script(
         &dir,
         &[
-            TWO_NODES,
+            crate::common::TWO_NODES,
             r#"
             ip netns exec hub python3 holder.py >holder.log & holder=$!
             until grep -q bound holder.log; do sleep 0.05; done
@@ -52,7 +52,7 @@ fn a_port_that_is_taken_later_is_told_and_used_once_it_is_free() {
     let out = script(
         &dir,
         &[
-            TWO_NODES,
+            crate::common::TWO_NODES,
             r#"
             ip -n hub link set link2 down
             up hub; logged hub "up, public key"

@@ -1,5 +1,6 @@
 //! What the commands of the command line show of a running node, on a real kernel.
 
+mod answers;
 #[path = "../common/mod.rs"]
 mod common;
 mod connecting;

@@ -50,7 +50,7 @@ fn exit(context: &Context) -> Vec<Check> {
 fn packages(context: &Context) -> Vec<Check> {
     if !context.full {
         let what = "every command has a manual page, every shell its completions";
-        return run(context, &[claim(what, "weft-config", LIB, "pages")]);
+        return run(context, &[claim(what, "weft", &["--example", "pages"], "")]);
     }
     let status = Command::new("make").args(["packages", "TRY=1"]).stdin(Stdio::null()).stdout(Stdio::null()).status();
     let failures = status.map_or(1.0, |status| f64::from(u8::from(!status.success())));

@@ -2,7 +2,7 @@
 //!
 //! Its certificates do not expire. The files of `clients` decide who is admitted.
 
-use super::{MAX_BYTES, read, write};
+use super::{MAX_BYTES, pem, read, write};
 use crate::files::Directory;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -51,7 +51,7 @@ impl Authority {
             Err(why) => return Err(directory.failed(KEY, &why)),
         };
         let no_key = |why| format!("{}: {why}", directory.path().join(KEY).display());
-        let key = KeyPair::from_pem(&text).map_err(no_key)?;
+        let key = pem::decode(&text).ok_or(Error::CouldNotParseKeyPair).and_then(KeyPair::try_from).map_err(no_key)?;
         let certificate = read(directory, CERTIFICATE)?;
         Ok(Some(Authority { issuer: Issuer::new(authority(), key), certificate }))
     }
@@ -62,7 +62,7 @@ impl Authority {
     /// Returns an error if no key can be generated.
     pub fn new() -> Result<Authority, Error> {
         let key = KeyPair::generate()?;
-        let certificate = authority().self_signed(&key)?.pem();
+        let certificate = pem::encode(pem::CERTIFICATE, authority().self_signed(&key)?.der());
         Ok(Authority { issuer: Issuer::new(authority(), key), certificate })
     }
 
@@ -74,7 +74,7 @@ impl Authority {
     /// Returns the reason why it cannot be stored, as text for a reader.
     pub fn keep(&self, directory: &Directory) -> Result<(), String> {
         write(directory, CERTIFICATE, &self.certificate)?;
-        write(directory, KEY, &self.issuer.key().serialize_pem())
+        write(directory, KEY, &pem::encode(pem::PRIVATE_KEY, self.issuer.key().serialized_der()))
     }
 
     /// Issues a key and a certificate for `name`.
@@ -90,8 +90,8 @@ impl Authority {
             Role::Client => ExtendedKeyUsagePurpose::ClientAuth,
         }];
         params.use_authority_key_identifier_extension = true;
-        let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(KeyAndCertificate { certificate, key: key.serialize_pem() })
+        let certificate = pem::encode(pem::CERTIFICATE, params.signed_by(&key, &self.issuer)?.der());
+        Ok(KeyAndCertificate { certificate, key: pem::encode(pem::PRIVATE_KEY, key.serialized_der()) })
     }
 }
 

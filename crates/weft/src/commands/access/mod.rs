@@ -8,13 +8,14 @@ mod add;
 use crate::access::{clients, openvpn};
 use crate::cli::AccessCommand;
 use crate::config::{self, Access, Config};
-use crate::control::{AccessClient, ClientProgram, Refusals, Request, Response, ask};
+use crate::control::ask;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, bytes, dash};
 use clients::Client;
 use serde_json::json;
 use std::path::Path;
+use weft_control::{AccessClient, ClientProgram, ClientRefusals, Request, Response};
 
 /// Executes `weft access`.
 pub fn access(command: AccessCommand) -> Result<Outcome, Failure> {
@@ -127,8 +128,8 @@ fn table(clients: &[AccessClient]) -> String {
 }
 
 /// Returns a line for each reason why the edge rejected clients, with advice.
-fn turned_away(refused: Refusals) -> String {
-    let Refusals { strays, for_another_edge, from_no_client, last_from } = refused;
+fn turned_away(refused: ClientRefusals) -> String {
+    let ClientRefusals { strays, for_another_edge, from_no_client, last_from } = refused;
     let lines = [
         (
             for_another_edge,

@@ -11,7 +11,7 @@ pub use rules::change_rules;
 
 use crate::cli::{ApplyArguments, ChangeOptions, Control, SetArguments, UnsetArguments};
 use crate::config;
-use crate::control::{CANDIDATE_SUFFIX, Request, Response, ask};
+use crate::control::ask;
 use crate::files::Directory;
 use crate::outcome::{Failure, Outcome};
 use std::ffi::OsString;
@@ -21,6 +21,7 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml_edit::DocumentMut;
+use weft_control::{CANDIDATE_SUFFIX, Request, Response};
 
 /// Largest configuration, in bytes.
 const MAX_BYTES: u64 = 16 << 20;

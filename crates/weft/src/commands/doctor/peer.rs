@@ -6,7 +6,7 @@ mod probe;
 
 use super::checks::{Check, Verdict};
 use crate::config::did_you_mean;
-use crate::control::{Request, Response, ask};
+use crate::control::ask;
 use crate::escape;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
+use weft_control::{Request, Response};
 
 /// Maximum number of pairs of a link and an address to probe.
 const MOST_PAIRS: usize = 8;

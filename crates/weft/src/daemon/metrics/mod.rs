@@ -12,7 +12,6 @@ mod text;
 use super::control::{TaskSender, serve_some};
 use super::threads::{Pulse, Threads};
 use crate::config::MetricsAddress;
-use crate::control::{Request, Response};
 use crate::files::{self, SocketFile};
 use cache::Cache;
 use hosts::Hosts;
@@ -20,6 +19,7 @@ use http::{MetricsAnswer, Stream};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use weft_control::{Request, Response};
 
 /// Maximum number of clients at the same time; a further one is disconnected.
 const MAX_CLIENTS: usize = 4;

@@ -1,6 +1,10 @@
 //! Answers to requests from the control socket.
 
 use super::*;
+use weft_control::{DrillCut, VpnSetting};
+use weft_core::service::{DEFAULT_GAMMA, Service};
+use weft_engine::{DrillTarget, VpnChange};
+use weft_units::Rate;
 
 impl DaemonNode {
     /// Executes a task.
@@ -37,7 +41,7 @@ impl DaemonNode {
                 }
             }
             Request::SetVpn { vpn, change } => {
-                let command = Command::SetVpn { vpn: vpn.clone(), change: change.to_engine() };
+                let command = Command::SetVpn { vpn: vpn.clone(), change: vpn_change(change) };
                 match self.engine.handle_command(self.clock.now(), command) {
                     Ok(()) => {
                         self.log.info(format_args!("VPN {vpn}: {change}"));
@@ -61,7 +65,7 @@ impl DaemonNode {
                 return None;
             }
             Request::Drill { cut, time_ms, force } => {
-                let (of, time) = (cut.to_engine(), Duration::from_millis(time_ms));
+                let (of, time) = (drill_target(cut), Duration::from_millis(time_ms));
                 let said = format!("drill: {of} is cut for {time_ms} ms");
                 match self.engine.handle_command(self.clock.now(), Command::Drill { of, time, force }) {
                     Ok(()) => {
@@ -191,4 +195,23 @@ impl DaemonNode {
         }
         Response::Histories { paths }
     }
+}
+
+/// Returns the target of a drill in the engine's type.
+fn drill_target(cut: DrillCut) -> DrillTarget {
+    match cut {
+        DrillCut::Link(name) => DrillTarget::Link(name),
+        DrillCut::Node(name) => DrillTarget::Node(name),
+    }
+}
+
+/// Returns the change of a VPN in the engine's type.
+fn vpn_change(of: VpnSetting) -> VpnChange {
+    let promise = |service: fn(Rate) -> Service, bps| match bps {
+        0 => Service::BestEffort,
+        bps => service(Rate::from_bps(bps)),
+    };
+    let assured = of.assured_bps.map(|bps| promise(|rate| Service::Assured { rate, gamma: DEFAULT_GAMMA }, bps));
+    let leased = of.leased_bps.map(|bps| promise(|rate| Service::LeasedLine { rate }, bps));
+    VpnChange { weight: of.weight, service: leased.or(assured) }
 }

@@ -5,7 +5,6 @@
 //! A name that cannot be looked up keeps its last addresses.
 
 use crate::config::{Addresses, Config, HostName};
-use crate::control::Request;
 use crate::daemon::control::TaskSender;
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
@@ -14,6 +13,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weft_control::Request;
 
 /// Interval of lookups. A dynamic address that changed is found within it.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);

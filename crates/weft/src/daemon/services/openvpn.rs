@@ -10,7 +10,6 @@ use crate::access::openvpn::server::{LOG, Prepared, SOCKET};
 use crate::access::openvpn::wrap::PROGRAM;
 use crate::config::Openvpn;
 use crate::config::access::ClientOffer;
-use crate::control::{AccessClient, ClientProgram, Refusals, Response};
 use crate::daemon::log::Log;
 use crate::daemon::rotated;
 use crate::daemon::threads::{Pulse, Threads};
@@ -25,6 +24,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
+use weft_control::{AccessClient, ClientProgram, ClientRefusals, Response};
 
 /// Maximum number of messages that wait for the supervisor.
 const MAX_MESSAGES: usize = 16;
@@ -199,7 +199,7 @@ impl OpenvpnSupervisor {
                 Ok(OpenvpnMessage::ClientsChanged) => self.end_sessions(&mut orders)?,
                 Ok(OpenvpnMessage::ListClients(reply)) => {
                     let clients = orders.sessions()?.into_iter().filter_map(|session| self.client(session)).collect();
-                    let _ = reply.try_send(Response::Clients { clients, refused: Refusals::default() });
+                    let _ = reply.try_send(Response::Clients { clients, refused: ClientRefusals::default() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),

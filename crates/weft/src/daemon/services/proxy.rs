@@ -219,6 +219,29 @@ impl ProxySupervisor {
     }
 }
 
+/// Copies the counters of the process into what is shown of it.
+fn show(shown: &mut Shown, status: &ProxyStatus) {
+    let counts = &status.counts;
+    *shown = Shown {
+        state: std::mem::take(&mut shown.state),
+        pid: shown.pid,
+        restarts: shown.restarts,
+        early_data: shown.early_data,
+        congestion: status.congestion.clone(),
+        connections: counts.connections,
+        capacity: status.capacity,
+        is_open: status.is_open,
+        taken: counts.taken,
+        unreachable: counts.unreachable,
+        reset: counts.reset,
+        ended: counts.ended,
+        up_bytes: counts.up_bytes,
+        down_bytes: counts.down_bytes,
+        pipes: counts.pipes,
+        refused: counts.refused,
+    };
+}
+
 /// Waits for the end of the process, and kills it if that takes too long.
 fn end(mut child: Child) -> io::Result<String> {
     let until = Instant::now() + LAST_WORDS;
@@ -284,7 +307,7 @@ impl Reader {
     fn show(&self, status: &ProxyStatus) {
         let mut state = self.shared.state();
         let (was_open, congestion) = (state.shown.is_open, state.shown.congestion.clone());
-        state.shown.set(status);
+        show(&mut state.shown, status);
         drop(state);
         if congestion != status.congestion {
             let name =

@@ -1,7 +1,6 @@
 //! Answers to requests about flows and prefixes, and about drills.
 
 use crate::config::{self, Config, proxy_prefix};
-use crate::control::Response;
 use crate::daemon::services::routing::RoutingReport;
 use crate::daemon::services::signalling;
 use crate::daemon::shown::{refusal, view};
@@ -10,6 +9,7 @@ use crate::status::{
 };
 use std::net::SocketAddr;
 use std::time::Duration;
+use weft_control::Response;
 use weft_engine::{
     DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, OwnedPrefix, PeerDrill, Schedule, WayDrill,
 };

@@ -1,7 +1,7 @@
 //! Messages for refused commands.
 
 use crate::config;
-use crate::control::Response;
+use weft_control::Response;
 use weft_engine::{CommandError, DrillError};
 
 /// Returns the response to a command that the engine refused.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 /// Description of a flow. An absent field matches any value.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowQuestion {
     /// Name of the VPN; absent: the default VPN first, then the others.
@@ -24,6 +25,7 @@ pub struct FlowQuestion {
 
 /// Explanation of a flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
@@ -65,6 +67,7 @@ pub struct Explanation {
 
 /// A prefix and its owner.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PrefixMatch {
     /// The prefix.
     pub prefix: String,
@@ -74,6 +77,7 @@ pub struct PrefixMatch {
 
 /// A recent flow.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SeenFlow {
     /// Protocol, addresses and ports.
     pub flow: String,
@@ -89,6 +93,7 @@ pub struct SeenFlow {
 
 /// A path, and its role for the flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathReason {
     /// Status of the path.
     #[serde(flatten)]
@@ -109,6 +114,7 @@ pub struct PathReason {
 
 /// A granted explicit rate.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Granted {
     /// The rate, in IP bits per second.
     pub rate_bps: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// This node's part in the network's overlay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Overlay {
     /// Place of this node on the ring.
     pub id: String,
@@ -25,6 +26,7 @@ pub struct Overlay {
 
 /// Another node of the overlay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OverlayMember {
     /// Place of the node on the ring.
     pub id: String,
@@ -46,6 +48,7 @@ pub struct OverlayMember {
 
 /// A contact that the configuration names.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OverlayContact {
     /// Public key of the contact.
     pub public_key: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// State of the flow-state router.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Qos {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
@@ -31,6 +32,7 @@ pub struct Qos {
 
 /// A flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosFlow {
     /// Protocol, addresses and ports of the packets that the initiator sends.
     pub flow: String,
@@ -72,6 +74,7 @@ pub struct QosFlow {
 
 /// A user.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosUser {
     /// Address, prefix or name of the user.
     pub name: String,
@@ -87,6 +90,7 @@ pub struct QosUser {
 
 /// The port to a peer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosPort {
     /// Name of the peer.
     pub peer: String,
@@ -106,6 +110,7 @@ pub struct QosPort {
 
 /// Load in the last interval.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosLoad {
     /// Rate at which packets arrived, in bit/s.
     pub arrived_bps: u64,
@@ -123,6 +128,7 @@ pub struct QosLoad {
 
 /// A class.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosClass {
     /// Name of the class.
     pub name: String,
@@ -146,6 +152,7 @@ pub struct QosClass {
 
 /// A rule.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosRule {
     /// Name of the rule.
     pub name: String,
@@ -157,6 +164,7 @@ pub struct QosRule {
 
 /// Export of flow records.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowExport {
     /// Address and port of the collector.
     pub collector: String,

@@ -1,22 +1,29 @@
 //! Manual pages and shell completions, made from a program's own command line.
 
-use crate::outcome::{Failure, Outcome};
 use clap::Command;
 use clap_complete::Shell;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
-/// Writes the manual pages and completions of a program below a directory, at their places under `/usr`.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn write(command: Command, directory: &Path) -> Result<Outcome, Failure> {
-    write_all(command, directory).map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
-    Ok(Outcome::Well)
+/// Writes the pages and completions of a program below the directory that the only argument names.
+pub fn main(command: Command) -> ExitCode {
+    let Some(directory) = std::env::args_os().nth(1) else {
+        eprintln!("the directory that stands for /usr is missing");
+        return ExitCode::from(2);
+    };
+    match write(command, Path::new(&directory)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{}: {why}", directory.display());
+            ExitCode::FAILURE
+        }
+    }
 }
 
-fn write_all(command: Command, directory: &Path) -> io::Result<()> {
+/// Writes the pages and completions of a program at their places below a directory that stands for /usr.
+fn write(command: Command, directory: &Path) -> io::Result<()> {
     let name = command.get_name().to_owned();
     let man = directory.join("share/man/man1");
     fs::create_dir_all(&man)?;

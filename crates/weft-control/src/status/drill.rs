@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The current drill, or the last one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Drill {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
@@ -21,6 +22,7 @@ pub struct Drill {
 
 /// Results of the probes to a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DrillPeer {
     /// Name of the peer.
     pub peer: String,
@@ -46,6 +48,7 @@ pub struct DrillPeer {
 
 /// Probes of one path before, during and after the cut.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DrillPath {
     /// Id of the path.
     pub id: u8,

@@ -29,6 +29,7 @@ pub const SCHEMA: u32 = 1;
 
 /// Status of the node.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// Version of the JSON format, [`SCHEMA`].
     pub schema: u32,
@@ -102,6 +103,7 @@ pub struct Status {
 
 /// A refused prefix.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RefusedPrefix {
     /// Name of the peer or in the certificate.
     pub name: String,
@@ -113,6 +115,7 @@ pub struct RefusedPrefix {
 
 /// A relay's report about a neighbour of the relay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reach {
     /// Name of the neighbour at this node, or the first 32 bits of its id.
     pub node: String,
@@ -124,6 +127,7 @@ pub struct Reach {
 
 /// Counters of a relay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Relay {
     /// Datagrams relayed.
     pub datagrams: u64,
@@ -143,6 +147,7 @@ pub struct Relay {
 
 /// Congestion control of sockets with an explicit rate.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TcpEr {
     /// `weft_er`, `bbr`, or `plain` for the kernel's own.
     pub congestion: String,
@@ -155,6 +160,7 @@ pub struct TcpEr {
 
 /// A local link in use.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
     /// Name of the interface.
     pub name: String,
@@ -168,6 +174,7 @@ pub struct Link {
 
 /// Status of a peer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Peer {
     /// Name in the configuration.
     pub name: String,
@@ -241,6 +248,7 @@ pub struct Peer {
 
 /// Pairs of a local link and a remote address, some of which have no path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotTried {
     /// Number of pairs with one address family.
     pub pairs: usize,
@@ -260,6 +268,7 @@ pub struct NotTried {
 
 /// Status of a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Path {
     /// Id of the path within the session.
     pub id: u8,
@@ -326,6 +335,7 @@ pub struct Path {
 
 /// Results of trains on a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sensed {
     /// Age of the results, in milliseconds.
     pub age_ms: u64,
@@ -348,6 +358,7 @@ impl Sensed {
 
 /// Measurement history of a path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathHistory {
     /// Local link.
     pub link: String,
@@ -361,6 +372,7 @@ pub struct PathHistory {
 
 /// Measurements of a path at one time.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Point {
     /// Smoothed round-trip time, in microseconds.
     pub rtt_us: Option<f64>,
@@ -374,6 +386,7 @@ pub struct Point {
 
 /// Status of a VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Vpn {
     /// Id of the VPN.
     pub id: u32,
@@ -407,6 +420,7 @@ pub struct Vpn {
 
 /// Membership of a peer in a VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VpnMember {
     /// Name of the peer.
     pub peer: String,
@@ -433,6 +447,7 @@ pub struct VpnMember {
 
 /// Status of a loop from this edge to another.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VpnLoop {
     /// Rate at which the loop may send, in bits per second.
     pub rate_bps: u64,
@@ -454,6 +469,7 @@ pub struct VpnLoop {
 
 /// Status of the node's TCP proxy.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Proxy {
     /// State: running, or how the process ended.
     pub state: String,
@@ -490,35 +506,9 @@ pub struct Proxy {
     pub refused: u64,
 }
 
-impl Proxy {
-    /// Copies the proxy's report into this status.
-    pub fn set(&mut self, status: &weft_tcp_er::proxy::ProxyStatus) {
-        let ours = (self.state.clone(), self.pid, self.restarts, self.early_data);
-        let (state, pid, restarts, early_data) = ours;
-        let counts = &status.counts;
-        *self = Proxy {
-            state,
-            pid,
-            restarts,
-            early_data,
-            congestion: status.congestion.clone(),
-            connections: counts.connections,
-            capacity: status.capacity,
-            is_open: status.is_open,
-            taken: counts.taken,
-            unreachable: counts.unreachable,
-            reset: counts.reset,
-            ended: counts.ended,
-            up_bytes: counts.up_bytes,
-            down_bytes: counts.down_bytes,
-            pipes: counts.pipes,
-            refused: counts.refused,
-        };
-    }
-}
-
 /// A recent flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Flow {
     /// Flow number toward this peer.
     pub id: u16,

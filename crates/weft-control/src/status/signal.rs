@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// State and counters of signalling.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Signal {
     /// Flows for which this node requested a rate.
     pub asked: u64,
@@ -31,6 +32,7 @@ pub struct Signal {
 
 /// A flow that this node signals for a host behind it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SignalFlow {
     /// Protocol, addresses and ports.
     pub flow: String,
@@ -46,6 +48,7 @@ pub struct SignalFlow {
 
 /// Grants on the paths toward a peer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SignalPeer {
     /// Name of the peer in the configuration.
     pub name: String,

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// A cause that prevents a session with a peer, or impairs the connection.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Name of the cause; docs/connecting.md lists them.
     pub cause: String,
@@ -25,6 +26,7 @@ impl fmt::Display for Finding {
 
 /// A pair of a link and an address by which handshakes were sent.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TriedPair {
     /// Local link.
     pub link: String,
@@ -40,6 +42,7 @@ pub struct TriedPair {
 
 /// A node that called this one recently and is not a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StrangerSeen {
     /// Source of the last call.
     pub source: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The prefixes of this node and its peers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prefixes {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
@@ -27,6 +28,7 @@ pub struct Prefixes {
 
 /// A prefix and its owner.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prefix {
     /// Name of the VPN.
     pub vpn: String,

@@ -356,12 +356,6 @@ drill that would leave a peer without a path, unless forced. Exit status 3 if no
         /// Name of the TUN device
         tun: String,
     },
-    /// Write manual pages and shell completions below a directory, for packages
-    #[command(hide = true)]
-    Pages {
-        /// Directory that stands for /usr
-        directory: PathBuf,
-    },
     /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
     #[command(disable_help_flag = true)]
     Lab(Experiment),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A name or pattern in the configuration without a link in use.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UnusedLink {
     /// The name, or a pattern with `*`.
     pub name: String,

@@ -1,0 +1,179 @@
+//! Requests of a client.
+
+#[cfg(doc)]
+use crate::Response;
+use crate::status::FlowQuestion;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+use weft_units::Rate;
+
+/// End of the name of the file beside a configuration that has its changed text.
+pub const CANDIDATE_SUFFIX: &str = ".new";
+
+/// A request to a running node.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Returns the node's whole status.
+    Status,
+    /// Sets the weights of links; `None` makes weights follow the measured capacity again.
+    SetWeights {
+        /// Link name and weight.
+        weights: Option<Vec<(String, u32)>>,
+    },
+    /// Changes the weight or the promised rates of a VPN.
+    SetVpn {
+        /// Name of the VPN.
+        vpn: String,
+        /// The settings to change.
+        change: VpnSetting,
+    },
+    /// Pings a peer through each path.
+    Ping {
+        /// Name of the peer.
+        peer: String,
+    },
+    /// Explains how the node forwards a flow.
+    Explain {
+        /// The flow.
+        flow: FlowQuestion,
+    },
+    /// Returns the prefixes and their owners.
+    Prefixes {
+        /// Only the prefixes of this peer.
+        peer: Option<String>,
+        /// Only the prefixes of this VPN.
+        vpn: Option<String>,
+    },
+    /// Returns the state of flows, users and ports.
+    Qos {
+        /// Number of flows to return.
+        most: u32,
+    },
+    /// Silences a link or a node for a while.
+    Drill {
+        /// The link or node.
+        cut: DrillCut,
+        /// Duration in milliseconds.
+        time_ms: u64,
+        /// True to drill even if no other path to a peer would remain.
+        force: bool,
+    },
+    /// Returns the state of the current or the last drill.
+    DrillReport,
+    /// Forgets the handshake stamps of a peer.
+    ResetPeer {
+        /// Name of the peer.
+        peer: String,
+    },
+    /// Returns the measurement history of the paths to a peer.
+    History {
+        /// Name of the peer.
+        peer: String,
+    },
+    /// Applies a revocation.
+    Revoke {
+        /// Text of the revocation, base64.
+        revocation: String,
+    },
+    /// Calls the root of a key in the overlay, and waits for its answer.
+    Call {
+        /// A node's identifier, or any other text, whose hash is the key.
+        key: String,
+        /// Number of the application that is to answer, not 0.
+        application: u16,
+        /// Body of the call, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// Returns the next call for an application, or nothing after some seconds.
+    ///
+    /// The node accepts calls for an application as long as a client requests them.
+    Receive {
+        /// Number of the application, not 0.
+        application: u16,
+    },
+    /// Answers a call.
+    Answer {
+        /// Number of the call, from [`Response::Asked`].
+        call: u64,
+        /// Body of the answer, base64; at most 1,024 bytes.
+        body: String,
+    },
+    /// Returns the changes of paths after a given one, or nothing after some seconds.
+    Watch {
+        /// Number of the last change that the client has; 0: all changes that the node keeps.
+        after: u64,
+    },
+    /// Reads the table of clients again.
+    AccessChanged,
+    /// Returns each admitted WireGuard client and its state.
+    AccessClients,
+    /// Returns each connected OpenVPN client.
+    OpenvpnClients,
+    /// Reads the configuration again.
+    Reload,
+    /// Runs the changed configuration that stands in the file beside it.
+    ///
+    /// Unless [`Request::Confirm`] comes in time, the configuration before it counts again.
+    Try {
+        /// Absolute path of the node's configuration, for a check that this is the node that is meant.
+        file: String,
+        /// Time to wait for the confirmation, in milliseconds; 0: none is needed.
+        confirm_ms: u64,
+    },
+    /// Ends the trial of a changed configuration, which stays in force.
+    Confirm,
+    /// Ends the trial of a changed configuration, and the one before it counts again.
+    Undo,
+    /// Stops the node.
+    Down,
+}
+
+impl Request {
+    /// Returns the time within which the node must answer. A reload that opens devices may take seconds.
+    pub fn patience(&self) -> Duration {
+        let opens_devices = matches!(self, Request::Reload | Request::Try { .. } | Request::Undo);
+        Duration::from_secs(if opens_devices { 30 } else { 5 })
+    }
+}
+
+/// Target of a drill, by its name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum DrillCut {
+    /// A link, or a relayed route such as `via hub`.
+    Link(String),
+    /// A peer.
+    Node(String),
+}
+
+/// Changes to a VPN's share; an absent setting keeps its value.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct VpnSetting {
+    /// Weight, above zero.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub weight: Option<u32>,
+    /// Assured rate in bits per second; 0 removes it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub assured_bps: Option<u64>,
+    /// Leased rate in bits per second; 0 removes it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub leased_bps: Option<u64>,
+}
+
+impl fmt::Display for VpnSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |name, bps: Option<u64>| bps.map(|bps| format!("{name} {}", Rate::from_bps(bps)));
+        let parts = [
+            self.weight.map(|weight| format!("weight {weight}")),
+            rate("assured", self.assured_bps),
+            rate("leased", self.leased_bps),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
