@@ -32,7 +32,7 @@ test: ## check formatting, lints, all tests, and licences (if cargo-deny is inst
 	@packaging/setup test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --locked
+	@packaging/test
 	if command -v cargo-deny >/dev/null; then cargo deny --log-level error check bans licenses sources; else echo 'cargo-deny is not installed: skipped here, done by make check'; fi
 
 deny:
