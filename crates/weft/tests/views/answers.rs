@@ -45,8 +45,11 @@ fn fits(schema: &Value, definition: &str, value: &Value) -> Result<(), String> {
 /// Checks a value against a rule, and that the rule names each of its fields.
 fn whole(schema: &Value, rule: &Value, value: &Value, at: &str) -> Result<(), String> {
     let known = part(schema, rule, value, at)?;
-    let fields = value.as_object().into_iter().flat_map(serde_json::Map::keys);
-    fields.map(|field| known.contains(field).then_some(()).ok_or(format!("{at}/{field}: not in the schema"))).collect()
+    let mut fields = value.as_object().into_iter().flat_map(serde_json::Map::keys);
+    match fields.find(|field| !known.contains(*field)) {
+        Some(field) => Err(format!("{at}/{field}: not in the schema")),
+        None => Ok(()),
+    }
 }
 
 /// Checks a value against a rule, and returns the fields that the rule names.
@@ -90,14 +93,15 @@ fn part(schema: &Value, rule: &Value, value: &Value, at: &str) -> Result<BTreeSe
                 }
             }
             "items" => {
-                let items = value.as_array().into_iter().flatten();
-                items.map(|value| whole(schema, rule, value, &format!("{at}/[]"))).collect::<Result<(), _>>()?;
+                for item in value.as_array().into_iter().flatten() {
+                    whole(schema, rule, item, &format!("{at}/[]"))?;
+                }
             }
             "prefixItems" => {
                 let pairs = rule.as_array().unwrap().iter().zip(value.as_array().into_iter().flatten());
-                pairs
-                    .map(|(rule, value)| whole(schema, rule, value, &format!("{at}/[]")))
-                    .collect::<Result<(), _>>()?;
+                for (rule, value) in pairs {
+                    whole(schema, rule, value, &format!("{at}/[]"))?;
+                }
             }
             "anyOf" | "oneOf" => {
                 let tried: Vec<_> = rule.as_array().unwrap().iter().map(|rule| part(schema, rule, value, at)).collect();
