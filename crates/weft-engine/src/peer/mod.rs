@@ -27,7 +27,6 @@ mod probes;
 mod receive;
 mod recovery;
 mod report;
-mod revocation_sync;
 mod sense;
 mod signalling;
 mod snapshot;

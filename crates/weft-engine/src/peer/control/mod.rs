@@ -3,6 +3,7 @@
 pub mod mail;
 pub mod probes;
 pub mod revocation_sync;
+mod send_revocations;
 pub mod watch;
 
 use crate::relay::Reach;

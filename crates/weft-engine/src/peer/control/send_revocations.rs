@@ -3,8 +3,8 @@
 //! The list only grows. One datagram at a time is in flight: the next follows an acknowledgement, and a loss or a
 //! timeout sends the same part again. The number of false revocations that a peer may send is limited.
 
-use super::control::revocation_sync::{MAX_FALSE, RevocationSync};
-use super::{Context, Peer};
+use super::super::{Context, Peer};
+use super::revocation_sync::{MAX_FALSE, RevocationSync};
 use weft_session::Revocation;
 use weft_units::Duration;
 use weft_units::planted::{self, Fault};
@@ -36,7 +36,7 @@ impl Peer {
     /// Writes as many revocations as fit.
     ///
     /// Returns the number that the peer has after this datagram, or 0 if none was written.
-    pub(super) fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
+    pub fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
         path.pending.revocations = false;
         let told = self.control.revocation_sync.told;
@@ -54,7 +54,7 @@ impl Peer {
     ///
     /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
     /// false signature. A true revocation is checked once, because the node stores it.
-    pub(super) fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::RevocationView) {
+    pub fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::RevocationView) {
         let revocation_sync = &mut self.control.revocation_sync;
         if revocation_sync.false_ones >= MAX_FALSE || revocation_sync.false_at == Some(cx.now) {
             return;
