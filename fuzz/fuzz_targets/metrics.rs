@@ -10,7 +10,7 @@ mod text {
 }
 
 use hosts::Hosts;
-use http::{Answer, Stream, exchange};
+use http::{MetricsAnswer, Stream, exchange};
 use libfuzzer_sys::fuzz_target;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fuzz_target!(|bytes: &[u8]| {
     let hosts = if how & 1 == 0 { Hosts::Any } else { Hosts::Loopback(own) };
     let mut answer = Vec::new();
     let client = Client { request, answer: &mut answer, most: 1 + usize::from(*how) };
-    let outcome = exchange(client, hosts, || Arc::new(Answer::Metrics(METRICS.into())));
+    let outcome = exchange(client, hosts, || Arc::new(MetricsAnswer::Metrics(METRICS.into())));
     assert_eq!(outcome.is_ok(), !answer.is_empty(), "an answer, or none");
     if answer.is_empty() {
         return;

@@ -58,8 +58,43 @@ impl Example {
             Some(["keygen" | "genpsk", ..]) => format!("rm -f {written}"),
             Some(["ca", "init"]) => "rm -rf weft-ca".to_owned(),
             Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1".to_owned(),
+            _ if self.changes() => self.before_change(),
             _ => ":".to_owned(),
         }
+    }
+
+    /// True if the example changes the configuration of the running node, or ends such a change.
+    fn changes(&self) -> bool {
+        let words = self.words();
+        matches!(words.get(1), Some(&("set" | "unset" | "apply" | "confirm" | "undo")))
+            || matches!(words.get(1..4), Some(["qos", "rules", "add" | "move" | "remove" | "test"]))
+    }
+
+    /// Returns a command that gives the node the configuration in which this example makes sense.
+    fn before_change(&self) -> String {
+        let mut text = String::from("cp weft.toml new.toml; cp weft.toml /etc/weft/weft.toml");
+        let names = |name: &str| self.words().contains(&name) || self.text.contains(&format!("rule.{name}"));
+        let adds = |name: &str| self.text.contains(&format!("rules add {name} "));
+        for name in ["web", "calls"] {
+            if names(name) && !adds(name) {
+                text += &format!(
+                    "; printf '[[rule]]\\nname = \"{name}\"\\n%s\\n' '{}' >>/etc/weft/weft.toml",
+                    match name {
+                        "web" => "protocol = \"tcp\"",
+                        _ => "protocol = \"udp\"",
+                    }
+                );
+            }
+        }
+        if self.text.starts_with("weft unset link") {
+            text += "; printf '[[link]]\\nname = \"lte\"\\nmax-rate-up = \"20 Mbit/s\"\\n' >>/etc/weft/weft.toml";
+        }
+        // A reload also ends what an earlier example left on trial.
+        text += "; ip netns exec laptop weft reload 2>/dev/null";
+        if matches!(self.words().get(1), Some(&("confirm" | "undo"))) {
+            text += "; ip netns exec laptop weft set users.by prefix --confirm 60s >/dev/null";
+        }
+        text
     }
 
     /// Returns true if an example may end with this status.
@@ -107,6 +142,7 @@ pub fn examples(dir: &Dir) -> Vec<Example> {
         Some(["keygen", ..]) => 1,
         Some(["ca", "init" | "sign"]) => 2,
         Some(["peer" | "ca", ..] | ["access", "remove"]) => 4,
+        _ if example.changes() => 5,
         _ => 3,
     });
     found
