@@ -33,7 +33,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
     end() { node=$1; shift; WEFT_PROXY_TEST_END="$*" ip netns exec $node $END --exact an_end --nocapture; }
     ready() { for _ in $(seq 100); do grep -q "$2" $1 2>/dev/null && return; sleep 0.1; done; echo "$1: no $2"; }
-    proxies() { logged home "legs between"; logged hub "legs between"; logged home "session established"; }
+    proxies() { logged home "connections between proxies"; logged hub "connections between proxies"; logged home "session established"; }
     pid_of() { run $1 status --json | sed 's/.*"proxy":{[^}]*"pid":\([0-9]*\).*/\1/'; }
     left() { ip netns exec $1 nft list tables | grep -c weft_proxy; ip -n $1 rule | grep -c fwmark; ip -n $1 route show table all | grep -c 'proto 119'; }
 "#;
@@ -147,7 +147,7 @@ fn a_killed_proxy_resets_its_flows_and_leaves_nothing_behind() {
             victim=$(pid_of $node); at=$(date +%s%6N); kill -9 $victim; sleep 0.08
             echo "$node left:" $(left $node)
             wait $held; set -- $(grep ^reset held.$node); echo "$node reset $2"; echo "$node: last reset $(($4 - at)) µs after the kill"
-            logged $node "again in"; for _ in $(seq 50); do [ $(grep -c "legs between" $node.log) = 2 ] && break; sleep 0.1; done
+            logged $node "again in"; for _ in $(seq 50); do [ $(grep -c "connections between proxies" $node.log) = 2 ] && break; sleep 0.1; done
             echo "$node again: $(end home ask 10.9.0.2:80 | grep -x 'plain\|proxied')"
         done
         run home status | grep ^proxy
