@@ -67,7 +67,7 @@ bench: build ## measure one TCP flow beside wireguard-go, each stage of a packet
 # RELAYS passes more arguments, such as RELAYS=--json.
 RELAYS ?=
 relays: TARGET := $(or $(CARGO_TARGET_DIR),target)
-relays: build ## measure one TCP flow over none to three relays, and through wireguard-go from node to node; 8 minutes
+relays: build ## measure a TCP flow and 64-byte packets over none to three relays, nodes in transit, and wireguard-go; 18 minutes
 	@packaging/setup lab
 	export PATH="$$PATH:/usr/sbin:/sbin"
 	cargo build --release --locked -p weft-lab --example tunnel_bench
