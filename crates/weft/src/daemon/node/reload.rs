@@ -1,0 +1,96 @@
+//! Another configuration for the running node: read again, on trial, confirmed or undone.
+
+use super::*;
+use crate::daemon::restart::needs_restart;
+use crate::daemon::trial;
+
+impl DaemonNode {
+    /// Reads the configuration again; a refused one changes nothing.
+    pub(super) fn reload(&mut self) -> Result<(), String> {
+        // What was on trial no longer counts.
+        let _ = self.trial.end();
+        self.reload_from(&self.file.clone())
+    }
+
+    /// Runs a changed text of the configuration: on trial, if it must be confirmed within some time.
+    pub(super) fn try_out(&mut self, named: &str, confirm_ms: u64) -> Result<(), String> {
+        if self.trial.is_in_progress() {
+            return Err("a change is on trial already: weft confirm, or weft undo".to_owned());
+        }
+        let candidate = trial::candidate(&self.file, named)?;
+        self.reload_from(&candidate)?;
+        if confirm_ms > 0 {
+            let time = Duration::from_millis(confirm_ms);
+            self.trial.begin(self.clock.now(), time);
+            self.log.info(format_args!("the change is on trial for {} s", time.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Undoes a change that nobody confirmed in time.
+    pub(super) fn end_trial(&mut self, now: Instant) {
+        if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
+            self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));
+            // A failure is logged there. The change then stays in force.
+            let _ = self.reload();
+        }
+    }
+
+    /// Reads a configuration; a refused one changes nothing.
+    fn reload_from(&mut self, file: &Path) -> Result<(), String> {
+        service::reloading();
+        let result = self.try_reload(file);
+        match &result {
+            Ok(()) => self.log.info(format_args!("{}: reloaded", file.display())),
+            // The message about a wrong file has several lines.
+            Err(why) => {
+                let mut lines = why.lines();
+                let first = lines.next().unwrap_or_default();
+                self.log.error(format_args!("not reloaded, nothing changed: {first}"));
+                lines.for_each(|line| self.log.error(line));
+            }
+        }
+        service::ready();
+        result
+    }
+
+    fn try_reload(&mut self, file: &Path) -> Result<(), String> {
+        let mut loaded = config::load(file)?;
+        self.names.add_addresses(&mut loaded.config).map_err(|why| format!("names: {why}"))?;
+        if let Some(what) = needs_restart(&self.config, &loaded.config) {
+            return Err(format!("a change of {what} needs a restart"));
+        }
+        if let Some(vpn) = self.config.vpns.iter().find(|vpn| vpn.needs_restart(&loaded.config.vpns)) {
+            let device = &vpn.device.value;
+            return Err(format!(
+                "a change of address or table of the open device {device} needs another name, or a restart"
+            ));
+        }
+        if loaded.identity.public_key() != self.identity.public_key() {
+            return Err("a change of the key needs a restart".to_owned());
+        }
+        let config = &loaded.config;
+        let (peers, links, vpns) = (config.engine_peers(), config.engine_links(), config.engine_vpns());
+        let inner_mtu = device::fixed(&loaded.config.tun);
+        let opened =
+            self.devices.open_missing(&loaded.config, self.engine.inner_mtu()).map_err(|why| why.to_string())?;
+        let changed = self.engine.reconfigure(self.clock.now(), peers, vpns, links, inner_mtu);
+        changed.map_err(|why| why.to_string())?;
+        self.engine.set_signalling(self.clock.now(), config.engine_signal());
+        self.engine.set_relaying(config.node.relay);
+        flows::set(&mut self.engine, self.clock.now(), config, loaded.certificate.as_ref())?;
+        trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
+        self.engine.set_overlay(self.clock.now(), config.engine_overlay());
+        self.devices.change(&loaded.config, opened);
+        self.links.add_own(self.devices.indices());
+        self.config = loaded.config;
+        self.load_tcp_er();
+        self.set_proxy();
+        self.set_export();
+        self.links.choose(WantedLinks::of(&self.config));
+        self.check_links();
+        self.set_routes(true);
+        self.refresh_routing();
+        Ok(())
+    }
+}
