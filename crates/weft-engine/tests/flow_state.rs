@@ -197,7 +197,7 @@ fn each_byte_is_in_exactly_one_report_at_both_ends() {
     }
 }
 
-/// Returns how to signal, with a rule by which node 0 asks a guarantee for the flows to [`CALL`].
+/// Returns settings of signalling. Node 0 asks a guarantee for flows to the port [`CALL`].
 fn asking(node: usize, guaranteed: Rate) -> SignalConfig {
     let rule = SignalRule {
         name: "stream".into(),

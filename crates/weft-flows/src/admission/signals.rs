@@ -24,8 +24,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Returns the rate that a signalled request for `asked` would be guaranteed.
     pub fn would_guarantee(&self, flow: &K, precedence: u8, routes: &FlowRoutes, asked: Rate16) -> Rate {
-        let admissible = self.admissible(flow, precedence, routes);
-        Rate16::floor(admissible).min(asked).rate().unwrap_or_default()
+        Rate16::floor(self.admissible_by_signal(flow, precedence, routes)).min(asked).rate().unwrap_or_default()
     }
 
     /// Processes a flow's signal that passes toward `routes`. The caller has checked that the signal is of the flow.
@@ -67,8 +66,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         };
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
         let guaranteed = match is_reserved {
-            true if self.has_no_room_for_signals(&flow, routes) => Rate16::ZERO,
-            true => Rate16::floor(self.admissible(&flow, signal.preemption, routes)),
+            true => Rate16::floor(self.admissible_by_signal(&flow, signal.preemption, routes)),
             false => Rate16::UNLIMITED,
         };
         if signal.must_be_met && asked.guaranteed > guaranteed {
@@ -131,6 +129,14 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             self.slots[slot as usize].lifetime = Some(lifetime);
             self.renew(now, flow);
         }
+    }
+
+    /// Returns the largest rate that a signalled request would be guaranteed.
+    fn admissible_by_signal(&self, flow: &K, precedence: u8, routes: &FlowRoutes) -> Rate {
+        if self.has_no_room_for_signals(flow, routes) {
+            return Rate::ZERO;
+        }
+        self.admissible(flow, precedence, routes)
     }
 
     /// True if one of the routes already has as many flows that signal as it may have, without this one.

@@ -217,8 +217,8 @@ impl FlowRouter {
 
 /// Returns what a signal requests in this direction, with the rate that admission decided about.
 ///
-/// A flow that may send more than its guarantee is not policed at its guarantee. Its bursts are those that its rate and
-/// its delay variance explain, or fewer if it asks for fewer.
+/// A flow that may send more than its guarantee is not policed at its guarantee. Its burst is at most what its rate and
+/// its delay variance explain.
 fn signalled_treatment(signal: &Signal, direction: Direction, rate: Rate) -> Treatment {
     let rates = if direction == Direction::Forward { signal.forward } else { signal.reverse };
     let has_more = signal.service == SignalService::Variable || rates.available > Rate16::ZERO;

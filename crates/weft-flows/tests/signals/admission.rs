@@ -1,12 +1,13 @@
 //! Grants that are requested in band, and aggregates with members.
 
+use crate::plain_request;
 use weft_core::service::MemberId;
 use weft_flows::admission::{
     AdmissionControl, AdmissionEvent, AdmissionOutcome, FlowRoutes, GrantRequest, LoweredBy, PassingSignal, RouteNo,
     Shortfall, SignalVerdict,
 };
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{BurstTolerance, DelayVariance, Direction, Message, Rate16, Rates, Signal, SignalService};
+use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 
 const MANY: Rate = Rate::from_mbps(1_000);
 const ROUTE: RouteNo = RouteNo(2);
@@ -19,24 +20,10 @@ fn mbps(rate: f64) -> Rate16 {
 
 fn request(guaranteed: f64, preemption: u8, nonce: u32) -> Signal {
     Signal {
-        message: Message::Request,
-        service: SignalService::Guaranteed,
-        receiver_pays: false,
-        is_lowered: false,
         preemption,
-        delay_priority: 0,
-        burst: BurstTolerance::default(),
-        delay_variance: DelayVariance::default(),
-        forward: Rates { available: Rate16::UNLIMITED, guaranteed: mbps(guaranteed) },
-        reverse: Rates::default(),
-        echoed: Rates::default(),
         nonce,
-        hops: 0,
         qttl: 9,
-        lowered_by: 0,
-        must_be_met: false,
-        is_overlay: false,
-        tag: 0,
+        ..plain_request(SignalService::Guaranteed, Rates { available: Rate16::UNLIMITED, guaranteed: mbps(guaranteed) })
     }
 }
 
@@ -268,10 +255,12 @@ fn flows_that_signal_on_one_route_leave_the_places_of_others() {
             let (flow, route) = (rng.below(30) as u32, routes[rng.below(3) as usize]);
             let message = [Message::Request, Message::Request, Message::Release][rng.below(3) as usize];
             let mut signal = Signal { message, ..request(1.0, 0, 5) };
+            let would = link.would_guarantee(&flow, 0, &FlowRoutes::one(route), mbps(1.0));
             let passing =
                 PassingSignal { signal: &mut signal, direction: Direction::Forward, available: MANY, node: 7 };
             link.on_signal(Instant::from_millis(now), flow, &FlowRoutes::one(route), passing, &mut |_| ());
-            if message == Message::Request && link.of(&flow) > Rate::ZERO {
+            if message == Message::Request {
+                assert_eq!(link.of(&flow), would, "seed {seed}: another rate than was announced");
                 routes_of.insert(flow, route);
             }
             routes_of.retain(|flow, _| link.of(flow) > Rate::ZERO);

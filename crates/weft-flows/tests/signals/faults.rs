@@ -2,6 +2,7 @@
 //!
 //! The network loses, duplicates, delays and forges their signals.
 
+use crate::plain_request;
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,8 +11,7 @@ use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond
 use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey,
-    SignalService, ttl_difference,
+    Direction, KEY_LEN, Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey, SignalService, ttl_difference,
 };
 use weft_wire::ip::FlowKey;
 
@@ -71,26 +71,10 @@ fn mbps(rate: u64) -> Rate {
 }
 
 fn wish(available: u64, guaranteed: u64) -> Signal {
-    Signal {
-        message: Message::Request,
-        service: SignalService::Variable,
-        receiver_pays: false,
-        is_lowered: false,
-        preemption: 0,
-        delay_priority: 0,
-        burst: BurstTolerance::default(),
-        delay_variance: DelayVariance::default(),
-        forward: Rates { available: Rate16::floor(mbps(available)), guaranteed: Rate16::floor(mbps(guaranteed)) },
-        reverse: Rates::default(),
-        echoed: Rates::default(),
-        nonce: 0,
-        hops: 0,
-        qttl: 0,
-        lowered_by: 0,
-        must_be_met: false,
-        is_overlay: false,
-        tag: 0,
-    }
+    plain_request(
+        SignalService::Variable,
+        Rates { available: Rate16::floor(mbps(available)), guaranteed: Rate16::floor(mbps(guaranteed)) },
+    )
 }
 
 impl Net {

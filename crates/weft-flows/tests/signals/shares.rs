@@ -3,6 +3,7 @@
 //! Each router has a controller and an admission. Their signals may be lost or forged. `fair::solve` computes the
 //! expected shares.
 
+use crate::plain_request;
 use proptest::prelude::*;
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
@@ -10,10 +11,7 @@ use weft_core::explicit_rate::pi::LinkState;
 use weft_core::fair::solve::max_min;
 use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Direction, KEY_LEN, Message, Rate16, Rates, Signal, SignalKey, SignalService,
-    ttl_difference,
-};
+use weft_wire::er_sig::{Direction, KEY_LEN, Rate16, Rates, Signal, SignalKey, SignalService, ttl_difference};
 use weft_wire::ip::FlowKey;
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
@@ -27,26 +25,7 @@ fn flow(number: usize) -> FlowKey {
 }
 
 fn wish() -> Signal {
-    Signal {
-        message: Message::Request,
-        service: SignalService::Available,
-        receiver_pays: false,
-        is_lowered: false,
-        preemption: 0,
-        delay_priority: 0,
-        burst: BurstTolerance::default(),
-        delay_variance: DelayVariance::default(),
-        forward: Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::ZERO },
-        reverse: Rates::default(),
-        echoed: Rates::default(),
-        nonce: 0,
-        hops: 0,
-        qttl: 0,
-        lowered_by: 0,
-        must_be_met: false,
-        is_overlay: false,
-        tag: 0,
-    }
+    plain_request(SignalService::Available, Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::ZERO })
 }
 
 struct Router {
