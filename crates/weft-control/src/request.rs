@@ -123,8 +123,11 @@ pub enum Request {
         /// Time to wait for the confirmation, in milliseconds; 0: none is needed.
         confirm_ms: u64,
     },
-    /// Ends the trial of a changed configuration, which stays in force.
-    Confirm,
+    /// Ends the trial of a changed configuration, which stays in force. The client then saves it.
+    Confirm {
+        /// Absolute path of the node's configuration, for a check that this is the node that is meant.
+        file: String,
+    },
     /// Ends the trial of a changed configuration, and the one before it counts again.
     Undo,
     /// Stops the node.

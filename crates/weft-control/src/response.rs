@@ -44,11 +44,6 @@ pub enum Response {
         /// Body of the call, base64.
         body: String,
     },
-    /// Response to [`Request::Confirm`]: the changed text may replace the configuration.
-    Kept {
-        /// The node's configuration.
-        file: String,
-    },
     /// Response to [`Request::Watch`].
     Changes {
         /// The changes, in order.

@@ -55,6 +55,17 @@ pub struct ApplyArguments {
     pub options: ChangeOptions,
 }
 
+/// Arguments of `weft confirm`.
+#[derive(Args)]
+pub struct ConfirmArguments {
+    /// Configuration file of the node
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+    /// Control socket of the node.
+    #[command(flatten)]
+    pub control: Control,
+}
+
 /// Changes of the list of rules, and a test of it.
 #[derive(Subcommand)]
 pub enum RulesCommand {

@@ -12,7 +12,9 @@ mod qos;
 
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
-pub use change::{ApplyArguments, ChangeOptions, NewRule, RulesCommand, SetArguments, TestedPacket, UnsetArguments};
+pub use change::{
+    ApplyArguments, ChangeOptions, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket, UnsetArguments,
+};
 pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
 pub use qos::QosView;
@@ -146,7 +148,7 @@ Examples:
     Apply(ApplyArguments),
     /// Keep the change that is on trial, and save it
     #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
-    Confirm(Control),
+    Confirm(ConfirmArguments),
     /// Undo the change that is on trial
     #[command(after_help = "Example:\n  weft undo                           after: weft set … --confirm 60s")]
     Undo(Control),

@@ -60,7 +60,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Set(arguments) => change::set(&arguments),
         Command::Unset(arguments) => change::unset(&arguments),
         Command::Apply(arguments) => change::apply(&arguments),
-        Command::Confirm(control) => change::confirm(&control),
+        Command::Confirm(arguments) => change::confirm(&arguments),
         Command::Undo(control) => change::undo(&control),
         Command::Revoke { file, control } => act::revoke(&file, &control),
         Command::Down(control) => act::down(&control),

@@ -44,20 +44,17 @@ impl Trial {
 
 /// Returns the file with the changed text of the node's configuration `own`. `named` is the file that the client means.
 ///
-/// The path begins as that of the configuration does, so that relative paths in the text mean the same.
-///
 /// # Errors
 /// Returns a message if the client means another node's configuration.
 pub fn candidate(own: &Path, named: &str) -> Result<PathBuf, String> {
-    let whole = |path: &Path| fs::canonicalize(path).map_err(|why| format!("{}: {why}", path.display()));
-    let found = whole(own)?;
+    let parent = own.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = fs::canonicalize(parent).map_err(|why| format!("{}: {why}", parent.display()))?;
+    let found = parent.join(own.file_name().unwrap_or_default());
     if found != Path::new(named) {
         return Err(format!("the configuration of this node is {}: name it with -c", found.display()));
     }
-    let directory = own.parent().unwrap_or(Path::new(""));
-    let is_link = whole(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.as_path()
-        != found.parent().unwrap_or(Path::new("/"));
-    let mut name = OsString::from(if is_link { found.as_os_str() } else { own.as_os_str() });
+    // It begins as the node's own path does, so that relative paths in the text mean the same.
+    let mut name = OsString::from(own);
     name.push(CANDIDATE_SUFFIX);
     Ok(name.into())
 }

@@ -40,10 +40,10 @@ fn a_change_that_nobody_confirms_leaves_no_trace_and_a_confirmed_one_stays() {
         echo "== trial"; in_force; same before.toml
         change qos rules add more --class voice protocol=tcp; echo "second: $?"
         for _ in $(seq 100); do grep -q "was not confirmed" home.log && break; sleep 0.1; done
-        echo "== over"; in_force; same before.toml; run home confirm; echo "late: $?"
+        echo "== over"; in_force; same before.toml; run home confirm -c home.toml; echo "late: $?"
         change qos rules add calls --class voice protocol=udp --confirm 60s; run home undo; echo "undone: $?"
         echo "== undone"; in_force; same before.toml
-        change qos rules add calls --class voice protocol=udp --confirm 60s; run home confirm; echo "confirmed: $?"
+        change qos rules add calls --class voice protocol=udp --confirm 60s; run home confirm -c home.toml; echo "confirmed: $?"
         echo "== confirmed"; in_force; same before.toml; stat -c %a home.toml before.toml | uniq | wc -l
         kill -9 $home; wait $home; up home; logged home "session established"
         echo "== again"; in_force"#;

@@ -5,26 +5,22 @@
 //! not survive, thus leaves no trace.
 
 mod edit;
+mod file;
 mod rules;
 
 pub use rules::change_rules;
 
-use crate::cli::{ApplyArguments, ChangeOptions, Control, SetArguments, UnsetArguments};
+use crate::cli::{ApplyArguments, ChangeOptions, ConfirmArguments, Control, SetArguments, UnsetArguments};
 use crate::config;
 use crate::control::ask;
-use crate::files::Directory;
 use crate::outcome::{Failure, Outcome};
-use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use file::{ConfigFile, MAX_BYTES};
+use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use toml_edit::DocumentMut;
-use weft_control::{CANDIDATE_SUFFIX, Request, Response};
-
-/// Largest configuration, in bytes.
-const MAX_BYTES: u64 = 16 << 20;
+use weft_control::{Request, Response};
 
 /// `weft set`
 pub fn set(arguments: &SetArguments) -> Result<Outcome, Failure> {
@@ -50,14 +46,14 @@ pub fn apply(arguments: &ApplyArguments) -> Result<Outcome, Failure> {
 }
 
 /// `weft confirm`: keeps the change that is on trial.
-pub fn confirm(control: &Control) -> Result<Outcome, Failure> {
-    let Response::Kept { file } = ask(&control.control, &Request::Confirm)? else {
-        return Err(Failure::new("the node gave an unexpected answer"));
-    };
-    save(Path::new(&file)).map_err(|why| {
-        Failure::new(format!("{file}: {why}: the node keeps the change until its next start, but it is not saved"))
+pub fn confirm(arguments: &ConfirmArguments) -> Result<Outcome, Failure> {
+    let file = open(&arguments.config)?;
+    ask(&arguments.control.control, &Request::Confirm { file: file.path().display().to_string() })?;
+    file.save().map_err(|why| {
+        let path = file.path().display();
+        Failure::new(format!("{path}: {why}: the node keeps the change until its next start, but it is not saved"))
     })?;
-    println!("{file}: kept");
+    println!("{}: kept", file.path().display());
     Ok(Outcome::Well)
 }
 
@@ -68,13 +64,18 @@ pub fn undo(control: &Control) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
+/// Finds the configuration file of the node.
+fn open(path: &Path) -> Result<ConfigFile, Failure> {
+    ConfigFile::at(path).map_err(|why| Failure::new(format!("{}: {why}", path.display())))
+}
+
 /// Edits the configuration and puts it in force.
 fn edited(
     options: &ChangeOptions,
     change: impl FnOnce(&mut DocumentMut) -> Result<(), String>,
 ) -> Result<Outcome, Failure> {
     let told = |why: String| Failure::new(format!("{}: {why}", options.config.display()));
-    let text = fs::read_to_string(&options.config).map_err(|why| told(why.to_string()))?;
+    let text = open(&options.config)?.text().map_err(|why| told(why.to_string()))?;
     let mut doc = edit::parse(&text).map_err(told)?;
     change(&mut doc).map_err(Failure::new)?;
     put(options, &doc.to_string())
@@ -82,17 +83,15 @@ fn edited(
 
 /// Checks a text, lets the node run it, and saves it unless it is on trial.
 fn put(options: &ChangeOptions, text: &str) -> Result<Outcome, Failure> {
-    let file = fs::canonicalize(&options.config)
-        .map_err(|why| Failure::new(format!("{}: {why}", options.config.display())))?;
-    let candidate = candidate(&file);
-    let told = |why: io::Error| Failure::new(format!("{}: {why}", candidate.display()));
-    if candidate.exists() && is_on_trial(&options.control) {
+    let file = open(&options.config)?;
+    if file.has_candidate() && is_on_trial(&options.control) {
         return Err(Failure::new("a change is on trial already: weft confirm, or weft undo"));
     }
-    write(&file, text).map_err(told)?;
-    let done = try_out(options, &file, &candidate);
+    let told = |why: io::Error| Failure::new(format!("{}: {why}", file.path().display()));
+    file.write_candidate(text).map_err(told)?;
+    let done = try_out(options, &file);
     if done.is_err() {
-        let _ = fs::remove_file(&candidate);
+        file.remove_candidate();
     }
     done
 }
@@ -103,11 +102,11 @@ fn is_on_trial(control: &Control) -> bool {
     matches!(answer, Ok(Response::Status(status)) if status.trial_ends_in_ms.is_some())
 }
 
-fn try_out(options: &ChangeOptions, file: &Path, candidate: &Path) -> Result<Outcome, Failure> {
-    let loaded = config::load(candidate).map_err(Failure::new)?;
+fn try_out(options: &ChangeOptions, file: &ConfigFile) -> Result<Outcome, Failure> {
+    let loaded = config::load(&file.candidate_path()).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
     let confirm_ms = options.confirm.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let request = Request::Try { file: file.display().to_string(), confirm_ms };
+    let request = Request::Try { file: file.path().display().to_string(), confirm_ms };
     let is_running = match ask(&options.control.control, &request) {
         Ok(_) => true,
         Err(why) if why.outcome() == Outcome::NoDaemon && options.confirm.is_none() => false,
@@ -116,8 +115,9 @@ fn try_out(options: &ChangeOptions, file: &Path, candidate: &Path) -> Result<Out
     match options.confirm {
         Some(time) => println!("in effect for {}: to keep it: weft confirm", seconds(time)),
         None => {
-            save(file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))?;
-            println!("{}: saved{}", file.display(), if is_running { ", in effect" } else { "; no node is running" });
+            let path = file.path().display();
+            file.save().map_err(|why| Failure::new(format!("{path}: {why}")))?;
+            println!("{path}: saved{}", if is_running { ", in effect" } else { "; no node is running" });
         }
     }
     Ok(Outcome::Well)
@@ -125,33 +125,4 @@ fn try_out(options: &ChangeOptions, file: &Path, candidate: &Path) -> Result<Out
 
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64().ceil())
-}
-
-/// Returns the file beside the configuration that has a changed text.
-fn candidate(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(CANDIDATE_SUFFIX);
-    name.into()
-}
-
-/// Writes the text beside the configuration, for those who may read the configuration.
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    let (directory, name) = place(file)?;
-    let of: Metadata = fs::metadata(file)?;
-    directory.write(&format!("{name}{CANDIDATE_SUFFIX}"), text.as_bytes())?;
-    let candidate = candidate(file);
-    chown(&candidate, Some(of.uid()), Some(of.gid()))?;
-    fs::set_permissions(&candidate, of.permissions())
-}
-
-/// Replaces the configuration by the text beside it.
-fn save(file: &Path) -> io::Result<()> {
-    let (directory, name) = place(file)?;
-    directory.rename(&format!("{name}{CANDIDATE_SUFFIX}"), &name)
-}
-
-fn place(file: &Path) -> io::Result<(Directory, String)> {
-    let name = file.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name of the file is not UTF-8"))?;
-    Ok((Directory::open(file.parent().unwrap_or(Path::new("/")))?, name.to_owned()))
 }

@@ -113,11 +113,8 @@ impl DaemonNode {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
-            Request::Confirm => match self.trial.end() {
-                Ok(()) => {
-                    self.log.info(format_args!("the change is confirmed"));
-                    Response::Kept { file: self.file.display().to_string() }
-                }
+            Request::Confirm { file } => match self.confirm(&file) {
+                Ok(()) => Response::Done,
                 Err(why) => Response::Refused { why },
             },
             Request::Undo => match self.trial.end().and_then(|()| self.reload()) {

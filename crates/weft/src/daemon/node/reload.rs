@@ -27,6 +27,14 @@ impl DaemonNode {
         Ok(())
     }
 
+    /// Ends the trial of a change, which stays in force.
+    pub(super) fn confirm(&mut self, named: &str) -> Result<(), String> {
+        trial::candidate(&self.file, named)?;
+        self.trial.end()?;
+        self.log.info(format_args!("the change is confirmed"));
+        Ok(())
+    }
+
     /// Undoes a change that nobody confirmed in time.
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
