@@ -76,6 +76,7 @@ name = "laptop"
 public-key = "$(cat node.pub)"
 prefixes = ["10.9.0.1/32", "10.9.128.0/24", "10.9.129.0/24"]
 END
+    : >node.log # The shell that runs the node in the background opens it later than grep does, now and then.
     ip netns exec hub weft up -c hub.toml 2>hub.log & ip netns exec laptop weft up 2>node.log &
     for _ in $(seq 100); do grep -q 'session established' node.log && grep -q 'OpenVPN: running' node.log && break; sleep 0.1; done
     ip netns exec laptop ping -i 0.2 -c 200 -q 10.9.0.2 >/dev/null &
