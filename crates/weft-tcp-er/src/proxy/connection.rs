@@ -3,8 +3,9 @@
 use super::descriptors::DescriptorEvents;
 use super::direction::{ProxyDirection, Pumped};
 use super::pool::PipePool;
+use super::repetition::{SynIdentity, sequence_of};
 use super::ruleset::DiversionRole;
-use super::sys::{Socket, unless_blocked};
+use super::sys::{SYN_BYTES, Socket, unless_blocked};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -66,6 +67,8 @@ pub struct Connection {
     from: SocketAddr,
     /// Address of the server.
     to: SocketAddr,
+    /// Initial sequence number of a client behind another proxy.
+    syn_sequence: Option<u32>,
     /// Direction from the client to the server.
     up: ProxyDirection,
     /// Direction from the server to the client.
@@ -88,8 +91,11 @@ impl Connection {
         if to == listening {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
+        let mut syn_sequence = None;
         if role.is_egress() {
             widen(&client);
+            let mut syn = [0; SYN_BYTES];
+            syn_sequence = client.take_syn(&mut syn).ok().and_then(sequence_of);
         }
         let state = ConnectionPhase::Listening;
         let (up, down) = (ProxyDirection::default(), ProxyDirection::default());
@@ -100,6 +106,7 @@ impl Connection {
             role,
             from,
             to,
+            syn_sequence,
             up,
             down,
             rate: None,
@@ -131,6 +138,11 @@ impl Connection {
     /// Returns the addresses of the client and the server.
     pub fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.from, self.to)
+    }
+
+    /// Returns what identifies the SYN of a connection from another proxy.
+    pub fn syn(&self) -> Option<SynIdentity> {
+        self.syn_sequence.map(|sequence| SynIdentity { from: self.from, to: self.to, sequence })
     }
 
     /// Returns the address of the end that is behind the peer.

@@ -68,6 +68,7 @@ fn open(role: DiversionRole, at: SocketAddr, mark: u32) -> io::Result<Listener> 
     let socket = Socket::listen(at, mark)?;
     if role.is_egress() {
         socket.take_early_data()?;
+        socket.keep_syns()?;
         socket.hold_more();
     }
     Ok(Listener { role, address: socket.local()?, socket })

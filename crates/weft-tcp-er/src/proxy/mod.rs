@@ -24,6 +24,7 @@ pub mod permit;
 pub mod policy;
 mod pool;
 mod rates;
+mod repetition;
 mod ruleset;
 mod shadow;
 mod share;

@@ -30,6 +30,9 @@ const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;
 /// Length of a listening socket's accept queue, in connections.
 const BACKLOG: c_int = 4_096;
 
+/// Most bytes of a SYN's headers: IPv6 without extensions, or IPv4, with the most TCP options.
+pub const SYN_BYTES: usize = 60 + 60;
+
 /// Returns the result of a system call, or the error that it set.
 pub fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -168,6 +171,20 @@ impl Socket {
     pub fn take_early_data(&self) -> io::Result<()> {
         self.set(libc::SOL_TCP, libc::TCP_FASTOPEN, BACKLOG)?;
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
+    }
+
+    /// Keeps the SYN of each accepted connection until [`Socket::take_syn`].
+    pub fn keep_syns(&self) -> io::Result<()> {
+        self.set(libc::SOL_TCP, libc::TCP_SAVE_SYN, 1)
+    }
+
+    /// Writes the headers of the connection's SYN to `into`, from the IP header on, and returns them.
+    pub fn take_syn<'a>(&self, into: &'a mut [u8; SYN_BYTES]) -> io::Result<&'a [u8]> {
+        let mut len = into.len() as libc::socklen_t;
+        let (level, option) = (libc::SOL_TCP, libc::TCP_SAVED_SYN);
+        // SAFETY: this object owns the descriptor. Pointer and length describe `into`.
+        check(unsafe { libc::getsockopt(self.as_raw_fd(), level, option, into.as_mut_ptr().cast(), &raw mut len) })?;
+        Ok(into.get(..len as usize).unwrap_or_default())
     }
 
     /// Accepts the next connection, if there is one.

@@ -6,6 +6,7 @@ use super::direction::Pumped;
 use super::granting::Granting;
 use super::listeners::Listeners;
 use super::pool::PipePool;
+use super::repetition::ResetConnections;
 use super::ruleset::DiversionRole;
 use super::shared::{ProxySettings, ProxyState};
 use super::status::{Counts, RefusedConnection};
@@ -44,6 +45,8 @@ pub struct Worker<'a> {
     connections: ConnectionTable,
     pool: PipePool,
     granting: Granting,
+    /// Connections from other proxies that were reset.
+    were_reset: ResetConnections,
     /// Connections that wait for their client's first bytes, the oldest first.
     listening: VecDeque<(Instant, Id)>,
     /// Connections with more to forward than one turn allows.
@@ -73,6 +76,7 @@ impl<'a> Worker<'a> {
             connections: ConnectionTable::default(),
             pool: PipePool::new(0),
             granting: Granting::new(Instant::now()),
+            were_reset: ResetConnections::default(),
             listening: VecDeque::new(),
             again: Vec::new(),
             counts: Counts::default(),
@@ -143,6 +147,7 @@ impl<'a> Worker<'a> {
                 Ok(Some(client)) => {
                     if !capacity.is_crammed(self.connections.len(), self.shared.connections())
                         && let Ok(connection) = Connection::new(client, listener.address, listener.role)
+                        && !self.is_repetition(&connection)
                     {
                         self.judge_and_take_in(connection, listener.role);
                     }
@@ -160,6 +165,11 @@ impl<'a> Worker<'a> {
             self.shared.say_full();
         }
         Ok(())
+    }
+
+    /// Returns true if the connection was reset before and its SYN came again. Dropping it resets it once more.
+    fn is_repetition(&mut self, connection: &Connection) -> bool {
+        connection.syn().is_some_and(|syn| self.were_reset.contains(Instant::now(), &syn))
     }
 
     /// Takes in a connection that the access rules allow. Dropping any other connection resets it.
@@ -206,8 +216,7 @@ impl<'a> Worker<'a> {
         let watched = |server: &Socket| self.poll.watch(server, leg(id, true));
         let result = called.and_then(|()| connection.server().map_or(Ok(()), watched));
         if result.is_err() {
-            self.counts.unreachable += 1;
-            self.drop_connection(id);
+            self.fail(id);
         } else {
             self.counts.up_bytes += connection.moved().0;
             if rate.is_none() {
@@ -232,10 +241,7 @@ impl<'a> Worker<'a> {
         match (result, before) {
             (Ok(()), ConnectionPhase::Listening) if event.readable => self.call(id),
             (Ok(()), _) => self.pump(id),
-            (Err(_), ConnectionPhase::Connecting) if is_server => {
-                self.counts.unreachable += 1;
-                self.drop_connection(id);
-            }
+            (Err(_), ConnectionPhase::Connecting) if is_server => self.fail(id),
             (Err(_), _) => self.reset(id),
         }
     }
@@ -262,8 +268,21 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Resets a connection whose server cannot be reached.
+    fn fail(&mut self, id: Id) {
+        self.counts.unreachable += 1;
+        self.abort(id);
+    }
+
     fn reset(&mut self, id: Id) {
         self.counts.reset += 1;
+        self.abort(id);
+    }
+
+    fn abort(&mut self, id: Id) {
+        if let Some(syn) = self.connections.get_mut(id).and_then(|connection| connection.syn()) {
+            self.were_reset.insert(Instant::now(), syn);
+        }
         self.drop_connection(id);
     }
 

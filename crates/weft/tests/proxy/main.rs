@@ -128,6 +128,62 @@ fn every_byte_every_end_and_every_reset_come_through() {
     }
 }
 
+/// The answers to the first SYN are lost. Its server has meanwhile reset the connection.
+#[test]
+fn a_repeated_syn_of_a_reset_connection_opens_no_other() {
+    if !is_possible() {
+        return;
+    }
+    let dir = Dir::new();
+    nodes(&dir, "[[proxy]]\nports = [80]");
+    dir.write("server.py", RESETTING_SERVER);
+    dir.write("client.py", LONE_CLIENT);
+    let out = script(
+        &dir,
+        r#"up hub; up home; proxies
+        lose='table inet lose { chain out { type filter hook output priority 0; oifname "weft0" tcp sport 80 drop; }; }'
+        for server in 10.6.0.7 fd00:6::7; do
+            ip netns exec srv python3 server.py $server >served.$server & ready served.$server ready
+            ip netns exec hub nft "$lose"
+            ip netns exec lan timeout 10 python3 client.py $server >client & client=$!; sleep 0.7
+            ip netns exec hub nft delete table inet lose; wait $client
+            echo "$server: $(cat client), opened $(grep -c opened served.$server)"
+        done
+        repeated() { ip netns exec home awk '/^TcpExt/ { if (n++) print $i; else for (i = 1; $i != "TCPSynRetrans"; i++); }' /proc/net/netstat; }
+        [ "$(repeated)" -ge 2 ] && echo "repeated"; run hub status --json >hub.json"#,
+    );
+    let text = stdout(&out);
+    for line in ["10.6.0.7: reset, opened 1", "fd00:6::7: reset, opened 1", "repeated"] {
+        assert!(text.lines().any(|l| l == line), "{line:?} is missing\n{}", logs(&dir, &out));
+    }
+    let status: serde_json::Value = serde_json::from_slice(&fs::read(dir.path("hub.json")).unwrap()).unwrap();
+    assert_eq!(status["proxy"]["taken"].as_u64(), Some(2), "{}", status["proxy"]);
+}
+
+/// Reports each connection, reads its first bytes and resets it.
+const RESETTING_SERVER: &str = r#"
+import socket, struct, sys
+server = socket.create_server((sys.argv[1], 80), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print("ready", flush=True)
+while True:
+    connection, _ = server.accept()
+    connection.recv(100)
+    print("opened", flush=True)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+"#;
+
+/// Sends a request and reports what comes back.
+const LONE_CLIENT: &str = r#"
+import socket, sys
+connection = socket.create_connection((sys.argv[1], 80))
+connection.sendall(b"once")
+try:
+    print("answer", connection.recv(100))
+except ConnectionResetError:
+    print("reset")
+"#;
+
 #[test]
 fn a_killed_proxy_resets_its_flows_and_leaves_nothing_behind() {
     if !is_possible() {
