@@ -34,6 +34,13 @@ impl SharedKeys {
         }
     }
 
+    /// True if another run of the peer was met since the run with the association `met_again`.
+    ///
+    /// `present` is the association of the run that was met last.
+    pub(crate) fn returns(&self, present: Option<u64>, met_again: u64) -> bool {
+        present != Some(met_again) && self.former.contains(&Some(met_again))
+    }
+
     /// True if this association has most likely ended.
     ///
     /// That is the case if another association followed it and no second node is known.

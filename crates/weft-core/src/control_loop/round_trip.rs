@@ -4,6 +4,12 @@ use weft_units::{Duration, Instant};
 const BUCKET: Duration = Duration::from_secs(10);
 /// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
+/// Largest sample that counts in full, as a multiple of the smoothed RTT and in microseconds; the greater one holds.
+///
+/// A machine that slept, or a clock that jumped, makes one sample of any length. *Derived*: a sample then at most doubles
+/// the smoothed RTT. The time is the initial time-out of RFC 6298. A path that did become slower is followed in few
+/// samples.
+const LARGEST_RISE: (u32, u32) = (8, 1_000_000);
 
 /// Smoothed RTT and its variation (RFC 6298 §2), and the minimum of the last 10 to 20 seconds.
 ///
@@ -24,7 +30,8 @@ impl RoundTrip {
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
-        let rtt = rtt.as_micros().clamp(1, LONGEST_US) as u32;
+        let most = self.smoothed_us.saturating_mul(LARGEST_RISE.0).max(LARGEST_RISE.1);
+        let rtt = (rtt.as_micros().clamp(1, LONGEST_US) as u32).min(most);
         if self.smoothed_us == 0 {
             (self.smoothed_us, self.variation_us, self.bucket_start) = (rtt, rtt / 2, now);
         } else {
@@ -62,6 +69,34 @@ impl RoundTrip {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One sample of any length leaves a time-out of seconds, be it the first or a later one. A slower path is followed
+    /// within six samples.
+    #[test]
+    fn one_sample_of_any_length_does_little_and_a_slower_path_is_followed() {
+        let mut rng = weft_units::Rng::new(1);
+        for _ in 0..1_000 {
+            let usual = 500 + rng.below(500_000);
+            let sample = |rtt: &mut RoundTrip, us: u64| rtt.on_sample(Instant::ZERO, Duration::from_micros(us));
+            let mut rtt = RoundTrip::default();
+            let mut first = rtt;
+            sample(&mut first, 1_000_000 + rng.below(1 << 40));
+            assert!(first.timeout() <= Duration::from_secs(3), "{first:?}");
+            for _ in 0..50 {
+                sample(&mut rtt, usual + rng.below(1 + usual / 4));
+            }
+            let mut slept = rtt;
+            sample(&mut slept, 1_000_000 + rng.below(1 << 40));
+            let longest = Duration::from_micros(usual * 12).max(Duration::from_millis(1_500));
+            assert!(slept.timeout() <= longest, "{usual} µs: {slept:?}");
+
+            let slower = usual * (2 + rng.below(80));
+            for _ in 0..6 {
+                sample(&mut rtt, slower);
+            }
+            assert!(rtt.timeout() >= Duration::from_micros(slower.min(60_000_000)), "{usual} → {slower} µs: {rtt:?}");
+        }
+    }
 
     #[test]
     fn smooths_as_rfc_6298_and_forgets_the_minimum() {

@@ -200,7 +200,8 @@ impl<T> Awake<T> {
         }
         let asks = self.control.as_ref().and_then(|control| control.deadline());
         let waits = if let TurnState::UntilTime(at) = self.place { Some(at) } else { None };
-        let retires = (self.place == TurnState::Empty).then(|| self.used_at + RETIRE_AFTER);
+        // A VPN with data in flight stays. The report that settles the data asks for another look.
+        let retires = (self.place == TurnState::Empty && asks.is_none()).then(|| self.used_at + RETIRE_AFTER);
         [asks, waits, retires].into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)
     }
 

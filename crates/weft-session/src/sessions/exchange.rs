@@ -303,12 +303,14 @@ impl Sessions {
         let certificate = if shows { certificate.as_slice() } else { &[] };
         let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
         let local_index = indices.allocate(rng, IndexTarget::Handshake(id));
+        // The first packet under the new key makes `meet` note it. The sender must know before it seals that packet.
+        let returns = peer.shared.returns(peer.peer_association, offer.wire.association);
         let answer = ResponseFields {
             wire: ResponsePayload { association: peer.association, version },
             cipher: offer.common_cipher(*cipher),
             base: peer.send.base(),
             index: local_index,
-            is_shared: peer.shared.is_peers(now),
+            is_shared: returns || peer.shared.is_peers(now),
         };
         let shown = core::mem::take(&mut responder.certificate);
         let payload = [&answer.encode(), certificate].concat();

@@ -40,6 +40,7 @@ mod role;
 mod run;
 mod search;
 mod site;
+mod spin;
 mod violation;
 mod watch;
 mod wire;

@@ -3,6 +3,7 @@
 use super::packet::{ONE_SIDED, VPNS, host};
 use super::plan::{NodePlan, Plan, link_name};
 use super::role::{NodeRole, UNIX_S};
+use super::spin::IdleTurns;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::service::Service;
 use weft_engine::{ConfigError, Engine, EngineConfig, LinkEvent, MemberConfig, PeerConfig, Prefix, VpnConfig};
@@ -77,6 +78,8 @@ pub(super) struct SwarmSite {
     pub(super) stepped_at: Option<Instant>,
     /// Time at which the node works next.
     pub(super) wake: Instant,
+    /// Turns without work.
+    pub(super) idle_turns: IdleTurns,
     /// Time at which the engine asked to be woken, if it got no input since.
     pub(super) asked: Option<Instant>,
     /// True while the process is stopped.
@@ -125,6 +128,7 @@ impl SwarmSite {
             clock,
             stepped_at: None,
             wake: now,
+            idle_turns: IdleTurns::new(now),
             asked: None,
             paused: false,
             inbox: Vec::new(),

@@ -369,7 +369,9 @@ impl<'a> SwarmWorld<'a> {
             site.wake = Instant::FAR_FUTURE;
             return Ok(());
         }
-        for datagram in std::mem::take(&mut site.inbox) {
+        let inbox = std::mem::take(&mut site.inbox);
+        let had_input = !inbox.is_empty();
+        for datagram in inbox {
             self.take_in(node, datagram)?;
         }
         let local = self.sites[node].local(self.now);
@@ -377,10 +379,11 @@ impl<'a> SwarmWorld<'a> {
             engine.handle_timeout(local);
         }
         self.counts.turns += 1;
-        self.transmit_all(node)?;
+        let sent = self.transmit_all(node)?;
         self.deliver(node)?;
         self.take_events(node)?;
         let site = &mut self.sites[node];
+        site.idle_turns.on_turn(self.now, node, had_input || sent > 0)?;
         let asked = site.engine.as_ref().and_then(|e| e.next_timeout(local));
         let asked = asked.map_or(Instant::FAR_FUTURE, |local| site.clock.global(local));
         (site.asked, site.wake) = (Some(asked), asked.max(self.now));
