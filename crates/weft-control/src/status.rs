@@ -170,6 +170,21 @@ pub struct Link {
     pub mtu: u16,
     /// Local addresses in use.
     pub addresses: Vec<String>,
+    /// Quota of the link and its use; absent: the link has none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub quota: Option<LinkQuota>,
+}
+
+/// Quota of a link and its use.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LinkQuota {
+    /// Bytes that the interface has carried in the present period, in both directions.
+    pub used_bytes: u64,
+    /// Bytes that it may carry in a period.
+    pub limit_bytes: u64,
+    /// True if a period is a day, false if it is a month.
+    pub is_daily: bool,
 }
 
 /// Status of a peer.

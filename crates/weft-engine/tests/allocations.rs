@@ -18,7 +18,7 @@ use weft_engine::{
     AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder,
     Schedule, VpnConfig,
 };
-use weft_units::{Duration, Rate, VpnId};
+use weft_units::{Duration, PathTier, Rate, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
 /// The system's allocator. It records the engines' allocations while [`COUNTING`] is set.
@@ -332,7 +332,12 @@ fn no_relayed_packet_costs_an_allocation() {
 #[test]
 fn no_relayed_packet_that_waits_costs_an_allocation() {
     let limited = |config: EngineConfig| {
-        let link = |wire| LinkConfig { name: format!("wire{wire}"), cap: Some(Rate::from_mbps(14)), send: true };
+        let link = |wire| LinkConfig {
+            name: format!("wire{wire}"),
+            cap: Some(Rate::from_mbps(14)),
+            send: true,
+            allowed: PathTier::Primary.into(),
+        };
         EngineConfig { links: (0..3).map(link).collect(), ..config }
     };
     in_steady_state_over_relays(Mesh::chain_with(2, limited));

@@ -18,7 +18,7 @@ use std::time::{Duration as Time, Instant as Clock};
 use weft_core::service::Service;
 use weft_engine::{Entry, MemberConfig, Policy, Prefix, Received, TrustConfig, VpnConfig};
 use weft_session::RootKey;
-use weft_units::{Duration, LinkId, PathId, Rng};
+use weft_units::{Duration, LinkId, PathId, PathUse, Rng};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::PacketType;
 
@@ -145,7 +145,7 @@ impl Bench {
 fn use_path() -> Datagram {
     let mut room = [0; 16];
     let mut writer = FrameWriter::new(&mut room);
-    writer.write(&Frame::Policy { bundle_toward_me: true, path_active: true, path_standby: false }).unwrap();
+    writer.write(&Frame::Policy { bundle_toward_me: true, path_active: true, path_use: PathUse::default() }).unwrap();
     writer.write(&Frame::Ping { token: 1 }).unwrap();
     let len = writer.len();
     (PacketType::Control, room[..len].to_vec())

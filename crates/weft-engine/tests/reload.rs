@@ -7,7 +7,7 @@ use net::{PORT, World, address, config, direction};
 use std::net::SocketAddr;
 use weft_engine::{ConfigError, Event, LinkConfig, PeerConfig, Policy};
 use weft_session::PeerError;
-use weft_units::{Duration, Rate};
+use weft_units::{Duration, PathUse, Rate};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -25,7 +25,7 @@ fn reload(world: &mut World, node: usize, peers: Vec<PeerConfig>, links: Vec<Lin
 }
 
 fn link(name: &str, cap: Option<Rate>, send: bool) -> LinkConfig {
-    LinkConfig { name: name.into(), cap, send }
+    LinkConfig { name: name.into(), cap, send, allowed: PathUse::default() }
 }
 
 /// Sends 12 Mbit/s in each direction for `time`.

@@ -11,7 +11,7 @@ use crate::loop_data::{self, LoopReport, MARKER_LEN, Marker, OfRun};
 use crate::relay::Label;
 use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
-use weft_units::{FlowId, FlowSeq, PathId, VpnId};
+use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 
 /// Maximum number of ranges in a report besides its first.
 pub const MAX_REPORT_RANGES: usize = 256;
@@ -85,8 +85,8 @@ pub enum Frame<'a> {
         bundle_toward_me: bool,
         /// True if the sender uses the path of this frame for data. False if it only probes it.
         path_active: bool,
-        /// True if this path should carry data only while no other path answers.
-        path_standby: bool,
+        /// For what the receiver may use this path.
+        path_use: PathUse,
     },
     /// The sender ends the session.
     Close {
@@ -282,6 +282,30 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
+/// Returns the bits of a path's use in POLICY.
+///
+/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 tell the others apart. A program that knows only bit
+/// 2 uses such a path last. Bit 5 is set if the path carries no bulk.
+fn use_bits(path_use: PathUse) -> u8 {
+    let tier = match path_use.tier {
+        PathTier::Primary => 0,
+        PathTier::Detour => 1 << 2,
+        PathTier::Secondary => 1 << 2 | 1 << 3,
+        PathTier::Backup => 1 << 2 | 2 << 3,
+    };
+    tier | u8::from(path_use.is_sparse_only) << 5
+}
+
+fn use_of_bits(flags: u8) -> PathUse {
+    let tier = match (flags >> 2 & 1, flags >> 3 & 3) {
+        (0, _) => PathTier::Primary,
+        (_, 1) => PathTier::Secondary,
+        (_, 2) => PathTier::Backup,
+        _ => PathTier::Detour,
+    };
+    PathUse { tier, is_sparse_only: flags >> 5 & 1 == 1 }
+}
+
 fn parse_frame<'a>(r: &mut ByteReader<'a>) -> Result<Frame<'a>, WireError> {
     Ok(match r.u8()? {
         PADDING => Frame::Padding,
@@ -295,8 +319,8 @@ fn parse_frame<'a>(r: &mut ByteReader<'a>) -> Result<Frame<'a>, WireError> {
         }
         POLICY => {
             let flags = r.u8()?;
-            let [bundle_toward_me, path_active, path_standby] = [1, 2, 4].map(|bit| flags & bit != 0);
-            Frame::Policy { bundle_toward_me, path_active, path_standby }
+            let [bundle_toward_me, path_active] = [1, 2].map(|bit| flags & bit != 0);
+            Frame::Policy { bundle_toward_me, path_active, path_use: use_of_bits(flags) }
         }
         CLOSE => Frame::Close { reason: r.u8()? },
         VPN => Frame::Vpn { vpn: vpn_id(r.u32()?)?, index: r.u32()?, wants_index: r.u8()? & 1 != 0 },
@@ -386,8 +410,8 @@ impl<'a> FrameWriter<'a> {
                 w.u24(first.get())?;
                 w.varint(skip_count(u64::from(count))?.into())
             }
-            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
-                let flags = u8::from(bundle_toward_me) | u8::from(path_active) << 1 | u8::from(path_standby) << 2;
+            Frame::Policy { bundle_toward_me, path_active, path_use } => {
+                let flags = u8::from(bundle_toward_me) | u8::from(path_active) << 1 | use_bits(path_use);
                 w.put(&[POLICY, flags])
             }
             Frame::Close { reason } => w.put(&[CLOSE, reason]),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{hex, unhex};
-use weft_units::{FlowId, FlowSeq, PathId, VpnId};
+use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::WireError;
 use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour, ReportCounters};
 use weft_wire::handshake::{
@@ -241,8 +241,18 @@ fn frames() {
         (Frame::Pong { token: 0x0102_0304, path: PathId(5) }, "03 01020304 05"),
         (Frame::Hold { hold_us: 250_000 }, "04 0003d090"),
         (Frame::Skip { flow: FlowId(7), first: FlowSeq::new(0xffff), count: 300 }, "05 0007 00ffff 412c"),
-        (Frame::Policy { bundle_toward_me: true, path_active: false, path_standby: false }, "06 01"),
-        (Frame::Policy { bundle_toward_me: false, path_active: true, path_standby: true }, "06 06"),
+        (Frame::Policy { bundle_toward_me: true, path_active: false, path_use: PathUse::default() }, "06 01"),
+        (Frame::Policy { bundle_toward_me: false, path_active: true, path_use: PathTier::Detour.into() }, "06 06"),
+        (Frame::Policy { bundle_toward_me: false, path_active: true, path_use: PathTier::Secondary.into() }, "06 0e"),
+        (Frame::Policy { bundle_toward_me: true, path_active: true, path_use: PathTier::Backup.into() }, "06 17"),
+        (
+            Frame::Policy {
+                bundle_toward_me: false,
+                path_active: true,
+                path_use: PathUse { tier: PathTier::Primary, is_sparse_only: true },
+            },
+            "06 22",
+        ),
         (
             Frame::Neighbour(Neighbour { node: Label(0x0102_0304), is_reachable: true, rtt_us: 0x1122, loss: 3 }),
             "0c 01020304 01 00001122 03",

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
-use weft_units::{FlowId, FlowSeq, PathId, VpnId};
+use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::certificate::{RevocationView, SIGNATURE_LEN};
 use weft_wire::frame::{Frame, FrameWriter, Frames, Neighbour, ReportCounters};
 use weft_wire::handshake::{CookieReply, HandshakeResponse, Initiation, InitiationPayload, ResponsePayload};
@@ -15,6 +15,8 @@ use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum
 use weft_wire::train::{Chirp, MAX_TRAIN};
 use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
+
+const TIERS: [PathTier; 4] = [PathTier::Primary, PathTier::Secondary, PathTier::Backup, PathTier::Detour];
 
 fn varints() -> impl Strategy<Value = u64> {
     (0..=varint::MAX, 0u32..62).prop_map(|(value, shift)| value >> shift)
@@ -31,10 +33,8 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             first: FlowSeq::new(first),
             count
         }),
-        any::<[bool; 3]>().prop_map(|[bundle_toward_me, path_active, path_standby]| Frame::Policy {
-            bundle_toward_me,
-            path_active,
-            path_standby
+        (any::<[bool; 3]>(), 0..TIERS.len()).prop_map(|([bundle_toward_me, path_active, is_sparse_only], tier)| {
+            Frame::Policy { bundle_toward_me, path_active, path_use: PathUse { tier: TIERS[tier], is_sparse_only } }
         }),
         any::<(u32, bool, u32, u8)>().prop_map(|(node, is_reachable, rtt_us, loss)| Frame::Neighbour(Neighbour {
             node: Label(node),

@@ -50,8 +50,13 @@ pub fn preshared_keys(config: &mut Config, report: &Report) {
 fn links(config: &Config, report: &Report) {
     for only in &config.links.only {
         if let Some(ignore) = config.links.ignore.iter().find(|ignore| matches(&ignore.value, &only.value)) {
-            let message = format!("`{}` is in `use`, and `{}` ignores it", only.value, ignore.value);
-            report.error(only.span.clone(), message, Some("remove it from one of the two lists".to_owned()));
+            let is_never = config.link.iter().any(|link| link.tier.is_none() && link.name.span == ignore.span);
+            let (reason, help) = match is_never {
+                true => ("its `tier` is `never`".to_owned(), "choose another tier, or remove it from `use`"),
+                false => (format!("`{}` ignores it", ignore.value), "remove it from one of the two lists"),
+            };
+            let message = format!("`{}` is in `use`, and {reason}", only.value);
+            report.error(only.span.clone(), message, Some(help.to_owned()));
         }
     }
     for (i, link) in config.link.iter().enumerate() {

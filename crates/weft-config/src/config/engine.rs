@@ -79,8 +79,12 @@ impl Config {
 
     /// Returns the settings of the links.
     pub fn engine_links(&self) -> Vec<LinkConfig> {
-        let link =
-            |link: &super::Link| LinkConfig { name: link.name.value.clone(), cap: link.max_rate_up, send: link.up };
+        let link = |link: &super::Link| LinkConfig {
+            name: link.name.value.clone(),
+            cap: link.max_rate_up,
+            send: link.up,
+            allowed: link.tier.unwrap_or_default().into(),
+        };
         self.link.iter().map(link).collect()
     }
 }

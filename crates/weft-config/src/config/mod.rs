@@ -23,6 +23,7 @@ mod parse;
 mod policy;
 pub mod prefix;
 mod proxy;
+mod quota;
 pub mod read;
 mod route;
 mod routing;
@@ -40,6 +41,7 @@ pub use network::Network;
 pub use parse::{parse, parse_table, peer_name};
 pub use prefix::host_bits;
 pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
+pub use quota::{Quota, QuotaPeriod, QuotaReached};
 pub use route::Route;
 pub use routing::{BfdAddress, Routing, protocol_name};
 pub use signal::{Signal, SignalledFlows};
@@ -53,7 +55,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_engine::{Policy, Prefix};
 use weft_session::{Certificate, Cipher, Identity, PresharedKey, PublicKey};
-use weft_units::Rate;
+use weft_units::{PathTier, Rate};
 
 names!(Cipher { Aes256Gcm = "aes-256-gcm", ChaCha20Poly1305 = "chacha20-poly1305" });
 
@@ -149,6 +151,10 @@ pub struct Link {
     pub max_rate_up: Option<Rate>,
     /// True if the node may send on this link.
     pub up: bool,
+    /// Tier of the link; `None` if the link is never used.
+    pub tier: Option<PathTier>,
+    /// Data that the link may carry in each period, if that is limited.
+    pub quota: Option<Quota>,
 }
 
 /// `[[peer]]`: an adjacent node.

@@ -1,10 +1,10 @@
 //! Parsing of TOML into a [`Config`]: the tables and their keys.
 
 use super::diagnose::{Report, Severity};
-use super::read::{At, Section};
+use super::read::{At, Choice, Section};
 use super::{
     Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, policy, prefix,
-    proxy, route, routing, signal, tcp_er, vpn,
+    proxy, quota, route, routing, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use weft_engine::{Policy, Weights};
 use weft_session::{Cipher, PublicKey};
-use weft_units::parse_rate;
+use weft_units::{PathTier, parse_rate};
 
 /// Parses the report's text; file names in it are relative to `directory`.
 ///
@@ -54,6 +54,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
         links.ignore.push(openvpn.pool.clone().map(|_| openvpn.device.clone()));
     }
     let (link, link_weights): (Vec<_>, Vec<_>) = root.sections("link", "[[link]]").into_iter().filter_map(link).unzip();
+    links.ignore.extend(link.iter().filter(|link: &&Link| link.tier.is_none()).map(|link| link.name.clone()));
     let weights: Vec<_> = link_weights.into_iter().flatten().collect();
     let mut base = Policy::default();
     if !weights.is_empty() {
@@ -157,10 +158,22 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     let max_rate_up = section.parsed("max-rate-up", "\"30 Mbit/s\"", parse_rate).map(|at| at.value);
     let weight = section.integer("weight", 0..policy::MAX_WEIGHT + 1).map(|at| at.value as u32);
     let up = section.flag("up").unwrap_or(true);
+    let tier = section.choice("tier").unwrap_or(Some(PathTier::Primary));
+    let quota = quota::read(&mut section);
     section.finish();
     let name = name?;
     let weight = weight.map(|weight| (name.value.clone(), weight));
-    Some((Link { name, max_rate_up, up }, weight))
+    Some((Link { name, max_rate_up, up, tier, quota }, weight))
+}
+
+/// The tier of a link; `None` is a link that is never used.
+impl Choice for Option<PathTier> {
+    const NAMES: &'static [(&'static str, Option<PathTier>)] = &[
+        ("primary", Some(PathTier::Primary)),
+        ("secondary", Some(PathTier::Secondary)),
+        ("backup", Some(PathTier::Backup)),
+        ("never", None),
+    ];
 }
 
 fn peer(

@@ -10,7 +10,7 @@ use weft_core::control_loop::LoopConfig;
 use weft_core::queue;
 use weft_core::service::Service;
 use weft_session::{Cipher, Identity, PresharedKey, PublicKey};
-use weft_units::{Rate, VpnId};
+use weft_units::{PathUse, Rate, VpnId};
 
 /// Configuration of a whole node.
 pub struct EngineConfig {
@@ -45,6 +45,8 @@ pub struct LinkConfig {
     pub cap: Option<Rate>,
     /// True if the node may send data on the link.
     pub send: bool,
+    /// For what the link's paths may be used, in both directions.
+    pub allowed: PathUse,
 }
 
 /// Settings of one peer.

@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_units::planted::{self, Fault};
-use weft_units::{LinkId, Rate};
+use weft_units::{LinkId, PathUse, Rate};
 
 /// MTU assumed for a link that is unknown or leads over relays, in bytes.
 pub const ETHERNET_MTU: u16 = 1500;
@@ -28,6 +28,7 @@ pub struct Link {
     pub ipv6: bool,
     pub cap: Option<Rate>,
     pub send: bool,
+    pub allowed: PathUse,
     /// Remote address of the link, if the link stands for a relayed route.
     route: Option<SocketAddr>,
     /// Known subnets of the link.
@@ -49,6 +50,7 @@ impl Link {
             ipv6: false,
             cap: None,
             send: true,
+            allowed: PathUse::default(),
             route,
             subnets,
             unreachable,
@@ -59,6 +61,7 @@ impl Link {
     fn configure(&mut self, configs: &[LinkConfig]) {
         let config = configs.iter().find(|c| c.name == self.name);
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send || planted::is(Fault::BarredLinkUsed)));
+        self.allowed = config.map(|c| c.allowed).unwrap_or_default();
     }
 
     /// True if the link has the address family of this address and a route to it.
@@ -135,12 +138,23 @@ impl Links {
         };
         self.list.retain(|l| l.id != id);
         let LinkEvent::Up { link, name, mtu, ipv4, ipv6 } = event else { return None };
-        let (cap, send) = (None, true);
+        let (cap, send, allowed) = (None, true, PathUse::default());
         let (ipv4, ipv6) = (*ipv4, *ipv6);
         let subnets = self.subnets.get(link).cloned().unwrap_or_default();
         let unreachable = self.unreachable.get(link).cloned().unwrap_or_default();
-        let mut link =
-            Link { id: *link, name: name.clone(), mtu: *mtu, ipv4, ipv6, cap, send, route: None, subnets, unreachable };
+        let mut link = Link {
+            id: *link,
+            name: name.clone(),
+            mtu: *mtu,
+            ipv4,
+            ipv6,
+            cap,
+            send,
+            allowed,
+            route: None,
+            subnets,
+            unreachable,
+        };
         link.configure(&self.configs);
         self.list.push(link.clone());
         Some(link)

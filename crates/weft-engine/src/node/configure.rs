@@ -48,12 +48,23 @@ impl Engine {
         }
         self.set_routes(now);
         self.set_vpns(now, vpns);
+        self.open_all_paths(now);
+        self.start_handshakes(now);
+        Ok(())
+    }
+
+    /// Replaces the settings of all links. Sessions and flows continue.
+    pub fn set_links(&mut self, now: Instant, links: Vec<LinkConfig>) {
+        self.links.configure(links);
+        self.open_all_paths(now);
+    }
+
+    /// Opens, reopens or gives up the paths of all links.
+    fn open_all_paths(&mut self, now: Instant) {
         let links: Vec<_> = self.links.iter().chain(self.relaying.routes.up()).cloned().collect();
         for link in links {
             self.open_paths(now, &link);
         }
-        self.start_handshakes(now);
-        Ok(())
     }
 
     fn check_peers(&self, peers: &[PeerConfig]) -> Result<(), PeerError> {

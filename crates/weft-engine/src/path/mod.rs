@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
-use weft_units::{Duration, Instant, LinkId, PathId, Rate, VpnId};
+use weft_units::{Duration, Instant, LinkId, PathId, PathTier, PathUse, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
 
@@ -181,8 +181,10 @@ pub struct Path {
     pub barred: bool,
     /// True if the peer has given up the path. It is not shown until a datagram arrives on it.
     pub left: bool,
-    /// True if the path should carry data only while no other path answers.
-    pub standby: bool,
+    /// Use of the path that this node allows, which the peer is told.
+    pub own_use: PathUse,
+    /// Use of the path that the peer allows.
+    pub told_use: PathUse,
     /// True if better paths answer, so that this path carries no data.
     pub spare: bool,
     /// True if this node opened the path, false if the peer did.
@@ -243,7 +245,7 @@ pub struct Ends {
     pub local: Option<IpAddr>,
     pub cap: Option<Rate>,
     pub barred: bool,
-    pub standby: bool,
+    pub allowed: PathUse,
 }
 
 impl Path {
@@ -260,8 +262,9 @@ impl Path {
             active: false,
             barred: ends.barred,
             left: false,
-            standby: ends.standby,
-            spare: ends.standby,
+            own_use: ends.allowed,
+            told_use: PathUse::default(),
+            spare: ends.allowed.tier != PathTier::Primary,
             ours,
             health: Health::new(now),
             mtu: PathMtu::new(now, ends.link_mtu, floor),
@@ -372,6 +375,27 @@ impl Path {
         if self.ours { self.barred } else { self.left }
     }
 
+    /// True if this node tells the peer its settings of the path with each probe: it opened the path, or they are not the
+    /// usual ones.
+    pub fn states_policy(&self) -> bool {
+        self.ours || self.own_use != PathUse::default()
+    }
+
+    /// Returns the tier of the path, which is the higher one of both ends.
+    pub fn tier(&self) -> PathTier {
+        self.own_use.both(self.told_use).tier
+    }
+
+    /// True if one of the ends wants no bulk on the path.
+    pub fn is_sparse_only(&self) -> bool {
+        self.own_use.both(self.told_use).is_sparse_only
+    }
+
+    /// True if the path accepts another bulk unit.
+    pub fn has_room_for_bulk(&self) -> bool {
+        !self.is_sparse_only() && self.has_window()
+    }
+
     /// True if the path may carry data.
     pub fn is_usable(&self) -> bool {
         !self.spare && self.carries() && self.health.is_usable()
@@ -431,9 +455,14 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
+    /// True if the path's link is not needed now. It is then probed as if hosts were silent, because its data may be dear.
+    pub fn rests(&self) -> bool {
+        self.spare && self.tier() < PathTier::Detour
+    }
+
     /// Returns the probe interval of the path while it carries nothing. An active path uses `pace` if it is watched.
     pub fn keepalive(&self, pace: Option<Duration>) -> Duration {
-        pace.filter(|_| self.active).unwrap_or(KEEPALIVE_IDLE)
+        pace.filter(|_| self.active && !self.rests()).unwrap_or(KEEPALIVE_IDLE)
     }
 
     /// Updates rate, loss and totals from a report.

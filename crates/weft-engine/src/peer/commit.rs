@@ -75,7 +75,10 @@ impl Peer {
         let late_after = self.recovery.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
         if fixed {
-            for view in &mut self.dispatch.views {
+            for (view, path) in self.dispatch.views.iter_mut().zip(&self.paths) {
+                if path.is_sparse_only() {
+                    view.room = sparse && path.has_window();
+                }
                 view.room &= view::is_shallow(view, bytes);
             }
         }

@@ -95,8 +95,8 @@ impl Peer {
     /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
     /// asks as well.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
-        let is_dense = self.session.watch.is_dense(now);
         let path = &mut self.paths[index];
+        let is_dense = self.session.watch.is_dense(now) && !path.rests();
         if (is_dense || path.unasked_bytes >= ASK_BYTES) && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
             path.unasked_bytes = 0;
             path.pending.ping.get_or_insert(self.control.next_token);
@@ -161,8 +161,8 @@ impl Peer {
             let _ = writer.write(&Frame::Ping { token });
         }
         if core::mem::take(&mut pending.policy) {
-            let (path_active, path_standby) = (path.active, path.standby);
-            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_standby });
+            let (path_active, path_use) = (path.active, path.own_use);
+            let _ = writer.write(&Frame::Policy { bundle_toward_me, path_active, path_use });
         }
         if core::mem::take(&mut pending.hold) && !self.recovery.hold_announced.is_zero() {
             let _ = writer.write(&Frame::Hold { hold_us });

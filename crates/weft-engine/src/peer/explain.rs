@@ -4,7 +4,7 @@
 //! Nothing of the running peer changes.
 
 use super::Peer;
-use super::spares::relieves;
+use super::spares::lowest_tier;
 use super::view;
 use crate::api::PathState;
 use crate::api::{Explanation, FlowPattern, KnownFlow, PathReason};
@@ -111,9 +111,9 @@ impl Peer {
     fn views_without(&self, now: Instant, failed: &[usize]) -> Vec<PathView> {
         let stays = |(at, path): &(usize, &Path)| !failed.contains(at) && path.carries();
         let all = || self.paths.iter().enumerate();
-        let is_relieved = all().filter(stays).any(|(_, path)| path.health.answers() && relieves(path));
+        let lowest = lowest_tier(all().filter(stays).map(|(_, path)| path));
         let is_usable = |(at, path): (usize, &Path)| {
-            stays(&(at, path)) && path.health.is_usable() && !(is_relieved && path.standby)
+            stays(&(at, path)) && path.health.is_usable() && lowest.is_none_or(|lowest| path.tier() <= lowest)
         };
         let usable = all().filter(|each| is_usable(*each));
         let only = if self.bundles() { None } else { usable.max_by_key(|(_, path)| path.preference()) };

@@ -5,7 +5,7 @@
 
 use super::{Context, Peer};
 use crate::links::Link;
-use weft_units::{LinkId, PathId};
+use weft_units::{LinkId, PathId, PathTier};
 
 /// Logged reason for a path that the configuration no longer asks for.
 const UNWANTED: &str = "no longer configured";
@@ -17,6 +17,10 @@ impl Peer {
             let path = &mut self.paths[index];
             if path.link_name == link.name {
                 path.rate.set_cap(link.cap);
+                if path.own_use.tier != PathTier::Detour && path.own_use != link.allowed {
+                    path.own_use = link.allowed;
+                    path.pending.policy = true;
+                }
                 if link.send == path.barred && !path.ours {
                     path.barred = !link.send;
                     self.on_barred(cx, index);

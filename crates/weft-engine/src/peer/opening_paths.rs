@@ -15,7 +15,7 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, LinkId, PathId};
+use weft_units::{Duration, LinkId, PathId, PathTier};
 
 /// Delay before untried pairs are reported. At the start, links appear one after another.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
@@ -150,7 +150,7 @@ impl Peer {
             local: None,
             cap: link.cap,
             barred: false,
-            standby: self.addresses.detours.contains(&remote),
+            allowed: if self.addresses.detours.contains(&remote) { PathTier::Detour.into() } else { link.allowed },
         }
     }
 

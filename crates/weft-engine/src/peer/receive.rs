@@ -139,7 +139,7 @@ impl Peer {
             local: received.destination,
             cap: link.and_then(|link| link.cap),
             barred: link.is_some_and(|link| !link.send),
-            standby: false,
+            allowed: link.map(|link| link.allowed).unwrap_or_default(),
         };
         let mut path = Path::new(cx.now, datagram.opened.path, ends, false);
         if !self.is_known(cx, &received.source) {
@@ -238,12 +238,12 @@ impl Peer {
             Frame::Pong { token, path } => self.on_pong(cx, token, path),
             Frame::Hold { hold_us } => self.on_hold(Duration::from_micros(u64::from(hold_us))),
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
-            Frame::Policy { bundle_toward_me, path_active, path_standby } => {
+            Frame::Policy { bundle_toward_me, path_active, path_use } => {
                 let path = &mut self.paths[index];
                 // An older datagram states a policy that is out of date.
                 if path.newest_policy < Some(datagram.opened.packet_number) {
                     path.newest_policy = Some(datagram.opened.packet_number);
-                    path.standby = if path.ours { path.standby } else { path_standby };
+                    path.told_use = path_use;
                     self.on_policy(cx, index, bundle_toward_me, path_active);
                 }
             }

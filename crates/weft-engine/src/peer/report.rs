@@ -63,7 +63,7 @@ impl Peer {
         self.refresh_weights();
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
-        self.paths[index].pending.policy |= self.paths[index].ours;
+        self.paths[index].pending.policy |= self.paths[index].states_policy();
         // The peer still waits for units that were given up while no path could carry a SKIP frame.
         self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
         self.ingress.openings.hurry(cx.now);

@@ -20,7 +20,7 @@ impl Peer {
     pub(super) fn sense(&mut self, now: Instant) {
         let wanted = self.config.policy.sense;
         for path in &mut self.paths {
-            let may = wanted && path.carries() && path.health.answers() && path.queues.is_empty();
+            let may = wanted && !path.rests() && path.carries() && path.health.answers() && path.queues.is_empty();
             let (limit, stream) = (path.mtu.current(), STREAM + u64::from(path.id.0));
             path.sensing.on_time(now, may, limit, || self.ingress.rng.split(stream));
         }

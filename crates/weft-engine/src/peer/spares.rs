@@ -1,6 +1,6 @@
-//! Spare paths: routes over relays that were not configured.
+//! Spare paths: links of a higher tier, and routes over relays that were not configured.
 //!
-//! They are measured all the time. They carry data only while no steady configured path answers. This module also
+//! They are measured all the time. They carry data only while no steady path of a lower tier answers. This module also
 //! writes what this relay reports about its neighbours.
 
 use super::recovery::Rescue;
@@ -9,26 +9,26 @@ use crate::links::is_route;
 use crate::path::Path;
 use crate::relay::Bulletin;
 use core::net::SocketAddr;
+use weft_units::PathTier;
 use weft_wire::frame::{Frame, FrameWriter, Neighbour};
 
-/// True if this path, while it answers, makes standby paths unnecessary.
+/// Returns the lowest tier of which one of these paths answers. Paths of higher tiers are then unnecessary.
 ///
-/// A path on probation does not, because sparse flows need a steady path.
-pub(super) fn relieves(path: &Path) -> bool {
-    !path.standby && !path.health.is_on_probation()
+/// A path on probation does not count, because sparse flows need a steady path.
+pub(super) fn lowest_tier<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<PathTier> {
+    paths.filter(|path| path.health.answers() && !path.health.is_on_probation()).map(Path::tier).min()
 }
 
 impl Peer {
-    /// Marks each standby path as spare while a better path answers.
+    /// Marks each path as spare while one of a lower tier answers.
     pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
-        if !self.paths.iter().any(|path| path.spare || path.standby) {
+        if !self.paths.iter().any(|path| path.spare || path.tier() != PathTier::Primary) {
             return;
         }
-        let mut answering = self.paths.iter().filter(|path| path.carries() && path.health.answers());
-        let is_relieved = answering.any(relieves);
+        let lowest = lowest_tier(self.paths.iter().filter(|path| path.carries()));
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
-            let is_spare = is_relieved && path.standby;
+            let is_spare = lowest.is_some_and(|lowest| path.tier() > lowest);
             let was_spare = core::mem::replace(&mut path.spare, is_spare);
             if is_spare && !was_spare {
                 self.rescue_path(cx, index, Rescue::Spared);

@@ -160,7 +160,7 @@ impl Peer {
             self.ingress.openings.hurry(cx.now);
         }
         path.pending.hold |= path.is_usable();
-        path.pending.policy |= path.ours && path.active;
+        path.pending.policy |= path.active && path.states_policy();
         self.control.next_token = self.control.next_token.wrapping_add(1);
         if let Some(cause) = change {
             let link = path.link;

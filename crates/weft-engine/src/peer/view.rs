@@ -111,13 +111,14 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     PathView {
         usable: path.is_usable(),
         suspect,
-        room: path.has_window(),
+        room: path.has_room_for_bulk(),
         ready_at: path.pacer.ready_at().max(now) + rate.time_for(overtaking),
         backlog,
         rate,
         delay_us: delay_us(path, origin),
         late_us: late_us(path),
-        weight: path.weight,
+        // A schedule that maps flows to paths by weight would hold the bulk that it maps there.
+        weight: if path.is_sparse_only() { 0 } else { path.weight },
         loss: path.loss().fraction() as f32,
     }
 }

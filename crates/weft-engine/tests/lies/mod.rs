@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::Ipv4Addr;
-use weft_units::{FlowId, FlowSeq, PathId, Rng, VpnId};
+use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, Rng, VpnId};
 use weft_wire::certificate::RevocationView;
 use weft_wire::checksum::checksum;
 use weft_wire::frame::{Frame, FrameWriter, Neighbour, ReportCounters};
@@ -270,8 +270,9 @@ pub const CONTROL: &[Kind] = &[
     Kind {
         name: "policy, to and fro",
         make: |d| {
-            let (path_active, path_standby) = (d.n % 2 == 0, d.chance());
-            full(d, |_, _| Frame::Policy { bundle_toward_me: true, path_active, path_standby })
+            let path_active = d.n % 2 == 0;
+            let path_use = if d.chance() { PathTier::Backup.into() } else { PathUse::default() };
+            full(d, |_, _| Frame::Policy { bundle_toward_me: true, path_active, path_use })
         },
     },
     Kind {

@@ -14,6 +14,7 @@ mod restarts;
 mod sensing;
 mod single;
 mod takeover;
+mod tiers;
 mod wakeups;
 
 #[path = "../mesh/mod.rs"]

@@ -5,7 +5,7 @@
 
 use crate::net::{self, World, address, config, direction, story};
 use weft_engine::{Event, LinkConfig, PathState, Policy};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, PathUse};
 
 const BULK: u16 = 5000;
 
@@ -17,7 +17,7 @@ fn ms(n: u64) -> Duration {
 /// candidate.
 fn one_link_to_two_addresses() -> World {
     let mut configs = [0, 1].map(|n| config(n, 2, &Policy::default(), 1));
-    configs[0].links = vec![LinkConfig { name: "link1".into(), cap: None, send: false }];
+    configs[0].links = vec![LinkConfig { name: "link1".into(), cap: None, send: false, allowed: PathUse::default() }];
     let mut world = World::with(&[direction(5, 5, 0.0), direction(5, 5, 0.0)], configs);
     world.crosses = true;
     world.run_for(ms(500));

@@ -4,7 +4,7 @@
 use crate::mesh::{Knows, Mesh, key, wire};
 use weft_engine::{EngineConfig, LinkConfig, PathState, Received};
 use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
-use weft_units::{Duration, LinkId, PathId, PeerId, Rate, Rng};
+use weft_units::{Duration, LinkId, PathId, PathUse, PeerId, Rate, Rng};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::relay::{Label, Way, overhead};
 
@@ -85,7 +85,7 @@ fn relayed(cap: Option<Rate>) -> Mesh {
     let limit = |config: EngineConfig| match config.identity.public_key() == key(RELAY) {
         true => {
             let name = format!("wire{UPLINK}");
-            EngineConfig { links: vec![LinkConfig { name, cap, send: true }], ..config }
+            EngineConfig { links: vec![LinkConfig { name, cap, send: true, allowed: PathUse::default() }], ..config }
         }
         false => config,
     };

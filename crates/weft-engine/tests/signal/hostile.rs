@@ -3,7 +3,7 @@
 use crate::hosts::*;
 use crate::net::*;
 use weft_engine::*;
-use weft_units::{Duration, Rate, Rng};
+use weft_units::{Duration, PathUse, Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates, SIGNAL_LEN, Signal, SignalKey, carriage};
 use weft_wire::ip::FlowKey;
 
@@ -63,7 +63,12 @@ fn what_a_host_forges_is_left_alone_and_grants_nothing() {
 #[test]
 fn a_rate_above_the_interfaces_is_never_granted() {
     let capped = |node| EngineConfig {
-        links: vec![LinkConfig { name: "link0".into(), cap: Some(Rate::from_mbps(8)), send: true }],
+        links: vec![LinkConfig {
+            name: "link0".into(),
+            cap: Some(Rate::from_mbps(8)),
+            send: true,
+            allowed: PathUse::default(),
+        }],
         ..config(node, 1, &Policy::default(), 1)
     };
     let world = World::with(&[direction(20, 5, 0.0)], [capped(0), capped(1)]);

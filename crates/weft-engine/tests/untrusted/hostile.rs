@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use weft_engine::{Event, PathState, Policy, Unreachable};
 use weft_session::Identity;
-use weft_units::{Duration, Instant, LinkId, Rng};
+use weft_units::{Duration, Instant, LinkId, PathUse, Rng};
 use weft_wire::frame::Frame;
 use weft_wire::hop::PacketType;
 
@@ -330,7 +330,7 @@ fn whatever_follows_a_goodbye_is_not_heard() {
         &[
             Frame::Close { reason: 0 },
             Frame::Ping { token: 2 },
-            Frame::Policy { bundle_toward_me: true, path_active: true, path_standby: false },
+            Frame::Policy { bundle_toward_me: true, path_active: true, path_use: PathUse::default() },
         ],
     );
     assert!(liar.world.nodes[1].snapshot(liar.world.now).peers[0].paths.is_empty());

@@ -4,11 +4,13 @@ use super::packet::{self, VNET, host};
 use super::site::{identity, public_key};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_session::{Cipher, SessionPeerConfig, Sessions};
-use weft_units::{FlowId, FlowSeq, Instant, PathId, PeerId, Rng, VpnId};
+use weft_units::{FlowId, FlowSeq, Instant, PathId, PathTier, PathUse, PeerId, Rng, VpnId};
 use weft_wire::frame::{Frame, FrameWriter, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader};
 use weft_wire::train::Chirp;
+
+const TIERS: [PathTier; 4] = [PathTier::Primary, PathTier::Secondary, PathTier::Backup, PathTier::Detour];
 
 /// The hub, the liar's only peer.
 const HUB: PeerId = PeerId(0);
@@ -128,7 +130,7 @@ fn write_frame(rng: &mut Rng, writer: &mut FrameWriter<'_>) {
         4 => Frame::Policy {
             bundle_toward_me: rng.chance(0.5),
             path_active: rng.chance(0.5),
-            path_standby: rng.chance(0.5),
+            path_use: PathUse { tier: TIERS[rng.below(4) as usize], is_sparse_only: rng.chance(0.5) },
         },
         5 => Frame::Gone { path },
         6 => Frame::Link("eth\u{7f}0"),

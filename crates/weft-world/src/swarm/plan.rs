@@ -12,7 +12,7 @@ use weft_engine::{
     AckPolicy, Bundle, Dscp, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
 };
 use weft_session::Cipher;
-use weft_units::{Duration, Instant, Rate, Rng, VpnId};
+use weft_units::{Duration, Instant, PathUse, Rate, Rng, VpnId};
 
 /// Least rate of a link, in Mbit/s.
 ///
@@ -375,7 +375,14 @@ impl NodePlan {
     /// Returns the links' settings in the configuration.
     pub(super) fn link_configs(&self) -> Vec<LinkConfig> {
         let configs = self.links.iter().enumerate().filter(|(_, link)| link.cap.is_some() || !link.send);
-        configs.map(|(n, link)| LinkConfig { name: link_name(n), cap: link.cap, send: link.send }).collect()
+        configs
+            .map(|(n, link)| LinkConfig {
+                name: link_name(n),
+                cap: link.cap,
+                send: link.send,
+                allowed: PathUse::default(),
+            })
+            .collect()
     }
 }
 

@@ -9,7 +9,7 @@ use super::watch::watch;
 use crate::cli::Reading;
 use crate::control::ask;
 use crate::outcome::{Failure, Outcome, json};
-use crate::status::{Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
+use crate::status::{LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
 use weft_control::{Request, Response};
@@ -92,10 +92,19 @@ pub fn status(status: &Status) -> String {
     for link in &status.links {
         links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);
     }
+    let quotas: String = status.links.iter().filter_map(|link| Some(quota(&link.name, link.quota.as_ref()?))).collect();
     text += "\n";
     text += &if links.is_empty() { "no usable link\n".to_owned() } else { links.to_string() };
+    text += &quotas;
     text += &unused_links(status);
     text
+}
+
+/// Returns a line about a link's quota.
+fn quota(link: &str, LinkQuota { used_bytes, limit_bytes, is_daily }: &LinkQuota) -> String {
+    let period = if *is_daily { "today" } else { "this month" };
+    let end = if used_bytes >= limit_bytes { ": used up" } else { "" };
+    format!("\nlink {link}: {} of {} used {period}{end}\n", bytes(*used_bytes), bytes(*limit_bytes))
 }
 
 /// Returns a line for each peer with pairs of a link and an address that the node does not try.

@@ -17,6 +17,7 @@ mod node;
 mod overlay;
 mod ping;
 mod platform;
+mod quota;
 mod restart;
 mod rotated;
 mod service;

@@ -6,6 +6,7 @@
 mod answer;
 mod events;
 mod links;
+mod quota;
 mod reload;
 mod routing;
 
@@ -44,9 +45,10 @@ use super::threads::Threads;
 use super::trial::Trial;
 use super::trust;
 use super::turns::TurnTimes;
-use crate::config::{self, Config};
+use crate::config::{self, Config, QuotaPeriod};
 use crate::status::{self, RefusedPrefix, Status, UnusedLink};
 use crate::{entropy, outcome::Failure};
+use quota::QuotaKeeper;
 use routing::RoutingSide;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -137,6 +139,8 @@ pub struct DaemonNode {
     changes: Changes,
     /// Learnt prefixes and sensing for a routing daemon.
     routing: RoutingSide,
+    /// Usage of links with a quota.
+    quotas: QuotaKeeper,
 }
 
 /// Parts from which a node is made.
@@ -173,7 +177,7 @@ impl DaemonNode {
     pub fn new(parts: Parts) -> Result<DaemonNode, Failure> {
         let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads, sender } =
             parts;
-        let StoredStamps { base, accepted, revocations } = stamps;
+        let StoredStamps { base, accepted, revocations, quotas } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
         flows::set(&mut engine, clock.now(), &config, certificate.as_ref()).map_err(Failure::new)?;
@@ -227,6 +231,7 @@ impl DaemonNode {
             changes,
             names,
             routing: RoutingSide::default(),
+            quotas: QuotaKeeper::new(&quotas),
         };
         node.load_tcp_er();
         node.set_proxy();
@@ -320,10 +325,11 @@ impl DaemonNode {
 
     /// Stores the state for the next run.
     pub fn finish(self) {
-        let DaemonNode { mut engine, state_writer, export, .. } = self;
+        let DaemonNode { mut engine, state_writer, export, quotas, .. } = self;
         if let Some(export) = export {
             export.finish(&mut engine);
         }
+        let _ = state_writer.quotas(quotas.lines());
         state_writer.close(engine.used_stamp());
     }
 
@@ -434,6 +440,7 @@ impl DaemonNode {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
             self.rates.note(now, &self.engine);
+            self.watch_quotas(now);
         }
         self.recheck_links();
         self.catch_up_telling();
@@ -468,6 +475,13 @@ impl DaemonNode {
         }
     }
 
+    /// Returns the quota of a link and its use, if it has one.
+    fn link_quota(&self, name: &str) -> Option<status::LinkQuota> {
+        let link = self.config.link.iter().find(|link| link.name.value == name)?;
+        let (quota, used_bytes) = (link.quota?, self.quotas.used(self.clock.unix_s(), link)?);
+        Some(status::LinkQuota { used_bytes, limit_bytes: quota.bytes, is_daily: quota.per == QuotaPeriod::Day })
+    }
+
     fn status(&self) -> Status {
         let now = self.clock.now();
         let snapshot = self.engine.snapshot(now);
@@ -476,6 +490,7 @@ impl DaemonNode {
             index: active.id.0,
             mtu: active.mtu,
             addresses: active.addresses.iter().map(ToString::to_string).collect(),
+            quota: self.link_quota(&active.name),
         };
         let keys: BTreeSet<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
         let is_there = |peer: &PeerSnapshot| peer.certified_until_unix_s.is_some() || keys.contains(&peer.public_key);

@@ -35,6 +35,8 @@ const STAMP: &str = "stamp";
 const ACCEPTED: &str = "accepted";
 /// Name of the file with all revocations, one per line.
 const REVOKED: &str = "revoked";
+/// Name of the file with the usage of links with a quota.
+const QUOTAS: &str = "quotas";
 
 /// Stored stamps and revocations at the start.
 pub struct StoredStamps {
@@ -44,6 +46,8 @@ pub struct StoredStamps {
     pub accepted: Vec<(PublicKey, u64)>,
     /// All revocations.
     pub revocations: Vec<Revocation>,
+    /// Usage of links with a quota ([`super::quota`]).
+    pub quotas: Vec<String>,
 }
 
 /// A change to be written.
@@ -56,6 +60,8 @@ enum StateChange {
     Used(u64),
     /// The stamps of this peer are forgotten.
     Forget(PublicKey),
+    /// Usage of links with a quota.
+    Quotas(String),
 }
 
 /// Handle of the thread that writes changes, so that a slow disk delays no packet.
@@ -80,7 +86,7 @@ impl StateWriter {
         let log = threads.log();
         let mut files = Files::new(directory);
         let mut troubles = Vec::new();
-        let revocations = files.read(&mut troubles);
+        let (revocations, quotas) = files.read(&mut troubles);
         let base = unix_ns.max(files.reserved);
         let reserved = reserve(unix_ns, base);
         if let Err(why) = files.apply(StateChange::Reserved(reserved)) {
@@ -96,7 +102,7 @@ impl StateWriter {
             let _ends: SyncSender<()> = ends;
             files.keep(&queue, log, pulse)
         })?;
-        Ok((StateWriter { changes, ended, reserved }, StoredStamps { base, accepted, revocations }))
+        Ok((StateWriter { changes, ended, reserved }, StoredStamps { base, accepted, revocations, quotas }))
     }
 
     /// Stores the highest accepted stamps.
@@ -108,6 +114,11 @@ impl StateWriter {
     /// Stores all revocations; returns false if the queue is full and the caller must try again.
     pub fn revoked(&self, revocations: Vec<Revocation>) -> bool {
         self.send(StateChange::Revoked(revocations))
+    }
+
+    /// Stores the usage of links with a quota; returns false if the queue is full and the caller must try again.
+    pub fn quotas(&self, text: String) -> bool {
+        self.send(StateChange::Quotas(text))
     }
 
     /// Reserves more stamps if needed; `used` is this node's last stamp, and `unix_ns` the wall clock.
@@ -166,18 +177,19 @@ impl Files {
         Files { directory: directory.to_owned(), reserved: 0, accepted: BTreeMap::new() }
     }
 
-    /// Reads everything readable and returns the revocations; adds messages about the rest to `troubles`.
-    fn read(&mut self, troubles: &mut Vec<String>) -> Vec<Revocation> {
+    /// Reads everything readable and returns revocations and usage; adds messages about the rest to `troubles`.
+    fn read(&mut self, troubles: &mut Vec<String>) -> (Vec<Revocation>, Vec<String>) {
         let directory = match Directory::make(&self.directory, 0o700, Owner::Parent) {
             Ok(directory) => directory,
             Err(why) => {
                 troubles.push(why.to_string());
-                return Vec::new();
+                return (Vec::new(), Vec::new());
             }
         };
         self.reserved = lines(&directory, STAMP, parse_stamp, troubles).into_iter().max().unwrap_or(0);
         self.accepted = lines(&directory, ACCEPTED, parse_accepted, troubles).into_iter().collect();
-        lines(&directory, REVOKED, |line| line.parse().ok(), troubles)
+        let revoked = lines(&directory, REVOKED, |line| line.parse().ok(), troubles);
+        (revoked, lines(&directory, QUOTAS, |line| Some(line.to_owned()), troubles))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), String> {
@@ -221,6 +233,7 @@ impl Files {
                 let lines: String = revocations.iter().map(|revocation| format!("{revocation}\n")).collect();
                 self.write(REVOKED, &lines)
             }
+            StateChange::Quotas(text) => self.write(QUOTAS, &text),
             StateChange::Reserved(stamp) | StateChange::Used(stamp) => self.write(STAMP, &format!("{stamp}\n")),
         }
     }
@@ -284,7 +297,7 @@ mod tests {
         std::fs::create_dir(directory.join(REVOKED)).unwrap();
         let mut troubles = Vec::new();
         let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
-        assert!(files.read(&mut troubles).is_empty());
+        assert!(files.read(&mut troubles).0.is_empty());
         assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
         assert!(troubles[2].starts_with("revoked: it is a directory"), "{troubles:?}");
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();

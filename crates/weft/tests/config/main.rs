@@ -85,6 +85,22 @@ fn wrong_units_and_values_say_the_right_ones() {
             "for example \"30 Mbit/s\"",
         ],
     );
+    let link = |keys: &str| with_peer(&format!("[[link]]\nname = \"lo\"\n{keys}"));
+    for (keys, words) in [
+        ("tier = \"bakup\"", ["weft.toml:8:8: error", "did you mean `backup`?"]),
+        ("quota = \"10 Gbit\"", ["weft.toml:8:9: error", "one of B, kB, MB"]),
+        ("quota = \"10 GB\"\nquota-per = \"week\"", ["weft.toml:9:13: error", "it is one of day, month"]),
+        ("quota = \"10 GB\"\nquota-first-day = 31", ["weft.toml:9:19: error", "from 1 to 28"]),
+        ("quota = \"10 GB\"\nquota-reached = \"stop\"", ["weft.toml:9:17: error", "sparse, backup, never, go-on"]),
+        ("quota-per = \"day\"", ["error", "to which `quota-per` applies"]),
+        ("quota = \"1 GB\"\nquota-per = \"day\"\nquota-first-day = 2", ["error", "remove `quota-first-day`"]),
+    ] {
+        refused(&link(keys), &words);
+    }
+    refused(
+        &with_peer("[links]\nuse = [\"lo\"]\n[[link]]\nname = \"lo\"\ntier = \"never\""),
+        &["`lo` is in `use`, and its `tier` is `never`", "choose another tier"],
+    );
     refused(
         &with_peer("[policy]\nschedule = \"earliest\""),
         &["weft.toml:7:12: error", "it is one of earliest-delivery", "did you mean `earliest-delivery`?"],

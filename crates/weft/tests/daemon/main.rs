@@ -3,6 +3,7 @@
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;
+mod quotas;
 mod running;
 mod starts;
 mod stays_up;

@@ -13,6 +13,7 @@ pub const TOPIC: Topic = Topic {
     parts: &[
         Part { name: "join", run: join },
         Part { name: "exit", run: exit },
+        Part { name: "links", run: links },
         Part { name: "packages", run: packages },
     ],
 };
@@ -44,6 +45,22 @@ fn join(context: &Context) -> Vec<Check> {
 fn exit(context: &Context) -> Vec<Check> {
     let what = "a member reaches the Internet through the hub and nowhere else";
     run(context, &[claim(what, "weft", &["--test", "membership"], "internet")])
+}
+
+fn links(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim(
+                "a backup link carries 50 kB in 10 min and is warm in 100 ms",
+                "weft-engine",
+                &["--test", "paths"],
+                "tiers",
+            ),
+            claim("quotas count over restarts, boots and wrong clocks", "weft", &["--bin", "weft"], "quota"),
+            claim("tiers and quotas on a kernel, within 1 %", "weft", &["--test", "daemon"], "quotas"),
+        ],
+    )
 }
 
 /// Builds the packages, and installs, upgrades and purges them in a clean root.

@@ -95,8 +95,7 @@ impl DaemonNode {
         self.load_tcp_er();
         self.set_proxy();
         self.set_export();
-        self.links.choose(WantedLinks::of(&self.config));
-        self.check_links();
+        self.apply_quotas(self.clock.now());
         self.set_routes(true);
         self.refresh_routing();
         Ok(())

@@ -1,0 +1,36 @@
+/// Rank of a path: it carries data only while no path of a lower tier answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum PathTier {
+    /// Used whenever it answers.
+    #[default]
+    Primary,
+    /// Used while no primary path answers.
+    Secondary,
+    /// Used while no primary and no secondary path answers.
+    Backup,
+    /// A route over relays that nobody configured. It is used while no other path answers.
+    Detour,
+}
+
+/// For what a node lets its peer and itself use a path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PathUse {
+    /// Rank of the path.
+    pub tier: PathTier,
+    /// True if the path carries no bulk, because its data is scarce.
+    pub is_sparse_only: bool,
+}
+
+impl PathUse {
+    /// Returns the use that both ends allow.
+    pub fn both(self, other: PathUse) -> PathUse {
+        let is_sparse_only = self.is_sparse_only || other.is_sparse_only;
+        PathUse { tier: self.tier.max(other.tier), is_sparse_only }
+    }
+}
+
+impl From<PathTier> for PathUse {
+    fn from(tier: PathTier) -> PathUse {
+        PathUse { tier, is_sparse_only: false }
+    }
+}

@@ -1,0 +1,107 @@
+//! Links with a quota: their counts are looked at each second, and the engine learns what follows.
+
+use super::*;
+use crate::config::QuotaReached;
+use crate::daemon::quota::{self, QuotaChange, Quotas, Standing};
+use crate::table;
+use std::fs;
+use weft_engine::LinkConfig;
+use weft_units::PathTier;
+
+/// Interval at which changed usage is stored. A crash of the machine forgets at most as much.
+const STORE_EVERY: Duration = Duration::from_secs(60);
+
+/// Usage of the links, and when it was stored.
+pub struct QuotaKeeper {
+    quotas: Quotas,
+    /// Identifies this boot of the machine.
+    boot: String,
+    next_store: Instant,
+}
+
+impl QuotaKeeper {
+    /// Continues with the stored usage.
+    pub fn new(stored: &[String]) -> QuotaKeeper {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot.split_whitespace().next().unwrap_or("unknown").to_owned();
+        QuotaKeeper { quotas: Quotas::parse(stored), boot, next_store: Instant::ZERO }
+    }
+
+    /// Returns the bytes that a link has carried in the present period of its quota.
+    pub fn used(&self, unix_s: u64, link: &config::Link) -> Option<u64> {
+        link.quota.map(|quota| self.quotas.used(unix_s, &link.name.value, &quota))
+    }
+
+    /// Returns the text to store at the end.
+    pub fn lines(&self) -> String {
+        self.quotas.lines()
+    }
+}
+
+impl DaemonNode {
+    /// Looks at the counters of links with a quota, and applies what follows.
+    pub(super) fn watch_quotas(&mut self, now: Instant) {
+        if self.config.link.iter().all(|link| link.quota.is_none()) {
+            return;
+        }
+        // Without the kernel's table nothing is counted, and the next look counts it.
+        let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+        let counters = quota::counters(&text);
+        let keeper = &mut self.quotas;
+        let counter = |name: &str| counters.get(name).copied();
+        let has_changed = keeper.quotas.look(self.clock.unix_s(), &keeper.boot, &self.config.link, counter);
+        if has_changed {
+            let changes = keeper.quotas.take_changes();
+            changes.iter().for_each(|change| self.log_quota(change));
+            self.apply_quotas(now);
+        }
+        if (has_changed || now >= self.quotas.next_store) && self.state_writer.quotas(self.quotas.lines()) {
+            self.quotas.next_store = now + STORE_EVERY;
+        }
+    }
+
+    fn log_quota(&self, QuotaChange { link, used, quota, standing }: &QuotaChange) {
+        let of = format!("{} of {}", table::bytes(*used), table::bytes(quota.bytes));
+        let what = match (standing, quota.reached) {
+            (Standing::Within, _) => "a new period has begun",
+            (Standing::Near, _) => "the quota is nearly used up",
+            (Standing::Reached, QuotaReached::Sparse) => "the quota is used up: sparse flows only",
+            (Standing::Reached, QuotaReached::Backup) => "the quota is used up: used while no other link answers",
+            (Standing::Reached, QuotaReached::Never) => "the quota is used up: not used any more",
+            (Standing::Reached, QuotaReached::GoOn) => "the quota is used up, and the link goes on",
+        };
+        self.log.info(format_args!("link {link}: {of} used: {what}"));
+    }
+
+    /// Gives engine and sockets the links as the configuration and the quotas want them.
+    pub(super) fn apply_quotas(&mut self, now: Instant) {
+        let links = self.links_within_quotas();
+        self.engine.set_links(now, links);
+        self.links.choose(self.wanted_links());
+        self.check_links();
+    }
+
+    /// Returns the settings of the links for the engine. A quota that is used up limits them.
+    pub(super) fn links_within_quotas(&self) -> Vec<LinkConfig> {
+        let mut links = self.config.engine_links();
+        for (link, config) in links.iter_mut().zip(&self.config.link) {
+            match self.quotas.quotas.consequence(config) {
+                Some(QuotaReached::Sparse) => link.allowed.is_sparse_only = true,
+                Some(QuotaReached::Backup) => link.allowed.tier = link.allowed.tier.max(PathTier::Backup),
+                Some(QuotaReached::Never | QuotaReached::GoOn) | None => {}
+            }
+        }
+        links
+    }
+
+    /// Returns the links that the configuration wants, without those whose quota excludes them.
+    pub(super) fn wanted_links(&self) -> WantedLinks {
+        let mut wanted = WantedLinks::of(&self.config);
+        let is_out = |link: &&config::Link| self.quotas.quotas.consequence(link) == Some(QuotaReached::Never);
+        for link in self.config.link.iter().filter(is_out) {
+            wanted.choice.ignore.push(link.name.clone());
+            wanted.configured.retain(|name| *name != link.name.value);
+        }
+        wanted
+    }
+}
