@@ -15,6 +15,12 @@ impl<'a> ByteReader<'a> {
         self.0
     }
 
+    /// Passes over all zeros at the front.
+    pub(crate) fn skip_zeros(&mut self) {
+        let zeros = self.0.iter().position(|byte| *byte != 0).unwrap_or(self.0.len());
+        self.0 = self.0.get(zeros..).unwrap_or_default();
+    }
+
     pub(crate) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], WireError> {
         let (field, rest) = self.0.split_first_chunk().ok_or(WireError::Truncated)?;
         self.0 = rest;

@@ -38,6 +38,10 @@ const LINK: u8 = 17;
 
 /// Maximum length of the name in a [`Frame::Link`], in bytes. Linux allows 15 for an interface.
 pub const MAX_LINK_NAME: usize = 32;
+/// Most frames of a control datagram.
+///
+/// *Derived*: the dearest ones, whose effects reach furthest, then take less than 20 µs together.
+pub const MAX_FRAMES: usize = 40;
 
 /// Length of a [`Frame::Revocation`], in bytes.
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
@@ -255,15 +259,19 @@ impl Iterator for Ranges<'_> {
 }
 
 /// Iterator over the frames of a control payload. It ends after the first error.
+///
+/// More than [`MAX_FRAMES`] frames are an error. Padding bytes in a row are one frame.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: ByteReader<'a>,
+    /// Frames that may follow.
+    left: usize,
 }
 
 impl<'a> Frames<'a> {
     /// Returns the frames of a decrypted control payload.
     pub fn new(plaintext: &'a [u8]) -> Self {
-        Frames { rest: ByteReader::new(plaintext) }
+        Frames { rest: ByteReader::new(plaintext), left: MAX_FRAMES }
     }
 }
 
@@ -274,9 +282,12 @@ impl<'a> Iterator for Frames<'a> {
         if self.rest.rest().is_empty() {
             return None;
         }
-        let frame = parse_frame(&mut self.rest);
-        if frame.is_err() {
-            self.rest = ByteReader::new(&[]);
+        let frame = if self.left > 0 { parse_frame(&mut self.rest) } else { Err(WireError::TooLong) };
+        self.left = self.left.saturating_sub(1);
+        match frame {
+            Ok(Frame::Padding) => self.rest.skip_zeros(),
+            Ok(_) => {}
+            Err(_) => self.rest = ByteReader::new(&[]),
         }
         Some(frame)
     }
@@ -360,16 +371,18 @@ fn skip_count(count: u64) -> Result<u32, WireError> {
     if (1..=1 << 23).contains(&count) { Ok(count as u32) } else { Err(WireError::Malformed) }
 }
 
-/// Writes frames one after another. A frame that does not fit is rejected and leaves the buffer unchanged.
+/// Writes up to [`MAX_FRAMES`] frames. A frame that does not fit is rejected and leaves the buffer unchanged.
 #[derive(Debug)]
 pub struct FrameWriter<'a> {
     out: Writer<'a>,
+    /// Frames that may follow.
+    left: usize,
 }
 
 impl<'a> FrameWriter<'a> {
     /// Creates a writer that starts at the beginning of `out`.
     pub fn new(out: &'a mut [u8]) -> Self {
-        FrameWriter { out: Writer::new(out) }
+        FrameWriter { out: Writer::new(out), left: MAX_FRAMES }
     }
 
     /// Number of bytes written so far.
@@ -491,10 +504,12 @@ impl<'a> FrameWriter<'a> {
         &mut self,
         write: impl FnOnce(&mut Writer<'a>) -> Result<T, WireError>,
     ) -> Result<T, WireError> {
+        let left = self.left.checked_sub(1).ok_or(WireError::NoRoom)?;
         let before = self.out.len();
         let result = write(&mut self.out);
-        if result.is_err() {
-            self.out.truncate(before);
+        match result {
+            Ok(_) => self.left = left,
+            Err(_) => self.out.truncate(before),
         }
         result
     }

@@ -5,7 +5,7 @@ mod common;
 use common::{hex, unhex};
 use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::WireError;
-use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, Neighbour, ReportCounters};
+use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, MAX_FRAMES, Neighbour, ReportCounters};
 use weft_wire::handshake::{
     COOKIE_REPLY_LEN, CookieReply, HandshakeResponse, INITIATION_LEN, Initiation, InitiationPayload,
     MAX_INITIATION_LEN, MAX_RESPONSE_LEN, MessageWriter, RESPONSE_LEN, ResponsePayload,
@@ -487,4 +487,22 @@ fn what_became_of_a_train() {
     {
         assert_eq!(Frames::new(&unhex(malformed)).next(), Some(Err(WireError::Malformed)), "{malformed}");
     }
+}
+
+/// A datagram has a bounded number of frames, written and read. Padding in a row is one of them.
+#[test]
+fn a_datagram_has_a_most_number_of_frames() {
+    let mut room = [0; 1_400];
+    let mut writer = FrameWriter::new(&mut room);
+    let hold = Frame::Hold { hold_us: 7 };
+    for _ in 0..MAX_FRAMES {
+        writer.write(&hold).unwrap();
+    }
+    assert_eq!(writer.write(&hold), Err(WireError::NoRoom));
+    let len = writer.len();
+    assert_eq!(Frames::new(&room[..len]).collect::<Result<Vec<_>, _>>(), Ok(vec![hold; MAX_FRAMES]));
+    let more = [&room[..len], &room[..5]].concat();
+    assert_eq!(Frames::new(&more).last(), Some(Err(WireError::TooLong)));
+    let padded = [&[0; 900][..], &room[..5], &[0; 30]].concat();
+    assert_eq!(Frames::new(&padded).collect::<Result<Vec<_>, _>>(), Ok(vec![Frame::Padding, hold, Frame::Padding]));
 }
