@@ -13,6 +13,7 @@ pub const TOPIC: Topic = Topic {
     parts: &[
         Part { name: "join", run: join },
         Part { name: "exit", run: exit },
+        Part { name: "out", run: out },
         Part { name: "packages", run: packages },
     ],
 };
@@ -44,6 +45,21 @@ fn join(context: &Context) -> Vec<Check> {
 fn exit(context: &Context) -> Vec<Check> {
     let what = "a member reaches the Internet through the hub and nowhere else";
     run(context, &[claim(what, "weft", &["--test", "membership"], "internet")])
+}
+
+/// The kernel test draws 6 events, or 100 with `WEFT_CHECK=1` as in `make check`.
+fn out(context: &Context) -> Vec<Check> {
+    let machine = &["--test", "machine"];
+    run(
+        context,
+        &[
+            claim("kill switch: no packet leaves in clear, no DNS query", "weft", machine, "kill_switch::"),
+            claim("the hub is looked up past the switch, resolved gets its servers", "weft", machine, "dns::"),
+            claim("resolv.conf comes back byte for byte, also as a link", "weft", &["--bin", "weft"], "resolv_conf::"),
+            claim("any bytes are a DNS answer or none", "weft", &["--bin", "weft"], "names::direct"),
+            claim("bad input for each key of [out] has a place", "weft", &["--test", "config"], "out::"),
+        ],
+    )
 }
 
 /// Builds the packages, and installs, upgrades and purges them in a clean root.
