@@ -43,6 +43,9 @@ pub struct Status {
     pub uptime_s: u64,
     /// Inner MTU, in bytes.
     pub inner_mtu: u16,
+    /// True if the kill switch is set: nothing leaves this machine in clear but to local networks.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub kill_switch: bool,
     /// Time until a changed configuration is undone, in milliseconds; absent: none is on trial.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trial_ends_in_ms: Option<u64>,

@@ -27,7 +27,28 @@ pub fn program() -> Option<PathBuf> {
 /// # Errors
 /// Fails with nft's message, or if nft is missing.
 pub fn check(rules: &str) -> io::Result<()> {
-    let mut child = command()?.args(["-c", "-f", "-"]).stdout(Stdio::null()).spawn()?;
+    run(&["-c", "-f", "-"], rules)
+}
+
+/// Applies these rules as one transaction. Their tables stay when this process ends.
+///
+/// # Errors
+/// Fails with nft's message, or if nft is missing; then nothing has changed.
+pub fn apply(rules: &str) -> io::Result<()> {
+    run(&["-f", "-"], rules)
+}
+
+/// Returns true if the kernel has this table of the family `inet`.
+///
+/// # Errors
+/// Fails if nft is missing.
+pub fn has_table(name: &str) -> io::Result<bool> {
+    let child = command()?.args(["list", "table", "inet", name]).stdout(Stdio::null()).spawn()?;
+    Ok(child.wait_with_output()?.status.success())
+}
+
+fn run(arguments: &[&str], rules: &str) -> io::Result<()> {
+    let mut child = command()?.args(arguments).stdout(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         writeln!(stdin, "{rules}")?;
     }

@@ -5,7 +5,7 @@
 
 use super::diagnose::{Report, did_you_mean};
 use super::read::At;
-use super::{Config, Peer, check_proxies, check_vpns, flows, matches, prefix, route};
+use super::{Config, Peer, check_proxies, check_vpns, flows, matches, out, prefix, route};
 use crate::keys;
 use nix::net::if_::{Interface, if_nameindex};
 use weft_engine::Prefix;
@@ -20,6 +20,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     inner_families(config, report);
     check_vpns::check(config, report);
     check_proxies::check(config, report);
+    out::check(config, report);
     flows::check(config, report);
     let key = key(config, report)?;
     route::check(config, &key.public_key(), report);

@@ -61,7 +61,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
 }
 
 /// Returns true for a name of a host (RFC 1123 §2.1). A last label of digits alone would be an address.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')

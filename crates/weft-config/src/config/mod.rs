@@ -19,6 +19,7 @@ pub mod host;
 mod host_name;
 mod metrics;
 mod network;
+pub mod out;
 mod parse;
 mod policy;
 pub mod prefix;
@@ -38,6 +39,7 @@ pub use flows::{FlowSettings, protocol_number, vpn_number};
 pub use host_name::{Addresses, HostName};
 pub use metrics::MetricsAddress;
 pub use network::Network;
+pub use out::GoingOut;
 pub use parse::{parse, parse_table, peer_name};
 pub use prefix::host_bits;
 pub use proxy::{AccessRule, Proxies, Proxy, proxy_prefix};
@@ -197,6 +199,8 @@ pub struct Config {
     pub metrics: Option<At<MetricsAddress>>,
     /// `[exit]`: peers reach the Internet through this node; absent: they do not.
     pub exit: Option<Exit>,
+    /// `[out]`: this machine's own traffic leaves through a peer.
+    pub out: GoingOut,
     /// `[routing]`: a routing daemon beside this node; absent: no prefix is learnt.
     pub routing: Option<Routing>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.

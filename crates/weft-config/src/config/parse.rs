@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Choice, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, policy, prefix,
-    proxy, quota, route, routing, signal, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, out, policy,
+    prefix, proxy, quota, route, routing, signal, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -45,6 +45,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
     let network = root.section("network", "[network]").and_then(|section| network::read(section, directory));
     let access = root.section("access", "[access]").and_then(access::read);
     let exit = root.section("exit", "[exit]").map(exit::read);
+    let out = root.section("out", "[out]").map(out::read).unwrap_or_default();
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let routing = root.section("routing", "[routing]").map(|section| routing::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
@@ -79,6 +80,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
         access,
         metrics,
         exit,
+        out,
         routing,
         tcp_er,
         signal,

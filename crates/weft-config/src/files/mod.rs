@@ -16,7 +16,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fsync, geteuid, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -166,6 +166,15 @@ impl Directory {
     /// Fails if `name` does not exist, or if `to` is a directory.
     pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
         renameat(&self.descriptor, name, &self.descriptor, to).map_err(|why| self.refusal(OsStr::new(to), why))?;
+        self.sync()
+    }
+
+    /// Gives the file `name` the further name `to`; a symbolic link is linked itself.
+    ///
+    /// # Errors
+    /// Fails if `name` does not exist, or if `to` exists.
+    pub fn link(&self, name: &str, to: &str) -> io::Result<()> {
+        linkat(&self.descriptor, name, &self.descriptor, to, AtFlags::empty())?;
         self.sync()
     }
 

@@ -92,6 +92,14 @@ impl UdpLink {
         set_option(self.socket.as_fd(), libc::IPPROTO_IP, libc::IP_TTL, hops.into())
     }
 
+    /// Marks all datagrams from now on (`SO_MARK`), for rules of nftables and of routing.
+    ///
+    /// # Errors
+    /// Returns the kernel's error; without CAP_NET_ADMIN that is `PermissionDenied`.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        set_option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
+    }
+
     /// Returns the address and port to which the socket is bound.
     pub fn local_address(&self) -> SocketAddr {
         self.local

@@ -4,6 +4,7 @@
 
 use crate::cli::{Control, Reading};
 use crate::control::ask;
+use crate::daemon::machine::changes::lift_kill_switch;
 use crate::files;
 use crate::keys;
 use crate::outcome::json;
@@ -22,7 +23,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Stops the node, and waits until it has ended.
 pub fn down(control: &Control) -> Result<Outcome, Failure> {
-    ask(&control.control, &Request::Down)?;
+    match ask(&control.control, &Request::Down) {
+        Err(failure) if failure.outcome() == Outcome::NoDaemon => return lift_left(&control.control).ok_or(failure)?,
+        asked => asked?,
+    };
     for _ in 0..PATIENCE.as_millis() / LOOK_INTERVAL.as_millis() {
         if files::connect(&control.control).is_err_and(|why| why.kind() != io::ErrorKind::WouldBlock) {
             return Ok(Outcome::Well);
@@ -30,6 +34,19 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
         std::thread::sleep(LOOK_INTERVAL);
     }
     Err(Failure::new("the node is still running: it does not end"))
+}
+
+/// Lifts the kill switch that an ended node has left; returns `None` if there is none.
+fn lift_left(control: &Path) -> Option<Result<Outcome, Failure>> {
+    match lift_kill_switch(control) {
+        Ok(false) => None,
+        Ok(true) => {
+            println!("no node is running; its kill switch is lifted");
+            Some(Ok(Outcome::Well))
+        }
+        Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+        Err(why) => Some(Err(Failure::new(format!("cannot lift the kill switch: {why}: run this as root")))),
+    }
 }
 
 /// Makes the node read its configuration again, and waits for the result.

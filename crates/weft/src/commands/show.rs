@@ -37,6 +37,9 @@ pub fn status(status: &Status) -> String {
         "weft {} on {}, up {up}, inner MTU {} B\npublic key {}\n\n",
         status.version, status.tun, status.inner_mtu, status.public_key
     );
+    if status.kill_switch {
+        text += "kill switch on: only the tunnel and local networks are reachable; weft down lifts it\n\n";
+    }
     if let Some(ms) = status.trial_ends_in_ms {
         let left = span(Duration::from_millis(ms));
         text += &format!("a change is on trial for {left}: weft confirm keeps it, weft undo ends it\n\n");

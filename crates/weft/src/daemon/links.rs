@@ -10,6 +10,7 @@ use route_cache::{LinkRoute, RouteCache};
 pub use usable::Demand;
 use usable::{Unusable, Usable, judge};
 
+use super::machine::kill_switch::TUNNEL_MARK;
 use super::machine::owner;
 use crate::config::LinkChoice;
 use crate::status::UnusedLink;
@@ -392,6 +393,8 @@ fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
     })?;
+    // Without the capability there is no kill switch either, which alone needs the mark.
+    let _ = socket.set_mark(TUNNEL_MARK);
     // ICMP errors only improve the diagnosis of a silent peer, so their absence is no failure.
     let _ = socket.keep_bounces();
     Ok(socket)

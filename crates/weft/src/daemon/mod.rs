@@ -41,6 +41,7 @@ use control::{ControlServer, TaskSender};
 use datapath::Datapath;
 use machine::changes::Changes;
 use machine::exit::ExitForwarding;
+use machine::kill_switch::{self, KillSwitch};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -126,7 +127,9 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         Some(at) => Some(metrics::MetricsServer::start(&at.value, sender.clone(), threads).map_err(Failure::new)?),
         None => None,
     };
-    let changes = Changes::begin(&config.node.control, log);
+    let changes = Changes::begin(&config.node.control, kill_switch::change(&config).as_ref(), log);
+    let mut kill_switch = KillSwitch::new(changes.clone(), threads);
+    kill_switch.set(&config).map_err(Failure::new)?;
     let (state_writer, stamps) =
         StateWriter::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
 
@@ -147,6 +150,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         stamps,
         state_writer,
         changes,
+        kill_switch,
         threads,
         sender: sender.clone(),
     };

@@ -18,7 +18,9 @@ use super::log::Log;
 use super::machine::changes::Changes;
 use super::machine::device;
 use super::machine::devices::Devices;
+use super::machine::kill_switch::KillSwitch;
 use super::machine::outside::{ShownRefusals, Sieve};
+use super::machine::resolver::ResolverSetting;
 use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
@@ -118,6 +120,8 @@ pub struct DaemonNode {
     rates: TrafficRates,
     next_history: Instant,
     is_stopping: bool,
+    /// True if the kill switch is lifted at the end, which `weft down` demands.
+    lifts_kill_switch: bool,
     /// True if revocations are not yet stored.
     has_unsaved_revocations: bool,
     /// Request to store accepted stamps.
@@ -137,6 +141,8 @@ pub struct DaemonNode {
     /// Configured links that are not in use, as last logged.
     unused_links: Vec<UnusedLink>,
     changes: Changes,
+    kill_switch: KillSwitch,
+    resolver: ResolverSetting,
     /// Learnt prefixes and sensing for a routing daemon.
     routing: RoutingSide,
     /// Usage of links with a quota.
@@ -163,6 +169,8 @@ pub struct Parts {
     pub state_writer: StateWriter,
     /// Record of the changes to this machine.
     pub changes: Changes,
+    /// The kill switch, set if the configuration has it.
+    pub kill_switch: KillSwitch,
     /// The process's threads.
     pub threads: Threads,
     /// Sender of tasks to the packet loop.
@@ -175,8 +183,8 @@ impl DaemonNode {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn new(parts: Parts) -> Result<DaemonNode, Failure> {
-        let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, changes, threads, sender } =
-            parts;
+        let Parts { file, config, names, identity, certificate, clock, stamps, state_writer, .. } = parts;
+        let Parts { changes, kill_switch, threads, sender, .. } = parts;
         let StoredStamps { base, accepted, revocations, quotas } = stamps;
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
@@ -190,6 +198,7 @@ impl DaemonNode {
         let mut links = Links::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::AccessHandle::start(&config, &threads)?;
         links.add_own(access.iter().map(access::AccessHandle::device).collect());
+        let resolver = ResolverSetting::new(&config, &threads);
         let mut node = DaemonNode {
             engine,
             devices,
@@ -220,6 +229,7 @@ impl DaemonNode {
             rates: TrafficRates::default(),
             next_history: clock.now(),
             is_stopping: false,
+            lifts_kill_switch: false,
             has_unsaved_revocations: false,
             stamp_write: Gathered::default(),
             route_update: Gathered::default(),
@@ -229,6 +239,8 @@ impl DaemonNode {
             link_check: Gathered::default(),
             unused_links: Vec::new(),
             changes,
+            kill_switch,
+            resolver,
             names,
             routing: RoutingSide::default(),
             quotas: QuotaKeeper::new(&quotas),
@@ -237,6 +249,7 @@ impl DaemonNode {
         node.set_proxy();
         node.start_routing(&sender);
         node.set_export();
+        node.set_resolver();
         // No interface is known yet, so this call only stores which links are wanted.
         node.check_links();
         Ok(node)
@@ -271,6 +284,13 @@ impl DaemonNode {
         match ExportHandle::start(settings, names, self.clock, &self.threads) {
             Ok(export) => self.export = Some(export),
             Err(why) => self.log.error(format_args!("flow records: {why}")),
+        }
+    }
+
+    /// Sets the machine's DNS servers as the configuration demands.
+    fn set_resolver(&mut self) {
+        if let Err(why) = self.resolver.set(&self.config) {
+            self.log.error(format_args!("DNS: {why}"));
         }
     }
 
@@ -326,6 +346,11 @@ impl DaemonNode {
     /// Stores the state for the next run.
     pub fn finish(self) {
         let DaemonNode { mut engine, state_writer, export, quotas, .. } = self;
+        let DaemonNode { resolver, mut kill_switch, lifts_kill_switch, .. } = self;
+        resolver.end();
+        if lifts_kill_switch {
+            kill_switch.lift();
+        }
         if let Some(export) = export {
             export.finish(&mut engine);
         }
@@ -343,6 +368,7 @@ impl DaemonNode {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);
         let mut failures = self.on_link_changes(changes);
+        self.kill_switch.look_again();
         self.link_check.want();
         failures.extend(self.recheck_links());
         if self.outside.as_ref() != Some(Sieve::new(&self.config, &self.links).outside()) {
@@ -504,6 +530,7 @@ impl DaemonNode {
             tun: self.devices.default().tun().name().to_owned(),
             uptime_s: now.since(Instant::ZERO).as_secs(),
             inner_mtu: snapshot.inner_mtu,
+            kill_switch: self.kill_switch.is_set(),
             trial_ends_in_ms: self.trial.left(now).map(|left| left.as_millis() as u64),
             links: self.links.active().iter().map(link).collect(),
             unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),

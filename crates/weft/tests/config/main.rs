@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod out;
 mod proxies;
 mod signal;
 mod signal_host;

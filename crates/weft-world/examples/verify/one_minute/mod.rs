@@ -14,6 +14,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "join", run: join },
         Part { name: "exit", run: exit },
         Part { name: "links", run: links },
+        Part { name: "out", run: out },
         Part { name: "packages", run: packages },
     ],
 };
@@ -59,6 +60,21 @@ fn links(context: &Context) -> Vec<Check> {
             ),
             claim("quotas count over restarts, boots and wrong clocks", "weft", &["--bin", "weft"], "quota"),
             claim("tiers and quotas on a kernel, within 1 %", "weft", &["--test", "daemon"], "quotas"),
+        ],
+    )
+}
+
+/// The kernel test draws 6 events, or 100 with `WEFT_CHECK=1` as in `make check`.
+fn out(context: &Context) -> Vec<Check> {
+    let machine = &["--test", "machine"];
+    run(
+        context,
+        &[
+            claim("kill switch: no packet leaves in clear, no DNS query", "weft", machine, "kill_switch::"),
+            claim("the hub is looked up past the switch, resolved gets its servers", "weft", machine, "dns::"),
+            claim("resolv.conf comes back byte for byte, also as a link", "weft", &["--bin", "weft"], "resolv_conf::"),
+            claim("any bytes are a DNS answer or none", "weft", &["--bin", "weft"], "names::direct"),
+            claim("bad input for each key of [out] has a place", "weft", &["--test", "config"], "out::"),
         ],
     )
 }

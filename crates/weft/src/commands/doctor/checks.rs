@@ -118,6 +118,7 @@ pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> V
         checks.extend(links(machine, config));
         checks.extend(super::proxies::proxies(machine, config));
         checks.extend(super::forwarding::forwarding(machine, config));
+        checks.extend(super::kill_switch::kill_switch(config));
         checks.extend(service.iter().flatten().flat_map(|service| service.files(file, config)));
     }
     checks.extend(service.err());

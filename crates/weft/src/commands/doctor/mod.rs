@@ -7,6 +7,7 @@
 mod checks;
 mod forwarding;
 mod isolation;
+mod kill_switch;
 mod peer;
 mod proxies;
 mod service;

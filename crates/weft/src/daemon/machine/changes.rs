@@ -1,13 +1,15 @@
 //! Changes to this machine outside the node's own devices.
 //!
-//! They are routing rules, the proxy's routing, `tcp_fastopen`, and forwarding of IPv4.
+//! They are routing rules, the proxy's routing, `tcp_fastopen`, forwarding of IPv4, and the kill switch.
 //!
 //! The node records each change in the runtime directory before it makes the change. Dropping the last [`Changes`]
-//! undoes all changes. If the run was killed, the next one undoes them at its start. The record omits everything that
-//! ends with a device or a process: addresses and routes of the node's devices, and nft tables with an owner. The
-//! record contains kinds of changes and never file names, so an attacker who can write it gains nothing.
+//! undoes all changes but the kill switch. If the run was killed, the next one undoes them at its start. The record
+//! omits everything that ends with a device or a process: addresses and routes of the node's devices, and nft tables
+//! with an owner. The record contains kinds of changes and never file names, so an attacker who can write it gains
+//! nothing.
 
 use crate::daemon::log::Log;
+use crate::daemon::machine::kill_switch;
 use crate::files::Directory;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -69,9 +71,19 @@ pub enum Change {
     },
     /// `net.ipv4.ip_forward` was switched on.
     Forwarding,
+    /// The kill switch's table exists. It outlives the process that recorded it.
+    KillSwitch {
+        /// Name of the TUN device.
+        tun: String,
+    },
 }
 
 impl Change {
+    /// Returns true for a change that stays when the process ends.
+    fn outlives_run(&self) -> bool {
+        matches!(self, Change::KillSwitch { .. })
+    }
+
     /// Makes the change; returns false if it was already in effect, and there is nothing to undo.
     fn make(&self) -> io::Result<bool> {
         match self {
@@ -87,6 +99,8 @@ impl Change {
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
             Change::Forwarding if is_forwarding()? => Ok(false),
             Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
+            // The kill switch writes its table itself, again and again.
+            Change::KillSwitch { .. } => Ok(true),
         }
     }
 
@@ -107,6 +121,7 @@ impl Change {
             Change::FastOpen { before, after } if fast_open()? == *after => fs::write(FAST_OPEN, before.to_string()),
             Change::FastOpen { .. } => Ok(()),
             Change::Forwarding => fs::write(FORWARDING, "0"),
+            Change::KillSwitch { tun } => kill_switch::remove(tun),
         }
     }
 }
@@ -141,23 +156,36 @@ pub struct Changes(Arc<Mutex<Record>>);
 impl Changes {
     /// Begins a run of the node with the control socket at `control`.
     ///
-    /// It undoes the changes of an earlier run that was killed.
-    pub fn begin(control: &Path, log: Log) -> Changes {
-        let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
+    /// It undoes the changes of an earlier run, which are left if that run was killed. Only the kill switch `kept` stays.
+    pub fn begin(control: &Path, kept: Option<&Change>, log: Log) -> Changes {
+        let (parent, name) = place(control);
         let directory = Directory::open(parent)
             .map_err(|why| log.error(format_args!("{}: changes are not recorded: {why}", parent.display())))
             .ok();
-        let name = format!("{}.changes", name.to_string_lossy());
         let mut record = Record { directory, name, made: Vec::new(), log };
-        record.made = record.left();
-        if !record.made.is_empty() {
-            log.info(format_args!(
-                "the last run was killed: undoing its {} changes to this machine",
-                record.made.len()
-            ));
+        let (outliving, left): (Vec<_>, Vec<_>) = record.left().into_iter().partition(Change::outlives_run);
+        if !left.is_empty() {
+            log.info(format_args!("the last run was killed: undoing its {} changes to this machine", left.len()));
+            record.made = left;
             record.undo_all();
         }
+        let (kept, ended): (Vec<_>, Vec<_>) = outliving.into_iter().partition(|change| Some(change) == kept);
+        if !ended.is_empty() {
+            log.info("the kill switch of the last run is no longer configured: lifting it");
+            ended.iter().for_each(|change| record.undo_one(change));
+        }
+        record.made = kept;
+        record.write();
         Changes(Arc::new(Mutex::new(record)))
+    }
+
+    /// Records a change that its owner makes itself.
+    pub fn note(&self, change: &Change) {
+        let mut record = self.record();
+        if !record.made.contains(change) {
+            record.made.push(change.clone());
+            record.write();
+        }
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
@@ -209,7 +237,7 @@ struct Record {
     log: Log,
 }
 
-/// Contents of the record's file. A record of another boot or network namespace is void.
+/// Contents of the record's file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     namespace: String,
@@ -226,33 +254,16 @@ impl Record {
     /// Returns the changes that an earlier run has left.
     fn left(&self) -> Vec<Change> {
         let Some(directory) = &self.directory else { return Vec::new() };
-        let text = match directory.read_text(&self.name, MAX_RECORD) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Vec::new(),
-            text => text,
-        };
-        match text.and_then(|text| serde_json::from_str::<Written>(&text).map_err(io::Error::from)) {
-            Ok(written) if written.namespace == namespace() => written.changes,
-            Ok(_) => Vec::new(),
-            Err(why) => {
-                self.log
-                    .error(format_args!("the changes of the last run stay: {}", directory.failed(&self.name, &why)));
-                Vec::new()
-            }
-        }
+        read(directory, &self.name).unwrap_or_else(|why| {
+            self.log.error(format_args!("the changes of the last run stay: {}", directory.failed(&self.name, &why)));
+            Vec::new()
+        })
     }
 
-    /// Writes the record. If that fails, the node still serves its peers, without a record.
+    /// Writes the record, or removes it if it is empty. If that fails, the node still serves its peers, without a record.
     fn write(&self) {
         let Some(directory) = &self.directory else { return };
-        let written = if self.made.is_empty() {
-            match directory.remove(self.name.as_ref()) {
-                Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
-                result => result,
-            }
-        } else {
-            let written = Written { namespace: namespace(), changes: self.made.clone() };
-            serde_json::to_vec(&written).map_err(io::Error::from).and_then(|text| directory.write(&self.name, &text))
-        };
+        let written = write(directory, &self.name, &self.made);
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
             self.log.error(format_args!("changes to this machine are not recorded: {failed}"));
@@ -266,11 +277,54 @@ impl Record {
     }
 
     fn undo_all(&mut self) {
-        for change in std::mem::take(&mut self.made).iter().rev() {
-            self.undo_one(change);
-        }
+        let (outliving, ending): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.made).into_iter().partition(Change::outlives_run);
+        ending.iter().rev().for_each(|change| self.undo_one(change));
+        self.made = outliving;
         self.write();
     }
+}
+
+/// Returns the directory of the record of the node with the control socket at `control`, and the record's name there.
+fn place(control: &Path) -> (&Path, String) {
+    let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
+    (parent, format!("{}.changes", name.to_string_lossy()))
+}
+
+/// Returns the changes on record. A record of another boot or network namespace is void.
+fn read(directory: &Directory, name: &str) -> io::Result<Vec<Change>> {
+    let text = match directory.read_text(name, MAX_RECORD) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
+    };
+    let written: Written = serde_json::from_str(&text)?;
+    Ok(if written.namespace == namespace() { written.changes } else { Vec::new() })
+}
+
+fn write(directory: &Directory, name: &str, made: &[Change]) -> io::Result<()> {
+    if !made.is_empty() {
+        let written = Written { namespace: namespace(), changes: made.to_vec() };
+        return directory.write(name, &serde_json::to_vec(&written)?);
+    }
+    match directory.remove(name.as_ref()) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Lifts the kill switch that a node with the control socket at `control` has left; returns false if there is none.
+///
+/// # Errors
+/// Fails if the record cannot be read, or the table cannot be removed.
+pub fn lift_kill_switch(control: &Path) -> io::Result<bool> {
+    let (parent, name) = place(control);
+    let directory = Directory::open(parent)?;
+    let (outliving, others): (Vec<_>, Vec<_>) = read(&directory, &name)?.into_iter().partition(Change::outlives_run);
+    outliving.iter().try_for_each(Change::undo)?;
+    if !outliving.is_empty() {
+        write(&directory, &name, &others)?;
+    }
+    Ok(!outliving.is_empty())
 }
 
 /// Returns a text that identifies this boot and this network namespace.

@@ -8,6 +8,7 @@
 use crate::config::Config;
 use crate::daemon::log::Log;
 use crate::daemon::machine::changes::{Change, Changes};
+use crate::daemon::machine::identifier;
 use std::path::Path;
 use weft_tcp_er::nft;
 
@@ -40,11 +41,6 @@ impl ExitForwarding {
         }
         Ok(ExitForwarding { _table: Some(table) })
     }
-}
-
-/// Returns a name with the characters that nft takes.
-fn identifier(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// Returns the commands that create the table, in one line.

@@ -6,6 +6,13 @@ pub mod devices;
 pub mod exit;
 pub mod forwarding;
 pub mod isolation;
+pub mod kill_switch;
 pub mod lookup;
 pub mod outside;
 pub mod owner;
+pub mod resolver;
+
+/// Returns a name with the characters that nft takes in the name of a table.
+pub fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}

@@ -362,6 +362,7 @@ mod tests {
             public_key: String::new(),
             tun: String::new(),
             uptime_s: 1,
+            kill_switch: false,
             trial_ends_in_ms: None,
             inner_mtu: 1_440,
             unused_links: Vec::new(),

@@ -122,6 +122,7 @@ impl DaemonNode {
                 Err(why) => Response::Refused { why },
             },
             Request::Down => {
+                self.lifts_kill_switch = true;
                 self.stop("weft down");
                 Response::Done
             }

@@ -52,6 +52,7 @@ impl DaemonNode {
             Ok(()) => self.log.info(format_args!("{}: reloaded", file.display())),
             // The message about a wrong file has several lines.
             Err(why) => {
+                self.end_unwanted_kill_switch();
                 let mut lines = why.lines();
                 let first = lines.next().unwrap_or_default();
                 self.log.error(format_args!("not reloaded, nothing changed: {first}"));
@@ -77,6 +78,8 @@ impl DaemonNode {
         if loaded.identity.public_key() != self.identity.public_key() {
             return Err("a change of the key needs a restart".to_owned());
         }
+        // Nothing may leave in clear while the rest changes, so the switch is set first and lifted last.
+        self.kill_switch.set(&loaded.config)?;
         let config = &loaded.config;
         let (peers, links, vpns) = (config.engine_peers(), config.engine_links(), config.engine_vpns());
         let inner_mtu = device::fixed(&loaded.config.tun);
@@ -95,9 +98,18 @@ impl DaemonNode {
         self.load_tcp_er();
         self.set_proxy();
         self.set_export();
+        self.set_resolver();
         self.apply_quotas(self.clock.now());
         self.set_routes(true);
         self.refresh_routing();
+        self.end_unwanted_kill_switch();
         Ok(())
+    }
+
+    /// Lifts the kill switch if the present configuration lacks it.
+    fn end_unwanted_kill_switch(&mut self) {
+        if self.config.out.kill_switch.is_none() {
+            self.kill_switch.lift();
+        }
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the
 //! configuration read again, and the reload takes the addresses from here. The packet loop never waits for a resolver.
-//! A name that cannot be looked up keeps its last addresses.
+//! A name that cannot be looked up keeps its last addresses. If the machine's resolver asks through the tunnel and
+//! does not answer, the thread asks the servers of the links itself ([`direct`]).
+
+mod direct;
 
 use crate::config::{Addresses, Config, HostName};
 use crate::daemon::control::TaskSender;
@@ -25,6 +28,8 @@ const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 #[derive(Default)]
 struct NamesState {
     wanted: BTreeSet<HostName>,
+    /// Devices over which the resolver asks; empty: it does not ask through the tunnel.
+    hidden_by: Vec<String>,
     known: Addresses,
     /// Names whose last lookup failed.
     failed: BTreeSet<HostName>,
@@ -66,6 +71,7 @@ impl Names {
     pub fn add_addresses(&self, config: &mut Config) -> io::Result<()> {
         let mut state = self.state();
         let wanted = config.host_names();
+        state.hidden_by = hiding_devices(config);
         if state.wanted != wanted {
             state.known.retain(|name, _| wanted.contains(name));
             state.wanted = wanted;
@@ -100,8 +106,12 @@ impl Names {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
         let log = self.threads.log();
         loop {
-            let wanted = self.state().wanted.clone();
-            let found: Vec<_> = wanted.into_iter().map(|name| (pulse.resting(|| look_up(&name)), name)).collect();
+            let (wanted, hidden_by) = {
+                let state = self.state();
+                (state.wanted.clone(), state.hidden_by.clone())
+            };
+            let look_up = |name: &HostName| pulse.resting(|| look_up(name, &hidden_by));
+            let found: Vec<_> = wanted.into_iter().map(|name| (look_up(&name), name)).collect();
             if self.take(found, log) {
                 pulse.resting(|| self.sender.ask(Request::Reload));
             }
@@ -151,9 +161,24 @@ impl Names {
     }
 }
 
-/// Asks the system's resolver. The order of the addresses is made independent of the resolver's.
-fn look_up(name: &HostName) -> io::Result<Vec<SocketAddr>> {
-    let mut addresses: Vec<SocketAddr> = (name.name.as_str(), name.port).to_socket_addrs()?.collect();
+/// Returns the node's devices if the machine's resolver asks through them.
+fn hiding_devices(config: &Config) -> Vec<String> {
+    let devices = config.vpns.iter().map(|vpn| &vpn.device.value).chain([&config.tun.name]);
+    if config.out.hides_resolver() { devices.cloned().collect() } else { Vec::new() }
+}
+
+/// Asks the system's resolver, and the servers of the links if it asks through the devices `hidden_by`.
+///
+/// The order of the addresses is made independent of the resolver's.
+fn look_up(name: &HostName, hidden_by: &[String]) -> io::Result<Vec<SocketAddr>> {
+    let by_system = (name.name.as_str(), name.port).to_socket_addrs().map(Vec::from_iter);
+    let mut addresses = match by_system {
+        Err(_) if !hidden_by.is_empty() => {
+            let found = direct::look_up(&name.name, hidden_by)?;
+            found.into_iter().map(|address| SocketAddr::new(address, name.port)).collect()
+        }
+        by_system => by_system?,
+    };
     addresses.sort_unstable();
     addresses.dedup();
     if addresses.is_empty() { Err(io::Error::other("the name has no address")) } else { Ok(addresses) }

@@ -1,5 +1,6 @@
 //! Probes of an address by a link: a UDP datagram, pings, packet sizes, and the nearest routers.
 
+use crate::daemon::machine::kill_switch::TUNNEL_MARK;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -73,6 +74,8 @@ fn ping(link: &str, to: IpAddr, size: usize) -> PingResult {
 /// Sends a datagram that weft ignores, and returns the ICMP error that it causes.
 fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
     let socket = UdpLink::bind(&UdpConfig { device: Some(link.to_owned()), ..UdpConfig::default() }).ok()?;
+    // A kill switch rejects a datagram without the mark.
+    let _ = socket.set_mark(TUNNEL_MARK);
     socket.keep_bounces().ok()?;
     hops.map(|hops| socket.set_hop_limit(hops)).transpose().ok()?;
     let outgoing = Outgoing { destination: remote, source: None, tos: 0, contents: &[0], segment_size: None };

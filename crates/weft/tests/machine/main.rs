@@ -2,7 +2,11 @@
 //!
 //! The test runs on a real kernel.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod dns;
+mod kill_switch;
+mod traffic;
 
 use common::{Dir, has_tun, is_root, part, script, stderr, stdout, weft};
 use std::collections::BTreeMap;

@@ -1,0 +1,188 @@
+//! The kill switch: while it is set, nothing leaves this machine in clear.
+//!
+//! An nft table of this node rejects every packet that would leave by a link. It accepts the tunnel's own datagrams,
+//! the networks of the links, and what keeps the links up. The table has no owner, so it outlives the process: only
+//! `weft down` and a configuration without the key remove it. A mark names the tunnel's datagrams. A user would name
+//! other programs of root too, and a control group exists only under a service manager.
+//!
+//! A thread follows the addresses of the interfaces, and restores the table if another program removes it. The packet
+//! loop never waits for nft, except in a reload that sets or lifts the switch.
+
+mod changed_tables;
+mod rules;
+
+use crate::config::Config;
+use crate::daemon::log::Log;
+use crate::daemon::machine::changes::{Change, Changes};
+use crate::daemon::threads::{Pulse, Threads};
+use rules::Protected;
+pub use rules::table;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weft_tcp_er::nft;
+
+/// Mark of the datagrams that may leave in clear view: those of the tunnel, and lookups of its endpoints.
+///
+/// The proxies' marks begin with 0x7765.
+pub const TUNNEL_MARK: u32 = 0x7766_0001;
+/// Interval at which the thread looks for the table, if the kernel reports no change of tables.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Removes the table of the node with this device, if it exists.
+///
+/// # Errors
+/// Fails if nft is missing or the kernel refuses.
+pub fn remove(tun: &str) -> io::Result<()> {
+    nft::apply(&rules::removal(&table(tun)))
+}
+
+/// Returns the entry of the kill switch in the record of changes, if the configuration has the switch.
+pub fn change(config: &Config) -> Option<Change> {
+    config.out.kill_switch.as_ref().map(|_| Change::KillSwitch { tun: config.tun.name.clone() })
+}
+
+/// The table as it was written last.
+#[derive(Default)]
+struct Table {
+    protected: Option<Protected>,
+    written: String,
+}
+
+impl Table {
+    /// Writes the table if it must change or is gone; returns what happened, for the log.
+    fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
+        let Some(protected) = &self.protected else { return Ok(None) };
+        let rules = rules::rules(protected, &rules::local_networks()?);
+        let said = match () {
+            () if self.written.is_empty() => "set: only the tunnel and local networks are reachable",
+            () if rules != self.written => "follows the addresses of the links",
+            () if looks && !nft::has_table(&protected.table)? => "its table was removed: restored",
+            () => return Ok(None),
+        };
+        nft::apply(&rules)?;
+        self.written = rules;
+        Ok(Some(said))
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Held while nft runs.
+    table: Mutex<Table>,
+    /// Reason to compare the table with what it should be, if there is one.
+    reason: Mutex<Option<Reason>>,
+    due: Condvar,
+}
+
+/// Reason to compare the table with what it should be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    /// Addresses of interfaces may have changed.
+    Addresses,
+    /// Some table of nft has changed.
+    Tables,
+}
+
+impl Shared {
+    fn look_again(&self, reason: Reason) {
+        let mut present = locked(&self.reason);
+        *present = (*present).max(Some(reason));
+        self.due.notify_one();
+    }
+}
+
+/// The kill switch of a node, set or not.
+pub struct KillSwitch {
+    shared: Arc<Shared>,
+    changes: Changes,
+    change: Option<Change>,
+    threads: Threads,
+    is_started: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl KillSwitch {
+    /// Creates a switch that is not set.
+    pub fn new(changes: Changes, threads: &Threads) -> KillSwitch {
+        KillSwitch { shared: Arc::default(), changes, change: None, threads: threads.clone(), is_started: false }
+    }
+
+    /// Sets the switch if the configuration has it; never lifts it.
+    ///
+    /// # Errors
+    /// Returns the reason why it cannot be set, as text for a reader.
+    pub fn set(&mut self, config: &Config) -> Result<(), String> {
+        let Some(change) = change(config) else { return Ok(()) };
+        let failed = |why: io::Error| format!("[out] kill-switch: {why}");
+        self.changes.note(&change);
+        self.change = Some(change);
+        let mut table = locked(&self.shared.table);
+        table.protected = Some(Protected::of(config));
+        let said = table.refresh(true).map_err(failed)?;
+        drop(table);
+        say(said, self.threads.log());
+        if !self.is_started {
+            self.is_started = true;
+            let shared = Arc::clone(&self.shared);
+            let log = self.threads.log();
+            self.threads.spawn("weft-kill-switch", move |pulse| keep(&shared, log, pulse)).map_err(failed)?;
+            let shared = Arc::clone(&self.shared);
+            let watch = move |pulse: &Pulse| {
+                if let Err(why) = changed_tables::watch(pulse, || shared.look_again(Reason::Tables)) {
+                    log.error(format_args!("kill switch: no reports of removed tables: {why}"));
+                }
+                Ok(())
+            };
+            self.threads.spawn("weft-tables", watch).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the table, if the switch is set.
+    pub fn lift(&mut self) {
+        let mut table = locked(&self.shared.table);
+        *table = Table::default();
+        if let Some(change) = self.change.take() {
+            self.changes.undo(&[change]);
+            self.threads.log().info("kill switch: lifted");
+        }
+    }
+
+    /// Returns true if the switch is set.
+    pub fn is_set(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Makes the thread look at the interfaces again.
+    pub fn look_again(&self) {
+        self.shared.look_again(Reason::Addresses);
+    }
+}
+
+fn say(said: Option<&str>, log: Log) {
+    if let Some(said) = said {
+        log.info(format_args!("kill switch: {said}"));
+    }
+}
+
+/// Keeps the table as long as the process runs.
+fn keep(shared: &Shared, log: Log, pulse: &Pulse) -> Result<(), String> {
+    let mut last_failure = None;
+    loop {
+        let looks = pulse.resting(|| {
+            let waited =
+                shared.due.wait_timeout_while(locked(&shared.reason), LOOK_INTERVAL, |reason| reason.is_none());
+            waited.unwrap_or_else(PoisonError::into_inner).0.take() != Some(Reason::Addresses)
+        });
+        let result = pulse.resting(|| locked(&shared.table).refresh(looks));
+        let failure = result.map(|said| say(said, log)).err().map(|why| why.to_string());
+        if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
+            log.error(format_args!("kill switch: {why}: its table stays as it was"));
+        }
+        last_failure = failure;
+    }
+}
