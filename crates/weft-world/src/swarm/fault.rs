@@ -62,8 +62,8 @@ pub(super) enum FaultKind {
     DiskFull { node: usize },
     /// The node reads its configuration again, at the beginning and at the end of the fault.
     Reload { node: usize },
-    /// A hijacker forwards some datagrams to the link from another address and drops the originals.
-    Hijack { node: usize, link: usize },
+    /// A hijacker forwards datagrams to the link with this probability from another address and drops the originals.
+    Hijack { node: usize, link: usize, p: f64 },
     /// A second node runs with the key of another node.
     Twin { node: usize },
     /// A member sends arbitrary datagrams under its own key.

@@ -228,7 +228,7 @@ impl Plan {
             2 => FaultKind::LoseState { node, back },
             3 => FaultKind::DiskFull { node },
             4 => FaultKind::Reload { node },
-            _ => FaultKind::Hijack { node, link },
+            _ => FaultKind::Hijack { node, link, p: self.draw_hijacked_share() },
         };
         let fault = self.draw_fault(rng, kind);
         if let FaultKind::DiskFull { node } = fault.kind {
@@ -236,6 +236,13 @@ impl Plan {
             self.faults.push(SwarmFault { at: fault.at + half, until: fault.until, kind: FaultKind::Crash { node } });
         }
         self.faults.push(fault);
+    }
+
+    /// Draws the share of a link's datagrams that a hijacker forwards.
+    ///
+    /// If it forwards all of them, the path stays at its address. The share has a random stream of its own.
+    fn draw_hijacked_share(&self) -> f64 {
+        if Rng::new(self.seed).split(10).chance(0.5) { 1.0 } else { 0.1 }
     }
 
     fn draw_fault(&self, rng: &mut Rng, kind: FaultKind) -> SwarmFault {

@@ -165,7 +165,7 @@ impl Wire {
                     corrupt(rng, &mut datagram.bytes);
                     datagram.tampered = true;
                 }
-                FaultKind::Hijack { node, link } if (node, link) == to && is_direct(&datagram) && rng.chance(0.1) => {
+                FaultKind::Hijack { node, link, p } if (node, link) == to && is_direct(&datagram) && rng.chance(p) => {
                     datagram.source = HIJACKER;
                 }
                 _ => {}
