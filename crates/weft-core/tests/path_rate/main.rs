@@ -4,7 +4,7 @@
 mod bench;
 
 use bench::{Capacity, Link, PACKET, Run, radio_trace};
-use weft_core::control::PathRateConfig;
+use weft_core::control::{PathRateConfig, Phase};
 use weft_units::{Duration, Rate, Rng};
 
 fn s(seconds: f64) -> Duration {
@@ -13,6 +13,11 @@ fn s(seconds: f64) -> Duration {
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// Draws a rate between two limits in Mbit/s. Its logarithm is uniform.
+fn log_mbps(rng: &mut Rng, least: f64, most: f64) -> f64 {
+    least * (most / least).powf(rng.unit())
 }
 
 /// Returns the queue that may stand: the largest of 2.5 ms, 4 % of the RTT and 3.2 packet times.
@@ -111,6 +116,21 @@ fn where_a_higher_rate_only_raises_the_loss_it_stays_at_what_is_delivered() {
             assert!(used > 0.95, "{packets} packets of buffer, loss {loss}: utilisation {used:.3}");
             assert!(dropped < 0.03, "{packets} packets of buffer, loss {loss}: dropped {dropped:.3}");
         }
+    }
+}
+
+/// A buffer of a few packets shows no queue that ends startup. It drops half of what a doubled rate sends.
+#[test]
+fn a_buffer_that_shows_no_queue_ends_startup() {
+    let mut rng = Rng::new(8);
+    for _ in 0..100 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 0.5, 20.0), 4 + rng.below(100));
+        let (packets, loss) = (2 + rng.below(4), 0.02 * rng.unit());
+        let queue_bytes = packets * u64::from(PACKET);
+        let run = Link { queue_bytes, loss, duration: s(6.0), ..Link::fixed(mbps, rtt) }.run();
+        let (phase, dropped) = (run.control.phase(), run.dropped(s(4.0), s(6.0)));
+        assert_ne!(phase, Phase::Startup, "{mbps:.2} Mbit/s, {rtt} ms, {packets} packets");
+        assert!(dropped < 0.3, "{mbps:.2} Mbit/s, {rtt} ms, {packets} packets, loss {loss:.3}: dropped {dropped:.3}");
     }
 }
 

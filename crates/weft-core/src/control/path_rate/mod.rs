@@ -42,6 +42,7 @@ mod phase;
 mod plateau;
 mod rate_meter;
 mod round;
+mod startup;
 mod trial;
 
 pub use phase::Phase;
@@ -55,6 +56,7 @@ use phase::State;
 use plateau::PlateauHistory;
 use rate_meter::RateMeter;
 use round::Round;
+use startup::FullPath;
 use trial::Trial;
 use weft_units::{Duration, Instant, Rate};
 
@@ -95,6 +97,7 @@ pub struct PathRate {
     rate_bps: f64,
     packet_bits: f64,
     round: Round,
+    full_path: FullPath,
     plateaus: PlateauHistory,
     drain: Drain,
     /// True if the last drain did not empty the queue.
@@ -133,6 +136,7 @@ impl PathRate {
             rate_bps: initial,
             packet_bits: 12_000.0,
             round: Round::new(Instant::ZERO, initial),
+            full_path: FullPath::default(),
             plateaus: PlateauHistory::default(),
             drain: Drain::default(),
             queue_stays: false,

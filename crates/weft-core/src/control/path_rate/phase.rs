@@ -1,12 +1,12 @@
 use super::PathRate;
 use super::compete::Competition;
 use super::plateau::Plateau;
-use weft_units::{Duration, Instant};
+use weft_units::Instant;
 
 /// State of the controller, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Doubles the rate every round trip until a queue appears.
+    /// Doubles the rate every round trip until a queue appears or the rate stops growing.
     Startup,
     /// Holds a small queue.
     Steady,
@@ -75,11 +75,5 @@ impl PathRate {
             _ if self.growth > 0 => State::Probe,
             _ => State::Steady,
         };
-    }
-
-    /// True if a queue grows at the pace that an excessive rate causes, or is long.
-    fn startup_is_over(&self, queue: Duration) -> bool {
-        let growing = self.meter.received_bps() < 0.9 * self.meter.sent_bps();
-        (queue > self.queue_target() && growing) || queue > self.rtt.min() / 2 + self.queue_target()
     }
 }

@@ -3,11 +3,6 @@ use super::phase::State;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// Fraction lost above which startup ends.
-///
-/// While the rate doubles, a limit soon drops half of the packets; smaller losses are the path's own. Derived: half of
-/// that half.
-const STARTUP_LOSS: f64 = 0.25;
 /// Number of packets whose outcome a round must know before it is judged.
 ///
 /// Tuned.
@@ -24,7 +19,7 @@ pub struct Round {
     pub delivered: u64,
     pub lost: u64,
     queued: bool,
-    backlogged: bool,
+    pub backlogged: bool,
     capacity_bps: f64,
 }
 
@@ -75,10 +70,11 @@ impl PathRate {
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
         let empty = !round.queued && round.backlogged;
         let ebbs = self.loss.is_ebbing();
+        self.judge_startup(&round, grew);
         match &mut self.state {
             State::Compete(share) => share.on_round(too_many),
             State::Plateau(_) => self.judge_plateau(now, round),
-            State::Startup if (round.lost as f64) < STARTUP_LOSS * round.settled() => {}
+            State::Startup => {}
             _ if too_many && !grew && round.backlogged && !ebbs => self.enter_plateau(now, round.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
