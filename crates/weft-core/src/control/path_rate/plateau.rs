@@ -12,6 +12,11 @@ const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
 /// Tuned: the buffer of the limit must not fill again.
 pub const BELOW: f64 = 0.985;
 
+/// Maximum difference of the capacities of two plateaus that show the same limit, as a fraction of the first.
+///
+/// Standard: BBRv1's comparison of two long-term rates (`bbr_lt_bw_ratio`), which finds a policer.
+const SAME_LIMIT: f64 = 1.0 / 8.0;
+
 /// Data of a plateau: the rate before it, the losses that led to it, and the packets settled on it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plateau {
@@ -21,23 +26,26 @@ pub struct Plateau {
     lost: u64,
 }
 
-/// Start of the last plateau and the time for which it is held.
+/// Start and capacity of the last plateau, and the time for which it is held.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlateauHistory {
     last: Option<Instant>,
+    capacity_bps: f64,
     hold: Duration,
 }
 
 impl PlateauHistory {
     /// Records a plateau that starts now.
     ///
-    /// Losses long after the last plateau have another cause, such as an outage. Only a plateau that is found
-    /// repeatedly is held long.
-    fn begin(&mut self, now: Instant, round_trip: Duration) {
-        if self.last.is_some_and(|last| now - last > self.hold * 3) {
+    /// Losses long after the last plateau have another cause, such as an outage. Losses at another rate are those of a
+    /// path whose rate changes, and it may rise again at once. Only a limit that is found repeatedly is held long.
+    fn begin(&mut self, now: Instant, round_trip: Duration, capacity_bps: f64) {
+        let is_late = self.last.is_some_and(|last| now - last > self.hold * 3);
+        let is_other = (capacity_bps - self.capacity_bps).abs() > SAME_LIMIT * self.capacity_bps;
+        if is_late || is_other {
             self.hold = Duration::ZERO;
         }
-        self.last = Some(now);
+        (self.last, self.capacity_bps) = (Some(now), capacity_bps);
         self.hold = (self.hold * 2).max(round_trip * 10).min(LONGEST_PLATEAU);
     }
 
@@ -58,7 +66,7 @@ impl PathRate {
         let before_bps = self.capacity_bps;
         // One round's losses cannot prove a rate below the part that they left.
         self.capacity_bps = (self.meter.delivered_bps() * self.loss.fill()).max(before_bps * (1.0 - loss));
-        self.plateaus.begin(now, self.rtt.smoothed());
+        self.plateaus.begin(now, self.rtt.smoothed(), self.capacity_bps);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
         self.growth = 0;
@@ -89,15 +97,35 @@ impl PathRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::Rng;
 
     #[test]
     fn a_plateau_is_held_longer_only_where_it_is_found_again_and_again() {
         let mut plateaus = PlateauHistory::default();
         let mut hold_ms = |at_ms| {
-            plateaus.begin(Instant::from_millis(at_ms), Duration::from_millis(20));
+            plateaus.begin(Instant::from_millis(at_ms), Duration::from_millis(20), 1e6);
             plateaus.hold.as_millis()
         };
         assert_eq!([1_000, 1_300, 1_900].map(&mut hold_ms), [200, 400, 800]);
         assert_eq!([12_000, 30_000].map(hold_ms), [200, 200]);
+    }
+
+    #[test]
+    fn a_limit_at_another_rate_is_held_for_the_shortest_time() {
+        let mut rng = Rng::new(1);
+        for _ in 0..200 {
+            let (mut plateaus, mut now) = (PlateauHistory::default(), Instant::from_millis(1_000));
+            let (round_trip, bps) = (Duration::from_millis(1 + rng.below(300)), 1e5 * 1e4f64.powf(rng.unit()));
+            let mut hold = |factor: f64| {
+                now += round_trip * 10;
+                plateaus.begin(now, round_trip, bps * factor);
+                plateaus.hold
+            };
+            let shortest = hold(1.0);
+            assert_eq!(shortest, (round_trip * 10).min(LONGEST_PLATEAU));
+            assert_eq!(hold(0.9 + 0.2 * rng.unit()), (shortest * 2).min(LONGEST_PLATEAU), "the same limit");
+            assert_eq!(hold(0.1 + 0.6 * rng.unit()), shortest, "it fell");
+            assert_eq!(hold(1.3 + 5.0 * rng.unit()), shortest, "it rose");
+        }
     }
 }
