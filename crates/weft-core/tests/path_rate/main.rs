@@ -152,6 +152,27 @@ fn a_step_of_the_capacity_is_followed() {
     }
 }
 
+/// A path whose rate falls and rises again is full soon after each rise.
+#[test]
+fn a_path_that_swings_is_filled_soon_after_each_rise() {
+    let mut rng = Rng::new(12);
+    let mut used: Vec<(f64, String)> = Vec::new();
+    for seed in 0..60 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 2.0, 60.0), 5 + rng.below(100));
+        let (low, spell) = (mbps * (0.1 + 0.5 * rng.unit()), ms(rtt * (12 + rng.below(30))));
+        let rate = |mbps: f64| Rate::from_bps((mbps * 1e6) as u64);
+        let steps = (0..60).map(|n| (spell * n, rate(if n % 2 == 0 { mbps } else { low }))).collect();
+        let queue_bytes = (rate(mbps).bytes_in(ms(rtt)) as f64 * (0.5 + 2.0 * rng.unit())) as u64;
+        let duration = (spell * 40).min(s(30.0));
+        let link = Link { capacity: Capacity::Steps(steps), queue_bytes, seed, duration, ..Link::fixed(mbps, rtt) };
+        let share = link.run().utilisation(spell * 6, duration);
+        used.push((share, format!("{mbps:.1} and {low:.1} Mbit/s for {spell:?} each, {rtt} ms, {queue_bytes} bytes")));
+    }
+    used.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
+    assert!(used[0].0 > 0.75 && mean > 0.9, "mean {mean:.3}; the least: {:#?}", &used[..4]);
+}
+
 /// A capacity that was learnt while almost nothing passed is corrected within seconds.
 ///
 /// At that rate a round's packets take seconds each time.

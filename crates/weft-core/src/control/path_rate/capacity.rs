@@ -30,7 +30,9 @@ impl PathRate {
                 return;
             }
         }
-        self.meter.on_sample(sample, span);
+        if !self.recall.precedes(sample) {
+            self.meter.on_sample(sample, span);
+        }
         let fill = self.loss.fill();
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
             self.not_shown_for += sample.interval();

@@ -21,6 +21,7 @@
 //!    up to a factor of two. If growth brings only losses, the rate stays at the delivery rate (a *plateau*: a
 //!    policer or a tiny buffer). If the losses continue there, they are the path's own, and the previous rate was
 //!    right. Loss by itself never lowers the rate.
+//!    If the path carried much more within the last seconds, the rate returns to that at once ([`Recall`]).
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, because otherwise the delay baseline would rise
 //!    with the queue. It is emptied sooner if a queue has lowered `C`, because a delay that does not fall is not a
 //!    queue ([`Drain`]).
@@ -41,6 +42,7 @@ mod law;
 mod phase;
 mod plateau;
 mod rate_meter;
+mod recall;
 mod round;
 mod startup;
 mod trial;
@@ -55,6 +57,7 @@ use drain::Drain;
 use phase::State;
 use plateau::PlateauHistory;
 use rate_meter::RateMeter;
+use recall::Recall;
 use round::Round;
 use startup::FullPath;
 use trial::Trial;
@@ -97,6 +100,8 @@ pub struct PathRate {
     rate_bps: f64,
     packet_bits: f64,
     round: Round,
+    /// Longest standing queue of the round before.
+    longest_queue_before: Duration,
     full_path: FullPath,
     plateaus: PlateauHistory,
     drain: Drain,
@@ -111,6 +116,7 @@ pub struct PathRate {
     last_sample: Instant,
     /// Time of use since a queue last showed the capacity.
     not_shown_for: Duration,
+    recall: Recall,
     /// Capacity before the last outage, in bits per second, until traffic has filled the path again.
     before_outage_bps: Option<f64>,
 }
@@ -136,6 +142,7 @@ impl PathRate {
             rate_bps: initial,
             packet_bits: 12_000.0,
             round: Round::new(Instant::ZERO, initial),
+            longest_queue_before: Duration::ZERO,
             full_path: FullPath::default(),
             plateaus: PlateauHistory::default(),
             drain: Drain::default(),
@@ -147,6 +154,7 @@ impl PathRate {
             compete_for: Duration::ZERO,
             last_sample: Instant::ZERO,
             not_shown_for: Duration::ZERO,
+            recall: Recall::default(),
             before_outage_bps: None,
         }
     }
@@ -184,8 +192,10 @@ impl PathRate {
         self.watch_room(now, sample);
         self.remember_best(sample);
         self.try_more(now, sample);
+        self.recall(now, sample);
         self.choose_phase(now, full);
         self.rate_bps = self.bounded(self.law(now, sample));
+        self.recall.on_rate(now, self.rate_bps, self.capacity_bps);
         self.last_sample = now;
     }
 

@@ -7,6 +7,14 @@ use weft_units::{Duration, Instant};
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
+/// Round trips for which a plateau is held that is not known yet.
+///
+/// Tuned: the losses of a path whose rate swings look like a limit too.
+const FIRST_HOLD: u32 = 3;
+/// Round trips within which growth from a plateau meets the same limit again, if there is one.
+///
+/// Derived: six rounds of growth double the rate, and each may wait for a round of reports and for its losses.
+const ROUNDS_TO_LOSS: u32 = 20;
 /// Rate on a plateau, as a fraction of the capacity.
 ///
 /// Tuned: the buffer of the limit must not fill again.
@@ -40,13 +48,14 @@ impl PlateauHistory {
     /// Losses long after the last plateau have another cause, such as an outage. Losses at another rate are those of a
     /// path whose rate changes, and it may rise again at once. Only a limit that is found repeatedly is held long.
     fn begin(&mut self, now: Instant, round_trip: Duration, capacity_bps: f64) {
-        let is_late = self.last.is_some_and(|last| now - last > self.hold * 3);
+        let soon = (self.hold * 3).max(round_trip * ROUNDS_TO_LOSS);
+        let is_late = self.last.is_some_and(|last| now - last > soon);
         let is_other = (capacity_bps - self.capacity_bps).abs() > SAME_LIMIT * self.capacity_bps;
         if is_late || is_other {
             self.hold = Duration::ZERO;
         }
         (self.last, self.capacity_bps) = (Some(now), capacity_bps);
-        self.hold = (self.hold * 2).max(round_trip * 10).min(LONGEST_PLATEAU);
+        self.hold = (self.hold * 2).max(round_trip * FIRST_HOLD).min(LONGEST_PLATEAU);
     }
 
     /// Ends the present plateau.
@@ -66,7 +75,7 @@ impl PathRate {
         let before_bps = self.capacity_bps;
         // One round's losses cannot prove a rate below the part that they left.
         self.capacity_bps = (self.meter.delivered_bps() * self.loss.fill()).max(before_bps * (1.0 - loss));
-        self.plateaus.begin(now, self.rtt.smoothed(), self.capacity_bps);
+        self.plateaus.begin(now, self.rtt.min(), self.capacity_bps);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
         self.growth = 0;
@@ -106,8 +115,8 @@ mod tests {
             plateaus.begin(Instant::from_millis(at_ms), Duration::from_millis(20), 1e6);
             plateaus.hold.as_millis()
         };
-        assert_eq!([1_000, 1_300, 1_900].map(&mut hold_ms), [200, 400, 800]);
-        assert_eq!([12_000, 30_000].map(hold_ms), [200, 200]);
+        assert_eq!([1_000, 1_200, 1_500].map(&mut hold_ms), [60, 120, 240]);
+        assert_eq!([12_000, 30_000].map(hold_ms), [60, 60]);
     }
 
     #[test]
@@ -117,12 +126,12 @@ mod tests {
             let (mut plateaus, mut now) = (PlateauHistory::default(), Instant::from_millis(1_000));
             let (round_trip, bps) = (Duration::from_millis(1 + rng.below(300)), 1e5 * 1e4f64.powf(rng.unit()));
             let mut hold = |factor: f64| {
-                now += round_trip * 10;
+                now += round_trip * FIRST_HOLD;
                 plateaus.begin(now, round_trip, bps * factor);
                 plateaus.hold
             };
             let shortest = hold(1.0);
-            assert_eq!(shortest, (round_trip * 10).min(LONGEST_PLATEAU));
+            assert_eq!(shortest, (round_trip * FIRST_HOLD).min(LONGEST_PLATEAU));
             assert_eq!(hold(0.9 + 0.2 * rng.unit()), (shortest * 2).min(LONGEST_PLATEAU), "the same limit");
             assert_eq!(hold(0.1 + 0.6 * rng.unit()), shortest, "it fell");
             assert_eq!(hold(1.3 + 5.0 * rng.unit()), shortest, "it rose");

@@ -20,13 +20,16 @@ pub struct Round {
     pub lost: u64,
     queued: bool,
     pub backlogged: bool,
+    /// Longest standing queue.
+    longest_queue: Duration,
     capacity_bps: f64,
 }
 
 impl Round {
     /// Returns a round without events that starts at this capacity.
     pub fn new(started: Instant, capacity_bps: f64) -> Round {
-        Round { started, delivered: 0, lost: 0, queued: false, backlogged: true, capacity_bps }
+        let longest_queue = Duration::ZERO;
+        Round { started, delivered: 0, lost: 0, queued: false, backlogged: true, longest_queue, capacity_bps }
     }
 
     /// Number of packets with a known outcome.
@@ -43,8 +46,10 @@ impl Round {
 impl PathRate {
     /// Adds a sample to the round, and judges the round once enough is known.
     pub fn settle_round(&mut self, now: Instant, sample: &Sample) {
-        let is_queued = self.delay.standing_queue() > self.queue_target() / 2;
+        let queue = self.delay.standing_queue();
+        let is_queued = queue > self.queue_target() / 2;
         let round = &mut self.round;
+        round.longest_queue = round.longest_queue.max(queue);
         round.delivered += sample.delivered_packets;
         round.lost += sample.lost_packets;
         round.backlogged &= sample.backlogged;
@@ -70,12 +75,16 @@ impl PathRate {
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
         let empty = !round.queued && round.backlogged;
         let ebbs = self.loss.is_ebbing();
+        // A long queue shows the capacity, and the rate follows it. A plateau is for limits that show no queue. Losses
+        // are known a round trip later than the queue that caused them.
+        let longest = round.longest_queue.max(core::mem::replace(&mut self.longest_queue_before, round.longest_queue));
+        let overflows = longest > self.queue_target() * 2;
         self.judge_startup(&round, grew);
         match &mut self.state {
             State::Compete(share) => share.on_round(too_many),
             State::Plateau(_) => self.judge_plateau(now, round),
             State::Startup => {}
-            _ if too_many && !grew && round.backlogged && !ebbs => self.enter_plateau(now, round.loss()),
+            _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
         }

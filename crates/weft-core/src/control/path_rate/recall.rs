@@ -1,0 +1,132 @@
+use super::constants::GROWTH;
+use super::phase::State;
+use super::rate_meter::RateMeter;
+use super::round::Round;
+use super::{PathRate, Sample};
+use weft_units::{Duration, Instant};
+
+/// Ratio of the remembered rate to the capacity above which the path may have returned to the remembered rate.
+///
+/// Derived: growth reaches a lower one within the first three rounds without a queue.
+const WORTH: f64 = 1.25;
+/// Fraction of the capacity that fills the path.
+///
+/// A queue that a lower rate empties does not show that the path carries more. Tuned.
+const FILLED: f64 = 0.9;
+/// Fraction of the remembered rate that must arrive for the return to count as found.
+///
+/// Tuned.
+const FOUND: f64 = 0.85;
+/// Round of growth at which a rate above the remembered one is searched.
+///
+/// Tuned: the path changed by much, so it may carry more than before its fall.
+const NEXT_GROWTH: usize = 3;
+/// First and longest time between two attempts, in round trips. Each attempt that fails doubles it.
+///
+/// Derived: the first is the time until the reports on an attempt are known. Tuned: the last.
+const WAIT: [u32; 2] = [2, 64];
+
+/// Return to a rate that the path carried a short time ago.
+///
+/// Where the rate of a path falls and rises again within seconds, growth from the low rate takes many round trips each
+/// time. The queue that the fall left shows the end of the fall: it vanishes although the sender fills the path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recall {
+    /// Time since which the rate fills the path.
+    filled_since: Option<Instant>,
+    /// Start of the last attempt.
+    since: Instant,
+    due: Instant,
+    wait: u32,
+    /// Rate of the last attempt until it has arrived, in bits per second.
+    sought_bps: Option<f64>,
+}
+
+impl Recall {
+    /// Starts an attempt at `sought_bps` if one is due. Returns true if it did.
+    fn begin(&mut self, now: Instant, round_trip: Duration, sought_bps: f64) -> bool {
+        let is_due = now >= self.due;
+        if is_due {
+            self.wait = (self.wait * 2).clamp(WAIT[0], WAIT[1]);
+            (self.since, self.due) = (now, now + round_trip * self.wait);
+            self.sought_bps = Some(sought_bps);
+        }
+        is_due
+    }
+
+    /// Records the rate from now on.
+    pub fn on_rate(&mut self, now: Instant, rate_bps: f64, capacity_bps: f64) {
+        let fills = rate_bps >= FILLED * capacity_bps;
+        self.filled_since = if fills { self.filled_since.or(Some(now)) } else { None };
+    }
+
+    /// True if all the sample's packets were sent at a rate that fills the path.
+    fn is_filled(&self, sample: &Sample) -> bool {
+        self.filled_since.is_some_and(|since| sample.largest_sent_at >= since + sample.send_interval)
+    }
+
+    /// True if the sample's packets were sent before the last attempt, and thus show the lower rate.
+    pub fn precedes(&self, sample: &Sample) -> bool {
+        sample.largest_sent_at < self.since
+    }
+
+    /// Records the rate that arrives. An attempt whose rate arrives was right, so the next one need not wait longer.
+    fn on_delivered(&mut self, delivered_bps: f64) {
+        if self.sought_bps.is_some_and(|sought_bps| delivered_bps > FOUND * sought_bps) {
+            (self.wait, self.sought_bps) = (0, None);
+        }
+    }
+}
+
+impl PathRate {
+    /// Returns to the best rate of the last seconds once no queue stands although the sender fills the path.
+    pub fn recall(&mut self, now: Instant, sample: &Sample) {
+        self.recall.on_delivered(self.meter.delivered_bps());
+        let is_free = matches!(self.state, State::Steady | State::Probe) && !self.trial.is_open();
+        if is_free && sample.backlogged && self.is_drained() && self.best_bps > WORTH * self.capacity_bps {
+            if self.recall.is_filled(sample) && self.recall.begin(now, self.rtt.smoothed(), self.best_bps) {
+                self.capacity_bps = self.bounded(self.best_bps);
+                self.growth = NEXT_GROWTH.min(GROWTH.len() - 1);
+                self.meter = RateMeter::default();
+                self.round = Round::new(now, self.capacity_bps);
+            }
+        }
+    }
+
+    /// True if neither the last packet nor those of the last round trip met a queue.
+    fn is_drained(&self) -> bool {
+        let none = self.queue_target() / 4;
+        self.delay.standing_queue() < none && self.delay.queue() < none.max(self.packets_time(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn attempts_that_fail_are_further_and_further_apart() {
+        let (mut recall, mut at) = (Recall::default(), Vec::new());
+        for ms in 0..20_000 {
+            if recall.begin(Instant::from_millis(ms), ROUND_TRIP, 10e6) {
+                at.push(ms);
+            }
+            recall.on_delivered(2e6);
+        }
+        let gaps: Vec<u64> = at.windows(2).map(|pair| (pair[1] - pair[0]) / 50).collect();
+        assert!(gaps.starts_with(&[2, 4, 8, 16, 32, 64, 64, 64]), "{gaps:?}");
+    }
+
+    #[test]
+    fn an_attempt_that_is_right_is_repeated_soon() {
+        let mut recall = Recall::default();
+        for n in 0..20 {
+            let now = Instant::from_millis(n * 150);
+            assert!(recall.begin(now, ROUND_TRIP, 10e6), "{n}");
+            recall.on_delivered(9e6);
+        }
+    }
+}
