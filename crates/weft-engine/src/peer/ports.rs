@@ -105,6 +105,17 @@ impl Peer {
         port.shown.push(now, bundle.carried);
         let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
         cx.flows.set_reservable(route_of(self.id), reservable);
+        self.follow_promises(cx);
+    }
+
+    /// Gives each VPN's queue the service that admission granted, if that changed.
+    pub fn follow_promises(&mut self, cx: &mut Context<'_>) {
+        let is_measured = self.ingress.port.is_some() || self.offer.is_some();
+        while let Some((vpn, service)) = cx.flows.next_change(self.id, is_measured) {
+            if let Some(share) = cx.vpns.share_with(vpn, service) {
+                self.set_share(cx.now, vpn, share, cx.vpns.nominal_weight());
+            }
+        }
     }
 
     /// Leaves only paths to the scheduler whose delay varies no more than a flow bears, if there is such a path.

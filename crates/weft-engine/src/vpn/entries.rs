@@ -140,6 +140,17 @@ impl Vpns {
         self.weights.share(vpn.weight, vpn.service)
     }
 
+    /// Returns a VPN's share as it is with another service.
+    pub fn share_with(&self, vpn: VpnId, service: Service) -> Option<Share> {
+        Some(self.weights.share(self.get(vpn)?.weight, service))
+    }
+
+    /// Returns the services of all VPNs with this peer as a member and with queues of their own.
+    pub fn services(&self, peer: PeerId) -> Vec<(VpnId, Service)> {
+        let has_member = |vpn: &Vpn| vpn.members.binary_search(&peer).is_ok();
+        self.others.iter().filter(|(_, vpn)| has_member(vpn)).map(|(id, vpn)| (*id, vpn.service)).collect()
+    }
+
     /// Returns the weight of the VPN with the nominal window.
     pub fn nominal_weight(&self) -> f64 {
         self.weights.nominal

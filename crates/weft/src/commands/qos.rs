@@ -129,11 +129,7 @@ fn ports(qos: &Qos) -> String {
             row([String::new(), class.clone(), String::new(), String::new(), String::new()], load);
         }
     }
-    if table.is_empty() {
-        "no ports: VPNs with queues of their own keep their loops\n".to_owned()
-    } else {
-        table.to_string()
-    }
+    if table.is_empty() { "no peers\n".to_owned() } else { table.to_string() }
 }
 
 fn classes(qos: &Qos) -> String {
