@@ -6,7 +6,7 @@ use crate::units::Origin;
 use alloc::vec::Vec;
 use weft_flows::admission::CapacityQuantile;
 use weft_flows::table::{FlowRef, PathSeen};
-use weft_units::{Duration, FlowId, Instant, PathId, Rate};
+use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 
 /// Interval at which a port's load is measured. Tuned: it follows a queue within the delay that a call bears.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -89,7 +89,9 @@ impl Peer {
         let Some(port) = &mut self.ingress.port else { return };
         let Some(told) = port.told.get_mut(usize::from(flow.0)).filter(|told| told.note_at <= cx.now) else { return };
         told.note_at = cx.now + NOTE_INTERVAL;
-        cx.flows.set_path(told.flow, PathSeen { peer: self.id, path });
+        let taken = self.paths.iter().find(|other| other.id == path);
+        let is_alternate = taken.is_some_and(|path| path.tier() != PathTier::Primary);
+        cx.flows.set_path(told.flow, PathSeen { peer: self.id, path, is_alternate });
     }
 
     /// Measures the port's load and the rate that may be guaranteed, if that is due.

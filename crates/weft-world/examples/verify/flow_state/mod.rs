@@ -32,6 +32,7 @@ fn table(context: &Context) -> Vec<Check> {
                 "",
             ),
             claim("a dead path moves groups of flows, not flows", "weft-flows", &["--test", "alternates"], ""),
+            claim("a path dies for 100,000 flows within 1 ms", "weft-engine", &["--test", "flow_alternates"], ""),
             claim("loads are told with at most 0.1 % of a link", "weft-flows", &["--test", "load"], ""),
         ],
     )
