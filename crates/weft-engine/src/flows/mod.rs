@@ -161,10 +161,13 @@ impl Flowing {
     /// Promises VPNs their rates toward a peer, in place of what they were promised before.
     ///
     /// The caller has just given the queue of `given` its whole service, or those of all VPNs if it is `None`. It then
-    /// calls [`Flowing::next_change`].
+    /// calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
     pub fn promise(&mut self, now: Instant, peer: PeerId, services: &[(VpnId, Service)], given: Option<VpnId>) {
         let (route, members) = (route_of(peer), [MemberId(peer.0.into())]);
-        let is_named = |vpn: VpnId| services.iter().any(|(other, of)| *other == vpn && request_of(*of).is_some());
+        let is_named = |vpn: VpnId| {
+            let at = services.binary_search_by_key(&vpn, |(other, _)| *other);
+            at.is_ok_and(|at| services.get(at).is_some_and(|(_, service)| request_of(*service).is_some()))
+        };
         let ended: Vec<VpnId> = self.promises.toward(peer).filter(|vpn| !is_named(*vpn)).collect();
         for vpn in ended {
             self.promises.remove(peer, vpn);
@@ -189,13 +192,13 @@ impl Flowing {
         self.decide(|admission, mut events| admission.release_member(MemberId(peer.0.into()), &mut events));
     }
 
-    /// Returns the next VPN whose queue toward a peer needs another service, and that service.
+    /// Returns the VPNs whose queues toward a peer need another service, with that service.
     ///
     /// Where nobody measures what the paths carry (`is_measured` is false), each VPN has its whole service.
-    pub fn next_change(&mut self, peer: PeerId, is_measured: bool) -> Option<(VpnId, Service)> {
+    pub fn promise_changes(&mut self, peer: PeerId, is_measured: bool) -> Vec<(VpnId, Service)> {
         let Flowing { promises, admission, .. } = self;
         let route = route_of(peer);
-        promises.next_change(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
+        promises.changes(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
     }
 
     /// Processes the signal of a flow that passes toward a route. `flow` is the flow as its first sender sees it.

@@ -4,6 +4,7 @@
 //! like an assured VPN until they do: an over-subscribed line would make the control law unstable.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_flows::admission::{GrantRequest, Shortfall};
@@ -49,14 +50,16 @@ impl VpnPromises {
         self.by_peer.range(of_peer(peer)).map(|((_, vpn), _)| *vpn)
     }
 
-    /// Returns the next VPN toward a peer whose queue has another service than it should have, and that service.
+    /// Returns the VPNs toward a peer whose queues have another service than they should have, with that service.
     ///
-    /// `is_granted` tells whether the VPN's rate is guaranteed.
-    pub fn next_change(&mut self, peer: PeerId, is_granted: impl Fn(VpnId) -> bool) -> Option<(VpnId, Service)> {
-        let mut all = self.by_peer.range_mut(of_peer(peer));
-        let ((_, vpn), promise) = all.find(|((_, vpn), promise)| promise.is_kept != is_granted(*vpn))?;
-        promise.is_kept = !promise.is_kept;
-        Some((*vpn, if promise.is_kept { promise.service } else { without_promise(promise.service) }))
+    /// `is_granted` tells whether a VPN's rate is guaranteed.
+    pub fn changes(&mut self, peer: PeerId, is_granted: impl Fn(VpnId) -> bool) -> Vec<(VpnId, Service)> {
+        let changed = |((_, vpn), promise): (&(PeerId, VpnId), &mut VpnPromise)| {
+            let is_granted = is_granted(*vpn);
+            let service = if is_granted { promise.service } else { without_promise(promise.service) };
+            (core::mem::replace(&mut promise.is_kept, is_granted) != is_granted).then_some((*vpn, service))
+        };
+        self.by_peer.range_mut(of_peer(peer)).filter_map(changed).collect()
     }
 }
 
@@ -81,5 +84,50 @@ fn without_promise(service: Service) -> Service {
     match service {
         Service::LeasedLine { rate } => Service::Assured { rate, gamma: DEFAULT_GAMMA },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    /// After each call the queues have the services that follow from the grants, and no change is told twice.
+    #[test]
+    fn queues_have_what_was_granted() {
+        let (mut rng, mut promises) = (Rng::new(3), VpnPromises::default());
+        let mut queues: BTreeMap<(PeerId, VpnId), (Service, Service)> = BTreeMap::new();
+        for step in 0..20_000 {
+            let (peer, vpn) = (PeerId(rng.below(3) as u16), VpnId(rng.below(9) as u32));
+            let rate = Rate::from_mbps(1 + rng.below(3));
+            let service = if rng.chance(0.5) {
+                Service::LeasedLine { rate }
+            } else {
+                Service::Assured { rate, gamma: DEFAULT_GAMMA }
+            };
+            match rng.below(4) {
+                0 => {
+                    promises.remove(peer, vpn);
+                    queues.remove(&(peer, vpn));
+                }
+                1 => {
+                    let is_new = promises.insert(peer, (vpn, service), true);
+                    let before = queues.insert((peer, vpn), (service, service));
+                    assert_eq!(is_new, before.is_none_or(|(old, _)| old != service), "step {step}");
+                }
+                _ => {
+                    let granted = rng.next_u64();
+                    let is_granted = |vpn: VpnId| granted >> vpn.0 & 1 == 1;
+                    for (vpn, service) in promises.changes(peer, is_granted) {
+                        queues.get_mut(&(peer, vpn)).unwrap_or_else(|| panic!("step {step}: {vpn}")).1 = service;
+                    }
+                    for ((_, vpn), (whole, has)) in queues.range(of_peer(peer)) {
+                        let right = if is_granted(*vpn) { *whole } else { without_promise(*whole) };
+                        assert_eq!(*has, right, "step {step}: {vpn}");
+                    }
+                    assert_eq!(promises.changes(peer, is_granted), [], "step {step}");
+                }
+            }
+        }
     }
 }

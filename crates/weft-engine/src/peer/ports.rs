@@ -113,7 +113,7 @@ impl Peer {
     /// Gives each VPN's queue the service that admission granted, if that changed.
     pub fn follow_promises(&mut self, cx: &mut Context<'_>) {
         let is_measured = self.ingress.port.is_some() || self.offer.is_some();
-        while let Some((vpn, service)) = cx.flows.next_change(self.id, is_measured) {
+        for (vpn, service) in cx.flows.promise_changes(self.id, is_measured) {
             if let Some(share) = cx.vpns.share_with(vpn, service) {
                 self.set_share(cx.now, vpn, share, cx.vpns.nominal_weight());
             }

@@ -145,10 +145,13 @@ impl Vpns {
         Some(self.weights.share(self.get(vpn)?.weight, service))
     }
 
-    /// Returns the services of all VPNs with this peer as a member and with queues of their own.
+    /// Returns the services of all VPNs with this peer as a member, by id.
     pub fn services(&self, peer: PeerId) -> Vec<(VpnId, Service)> {
         let has_member = |vpn: &Vpn| vpn.members.binary_search(&peer).is_ok();
-        self.others.iter().filter(|(_, vpn)| has_member(vpn)).map(|(id, vpn)| (*id, vpn.service)).collect()
+        let members = self.others.iter().filter(|(_, vpn)| has_member(vpn));
+        let mut services: Vec<_> = members.map(|(id, vpn)| (*id, vpn.service)).collect();
+        services.sort_unstable_by_key(|(id, _)| *id);
+        services
     }
 
     /// Returns the weight of the VPN with the nominal window.

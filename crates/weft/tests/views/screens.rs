@@ -182,7 +182,7 @@ fn watching_ends_with_q_and_with_control_c_and_leaves_the_terminal_as_it_was() {
 #[test]
 fn the_whole_screen_shows_a_view_for_each_key_and_gives_the_terminal_back() {
     let Some((dir, out)) = on_nodes(
-        "",
+        "[users]\nby = \"host\"\n",
         r#"
             (sleep 1.5; printf p; sleep 0.7; printf c; sleep 0.7; printf r; sleep 0.7; printf q; sleep 0.5; printf 'exit\n') |
                 timeout 20 ip netns exec home script -qec "
