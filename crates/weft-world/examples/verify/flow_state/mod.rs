@@ -44,6 +44,7 @@ fn rules(context: &Context) -> Vec<Check> {
         &[
             claim("the compiled rules choose as a scan does", "weft-flows", &["--test", "rules"], ""),
             claim("a bad class or rule is refused, with the reason", "weft-config", &["--test", "flow_state"], ""),
+            claim("rules and classes change at run time, on trial", "weft", &["--test", "daemon"], "changes::"),
         ],
     )
 }
@@ -88,7 +89,7 @@ fn transit(context: &Context) -> Vec<Check> {
         &[
             claim("packets go from peer to peer as through a router", "weft-engine", &["--test", "transit"], ""),
             claim("ICMP errors are valid, and none answers an error", "weft-wire", &["--test", "forwarding"], ""),
-            claim("three nodes in transit grant the least, on a kernel", "weft", &["--test", "signal_transit"], ""),
+            claim("lost, forged, repeated, late signals, on a kernel", "weft", &["--test", "signal_transit"], ""),
         ],
     )
 }
