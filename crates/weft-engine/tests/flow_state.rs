@@ -6,11 +6,12 @@ mod net;
 use net::*;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_engine::*;
 use weft_flows::router::{FlowVerdict, RouterConfig};
 use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
 use weft_flows::table::{FlowEnd, FlowRecord, TableConfig};
-use weft_units::{Duration, Rate, Rng};
+use weft_units::{Duration, Rate, Rng, VpnId};
 
 /// Destination port of calls.
 const CALL: u16 = 9;
@@ -269,4 +270,103 @@ fn a_guarantee_that_was_asked_in_band_is_kept() {
     }
     assert!(shares.iter().all(|(asks, arrived)| !asks || *arrived > 0.98), "{shares:?}");
     assert!(shares.iter().all(|(asks, arrived)| *asks || *arrived < 0.9), "the load is no test: {shares:?}");
+}
+
+/// Number of the VPN with a leased line.
+const LINE: VpnId = VpnId(5);
+
+/// Returns two nodes with flow state, and a VPN between them with this service.
+fn world_with_vpn(link: Direction, service: Service, reservable: f64) -> World {
+    let policy = Policy { leasable: Some(Rate::from_mbps(9)), ..Policy::default() };
+    let configs = [0, 1].map(|node| {
+        let mut config = config(node, 1, &policy, 1);
+        config.peers[0].prefixes.push(Prefix { address: host(1 - node, 0).into(), length: 16 });
+        let behind = |node: usize| vec![Prefix { address: inner(node).into(), length: 32 }];
+        let members = vec![MemberConfig { public_key: config.peers[0].public_key, prefixes: behind(1 - node) }];
+        let (entry, prefixes) = (Entry::default(), behind(node));
+        config.vpns.push(VpnConfig { id: LINE, name: "line".into(), weight: 1, service, entry, prefixes, members });
+        config
+    });
+    let mut world = World::with(&[link], configs);
+    (0..2).for_each(|node| keep_calls(&mut world, node, Some(reservable)));
+    world.run_for(Duration::from_secs(1));
+    world
+}
+
+/// Gives a node flow state with a rule for calls, or takes it away.
+fn keep_calls(world: &mut World, node: usize, reservable: Option<f64>) {
+    let config = reservable.map(|reservable| {
+        let rules = FlowRules::new(vec![voice_rule(None)]);
+        let table = TableConfig { flows: 4_096, users: 256, ..TableConfig::default() };
+        let router = RouterConfig { rules, table, ..RouterConfig::default() };
+        FlowsConfig { own_name: format!("n{node}"), router, reservable }
+    });
+    world.nodes[node].set_flows(world.now, config).unwrap();
+}
+
+/// Returns the service that the VPN's queue toward the peer has now.
+fn service_in_force(world: &World) -> Service {
+    world.nodes[0].vpns().iter().find(|vpn| vpn.id == LINE).unwrap().members[0].entry.unwrap().share.service()
+}
+
+fn granted_calls(world: &World) -> u64 {
+    listed(world, 0).0.iter().filter(|view| view.verdict == FlowVerdict::Granted).count() as u64
+}
+
+#[test]
+fn a_leased_line_and_calls_share_one_book() {
+    let line = Service::LeasedLine { rate: Rate::from_mbps(4) };
+    let without = Service::Assured { rate: Rate::from_mbps(4), gamma: DEFAULT_GAMMA };
+    let mut world = world_with_vpn(direction(20, 10, 0.0), line, 0.5);
+    assert_eq!(service_in_force(&world), without, "nothing was shown yet");
+    run(&mut world, &[20, 20], 0, 35);
+    assert_eq!(service_in_force(&world), line);
+    let port = |world: &World| world.nodes[0].port_views(world.now).remove(0);
+    assert_eq!(port(&world).guaranteed, Rate::from_mbps(4));
+    run(&mut world, &[20, 20], 110, 3);
+    let of = port(&world);
+    assert!(of.guaranteed <= of.reservable && of.reservable <= of.capacity, "{of:?}");
+    let fit = (of.reservable.bps() - 4_000_000) / 82_000;
+    assert!(fit < 100 && granted_calls(&world).abs_diff(fit) <= 1, "{fit} fit, {}: {of:?}", granted_calls(&world));
+
+    // Less may be guaranteed than the line has. It backs off from then on, and calls that fit pass it.
+    keep_calls(&mut world, 0, Some(0.1));
+    run(&mut world, &[20, 20], 0, 1);
+    let of = port(&world);
+    assert_eq!(service_in_force(&world), without, "{of:?}");
+    assert_eq!(of.guaranteed.bps(), granted_calls(&world) * 82_000, "the line has a part");
+    assert!(of.guaranteed <= of.reservable, "{of:?}");
+    keep_calls(&mut world, 0, Some(0.5));
+    run(&mut world, &[20, 20], 110, 1);
+    assert_eq!(service_in_force(&world), line);
+
+    // The line ends, and the calls that waited have its rate.
+    let change = VpnChange { weight: None, service: Some(Service::BestEffort) };
+    world.nodes[0].handle_command(world.now, Command::SetVpn { vpn: "line".into(), change }).unwrap();
+    run(&mut world, &[20, 20], 110, 1);
+    assert_eq!(service_in_force(&world), Service::BestEffort);
+    let of = port(&world);
+    assert!(granted_calls(&world) >= fit + 30, "{} after {fit}: {of:?}", granted_calls(&world));
+    assert!(of.guaranteed <= of.reservable, "{of:?}");
+
+    // A line that fits only beside fewer calls displaces them. Without its member it ends.
+    let change = VpnChange { weight: None, service: Some(line) };
+    world.nodes[0].handle_command(world.now, Command::SetVpn { vpn: "line".into(), change }).unwrap();
+    run(&mut world, &[20, 20], 110, 1);
+    assert!(service_in_force(&world) == line && granted_calls(&world) <= fit + 1, "{}", granted_calls(&world));
+    let mut configs = config(0, 1, &Policy::default(), 1);
+    configs.peers[0].prefixes.push(Prefix { address: host(1, 0).into(), length: 16 });
+    world.nodes[0].reconfigure(world.now, configs.peers, Vec::new(), Vec::new(), None).unwrap();
+    run(&mut world, &[20, 20], 110, 2);
+    assert!(granted_calls(&world) >= fit + 30, "{} after {fit}", granted_calls(&world));
+}
+
+#[test]
+fn a_line_keeps_its_service_where_nobody_measures_the_paths() {
+    let line = Service::LeasedLine { rate: Rate::from_mbps(4) };
+    let mut world = world_with_vpn(direction(20, 10, 0.0), line, 0.5);
+    assert_ne!(service_in_force(&world), line);
+    keep_calls(&mut world, 0, None);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(service_in_force(&world), line);
 }

@@ -2,8 +2,9 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
-use weft_flows::admission::{AdmissionControl, FlowRoutes, PassingSignal, RouteNo};
-use weft_flows::router::{FlowRouter, FlowVerdict, GrantKey, PacketFacts, RouterConfig};
+use weft_core::service::MemberId;
+use weft_flows::admission::{AdmissionControl, FlowRoutes, GrantRequest, PassingSignal, RouteNo, Shortfall};
+use weft_flows::router::{FlowRouter, FlowVerdict, GrantHolder, GrantKey, PacketFacts, RouterConfig};
 use weft_flows::rules::{FlowRule, FlowRules, RuleMatch};
 use weft_flows::table::{FlowCursor, FlowRef, TableConfig};
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
@@ -25,6 +26,10 @@ fn key(port: u16, call: bool) -> FlowKey {
     }
 }
 
+fn flow_holder(port: u16, call: bool) -> GrantHolder {
+    GrantHolder::Flow(GrantKey::of(VpnId::DEFAULT, &key(port, call)))
+}
+
 fn rules() -> FlowRules {
     let matches = RuleMatch { to_ports: Some(5_004..=5_004), protocol: Some(17), ..RuleMatch::default() };
     FlowRules::new(vec![FlowRule { name: "calls".into(), matches, class: "voice".into(), ..FlowRule::default() }])
@@ -33,7 +38,7 @@ fn rules() -> FlowRules {
 struct World {
     now: Instant,
     router: FlowRouter,
-    admission: AdmissionControl<GrantKey>,
+    admission: AdmissionControl<GrantHolder>,
     /// Time of each flow's last packet.
     used: BTreeMap<(u16, bool), Instant>,
 }
@@ -73,10 +78,11 @@ impl World {
     /// Lets a signal of a flow pass, as a node does.
     fn signal(&mut self, key: &FlowKey, mut signal: Signal) {
         let (key, mut events) = (GrantKey::of(VpnId::DEFAULT, key), Vec::new());
+        let holder = GrantHolder::Flow(key);
         let direction = Direction::Forward;
         let passing = PassingSignal { signal: &mut signal, direction, available: Rate::ZERO, node: 3 };
         let routes = FlowRoutes::one(RouteNo(1));
-        self.admission.on_signal(self.now, key, &routes, passing, &mut |event| events.push(event));
+        self.admission.on_signal(self.now, holder, &routes, passing, &mut |event| events.push(event));
         events.iter().for_each(|event| self.router.on_admission(event));
         self.router.on_signalled(&key, (&signal, direction), &self.admission);
     }
@@ -97,7 +103,7 @@ impl World {
         while self.router.list(self.now, &mut cursor, 100, &mut |_, record| records.push(*record)) {}
         let mut granted = 0;
         for record in &records {
-            let of = self.admission.of(&GrantKey::of(record.vpn, &record.key));
+            let of = self.admission.of(&GrantHolder::Flow(GrantKey::of(record.vpn, &record.key)));
             assert_eq!(record.granted.guaranteed, of, "{record:?}");
             assert_eq!(u16::from(record.dscp), record.key.src_port % 64);
             let is_call = record.key.dst_port == 5_004;
@@ -201,7 +207,7 @@ fn a_flow_has_what_it_was_granted_in_band_and_else_what_its_rule_was() {
                 _ => {}
             }
             let flow = world.packet(port, call);
-            let of = GrantKey::of(VpnId::DEFAULT, &key(port, call));
+            let of = flow_holder(port, call);
             let granted = world.router.get(world.now, flow).unwrap().granted;
             assert_eq!(granted.guaranteed, world.admission.of(&of), "seed {seed}: port {port}, call {call}");
             assert!(world.admission.granted(RouteNo(1)) <= capacity, "seed {seed}: over-committed");
@@ -211,5 +217,132 @@ fn a_flow_has_what_it_was_granted_in_band_and_else_what_its_rule_was() {
         world.wait(Duration::from_secs(31));
         world.wait(Duration::from_secs(31));
         assert_eq!(world.admission.len(), 0, "seed {seed}: state stays");
+    }
+}
+
+/// One leased line of the model.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    rate: u64,
+    member: u32,
+    is_in_force: bool,
+    age: u64,
+}
+
+/// Leased lines on one route, without any index. No flow has their precedence, so flows change nothing for them.
+#[derive(Default)]
+struct Lines {
+    capacity: u64,
+    by_vpn: BTreeMap<u32, Line>,
+    ages: u64,
+}
+
+impl Lines {
+    fn in_force(&self) -> u64 {
+        self.by_vpn.values().filter(|line| line.is_in_force).map(|line| line.rate).sum()
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        while self.in_force() > capacity {
+            let youngest = self.by_vpn.values_mut().filter(|line| line.is_in_force).max_by_key(|line| line.age);
+            youngest.unwrap().is_in_force = false;
+        }
+        self.raise();
+    }
+
+    /// The oldest line that waits and fits gets its rate first.
+    fn raise(&mut self) {
+        let mut vpns: Vec<u32> = self.by_vpn.keys().copied().collect();
+        vpns.sort_by_key(|vpn| self.by_vpn[vpn].age);
+        for vpn in vpns {
+            let free = self.capacity - self.in_force();
+            let line = self.by_vpn.get_mut(&vpn).unwrap();
+            line.is_in_force |= line.rate <= free;
+        }
+    }
+
+    fn lease(&mut self, vpn: u32, rate: u64, member: u32) {
+        self.ages += 1;
+        let age = self.by_vpn.get(&vpn).map_or(self.ages, |line| line.age);
+        self.by_vpn.insert(vpn, Line { rate, member, is_in_force: false, age });
+        let free = self.capacity - self.in_force();
+        self.by_vpn.get_mut(&vpn).unwrap().is_in_force = rate <= free;
+        self.raise();
+    }
+
+    fn end(&mut self, ends: impl Fn(u32, &Line) -> bool) {
+        self.by_vpn.retain(|vpn, line| !ends(*vpn, line));
+        self.raise();
+    }
+}
+
+/// Rules, requests in band and leased lines share one capacity. Lines have what the model says. Flows have at most what
+/// the lines leave, and a call that waits would not fit.
+#[test]
+fn rules_requests_in_band_and_leased_lines_never_over_commit_the_route() {
+    for seed in 0..60 {
+        let (mut rng, mut world, mut lines) = (Rng::new(seed), World::new(seed), Lines::default());
+        let route = RouteNo(1);
+        let (mut both, mut waited) = (0, 0);
+        for _ in 0..500 {
+            let (port, call) = (rng.below(12) as u16, rng.chance(0.5));
+            let mut events = Vec::new();
+            match rng.below(10) {
+                0 => {
+                    lines.set_capacity(rng.below(40 * CALL));
+                    world.set_capacity(Rate::from_bps(lines.capacity));
+                }
+                1 => world.wait(Duration::from_millis(rng.below(2_500))),
+                2 | 3 => {
+                    let (vpn, member) = (rng.below(4) as u32, rng.below(3) as u32);
+                    let rate = 1 + rng.below(15 * CALL);
+                    lines.lease(vpn, rate, member);
+                    let rate = Rate::from_bps(rate);
+                    let request = GrantRequest { rate, precedence: 15, shortfall: Shortfall::Wait, lifetime: None };
+                    let (holder, routes) = (GrantHolder::Vpn(VpnId(vpn), route), FlowRoutes::one(route));
+                    let mut note = |event| events.push(event);
+                    let members = [MemberId(member)];
+                    world.admission.request_aggregate(world.now, holder, request, routes, &members, &mut note);
+                }
+                4 => {
+                    let vpn = rng.below(4) as u32;
+                    lines.end(|other, _| other == vpn);
+                    let holder = GrantHolder::Vpn(VpnId(vpn), route);
+                    world.admission.release(&holder, &mut |event| events.push(event));
+                }
+                5 if rng.chance(0.3) => {
+                    let member = rng.below(3) as u32;
+                    lines.end(|_, line| line.member == member);
+                    world.admission.release_member(MemberId(member), &mut |event| events.push(event));
+                }
+                6 | 7 => {
+                    let message = [Message::Request, Message::Update, Message::Confirm, Message::Release];
+                    let (rate, nonce) = (rng.below(4 * CALL), rng.below(2) as u32);
+                    let message = message[rng.below(4) as usize];
+                    world.signal(&key(port, call), signal(message, rate, rng.below(10) as u8, nonce));
+                }
+                _ => _ = world.packet(port, call),
+            }
+            events.iter().for_each(|event| world.router.on_admission(event));
+            for vpn in 0..4 {
+                let of = world.admission.of(&GrantHolder::Vpn(VpnId(vpn), route)).bps();
+                let model = lines.by_vpn.get(&vpn).filter(|line| line.is_in_force).map_or(0, |line| line.rate);
+                assert_eq!(of, model, "seed {seed}: line {vpn}");
+            }
+            let all = (0..12).flat_map(|port| [flow_holder(port, true), flow_holder(port, false)]);
+            let flows: u64 = all.clone().map(|flow| world.admission.of(&flow).bps()).sum();
+            assert_eq!(flows + lines.in_force(), world.admission.granted(route).bps(), "seed {seed}: another book");
+            assert!(flows + lines.in_force() <= lines.capacity, "seed {seed}: over-committed");
+            let free = lines.capacity - lines.in_force() - flows;
+            let waits = all.filter_map(|flow| world.admission.waits_for(&flow)).map(Rate::bps);
+            assert!(waits.clone().all(|rate| rate > free), "seed {seed}: a flow that fits waits");
+            both += u32::from(flows > 0 && lines.in_force() > 0);
+            waited += u32::from(waits.count() > 0);
+        }
+        assert!(
+            both > 50 && waited > 20,
+            "seed {seed}: {both} steps with flows and lines, {waited} with flows that wait"
+        );
     }
 }

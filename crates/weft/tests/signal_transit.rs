@@ -1,4 +1,5 @@
-//! Requests in band over three nodes in transit, on a kernel: datagrams are lost, and somebody forges requests.
+//! Requests in band over three nodes in transit, on a kernel: datagrams are lost, somebody forges requests, and signals are
+//! repeated and late.
 //!
 //! Each node lowers a request to what it can guarantee toward the next one. The middle one has the least.
 
@@ -12,10 +13,13 @@ use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
-use weft_units::Rate;
+use weft_config::keys::load_signal_key;
+use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{
-    BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, carriage, carriage::ADDED_LEN,
+    BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalKey, SignalService, carriage,
+    carriage::ADDED_LEN,
 };
+use weft_wire::ip::FlowKey;
 
 /// The nodes, in order: an edge, three in transit, an edge.
 const NODES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
@@ -27,6 +31,8 @@ const WIDE: u64 = 40;
 const LITTLE: u16 = 5_001;
 const MUCH: u16 = 5_002;
 const BULK: u16 = 6_000;
+/// Source port of the flow whose signals are repeated and late.
+const REPEATED: u16 = 19_000;
 
 /// Joins the nodes in a row. On arrival 2 % of the datagrams are lost.
 const ROW: &str = r#"
@@ -51,19 +57,62 @@ fn the_least_along_the_path_is_granted_and_a_forger_gets_nothing() {
     or_again("the_least_along_the_path_is_granted_and_a_forger_gets_nothing", inside);
 }
 
-fn inside() {
-    let dir = Dir::new();
+#[test]
+fn repeated_and_late_signals_leave_the_last_grant_and_end_with_it() {
+    or_again("repeated_and_late_signals_leave_the_last_grant_and_end_with_it", inside_repeated);
+}
+
+/// Returns the nodes, once they are joined and the links have shown what they carry.
+fn start(dir: &Dir) -> Vec<Daemon> {
     assert!(Command::new("bash").args(["-c", &format!("set -eu\n{ROW}")]).status().unwrap().success());
-    configure(&dir);
-    let mut daemons: Vec<Daemon> = NODES.iter().map(|node| Daemon::start(&dir, node)).collect();
-    wait_for("tunnel", &dir, || {
+    configure(dir);
+    let daemons: Vec<Daemon> = NODES.iter().map(|node| Daemon::start(dir, node)).collect();
+    wait_for("tunnel", dir, || {
         let ping = ["netns", "exec", "n0", "ping", "-c1", "-W1", "10.9.0.5"];
         Command::new("ip").args(ping).output().is_ok_and(|out| out.status.success())
     });
-    // The links show what they carry.
     let bulk = send(0, BULK, Rate::from_mbps(60), Duration::from_secs(4));
     bulk.join().unwrap();
+    daemons
+}
 
+/// Signals of one flow with right tags: sent in any order, repeated, and late.
+fn inside_repeated() {
+    let dir = Dir::new();
+    let daemons = start(&dir);
+    let key = load_signal_key(&dir.path("signal.key")).unwrap();
+    let mut rng = Rng::new(7);
+    let shuffled = |rng: &mut Rng, nonce: u32, mbps: u64| -> Vec<Signal> {
+        let all = [Message::Request, Message::Update, Message::Confirm];
+        let any = (0..60).map(|_| signal(all[rng.below(3) as usize], mbps, nonce));
+        any.chain([signal(Message::Update, mbps, nonce), signal(Message::Confirm, mbps, nonce)]).collect()
+    };
+    let expect = |what: &str, mbps: f64| {
+        wait_for(what, &dir, || NODES[..4].iter().all(|node| (guaranteed(&dir, node) - mbps).abs() < 0.05));
+        sleep(Duration::from_millis(500));
+        let now = NODES[..4].iter().map(|node| guaranteed(&dir, node)).collect::<Vec<_>>();
+        assert!(now.iter().all(|rate| (rate - mbps).abs() < 0.05), "{what}: {now:?}\n{}", log(&dir));
+    };
+    say(&key, shuffled(&mut rng, 1, 1));
+    expect("first grant", 1.0);
+    // What ends another request, or confirms it, is late.
+    say(&key, shuffled(&mut rng, 2, 2));
+    let late = [Message::Release, Message::Confirm, Message::Reject].map(|message| signal(message, 1, 1));
+    say(&key, late.repeat(10));
+    expect("second grant", 2.0);
+    let ends = [Message::Release, Message::Confirm, Message::Release].map(|message| signal(message, 2, 2));
+    say(&key, ends.repeat(5));
+    expect("end of the grant", 0.0);
+    // A late request is believed for 3 s, because nobody confirms it.
+    say(&key, vec![signal(Message::Request, 2, 2); 5]);
+    expect("late request", 2.0);
+    expect("end of what nobody confirms", 0.0);
+    drop(daemons);
+}
+
+fn inside() {
+    let dir = Dir::new();
+    let mut daemons = start(&dir);
     let flow_time = Duration::from_secs(7);
     let answers = [LITTLE, MUCH].map(|port| answer(port, flow_time));
     let forged = forge(Duration::from_secs(5));
@@ -184,13 +233,11 @@ fn send(node: usize, port: u16, rate: Rate, time: Duration) -> JoinHandle<()> {
 /// Sends requests with wrong tags through the first node. Returns how many.
 fn forge(time: Duration) -> JoinHandle<usize> {
     within(0, move || {
-        let (kind, flags) = (SockType::Raw, SockFlag::empty());
-        let socket = socket(AddressFamily::Inet, kind, flags, SockProtocol::Raw).unwrap();
         let (begin, mut sent) = (Instant::now(), 0);
         while begin.elapsed() < time {
-            let packet = forged(sent as u16);
-            let to = SockaddrIn::new(10, 9, 0, 5, 0);
-            sendto(socket.as_raw_fd(), &packet, &to, MsgFlags::empty()).unwrap();
+            let message = [Message::Request, Message::Update, Message::Release][sent % 3];
+            let forged = Signal { preemption: 15, tag: 1 + sent as u16, ..signal(message, 4, sent as u32) };
+            put(&[(20_000 + sent as u16, forged)]);
             sent += 1;
             sleep(Duration::from_millis(50));
         }
@@ -198,35 +245,63 @@ fn forge(time: Duration) -> JoinHandle<usize> {
     })
 }
 
-/// Returns a packet of a new flow with a greedy request.
-fn forged(number: u16) -> Vec<u8> {
-    let rates = Rates { available: Rate16::ZERO, guaranteed: Rate16::floor(Rate::from_mbps(4)) };
-    let message = [Message::Request, Message::Update, Message::Release][usize::from(number) % 3];
-    let signal = Signal {
+/// Sends signals of the flow from the port [`REPEATED`] with right tags, one every 10 ms.
+fn say(key: &SignalKey, signals: Vec<Signal>) {
+    let (source, destination) = ([10, 9, 0, 1].into(), [10, 9, 0, 5].into());
+    let flow =
+        FlowKey { src: source, dst: destination, protocol: 17, src_port: REPEATED, dst_port: BULK, flow_label: 0 };
+    let signed: Vec<_> = signals.into_iter().map(|signal| (REPEATED, key.sign(&flow, signal))).collect();
+    let saying = within(0, move || {
+        signed.chunks(1).for_each(|one| {
+            put(one);
+            sleep(Duration::from_millis(10));
+        });
+    });
+    saying.join().unwrap();
+}
+
+/// Sends packets with signals from these ports of the first node to the last one.
+fn put(signals: &[(u16, Signal)]) {
+    let (kind, flags) = (SockType::Raw, SockFlag::empty());
+    let socket = socket(AddressFamily::Inet, kind, flags, SockProtocol::Raw).unwrap();
+    for (port, signal) in signals {
+        let to = SockaddrIn::new(10, 9, 0, 5, 0);
+        sendto(socket.as_raw_fd(), &packet(*port, signal), &to, MsgFlags::empty()).unwrap();
+    }
+}
+
+/// Returns a signal that asks for a guaranteed rate.
+fn signal(message: Message, mbps: u64, nonce: u32) -> Signal {
+    let rates = Rates { available: Rate16::ZERO, guaranteed: Rate16::floor(Rate::from_mbps(mbps)) };
+    Signal {
         message,
         service: SignalService::Guaranteed,
         receiver_pays: false,
         is_lowered: false,
-        preemption: 15,
+        preemption: 5,
         delay_priority: 0,
         burst: BurstTolerance::default(),
         delay_variance: DelayVariance::default(),
         forward: rates,
         reverse: Rates::default(),
         echoed: rates,
-        nonce: u32::from(number),
+        nonce,
         hops: 0,
         qttl: 64,
         lowered_by: 0,
         must_be_met: false,
         is_overlay: false,
-        tag: 1 + number,
-    };
+        tag: 0,
+    }
+}
+
+/// Returns a UDP packet that carries a signal.
+fn packet(from_port: u16, signal: &Signal) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 48, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 5];
-    packet.extend([(20_000 + number).to_be_bytes(), BULK.to_be_bytes(), 28u16.to_be_bytes(), [0; 2]].concat());
+    packet.extend([from_port.to_be_bytes(), BULK.to_be_bytes(), 28u16.to_be_bytes(), [0; 2]].concat());
     packet.extend([0; 20]);
     let mut out = vec![0; packet.len() + ADDED_LEN];
-    let len = carriage::insert(&packet, &signal, &mut out).unwrap();
+    let len = carriage::insert(&packet, signal, &mut out).unwrap();
     out.truncate(len);
     out
 }

@@ -1,15 +1,20 @@
 //! Flow state: the router of flows and the admission of guarantees, for all peers together.
 //!
 //! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving one too ([`Flowing::on_arrived`]). The
-//! port to a peer learns what a flow was granted from [`Flowing::standing`].
+//! port to a peer learns what a flow was granted from [`Flowing::standing`]. VPNs ask the same admission
+//! ([`Flowing::promise`]).
+
+mod promises;
 
 use crate::units::Origin;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use promises::{VpnPromises, request_of};
+use weft_core::service::{MemberId, Service};
 use weft_flows::admission::{AdmissionControl, AdmissionEvent, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
-use weft_flows::router::{FlowRouter, GrantKey, PacketFacts, Passage, Standing};
+use weft_flows::router::{FlowRouter, GrantHolder, GrantKey, PacketFacts, Passage, Standing};
 use weft_flows::table::{FlowRecord, FlowRef, PathSeen};
 use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::{Direction, Message};
@@ -36,13 +41,14 @@ pub struct Seen {
 
 /// Flow state of the node.
 pub struct Flowing {
-    pub admission: AdmissionControl<GrantKey>,
+    pub admission: AdmissionControl<GrantHolder>,
     /// `None` if no flow state is configured.
     pub router: Option<Box<FlowRouter>>,
     own_name: String,
     /// Names of the peers, by number.
     names: Vec<String>,
     records: Records,
+    promises: VpnPromises,
 }
 
 /// Records of flows until the program takes them.
@@ -66,7 +72,14 @@ impl Flowing {
     pub fn new(seed: u64) -> Flowing {
         let mut admission = AdmissionControl::new(MOST_GRANTS, seed);
         admission.set_most_signalled(MOST_SIGNALLED);
-        Flowing { admission, router: None, own_name: String::new(), names: Vec::new(), records: Records::default() }
+        Flowing {
+            admission,
+            router: None,
+            own_name: String::new(),
+            names: Vec::new(),
+            records: Records::default(),
+            promises: VpnPromises::default(),
+        }
     }
 
     /// Sets this node's name and those of its peers, by number.
@@ -145,6 +158,49 @@ impl Flowing {
         self.decide(|admission, mut events| admission.set_capacity(route, rate, &mut events));
     }
 
+    /// Promises VPNs their rates toward a peer, in place of what they were promised before.
+    ///
+    /// The caller has just given the queue of `given` its whole service, or those of all VPNs if it is `None`. It then
+    /// calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
+    pub fn promise(&mut self, now: Instant, peer: PeerId, services: &[(VpnId, Service)], given: Option<VpnId>) {
+        let (route, members) = (route_of(peer), [MemberId(peer.0.into())]);
+        let is_named = |vpn: VpnId| {
+            let at = services.binary_search_by_key(&vpn, |(other, _)| *other);
+            at.is_ok_and(|at| services.get(at).is_some_and(|(_, service)| request_of(*service).is_some()))
+        };
+        let ended: Vec<VpnId> = self.promises.toward(peer).filter(|vpn| !is_named(*vpn)).collect();
+        for vpn in ended {
+            self.promises.remove(peer, vpn);
+            let holder = GrantHolder::Vpn(vpn, route);
+            self.decide(|admission, mut events| admission.release(&holder, &mut events));
+        }
+        for (vpn, service) in services {
+            let Some(request) = request_of(*service) else { continue };
+            if self.promises.insert(peer, (*vpn, *service), given.is_none_or(|given| given == *vpn)) {
+                let (holder, routes) = (GrantHolder::Vpn(*vpn, route), FlowRoutes::one(route));
+                self.decide(|admission, mut events| {
+                    admission.request_aggregate(now, holder, request, routes, &members, &mut events)
+                });
+            }
+        }
+    }
+
+    /// Ends what VPNs were promised toward a peer that has left.
+    pub fn forget_member(&mut self, peer: PeerId) {
+        let ended: Vec<VpnId> = self.promises.toward(peer).collect();
+        ended.into_iter().for_each(|vpn| self.promises.remove(peer, vpn));
+        self.decide(|admission, mut events| admission.release_member(MemberId(peer.0.into()), &mut events));
+    }
+
+    /// Returns the VPNs whose queues toward a peer need another service, with that service.
+    ///
+    /// Where nobody measures what the paths carry (`is_measured` is false), each VPN has its whole service.
+    pub fn promise_changes(&mut self, peer: PeerId, is_measured: bool) -> Vec<(VpnId, Service)> {
+        let Flowing { promises, admission, .. } = self;
+        let route = route_of(peer);
+        promises.changes(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
+    }
+
     /// Processes the signal of a flow that passes toward a route. `flow` is the flow as its first sender sees it.
     pub fn on_signal(
         &mut self,
@@ -158,9 +214,10 @@ impl Flowing {
         let mut verdict = SignalVerdict::Forward;
         for direction in both.into_iter().filter(|each| ends || *each == direction) {
             let key = signalled_key(&flow, direction);
+            let (holder, routes) = (GrantHolder::Flow(key), FlowRoutes::one(route));
             let passing = PassingSignal { signal: &mut *signal, direction, available, node };
-            let routes = FlowRoutes::one(route);
-            verdict = self.decide(|admission, mut events| admission.on_signal(now, key, &routes, passing, &mut events));
+            verdict =
+                self.decide(|admission, mut events| admission.on_signal(now, holder, &routes, passing, &mut events));
             if let Some(router) = &mut self.router {
                 router.on_signalled(&key, (signal, direction), &self.admission);
             }
@@ -172,13 +229,13 @@ impl Flowing {
     pub fn would_guarantee(&self, flow: &FlowKey, route: RouteNo, passing: &PassingSignal<'_>) -> Rate {
         let PassingSignal { signal, direction, .. } = passing;
         let asked = if *direction == Direction::Forward { signal.forward } else { signal.reverse };
-        let key = signalled_key(flow, *direction);
-        self.admission.would_guarantee(&key, signal.preemption, &FlowRoutes::one(route), asked.guaranteed)
+        let holder = GrantHolder::Flow(signalled_key(flow, *direction));
+        self.admission.would_guarantee(&holder, signal.preemption, &FlowRoutes::one(route), asked.guaranteed)
     }
 
     /// Returns the rate that is guaranteed on a route to all flows except one.
     pub fn granted_to_others(&self, flow: &FlowKey, route: RouteNo, direction: Direction) -> Rate {
-        let own = self.admission.of(&signalled_key(flow, direction));
+        let own = self.admission.of(&GrantHolder::Flow(signalled_key(flow, direction)));
         Rate::from_bps(self.admission.granted(route).bps().saturating_sub(own.bps()))
     }
 
@@ -202,7 +259,7 @@ impl Flowing {
     /// Lets admission decide, and tells the router what it decided about other flows.
     fn decide<R>(
         &mut self,
-        decision: impl FnOnce(&mut AdmissionControl<GrantKey>, &mut dyn FnMut(AdmissionEvent<GrantKey>)) -> R,
+        decision: impl FnOnce(&mut AdmissionControl<GrantHolder>, &mut dyn FnMut(AdmissionEvent<GrantHolder>)) -> R,
     ) -> R {
         let Flowing { admission, router, .. } = self;
         decision(admission, &mut |event| {

@@ -112,6 +112,7 @@ impl Engine {
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.overlay.forget_peer(id);
         self.vpns.forget_learnt(id);
+        self.hosts.flows.forget_member(id);
         self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);
     }
@@ -134,6 +135,17 @@ impl Engine {
         let (share, entries) = self.vpns.entries(peer);
         let controller = self.vpns.controller(now);
         self.with_peer(now, peer.0.into(), |peer, cx| peer.set_vpns(cx, share, &entries, controller));
+        self.promise_rates(now, peer, None);
+    }
+
+    /// Lets admission decide about what the VPNs are promised toward a peer.
+    ///
+    /// The queue of the VPN `given` has just got its whole service, or those of all VPNs if it is `None`.
+    fn promise_rates(&mut self, now: Instant, peer: PeerId, given: Option<VpnId>) {
+        if self.peers.get(usize::from(peer.0)).is_some_and(|of| self.is_present(of)) {
+            self.hosts.flows.promise(now, peer, &self.vpns.services(peer), given);
+            self.with_peer(now, peer.0.into(), |peer, cx| peer.follow_promises(cx));
+        }
     }
 
     /// Updates routes and VPNs after a peer was added or removed, or after its prefixes changed.
@@ -173,9 +185,10 @@ impl Engine {
         (vpn.weight, vpn.service) = (weight, service);
         let members = vpn.members.clone();
         let (share, nominal) = (self.vpns.get(id).map(|vpn| self.vpns.share(vpn)), self.vpns.nominal_weight());
-        for peer in members {
-            if let (Some(peer), Some(share)) = (self.peers.get_mut(usize::from(peer.0)), share) {
+        for member in members {
+            if let (Some(peer), Some(share)) = (self.peers.get_mut(usize::from(member.0)), share) {
                 peer.set_share(now, id, share, nominal);
+                self.promise_rates(now, member, Some(id));
             }
         }
         Ok(())

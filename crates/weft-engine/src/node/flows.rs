@@ -10,6 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use weft_flows::UserId;
+use weft_flows::port::PortLoad;
 use weft_flows::router::{FlowRouter, user_text};
 use weft_flows::rules::RuleFault;
 use weft_flows::table::{FlowCursor, FlowRecord, FlowRef};
@@ -138,16 +139,19 @@ impl Engine {
         let admission = &self.hosts.flows.admission;
         let class_name = |id| router.classes().get(id).map_or(String::new(), |class| class.name.clone());
         let view = |peer: &Peer| {
-            let port = peer.ingress.queue.port()?;
-            let route = route_of(peer.id);
+            // Where VPNs have queues of their own, admission counts, but no port measures a load.
+            peer.ingress.port.as_ref()?;
+            let (port, route) = (peer.ingress.queue.port(), route_of(peer.id));
             Some(PortView {
                 peer: peer.config.name.clone(),
                 reservable: admission.capacity(route),
                 guaranteed: admission.granted(route),
                 capacity: peer.carried(now),
-                load: port.load(),
-                classes: port.class_loads().map(|(id, load)| (class_name(id), load)).collect(),
-                policed: port.policing().marked + port.policing().dropped,
+                load: port.map_or(PortLoad::NONE, |port| port.load()),
+                classes: port.map_or_else(Vec::new, |port| {
+                    port.class_loads().map(|(id, load)| (class_name(id), load)).collect()
+                }),
+                policed: port.map_or(0, |port| port.policing().marked + port.policing().dropped),
             })
         };
         self.peers.iter().filter_map(view).collect()

@@ -214,7 +214,9 @@ impl Engine {
         let [high, low, ..] = *self.sessions.public_key().node_id().as_bytes();
         let rng = self.rng.split(now.as_nanos().rotate_left(32));
         if self.signal.set(now, config, (u16::from_be_bytes([high, low]), rng), &mut self.events.queue) {
-            self.peers.iter_mut().for_each(Peer::forget_offer);
+            for index in 0..self.peers.len() {
+                self.with_peer(now, index, |p, cx| p.forget_offer(cx));
+            }
         }
     }
 

@@ -328,6 +328,7 @@ impl Peer {
         let is_kept = self.ingress.port.is_some();
         self.ingress.queue.keep_flows(now, kind, is_kept, &mut dropping(cx, drops));
         self.ingress.queue_target = Duration::ZERO;
+        self.follow_promises(cx);
     }
 
     /// Returns the state of a VPN's queue and loop toward the peer.

@@ -6,7 +6,7 @@ use crate::units::Origin;
 use alloc::vec::Vec;
 use weft_flows::admission::CapacityQuantile;
 use weft_flows::table::{FlowRef, PathSeen};
-use weft_units::{Duration, FlowId, Instant, PathId, Rate};
+use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 
 /// Interval at which a port's load is measured. Tuned: it follows a queue within the delay that a call bears.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -89,7 +89,9 @@ impl Peer {
         let Some(port) = &mut self.ingress.port else { return };
         let Some(told) = port.told.get_mut(usize::from(flow.0)).filter(|told| told.note_at <= cx.now) else { return };
         told.note_at = cx.now + NOTE_INTERVAL;
-        cx.flows.set_path(told.flow, PathSeen { peer: self.id, path });
+        let taken = self.paths.iter().find(|other| other.id == path);
+        let is_alternate = taken.is_some_and(|path| path.tier() != PathTier::Primary);
+        cx.flows.set_path(told.flow, PathSeen { peer: self.id, path, is_alternate });
     }
 
     /// Measures the port's load and the rate that may be guaranteed, if that is due.
@@ -105,6 +107,17 @@ impl Peer {
         port.shown.push(now, bundle.carried);
         let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
         cx.flows.set_reservable(route_of(self.id), reservable);
+        self.follow_promises(cx);
+    }
+
+    /// Gives each VPN's queue the service that admission granted, if that changed.
+    pub fn follow_promises(&mut self, cx: &mut Context<'_>) {
+        let is_measured = self.ingress.port.is_some() || self.offer.is_some();
+        for (vpn, service) in cx.flows.promise_changes(self.id, is_measured) {
+            if let Some(share) = cx.vpns.share_with(vpn, service) {
+                self.set_share(cx.now, vpn, share, cx.vpns.nominal_weight());
+            }
+        }
     }
 
     /// Leaves only paths to the scheduler whose delay varies no more than a flow bears, if there is such a path.

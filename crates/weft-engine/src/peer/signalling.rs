@@ -96,8 +96,9 @@ impl Peer {
     }
 
     /// Forgets all grants.
-    pub fn forget_offer(&mut self) {
+    pub fn forget_offer(&mut self, cx: &mut Context<'_>) {
         self.offer = None;
+        self.follow_promises(cx);
     }
 
     /// Tells admission what the bundle can guarantee, unless the port does.
@@ -108,13 +109,14 @@ impl Peer {
     }
 
     /// Updates the offer from the bundle's state, if an update is due.
-    fn look_at_bundle(&mut self, now: Instant, flows: &mut Flowing) {
-        if self.offer.as_ref().is_some_and(|offer| offer.is_due(now)) {
-            let bundle = self.bundle(now);
+    fn look_at_bundle(&mut self, cx: &mut Context<'_>) {
+        if self.offer.as_ref().is_some_and(|offer| offer.is_due(cx.now)) {
+            let bundle = self.bundle(cx.now);
             if let Some(offer) = &mut self.offer {
-                offer.look(now, &bundle);
+                offer.look(cx.now, &bundle);
             }
-            self.tell_reservable(flows);
+            self.tell_reservable(cx.flows);
+            self.follow_promises(cx);
         }
     }
 
@@ -168,7 +170,7 @@ impl Peer {
             self.offer = Some(Box::new(Offer::new(now, room.config(), (route_of(self.id), &bundle), seed)));
             self.tell_reservable(cx.flows);
         }
-        self.look_at_bundle(now, cx.flows);
+        self.look_at_bundle(cx);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::api::{Grant, SignalFlow, SignalPeer, SignalStatus};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use weft_flows::admission::AdmissionControl;
-use weft_flows::router::GrantKey;
+use weft_flows::router::GrantHolder;
 use weft_units::{Instant, PeerId, Rate};
 
 /// Maximum number of flows that are listed.
@@ -39,7 +39,7 @@ impl Room {
         &self,
         now: Instant,
         offers: impl Iterator<Item = (PeerId, Option<&'a Offer>)>,
-        admission: &AdmissionControl<GrantKey>,
+        admission: &AdmissionControl<GrantHolder>,
     ) -> SignalStatus {
         let peer = |(peer, offer): (PeerId, Option<&Offer>)| SignalPeer {
             peer,

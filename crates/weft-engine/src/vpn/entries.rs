@@ -140,6 +140,20 @@ impl Vpns {
         self.weights.share(vpn.weight, vpn.service)
     }
 
+    /// Returns a VPN's share as it is with another service.
+    pub fn share_with(&self, vpn: VpnId, service: Service) -> Option<Share> {
+        Some(self.weights.share(self.get(vpn)?.weight, service))
+    }
+
+    /// Returns the services of all VPNs with this peer as a member, by id.
+    pub fn services(&self, peer: PeerId) -> Vec<(VpnId, Service)> {
+        let has_member = |vpn: &Vpn| vpn.members.binary_search(&peer).is_ok();
+        let members = self.others.iter().filter(|(_, vpn)| has_member(vpn));
+        let mut services: Vec<_> = members.map(|(id, vpn)| (*id, vpn.service)).collect();
+        services.sort_unstable_by_key(|(id, _)| *id);
+        services
+    }
+
     /// Returns the weight of the VPN with the nominal window.
     pub fn nominal_weight(&self) -> f64 {
         self.weights.nominal

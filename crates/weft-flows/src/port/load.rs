@@ -34,7 +34,8 @@ pub struct PortLoad {
 }
 
 impl PortLoad {
-    const NONE: PortLoad = PortLoad {
+    /// Load of a port that nothing crossed, or that is not measured.
+    pub const NONE: PortLoad = PortLoad {
         arrived: Rate::ZERO,
         departed: Rate::ZERO,
         backlog_bytes: 0,

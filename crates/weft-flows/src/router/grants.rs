@@ -30,6 +30,15 @@ impl GrantKey {
     }
 }
 
+/// Holder of a guarantee at the admission of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GrantHolder {
+    /// One direction of a flow.
+    Flow(GrantKey),
+    /// A VPN that was promised a rate on a route: a leased line or an assured rate (paper 004).
+    Vpn(VpnId, RouteNo),
+}
+
 /// What admission decided about a flow, the better first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FlowVerdict {
@@ -95,7 +104,7 @@ impl FlowRouter {
         flow: FlowRef,
         (key, route): (GrantKey, RouteNo),
         asked: &Treatment,
-        admission: &mut AdmissionControl<GrantKey>,
+        admission: &mut AdmissionControl<GrantHolder>,
     ) {
         if self.grants.asked.get(&key).is_some_and(|known| known.flow == flow) {
             return;
@@ -108,7 +117,8 @@ impl FlowRouter {
             lifetime: None,
         };
         let mut events = Vec::new();
-        let outcome = admission.request(now, key, request, FlowRoutes::one(route), &mut |event| events.push(event));
+        let (holder, routes) = (GrantHolder::Flow(key), FlowRoutes::one(route));
+        let outcome = admission.request(now, holder, request, routes, &mut |event| events.push(event));
         let verdict = match outcome {
             AdmissionOutcome::Granted(_) => FlowVerdict::Granted,
             AdmissionOutcome::Waits => FlowVerdict::Waits,
@@ -127,10 +137,10 @@ impl FlowRouter {
         &mut self,
         key: &GrantKey,
         (signal, direction): (&Signal, Direction),
-        admission: &AdmissionControl<GrantKey>,
+        admission: &AdmissionControl<GrantHolder>,
     ) {
         let before = self.grants.signalled(key);
-        let now = admission.signalled(key).map(|(rate, is_in_force)| Signalled {
+        let now = admission.signalled(&GrantHolder::Flow(*key)).map(|(rate, is_in_force)| Signalled {
             treatment: match before {
                 // What a confirmation repeats is not what the flow requests.
                 Some(before) if signal.message == Message::Confirm => {
@@ -164,25 +174,29 @@ impl FlowRouter {
     }
 
     /// Ends the guarantee of one direction of a flow, or its waiting.
-    pub(super) fn release(&mut self, key: &GrantKey, admission: &mut AdmissionControl<GrantKey>) {
+    pub(super) fn release(&mut self, key: &GrantKey, admission: &mut AdmissionControl<GrantHolder>) {
         self.grants.signalled.remove(key);
         if self.grants.asked.remove(key).is_some() {
             let mut events = Vec::new();
-            admission.release(key, &mut |event| events.push(event));
+            admission.release(&GrantHolder::Flow(*key), &mut |event| events.push(event));
             events.iter().for_each(|event| self.on_admission(event));
         }
     }
 
-    /// Carries out what admission decided about a flow that asked by its rule.
-    pub fn on_admission(&mut self, event: &AdmissionEvent<GrantKey>) {
-        let (key, verdict) = match event {
-            AdmissionEvent::Lowered { flow, why: LoweredBy::Precedence(_), .. } => (flow, FlowVerdict::Preempted),
-            AdmissionEvent::Lowered { flow, why: LoweredBy::CapacityLoss(_), .. } => (flow, FlowVerdict::CapacityLost),
-            AdmissionEvent::Raised { flow, .. } => (flow, FlowVerdict::Granted),
-            AdmissionEvent::Expired { flow, .. } => {
-                self.grants.signalled.remove(flow);
-                return self.ask_anew(flow);
+    /// Carries out what admission decided about a flow that asked by its rule. Guarantees of VPNs are left out.
+    pub fn on_admission(&mut self, event: &AdmissionEvent<GrantHolder>) {
+        let (holder, verdict) = match event {
+            AdmissionEvent::Lowered { flow, why: LoweredBy::Precedence(_), .. } => (flow, Some(FlowVerdict::Preempted)),
+            AdmissionEvent::Lowered { flow, why: LoweredBy::CapacityLoss(_), .. } => {
+                (flow, Some(FlowVerdict::CapacityLost))
             }
+            AdmissionEvent::Raised { flow, .. } => (flow, Some(FlowVerdict::Granted)),
+            AdmissionEvent::Expired { flow, .. } => (flow, None),
+        };
+        let GrantHolder::Flow(key) = holder else { return };
+        let Some(verdict) = verdict else {
+            self.grants.signalled.remove(key);
+            return self.ask_anew(key);
         };
         if let Some(signalled) = self.grants.signalled.get_mut(key) {
             signalled.verdict = verdict;

@@ -6,7 +6,7 @@
 mod grants;
 mod user_rule;
 
-pub use grants::{FlowVerdict, GrantKey};
+pub use grants::{FlowVerdict, GrantHolder, GrantKey};
 pub use user_rule::{UserBy, UserName, UserRule};
 
 use crate::admission::{AdmissionControl, RouteNo};
@@ -189,7 +189,7 @@ impl FlowRouter {
         now: Instant,
         flow: FlowRef,
         (packet, route): (&PacketFacts<'_>, RouteNo),
-        admission: &mut AdmissionControl<GrantKey>,
+        admission: &mut AdmissionControl<GrantHolder>,
     ) -> Option<Standing> {
         self.release_ended(admission);
         let record = self.states.get(now, flow)?;
@@ -210,7 +210,7 @@ impl FlowRouter {
     pub fn expire(
         &mut self,
         now: Instant,
-        admission: &mut AdmissionControl<GrantKey>,
+        admission: &mut AdmissionControl<GrantHolder>,
         report: &mut impl FnMut(&FlowRecord),
     ) {
         let ended = &mut self.ended;
@@ -332,7 +332,7 @@ impl FlowRouter {
     }
 
     /// Ends the guarantees of flows that have ended.
-    fn release_ended(&mut self, admission: &mut AdmissionControl<GrantKey>) {
+    fn release_ended(&mut self, admission: &mut AdmissionControl<GrantHolder>) {
         while let Some(key) = self.ended.pop() {
             self.release(&key, admission);
             self.release(&GrantKey { flow: key.flow.reversed(), ..key }, admission);

@@ -66,6 +66,8 @@ pub struct PathSeen {
     pub peer: PeerId,
     /// Path to that peer.
     pub path: PathId,
+    /// True if the path carries data only while no preferred path answers.
+    pub is_alternate: bool,
 }
 
 /// What few packets touch: 144 bytes. A packet of IPv6 reads the first 40.

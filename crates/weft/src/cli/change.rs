@@ -1,4 +1,5 @@
-//! Arguments of the commands that change the configuration: `set`, `unset`, `apply`, `confirm`, `undo`, `qos rules`.
+//! Arguments of the commands that change the configuration: `set`, `unset`, `apply`, `confirm`, `undo`, `qos rules`,
+//! `qos classes`.
 
 use super::{Control, DEFAULT_CONFIG};
 use clap::{Args, Subcommand};
@@ -92,6 +93,30 @@ pub enum RulesCommand {
     },
     /// Say which rule matches a packet, and what its flow would ask for
     Test(TestedPacket),
+}
+
+/// Changes of the classes.
+#[derive(Subcommand)]
+pub enum ClassesCommand {
+    /// Change settings of a class, or add a class
+    Set {
+        /// Name of the class
+        name: String,
+        /// Settings, as in the file: guaranteed='100 kbit/s', delay-variance='20 ms', precedence=12
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+        /// Options of the change.
+        #[command(flatten)]
+        options: ChangeOptions,
+    },
+    /// Remove all that the file says about a class. One that came with weft is then as it came
+    Reset {
+        /// Name of the class
+        name: String,
+        /// Options of the change.
+        #[command(flatten)]
+        options: ChangeOptions,
+    },
 }
 
 /// A rule to add: what it compares, and what its flows get.

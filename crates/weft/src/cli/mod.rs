@@ -13,11 +13,12 @@ mod qos;
 pub use access::{AccessCommand, AddOptions};
 pub use ca::{CaCommand, SignOptions};
 pub use change::{
-    ApplyArguments, ChangeOptions, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket, UnsetArguments,
+    ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
+    UnsetArguments,
 };
 pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
-pub use qos::QosView;
+pub use qos::{QosArguments, QosView};
 
 use crate::screen::Color;
 use clap::{Args, Parser, Subcommand};
@@ -250,19 +251,18 @@ Examples:
     /// Show the flows that the node sent recently
     Flows(Reading),
     /// Show what each flow, user and way out gets, and why: classes, guarantees, shares
-    #[command(
-        subcommand,
-        after_help = "\
+    #[command(after_help = "\
 Examples:
+  weft qos                            all of it on the whole screen, by key
   weft qos flows --top 10 --watch     the fastest flows, once a second
   weft qos users                      whose flows they are
   weft qos ports                      capacity, guarantees and delay toward each peer
   weft qos why 10.9.0.2               why the flows of this host have what they have
   weft qos rules add web --class interactive protocol=tcp ports=443
+  weft qos classes set voice guaranteed='100 kbit/s'
 
-Rules and classes are in the configuration: [[rule]] and [[class]]."
-    )]
-    Qos(QosView),
+Rules and classes are in the configuration: [[rule]] and [[class]].")]
+    Qos(QosArguments),
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
         args_conflicts_with_subcommands = true,

@@ -1,7 +1,19 @@
 //! Arguments of `weft qos`.
 
-use super::{Reading, RulesCommand};
-use clap::Subcommand;
+use super::{ClassesCommand, Control, Reading, RulesCommand};
+use clap::{Args, Subcommand};
+
+/// Arguments of `weft qos`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct QosArguments {
+    /// View; without one, all views on the whole screen, by key.
+    #[command(subcommand)]
+    pub view: Option<QosView>,
+    /// Control socket of the node.
+    #[command(flatten)]
+    pub control: Control,
+}
 
 /// Subcommands of `weft qos`.
 #[derive(Subcommand)]
@@ -19,8 +31,26 @@ pub enum QosView {
     Users(Reading),
     /// Show the way to each peer: capacity, guarantees, load and delay of each class
     Ports(Reading),
-    /// Show the classes and what a flow of each gets
-    Classes(Reading),
+    /// Show the classes and what a flow of each gets, or change them
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  weft qos classes                                                      show them
+  weft qos classes set voice guaranteed='100 kbit/s' --confirm 60s
+  weft qos classes set control guaranteed='1 Mbit/s' precedence=15      a new one
+  weft qos classes reset voice                                          as it came
+
+Changes go to the file, with its comments, and to the running node."
+    )]
+    Classes {
+        /// Change; without one, show the classes.
+        #[command(subcommand)]
+        change: Option<ClassesCommand>,
+        /// Options for showing.
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Show the rules in the order in which they are tried, or change them
     #[command(
         args_conflicts_with_subcommands = true,
@@ -58,8 +88,9 @@ impl QosView {
     /// Returns the options for showing.
     pub fn reading(&self) -> &Reading {
         match self {
-            QosView::Flows { reading, .. } | QosView::Why { reading, .. } | QosView::Rules { reading, .. } => reading,
-            QosView::Users(reading) | QosView::Ports(reading) | QosView::Classes(reading) => reading,
+            QosView::Flows { reading, .. } | QosView::Why { reading, .. } => reading,
+            QosView::Rules { reading, .. } | QosView::Classes { reading, .. } => reading,
+            QosView::Users(reading) | QosView::Ports(reading) => reading,
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sense { history: None, reading } => show::show(&reading, show::sense),
         Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
         Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
-        Command::Qos(view) => qos::qos(&view),
+        Command::Qos(arguments) => qos::qos(&arguments),
         Command::Flows(reading) => show::show(&reading, show::flows),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)

@@ -1,24 +1,43 @@
 //! `weft qos`: what each flow, user and port gets, and why.
 
-use super::change::change_rules;
+mod screen;
+
+use super::change::{change_classes, change_rules};
 use super::watch::watch;
-use crate::cli::QosView;
+use crate::cli::{QosArguments, QosView};
 use crate::control::ask;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Qos, QosLoad};
 use crate::table::{Table, bytes, dash, rate as rate_or_none};
+use screen::Page;
 use std::path::Path;
 use weft_control::{Request, Response};
 
 /// Number of flows that `weft qos why` searches.
 const SEARCHED: u32 = 10_000;
+/// Number of flows that the whole screen has. Tuned: ten pages, which are read within a few milliseconds.
+const ON_SCREEN: u32 = 500;
+/// The views on the whole screen.
+const PAGES: [Page<Qos>; 5] = [
+    Page { key: b'f', name: "flows", text: flows },
+    Page { key: b'u', name: "users", text: users },
+    Page { key: b'p', name: "ports", text: ports },
+    Page { key: b'c', name: "classes", text: classes },
+    Page { key: b'r', name: "rules", text: rules },
+];
 
-/// Prints one view of the flow state.
-pub fn qos(view: &QosView) -> Result<Outcome, Failure> {
-    if let QosView::Rules { change: Some(change), .. } = view {
-        return change_rules(change);
+/// Prints one view of the flow state, or all of them on the whole screen, or changes it.
+pub fn qos(arguments: &QosArguments) -> Result<Outcome, Failure> {
+    match &arguments.view {
+        None => screen::show(&PAGES, || read(&arguments.control.control, ON_SCREEN)),
+        Some(QosView::Rules { change: Some(change), .. }) => change_rules(change),
+        Some(QosView::Classes { change: Some(change), .. }) => change_classes(change),
+        Some(view) => print_view(view),
     }
+}
+
+fn print_view(view: &QosView) -> Result<Outcome, Failure> {
     let reading = view.reading();
     let most = match view {
         QosView::Flows { top, .. } => *top,
@@ -50,7 +69,7 @@ fn text(view: &QosView, qos: &Qos) -> String {
         QosView::Flows { .. } => flows(qos),
         QosView::Users(_) => users(qos),
         QosView::Ports(_) => ports(qos),
-        QosView::Classes(_) => classes(qos),
+        QosView::Classes { .. } => classes(qos),
         QosView::Rules { .. } => rules(qos),
         QosView::Why { .. } => why(qos),
     }
@@ -129,11 +148,7 @@ fn ports(qos: &Qos) -> String {
             row([String::new(), class.clone(), String::new(), String::new(), String::new()], load);
         }
     }
-    if table.is_empty() {
-        "no ports: VPNs with queues of their own keep their loops\n".to_owned()
-    } else {
-        table.to_string()
-    }
+    if table.is_empty() { "no peers\n".to_owned() } else { table.to_string() }
 }
 
 fn classes(qos: &Qos) -> String {

@@ -6,7 +6,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::SignalFd;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -54,15 +54,29 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     format!("\x1b[H{lines}{more}{help}\x1b[K\x1b[J")
 }
 
+/// What the user did.
+pub enum Pressed {
+    /// Nothing, for as long as was asked.
+    Nothing,
+    /// A key that does not end the view.
+    Key(u8),
+    /// A key or a signal that ends the view.
+    End,
+}
+
 /// The keyboard, key by key, and the signals that end a program. Dropping it restores the terminal.
-struct Keys {
+pub struct Keys {
     before: Option<Termios>,
     signals: SignalFd,
     mask: SigSet,
 }
 
 impl Keys {
-    fn listen() -> io::Result<Keys> {
+    /// Reads single keys from the terminal on standard input, if it is one.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn listen() -> io::Result<Keys> {
         let ending = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
         let ending: SigSet = ending.into_iter().collect();
         let mask = ending.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
@@ -85,6 +99,18 @@ impl Keys {
 
     /// Waits for the given time; returns true if a key or a signal ends the view earlier.
     fn is_ended(&self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        loop {
+            match self.next(until.saturating_duration_since(Instant::now())) {
+                Pressed::End => return true,
+                Pressed::Nothing => return false,
+                Pressed::Key(_) => {}
+            }
+        }
+    }
+
+    /// Waits for a key or a signal, at most for the given time.
+    pub fn next(&self, wait: Duration) -> Pressed {
         let (stdin, until) = (io::stdin(), Instant::now() + wait);
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -96,20 +122,18 @@ impl Keys {
             let ready = poll(&mut fds, timeout);
             let is_ready = |at: usize| fds.get(at).is_some_and(|fd| fd.any().unwrap_or(false));
             match ready {
-                _ if is_ready(0) => return true,
-                Ok(0) => return false,
+                _ if is_ready(0) => return Pressed::End,
+                Ok(0) => return Pressed::Nothing,
+                Err(_) if Instant::now() >= until => return Pressed::Nothing,
                 Err(_) => {}
                 Ok(_) => {
                     let mut key = [0];
-                    // `StdinLock` reads ahead and would block, but not here: one byte is requested and available.
-                    match stdin.lock().read(&mut key) {
-                        Ok(1) if !ENDING.contains(&key[0]) => {}
-                        _ => return true,
-                    }
+                    // Reads past the buffer of `io::stdin`, which would hide further keys from `poll`.
+                    return match nix::unistd::read(&stdin, &mut key) {
+                        Ok(1) if !ENDING.contains(&key[0]) => Pressed::Key(key[0]),
+                        _ => Pressed::End,
+                    };
                 }
-            }
-            if Instant::now() >= until {
-                return false;
             }
         }
     }

@@ -34,6 +34,35 @@ fn a_change_is_saved_with_the_comments_and_in_force() {
 }
 
 #[test]
+fn a_class_changes_at_run_time_and_is_as_it_came_without_its_table() {
+    let commands = r#"
+        voice() { run home qos classes --json | tr -d ' \n' | grep -o '"name":"voice"[^}]*' | grep -o '"guaranteed_bps":[0-9]*'; }
+        echo "== before"; voice
+        change qos classes set voice guaranteed='100 kbit/s' precedence=12; echo "set: $?"
+        echo "== set"; voice; echo "== file"; cat home.toml
+        change qos classes set control guaranteed='1 Mbit/s' delay-variance='20 ms'; echo "new: $?"
+        change qos rules add ssh --class control protocol=tcp ports=22; echo "used: $?"
+        change qos classes reset control; echo "in use: $?"
+        change qos rules remove ssh; change qos classes reset control; echo "free: $?"
+        change qos classes set voice guaranteed=much; echo "wrong: $?"
+        change qos classes set voice precedence; echo "usage: $?"
+        change qos classes reset voice; echo "reset: $?"
+        echo "== back"; voice; same before.toml"#;
+    let Some((dir, out)) = on_two_nodes(&[SHELL, commands].concat()) else { return };
+    let text = stdout(&out);
+    let show = || format!("{text}\n{}\n{}", stderr(&out), fs::read_to_string(dir.path("said.txt")).unwrap_or_default());
+    assert!(part(&text, "before").starts_with("\"guaranteed_bps\":82000"), "{}", show());
+    assert!(part(&text, "set").starts_with("\"guaranteed_bps\":100000"), "{}", show());
+    let file = part(&text, "file");
+    assert!(file.starts_with("# Mine.") && file.contains("by = \"host\" # each"), "{file}");
+    assert!(file.contains("[[class]]\nname = \"voice\"\nguaranteed = \"100 kbit/s\"\nprecedence = 12"), "{file}");
+    for line in ["set: 0", "new: 0", "used: 0", "in use: 1", "free: 0", "wrong: 1", "usage: 2", "reset: 0"] {
+        assert!(text.lines().any(|of| of == line), "no {line}\n{}", show());
+    }
+    assert_eq!(part(&text, "back"), "\"guaranteed_bps\":82000\nsame", "{}", show());
+}
+
+#[test]
 fn a_change_that_nobody_confirms_leaves_no_trace_and_a_confirmed_one_stays() {
     let commands = r#"
         change qos rules add calls --class voice protocol=udp --confirm 3s; echo "tried: $?"

@@ -179,6 +179,33 @@ fn watching_ends_with_q_and_with_control_c_and_leaves_the_terminal_as_it_was() {
     assert!(screen.contains("\u{1b}[1mPATH\u{1b}[0m") && screen.contains("q: end"), "{screen:?}");
 }
 
+#[test]
+fn the_whole_screen_shows_a_view_for_each_key_and_gives_the_terminal_back() {
+    let Some((dir, out)) = on_nodes(
+        "[users]\nby = \"host\"\n",
+        r#"
+            (sleep 1.5; printf p; sleep 0.7; printf c; sleep 0.7; printf r; sleep 0.7; printf q; sleep 0.5; printf 'exit\n') |
+                timeout 20 ip netns exec home script -qec "
+                    stty cols 80 rows 20; before=\$(stty -g)
+                    $WEFT qos --control home.sock; echo; echo ended \$?
+                    [ \"\$before\" = \"\$(stty -g)\" ] && echo restored" /dev/null | tr -d '\r' >screen.txt
+            grep -a -c -e '^ended 0' -e '^restored' screen.txt
+            cat -A screen.txt >&2
+            run home qos --control home.sock </dev/null; echo "no terminal: $?""#,
+    ) else {
+        return;
+    };
+    assert_eq!(stdout(&out).lines().collect::<Vec<_>>(), ["2", "no terminal: 2"], "{}", stderr(&out));
+    let screen = read(&dir, "screen.txt");
+    let shown = screen.split_once("\u{1b}[?1049h").and_then(|(_, rest)| rest.split_once("\u{1b}[?1049l"));
+    let (shown, _) = shown.unwrap_or_else(|| panic!("not the whole screen: {screen:?}"));
+    let longest = shown.replace("\u{1b}[H", "\n").lines().map(|line| plain(line).chars().count()).max();
+    assert!(longest <= Some(80), "{longest:?}: {shown}");
+    for view in ["flows;", "TOWARD", "interactive", "no rules"] {
+        assert!(shown.contains(view), "no {view}: {shown:?}");
+    }
+}
+
 /// Returns a line without colours and other control sequences.
 fn plain(line: &str) -> String {
     let mut is_code = false;

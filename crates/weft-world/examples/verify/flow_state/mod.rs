@@ -32,6 +32,7 @@ fn table(context: &Context) -> Vec<Check> {
                 "",
             ),
             claim("a dead path moves groups of flows, not flows", "weft-flows", &["--test", "alternates"], ""),
+            claim("a path dies for 100,000 flows within 1 ms", "weft-engine", &["--test", "flow_alternates"], ""),
             claim("loads are told with at most 0.1 % of a link", "weft-flows", &["--test", "load"], ""),
         ],
     )
@@ -43,6 +44,7 @@ fn rules(context: &Context) -> Vec<Check> {
         &[
             claim("the compiled rules choose as a scan does", "weft-flows", &["--test", "rules"], ""),
             claim("a bad class or rule is refused, with the reason", "weft-config", &["--test", "flow_state"], ""),
+            claim("rules and classes change at run time, on trial", "weft", &["--test", "daemon"], "changes::"),
         ],
     )
 }
@@ -87,7 +89,7 @@ fn transit(context: &Context) -> Vec<Check> {
         &[
             claim("packets go from peer to peer as through a router", "weft-engine", &["--test", "transit"], ""),
             claim("ICMP errors are valid, and none answers an error", "weft-wire", &["--test", "forwarding"], ""),
-            claim("three nodes in transit grant the least, on a kernel", "weft", &["--test", "signal_transit"], ""),
+            claim("lost, forged, repeated, late signals, on a kernel", "weft", &["--test", "signal_transit"], ""),
         ],
     )
 }

@@ -21,7 +21,10 @@ pub fn parse(text: &str) -> Result<DocumentMut, String> {
 /// # Errors
 /// Returns the reason why the file can have no such setting.
 pub fn set(doc: &mut DocumentMut, key: &str, value: &str) -> Result<(), String> {
-    let path = path(key)?;
+    set_at(doc, &path(key)?, value)
+}
+
+fn set_at(doc: &mut DocumentMut, path: &[String], value: &str) -> Result<(), String> {
     let (last, tables) = path.split_last().ok_or("the key is empty")?;
     let table = table(doc.as_table_mut(), tables, true)?;
     let mut new = value_of(value);
@@ -31,7 +34,7 @@ pub fn set(doc: &mut DocumentMut, key: &str, value: &str) -> Result<(), String> 
             new.decor_mut().clone_from(old.decor());
             *old = new;
         }
-        Some(_) => return Err(format!("{key} is a table: set one of its keys")),
+        Some(_) => return Err(format!("{} is a table: set one of its keys", path.join("."))),
         None => _ = table.insert(last, Item::Value(new)),
     }
     Ok(())
@@ -42,18 +45,19 @@ pub fn set(doc: &mut DocumentMut, key: &str, value: &str) -> Result<(), String> 
 /// # Errors
 /// Returns a message if there is no such setting.
 pub fn unset(doc: &mut DocumentMut, key: &str) -> Result<(), String> {
-    let path = path(key)?;
-    let missing = || format!("{key} is not set");
-    let (last, tables) = path.split_last().ok_or("the key is empty")?;
+    unset_at(doc, &path(key)?).map_err(|()| format!("{key} is not set"))
+}
+
+fn unset_at(doc: &mut DocumentMut, path: &[String]) -> Result<(), ()> {
+    let (last, tables) = path.split_last().ok_or(())?;
     if let Some((array, [])) = tables.split_last()
         && let Some(Item::ArrayOfTables(list)) = doc.get_mut(array)
     {
-        let at = position(list, last).ok_or_else(missing)?;
-        list.remove(at);
+        list.remove(position(list, last).ok_or(())?);
         return Ok(());
     }
-    let table = table(doc.as_table_mut(), tables, false).map_err(|_| missing())?;
-    table.remove(last).map(drop).ok_or_else(missing)
+    let table = table(doc.as_table_mut(), tables, false).map_err(|_| ())?;
+    table.remove(last).map(drop).ok_or(())
 }
 
 /// Adds a rule with these keys and values, before the rule `before` or at the end.
@@ -99,6 +103,22 @@ pub fn remove_rule(doc: &mut DocumentMut, name: &str) -> Result<(), String> {
     let at = position(rules, name).ok_or_else(|| no_rule(rules, name))?;
     rules.remove(at);
     Ok(())
+}
+
+/// Sets keys of a class. A class that the file does not name yet is added.
+///
+/// # Errors
+/// Returns the reason why the file can have no such setting.
+pub fn set_class(doc: &mut DocumentMut, name: &str, settings: &[(String, String)]) -> Result<(), String> {
+    settings.iter().try_for_each(|(key, value)| set_at(doc, &["class", name, key].map(str::to_owned), value))
+}
+
+/// Removes the table of a class.
+///
+/// # Errors
+/// Returns a message if the file says nothing about the class.
+pub fn reset_class(doc: &mut DocumentMut, name: &str) -> Result<(), String> {
+    unset_at(doc, &["class", name].map(str::to_owned)).map_err(|_| format!("the file does not change a class `{name}`"))
 }
 
 fn rules(doc: &mut DocumentMut) -> Result<&mut ArrayOfTables, String> {
@@ -276,6 +296,21 @@ class = \"background\"
         assert!(again.unwrap_err().contains("already"));
         let nowhere = move_rule(&mut parse(FILE).unwrap(), "calls", Some("none")).unwrap_err();
         assert_eq!(nowhere, "there is no rule `none`: there are calls, backup");
+    }
+
+    #[test]
+    fn a_class_is_changed_added_and_as_it_came_again() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let settings = [pair("guaranteed", "100 kbit/s"), pair("precedence", "12"), pair("must-be-met", "true")];
+        let text = edited(|doc| set_class(doc, "a.b", &settings));
+        let added = "\n[[class]]\nname = \"a.b\"\nguaranteed = \"100 kbit/s\"\nprecedence = 12\nmust-be-met = true\n";
+        assert_eq!(text.replacen(added, "", 1), FILE, "{text}");
+        let mut doc = parse(&text).unwrap();
+        set_class(&mut doc, "a.b", &[pair("precedence", "9")]).unwrap();
+        assert_eq!(doc.to_string(), text.replace("= 12", "= 9"));
+        assert!(reset_class(&mut doc, "voice").unwrap_err().contains("`voice`"));
+        reset_class(&mut doc, "a.b").unwrap();
+        assert_eq!(doc.to_string(), FILE);
     }
 
     fn names(text: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ mod edit;
 mod file;
 mod rules;
 
-pub use rules::change_rules;
+pub use rules::{change_classes, change_rules};
 
 use crate::cli::{ApplyArguments, ChangeOptions, ConfirmArguments, Control, SetArguments, UnsetArguments};
 use crate::config;

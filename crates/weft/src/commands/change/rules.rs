@@ -1,8 +1,8 @@
-//! `weft qos rules add`, `remove`, `move` and `test`.
+//! `weft qos rules add`, `remove`, `move` and `test`; `weft qos classes set` and `reset`.
 
 use super::edit;
 use super::edited;
-use crate::cli::{NewRule, RulesCommand, TestedPacket};
+use crate::cli::{ClassesCommand, NewRule, RulesCommand, TestedPacket};
 use crate::config::{self, Config};
 use crate::outcome::{Failure, Outcome};
 use crate::table::{rate, span};
@@ -24,14 +24,30 @@ pub fn change_rules(command: &RulesCommand) -> Result<Outcome, Failure> {
     }
 }
 
+/// Carries out a change of a class.
+pub fn change_classes(command: &ClassesCommand) -> Result<Outcome, Failure> {
+    match command {
+        ClassesCommand::Set { name, settings, options } => {
+            let pairs = pairs(settings, "precedence=12")?;
+            edited(options, |doc| edit::set_class(doc, name, &pairs))
+        }
+        ClassesCommand::Reset { name, options } => edited(options, |doc| edit::reset_class(doc, name)),
+    }
+}
+
+/// Splits settings into keys and values.
+fn pairs(settings: &[String], example: &str) -> Result<Vec<(String, String)>, Failure> {
+    let pair = |setting: &String| {
+        let wrong = || Failure::with(Outcome::Usage, format!("`{setting}` is not KEY=VALUE, for example {example}"));
+        let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    settings.iter().map(pair).collect()
+}
+
 fn add(rule: &NewRule) -> Result<Outcome, Failure> {
     let NewRule { name, class, before, settings, options } = rule;
-    let mut pairs = Vec::new();
-    for setting in settings {
-        let wrong = || Failure::with(Outcome::Usage, format!("`{setting}` is not KEY=VALUE, for example ports=5000"));
-        let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
-        pairs.push((key.to_owned(), value.to_owned()));
-    }
+    let mut pairs = pairs(settings, "ports=5000")?;
     pairs.push(("class".to_owned(), class.clone()));
     edited(options, |doc| edit::add_rule(doc, name, &pairs, before.as_deref()))
 }

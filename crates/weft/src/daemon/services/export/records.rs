@@ -39,7 +39,7 @@ pub fn records(
             achieved: record.achieved[side],
             class: record.granted.class,
             precedence: record.granted.precedence,
-            is_on_alternate: false,
+            is_on_alternate: record.path.is_some_and(|seen| seen.is_alternate),
             verdict: exported(verdict),
             path: record.path.map_or(0, |seen| u32::from(seen.path.0) + 1),
         }
