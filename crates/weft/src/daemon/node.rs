@@ -4,12 +4,15 @@
 //! upkeep.
 
 mod answer;
+mod carriers;
 mod events;
 mod links;
 mod quota;
 mod reload;
 mod routing;
 
+use super::carriers::Carriers;
+use super::carriers::fallback::Fallback;
 use super::clock::{self, Clock};
 use super::control::{Task, TaskSender};
 use super::gather::Gathered;
@@ -83,6 +86,10 @@ pub struct DaemonNode {
     pub devices: Devices,
     /// Links on which datagrams are sent.
     pub links: Links,
+    /// Datagrams in TCP connections.
+    pub carriers: Carriers,
+    /// When links use TCP.
+    fallback: Fallback,
     /// Pings without an answer yet.
     pub pings: Pings,
     /// Listings of flows in progress, each with the client that waits for it.
@@ -199,10 +206,14 @@ impl DaemonNode {
         let access = access::AccessHandle::start(&config, &threads)?;
         links.add_own(access.iter().map(access::AccessHandle::device).collect());
         let resolver = ResolverSetting::new(&config, &threads);
+        let carriers =
+            Carriers::start(&config, identity.public_key(), sender.clone(), &threads).map_err(Failure::new)?;
         let mut node = DaemonNode {
             engine,
             devices,
             links,
+            carriers,
+            fallback: Fallback::default(),
             pings: Pings::default(),
             listings: Vec::new(),
             allowances: Allowances::default(),
@@ -250,6 +261,7 @@ impl DaemonNode {
         node.start_routing(&sender);
         node.set_export();
         node.set_resolver();
+        node.open_door();
         // No interface is known yet, so this call only stores which links are wanted.
         node.check_links();
         Ok(node)
@@ -469,6 +481,7 @@ impl DaemonNode {
             self.watch_quotas(now);
         }
         self.recheck_links();
+        self.look_at_carriers(now);
         self.catch_up_telling();
         if now < self.next_upkeep {
             return;
@@ -489,7 +502,7 @@ impl DaemonNode {
         let requests =
             [self.stamp_write.next(), self.route_update.next(), self.link_check.next(), self.trial.next_timeout()];
         let others =
-            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(requests).flatten();
+            [self.pings.next_timeout(), self.platform.next_timeout(), totals, self.fallback.next_timeout()].into_iter().chain(requests).flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
