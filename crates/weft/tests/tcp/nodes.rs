@@ -1,0 +1,106 @@
+//! `home` and `hub` with up to two links between them, on which UDP can be dropped.
+
+use crate::common::inside::{Daemon, run, status, wait_for};
+use crate::common::{Dir, two_nodes};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// A running hub and home.
+pub struct Nodes {
+    pub dir: Dir,
+    pub hub: Daemon,
+    pub home: Daemon,
+}
+
+/// Runs a shell script; panics if it fails.
+pub fn shell(script: &str) {
+    assert!(run(Command::new("bash").args(["-euc", script])), "{script}");
+}
+
+/// Makes the hub drop all UDP of a link.
+pub fn drop_udp(link: u8) {
+    shell(&format!(
+        "ip netns exec hub nft 'add table inet filter; add chain inet filter in {{ type filter hook prerouting priority -300; }}; \
+         add rule inet filter in iifname link{link} meta l4proto udp drop'"
+    ));
+}
+
+/// Makes the hub drop all TCP of a link.
+pub fn drop_tcp(link: u8) {
+    shell(&format!(
+        "ip netns exec hub nft 'add table inet filter; add chain inet filter in {{ type filter hook prerouting priority -300; }}; \
+         add rule inet filter in iifname link{link} meta l4proto tcp drop'"
+    ));
+}
+
+/// Makes the hub drop nothing more.
+pub fn pass_udp() {
+    shell("ip netns exec hub nft 'delete table inet filter'");
+}
+
+/// Returns true if the hub answers a ping through the tunnel.
+pub fn answers() -> bool {
+    run(Command::new("ip").args(["netns", "exec", "home", "ping", "-q", "-c3", "-i0.05", "-W1", "10.9.0.2"]))
+}
+
+/// Returns the time of the first line of a log that contains `text`.
+pub fn logged_at(log: &str, text: &str) -> Duration {
+    let line = log.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}` in:\n{log}"));
+    let time = line.split_whitespace().next().unwrap_or_default();
+    let seconds = time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.trim_end_matches('Z').rsplit('T').next().unwrap().parse::<f64>().unwrap_or(0.0));
+    Duration::from_secs_f64(seconds)
+}
+
+impl Nodes {
+    /// Starts the nodes with `links` links, and lines that the configurations of home and hub have more.
+    pub fn start(links: u8, home: &str, hub: &str, before: impl FnOnce()) -> Nodes {
+        let topology = format!(
+            "for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
+             for i in $(seq {links}); do
+                 ip link add link$i netns home type veth peer name link$i netns hub
+                 ip -n home addr add 192.0.2.$((i * 16 + 1))/28 dev link$i; ip -n home link set link$i up
+                 ip -n hub addr add 192.0.2.$((i * 16 + 2))/28 dev link$i; ip -n hub link set link$i up
+             done"
+        );
+        shell(&topology);
+        before();
+        let dir = Dir::new();
+        two_nodes(&dir, None);
+        let edit = |name: &str, work: &dyn Fn(String) -> String| {
+            let path = dir.path(&format!("{name}.toml"));
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, work(text)).unwrap();
+        };
+        edit("home", &|text| text + "tcp = 443\n" + home);
+        edit("hub", &|text| text + "[tcp]\nlisten = 443\n" + hub);
+        let hub = Daemon::start(&dir, "hub");
+        wait_for("hub", &dir, || dir.path("hub.sock").exists());
+        let home = Daemon::start(&dir, "home");
+        wait_for("home", &dir, || dir.path("home.sock").exists());
+        Nodes { dir, hub, home }
+    }
+
+    /// Returns a node's log.
+    pub fn log(&self, node: &str) -> String {
+        fs::read_to_string(self.dir.path(&format!("{node}.log"))).unwrap()
+    }
+
+    /// Returns the state of home's path by a link.
+    pub fn path(&self, link: &str) -> Option<String> {
+        let status = status(&self.dir, "home");
+        let paths = status["peers"][0]["paths"].as_array()?.clone();
+        let path = paths.iter().find(|path| path["link"] == link)?;
+        path["state"].as_str().map(str::to_owned)
+    }
+
+    /// Waits until home's path by a link has a state.
+    pub fn wait_for_path(&self, link: &str, state: &str) {
+        wait_for(&format!("path by {link} that is {state}"), &self.dir, || self.path(link).as_deref() == Some(state));
+    }
+
+    /// Waits until home has no path by a link.
+    pub fn wait_for_end_of_path(&self, link: &str) {
+        wait_for(&format!("end of the path by {link}"), &self.dir, || self.path(link).is_none());
+    }
+}
