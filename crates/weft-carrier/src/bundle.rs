@@ -26,6 +26,13 @@ const LEAST_UNSENT: f64 = 16_384.0;
 /// Interval at which the rate is measured.
 const WINDOW: Duration = Duration::from_millis(50);
 
+/// Number of datagrams, of which one sent again by TCP makes a bundle lossy. Tuned: below, few datagrams wait.
+const LOSSY: u64 = 1_000;
+/// Number of short datagrams that are remembered, so that a copy is delivered once.
+const RECENT: usize = 128;
+/// Bytes by which a datagram is recognised: its header with the packet number, and the beginning of its ciphertext.
+const MARK: usize = 24;
+
 /// State of a connection when a datagram is to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
@@ -46,6 +53,8 @@ pub struct Standing {
 pub struct Choice {
     /// The connection by which it leaves. `None`: it is dropped.
     pub token: Option<u64>,
+    /// The next best connection, by which a copy may leave.
+    pub copy: Option<u64>,
     /// True if another connection would help.
     pub is_crowded: bool,
 }
@@ -53,6 +62,12 @@ pub struct Choice {
 /// Returns the lane of datagrams of this length.
 pub fn lane_of(len: usize) -> Lane {
     if len <= SHORT { Lane::Short } else { Lane::Bulk }
+}
+
+/// Returns the length of the part of a batch whose datagrams belong to one lane. A short last datagram is a part of its own.
+pub fn part_of(len: usize, stride: usize) -> usize {
+    let last = len % stride;
+    if last > 0 && len > stride && lane_of(last) != lane_of(stride) { len - last } else { len }
 }
 
 /// Returns the number of connections that a lane may have.
@@ -67,11 +82,14 @@ pub fn most(lane: Lane) -> usize {
 pub fn choose(standings: &[Standing], lane: Lane, allowed: u64) -> Choice {
     let has_lane = standings.iter().any(|of| of.lane == lane);
     let of_lane = || standings.iter().filter(|of| !has_lane || of.lane == lane);
-    let best = of_lane().filter(|of| !of.is_blocked).min_by_key(|of| (of.unacknowledged, of.token));
+    let free = || of_lane().filter(|of| !of.is_blocked);
+    let best = free().min_by_key(|of| (of.unacknowledged, of.token));
+    let second = free().filter(|of| Some(of.token) != best.map(|best| best.token));
     let unsent: u64 = of_lane().map(|of| of.unsent).sum();
-    let crowded = CROWDED[usize::from(lane == Lane::Bulk)];
+    let crowded = CROWDED[lane as usize];
     Choice {
         token: best.filter(|_| unsent <= allowed).map(|of| of.token),
+        copy: second.min_by_key(|of| (of.unacknowledged, of.token)).map(|of| of.token),
         is_crowded: !has_lane || best.is_none_or(|of| of.unacknowledged >= crowded),
     }
 }
@@ -94,15 +112,100 @@ pub struct Bundle {
     pub sent: u64,
     /// Datagrams dropped because no connection could send them.
     pub dropped: u64,
+    /// Number of connections of each lane, including one that is being opened.
+    counts: [usize; 2],
     rate: f64,
     window: (Instant, u64),
+    /// Bytes received by each lane in a window: at most lately, and in the present one.
+    received: [[u64; 2]; 2],
+    received_since: Instant,
+    /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.
+    pub is_lossy: bool,
+    /// Datagrams sent and segments sent again, up to the last look.
+    looked: (u64, u64),
+    recent: Box<[[u8; MARK]; RECENT]>,
+    next_recent: usize,
 }
 
 impl Bundle {
     /// Returns a bundle without connections.
     pub fn new(id: BundleId, way: Option<Way>, now: Instant) -> Bundle {
-        let (members, is_opening, is_up) = (Vec::new(), false, false);
-        Bundle { id, way, members, is_opening, is_up, heard: now, sent: 0, dropped: 0, rate: 0.0, window: (now, 0) }
+        Bundle {
+            id,
+            way,
+            members: Vec::new(),
+            is_opening: false,
+            is_up: false,
+            heard: now,
+            sent: 0,
+            dropped: 0,
+            counts: [0; 2],
+            rate: 0.0,
+            window: (now, 0),
+            received: [[0; 2]; 2],
+            received_since: now,
+            is_lossy: false,
+            looked: (0, 0),
+            recent: Box::new([[0; MARK]; RECENT]),
+            next_recent: 0,
+        }
+    }
+
+    /// Takes the number of segments that all connections have sent again so far.
+    pub fn on_retransmitted(&mut self, segments: u64) {
+        let (sent, again) = (self.sent - self.looked.0, segments.saturating_sub(self.looked.1));
+        if sent >= LOSSY || again > 0 {
+            self.is_lossy = again * LOSSY >= sent;
+            self.looked = (self.sent, segments);
+        }
+    }
+
+    /// Returns true if a copy of this short datagram has arrived lately.
+    pub fn has_arrived(&mut self, datagram: &[u8]) -> bool {
+        let mut mark = [0; MARK];
+        let len = datagram.len().min(MARK);
+        mark[..len].copy_from_slice(&datagram[..len]);
+        if self.recent.contains(&mark) {
+            return true;
+        }
+        self.recent[self.next_recent] = mark;
+        self.next_recent = (self.next_recent + 1) % RECENT;
+        false
+    }
+
+    /// Adds a connection.
+    pub fn add(&mut self, token: u64, lane: Lane) {
+        self.members.push(token);
+        self.counts[lane as usize] += 1;
+    }
+
+    /// Removes a connection.
+    pub fn remove(&mut self, token: u64, lane: Lane) {
+        let before = self.members.len();
+        self.members.retain(|member| *member != token);
+        self.counts[lane as usize] -= before - self.members.len();
+    }
+
+    /// Returns true if this node may open another connection of a lane now.
+    pub fn can_grow(&self, lane: Lane) -> bool {
+        self.way.is_some() && self.is_up && !self.is_opening && self.counts[lane as usize] < most(lane)
+    }
+
+    /// Notes bytes that arrived by a lane now. Returns true if the other side could use another connection.
+    ///
+    /// The node that was called opens none, so the caller infers from what arrives how much the other side sends.
+    pub fn on_received(&mut self, now: Instant, lane: Lane, bytes: usize) -> bool {
+        self.heard = now;
+        if now - self.received_since >= WINDOW {
+            self.received_since = now;
+            for [most, present] in &mut self.received {
+                *most = (*most * 3 / 4).max(std::mem::take(present));
+            }
+        }
+        let [most, present] = &mut self.received[lane as usize];
+        *present += bytes as u64;
+        let wanted = 1 + *most / CROWDED[lane as usize];
+        (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
     }
 
     /// Returns the unsent bytes that a lane may have: what leaves within [`LONGEST_WAIT`].
@@ -156,6 +259,63 @@ mod tests {
                     eligible.iter().all(|of| of.is_blocked) || eligible.iter().map(|of| of.unsent).sum::<u64>() > allowed
                 ),
             }
+        }
+    }
+
+    #[test]
+    fn a_caller_to_whom_much_is_sent_opens_connections_up_to_the_limit() {
+        let begin = Instant::now();
+        let remote = "192.0.2.1:443".parse().unwrap();
+        let way = Way { link: 1, remote, to: remote, device: None, mark: 0, key: [0; 32], name: None, proxy: None };
+        let mut bundle = Bundle::new([0; 16], Some(way), begin);
+        bundle.is_up = true;
+        bundle.add(0, Lane::Bulk);
+        let mut receive = |mbit_per_s: usize, from: u64, bundle: &mut Bundle| {
+            for ms in from..from + 1_000 {
+                if bundle.on_received(begin + Duration::from_millis(ms), Lane::Bulk, mbit_per_s * 125) {
+                    bundle.add(ms, Lane::Bulk);
+                }
+            }
+            bundle.members.len()
+        };
+        assert_eq!(receive(1, 0, &mut bundle), 1);
+        assert_eq!(receive(10, 1_000, &mut bundle), 4);
+        assert_eq!(receive(200, 2_000, &mut bundle), MOST_BULK);
+        bundle.remove(0, Lane::Bulk);
+        bundle.remove(0, Lane::Bulk);
+        assert!(bundle.can_grow(Lane::Bulk) && bundle.members.len() == MOST_BULK - 1);
+        bundle.way = None;
+        assert!(!bundle.can_grow(Lane::Bulk), "the node that was called calls nobody");
+    }
+
+    #[test]
+    fn a_copy_is_recognised_among_the_recent_datagrams() {
+        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let datagram = |number: usize| [&number.to_be_bytes()[..], &[7; 100]].concat();
+        assert!((0..RECENT).all(|number| !bundle.has_arrived(&datagram(number))));
+        assert!((0..RECENT).all(|number| bundle.has_arrived(&datagram(number))));
+        assert!(!bundle.has_arrived(&datagram(RECENT)) && !bundle.has_arrived(&datagram(0)), "the oldest is forgotten");
+    }
+
+    #[test]
+    fn one_segment_in_a_thousand_makes_a_bundle_lossy() {
+        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let mut look = |sent, again| {
+            bundle.sent += sent;
+            bundle.on_retransmitted(again);
+            bundle.is_lossy
+        };
+        assert_eq!([look(900, 0), look(50, 1), look(10, 1), look(5_000, 2)], [false, true, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_batch_is_cut_before_a_short_last_datagram(stride in 1usize..9_000, count in 1usize..7, last in 0usize..9_000) {
+            let len = stride * count + last % stride;
+            let part = part_of(len, stride);
+            let lanes = |from: usize, to: usize| vec![0; to - from].chunks(stride).map(|of| lane_of(of.len())).collect::<Vec<_>>();
+            prop_assert!(part > 0 && lanes(0, part).windows(2).all(|two| two[0] == two[1]));
+            prop_assert!(part == len || lanes(part, len) == [Lane::Short]);
         }
     }
 

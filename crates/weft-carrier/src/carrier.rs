@@ -1,6 +1,6 @@
 //! The carrier thread's loop: it moves datagrams between the packet loop's ports and the connections of all bundles.
 
-use crate::bundle::{Bundle, MOST, Standing, choose, lane_of, most};
+use crate::bundle::{Bundle, MOST, Standing, choose, lane_of, part_of};
 use crate::frame;
 use crate::greeting::{BundleId, Greeting, Lane};
 use crate::member::{Call, Member, Way};
@@ -10,11 +10,12 @@ use crate::tls::Caller;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weft_io::stream::{unacknowledged_bytes, unsent_bytes};
+use weft_io::stream::{retransmitted_segments, unacknowledged_bytes, unsent_bytes};
 use weft_io::wait::{Poller, Ready, Waker};
 
 /// Maximum number of orders that wait.
@@ -207,6 +208,7 @@ impl CarrierLoop {
         if now >= self.next_upkeep {
             self.next_upkeep = now + UPKEEP;
             self.end_stale(now);
+            self.look_for_losses();
             self.show();
         }
         Ok(())
@@ -242,7 +244,7 @@ impl CarrierLoop {
                 let (token, fd) = (self.next_token, call.as_raw_fd());
                 self.next_token += 1;
                 bundle.is_opening = true;
-                bundle.members.push(token);
+                bundle.add(token, lane);
                 self.entries.insert(token, Entry::Calling(Box::new(call), *key));
                 let watched = self.poller.add(fd, token).and_then(|()| self.poller.watch_writable(fd, token, true));
                 if let Err(why) = watched {
@@ -274,7 +276,7 @@ impl CarrierLoop {
         if self.poller.add(stream.as_raw_fd(), token).is_err() {
             return;
         }
-        bundle.members.push(token);
+        bundle.add(token, greeting.lane);
         let member = Box::new(Member::accepted(stream, greeting.lane, &rest));
         self.entries.insert(token, Entry::Open(member, key));
         // TLS may already hold more than the greeting, of which the poller knows nothing.
@@ -323,43 +325,47 @@ impl CarrierLoop {
     fn send_from(&mut self, link: u32) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(batch) = self.ports.get(&link).and_then(|port| port.receive(&mut self.message)) else { return };
-            self.send(&(link, batch.remote), batch.stride.max(1), batch.len.min(MESSAGE));
+            let (key, stride, len) = ((link, batch.remote), batch.stride.max(1), batch.len.min(MESSAGE));
+            let first = part_of(len, stride);
+            self.send(&key, stride, 0..first);
+            if first < len {
+                self.send(&key, stride, first..len);
+            }
         }
     }
 
-    fn send(&mut self, key: &Key, stride: usize, len: usize) {
+    /// Sends a part of the message, whose datagrams belong to one lane.
+    fn send(&mut self, key: &Key, stride: usize, part: Range<usize>) {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
-        let datagrams = len.div_ceil(stride) as u64;
-        self.standings.clear();
-        for token in &bundle.members {
-            if let Some(Entry::Open(member, _)) = self.entries.get(token) {
-                let socket = member.stream.as_fd();
-                self.standings.push(Standing {
-                    token: *token,
-                    lane: member.lane,
-                    unsent: unsent_bytes(socket).unwrap_or(u64::MAX / 64),
-                    unacknowledged: unacknowledged_bytes(socket).unwrap_or(u64::MAX / 64),
-                    is_blocked: member.is_blocked,
-                });
-            }
-        }
-        let lane = lane_of(stride.min(len));
+        let datagrams = part.len().div_ceil(stride) as u64;
+        let lane = lane_of(stride.min(part.len()));
+        look_at(&bundle.members, &self.entries, &mut self.standings);
         let choice = choose(&self.standings, lane, bundle.allowed());
-        let of_lane = self.standings.iter().filter(|of| of.lane == lane).count();
-        let grows = choice.is_crowded && bundle.is_up && !bundle.is_opening && of_lane < most(lane);
-        match choice.token.and_then(|token| Some((token, self.entries.get_mut(&token)?))) {
-            Some((token, Entry::Open(member, _))) => {
-                self.framed.clear();
-                self.message[..len].chunks(stride).for_each(|datagram| frame::append(&mut self.framed, datagram));
+        let (grows, is_lossy) = (choice.is_crowded && bundle.can_grow(lane), bundle.is_lossy);
+        self.framed.clear();
+        self.message[part].chunks(stride).for_each(|datagram| frame::append(&mut self.framed, datagram));
+        match choice.token {
+            Some(token) => {
                 bundle.sent += datagrams;
                 bundle.on_sent(Instant::now(), self.framed.len());
-                let written = member.stream.write(&self.framed);
-                self.after_write(token, written);
+                self.write(token);
+                // A lost segment delays one of the two alone.
+                if let Some(copy) = choice.copy.filter(|_| is_lossy && lane == Lane::Short) {
+                    self.write(copy);
+                }
             }
-            _ => bundle.dropped += datagrams,
+            None => bundle.dropped += datagrams,
         }
         if grows {
             self.call(key, lane);
+        }
+    }
+
+    /// Writes the framed datagrams to a connection.
+    fn write(&mut self, token: u64) {
+        if let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) {
+            let written = member.stream.write(&self.framed);
+            self.after_write(token, written);
         }
     }
 
@@ -381,14 +387,16 @@ impl CarrierLoop {
         for _ in 0..READS_PER_TURN {
             let Some(Entry::Open(member, key)) = self.entries.get_mut(&token) else { return };
             let key = *key;
-            let Some(port) = self.ports.get(&key.0) else { return };
-            let passed = pass(member, port, key.1, &mut self.framed);
+            let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(&key)) else { return };
+            let passed = pass(member, bundle, port, key.1, &mut self.framed);
             let arrived = passed.and_then(|()| member.stream.read(member.frames.room()));
             match arrived {
                 Ok(Arrived::Bytes(len)) => {
                     member.frames.fill(len);
-                    if let Some(bundle) = self.bundles.get_mut(&key) {
-                        bundle.heard = Instant::now();
+                    let lane = member.lane;
+                    let bundle = self.bundles.get_mut(&key);
+                    if bundle.is_some_and(|bundle| bundle.on_received(Instant::now(), lane, len)) {
+                        self.call(&key, lane);
                     }
                 }
                 Ok(Arrived::Nothing) => return,
@@ -397,8 +405,8 @@ impl CarrierLoop {
             }
         }
         if let Some(Entry::Open(member, key)) = self.entries.get_mut(&token)
-            && let Some(port) = self.ports.get(&key.0)
-            && let Err(why) = pass(member, port, key.1, &mut self.framed)
+            && let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(key))
+            && let Err(why) = pass(member, bundle, port, key.1, &mut self.framed)
         {
             self.remove(token, &why.to_string());
         }
@@ -407,12 +415,12 @@ impl CarrierLoop {
     /// Removes a connection. Without any, its bundle ends.
     fn remove(&mut self, token: u64, why: &str) {
         let Some(entry) = self.entries.remove(&token) else { return };
-        let (key, was_calling) = match &entry {
-            Entry::Calling(_, key) => (*key, true),
-            Entry::Open(_, key) => (*key, false),
+        let (key, lane, was_calling) = match &entry {
+            Entry::Calling(call, key) => (*key, call.lane(), true),
+            Entry::Open(member, key) => (*key, member.lane, false),
         };
         let Some(bundle) = self.bundles.get_mut(&key) else { return };
-        bundle.members.retain(|member| *member != token);
+        bundle.remove(token, lane);
         bundle.is_opening &= !was_calling;
         if bundle.members.is_empty() {
             self.end(&key, why);
@@ -450,6 +458,17 @@ impl CarrierLoop {
         silent.iter().for_each(|key| self.close(key));
     }
 
+    fn look_for_losses(&mut self) {
+        for bundle in self.bundles.values_mut() {
+            let again = |token: &u64| match self.entries.get(token) {
+                Some(Entry::Open(member, _)) => retransmitted_segments(member.stream.as_fd()).ok(),
+                _ => None,
+            };
+            let again = bundle.members.iter().filter_map(again).map(u64::from).sum();
+            bundle.on_retransmitted(again);
+        }
+    }
+
     fn show(&mut self) {
         let is_open = |token: &&u64| matches!(self.entries.get(token), Some(Entry::Open(..)));
         let view = |(key, bundle): (&Key, &Bundle)| BundleView {
@@ -464,12 +483,40 @@ impl CarrierLoop {
     }
 }
 
+/// Looks at the open connections of a bundle.
+fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<Standing>) {
+    standings.clear();
+    for token in members {
+        if let Some(Entry::Open(member, _)) = entries.get(token) {
+            let socket = member.stream.as_fd();
+            // A connection without an answer is about to end.
+            let (unsent, unacknowledged) = (unsent_bytes(socket), unacknowledged_bytes(socket));
+            standings.push(Standing {
+                token: *token,
+                lane: member.lane,
+                unsent: unsent.unwrap_or(0),
+                unacknowledged: unacknowledged.unwrap_or(u64::MAX),
+                is_blocked: member.is_blocked,
+            });
+        }
+    }
+}
+
 /// Passes the complete datagrams of a connection to the packet loop, those of equal length together.
-fn pass(member: &mut Member, port: &Port, remote: SocketAddr, batch: &mut Vec<u8>) -> io::Result<()> {
+fn pass(
+    member: &mut Member,
+    bundle: &mut Bundle,
+    port: &Port,
+    remote: SocketAddr,
+    batch: &mut Vec<u8>,
+) -> io::Result<()> {
     let mut stride = 0;
     batch.clear();
-    let frames = &mut member.frames;
+    let (frames, lane) = (&mut member.frames, member.lane);
     while let Some(datagram) = frames.take().map_err(|why| io::Error::other(why.to_string()))? {
+        if lane == Lane::Short && lane_of(datagram.len()) == Lane::Short && bundle.has_arrived(datagram) {
+            continue;
+        }
         if datagram.len() != stride || batch.len() + stride > LONGEST_BATCH {
             flush(port, remote, stride, batch);
             stride = datagram.len();

@@ -31,6 +31,25 @@ pub fn unsent_bytes(stream: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
+/// Returns the number of segments that the stream has sent again (`TCP_INFO`, tcp(7)).
+pub fn retransmitted_segments(stream: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: all bytes zero are a valid value of this structure of integers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to `info`, and both
+    // outlive the call.
+    check(unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(info.tcpi_total_retrans)
+}
+
 /// Begins a connection to `remote` without waiting for it.
 ///
 /// The stream is bound to `device` if one is given. The mark is for rules of nftables and of routing; it stays unset
@@ -91,7 +110,7 @@ pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{connect, packet_pair, tune, unacknowledged_bytes, unsent_bytes};
+    use super::{connect, packet_pair, retransmitted_segments, tune, unacknowledged_bytes, unsent_bytes};
     use std::fs::File;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
@@ -122,6 +141,7 @@ mod tests {
         let _reader = listener.accept().unwrap();
         tune(stream.as_fd(), 16_384, Duration::from_secs(5)).unwrap();
         assert!(stream.nodelay().unwrap());
+        assert_eq!(retransmitted_segments(stream.as_fd()).unwrap(), 0);
         assert_eq!(unsent_bytes(stream.as_fd()).unwrap(), 0);
         while stream.write(&[1; 65_536]).is_ok() {}
         assert!(unsent_bytes(stream.as_fd()).unwrap() > 0);

@@ -4,16 +4,23 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod line;
 mod nodes;
 
+use common::flow::TcpFlow;
 use common::inside::or_again;
-use nodes::{Nodes, answers, drop_udp, logged_at, pass_udp};
+use line::{Line, LineSpec};
+use nodes::{Nodes, answers, drop_udp, logged_at, pass_udp, ping_for};
+use std::net::Ipv4Addr;
 use std::time::Duration;
+
+/// The hub's address in the tunnel.
+const HUB: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
 #[test]
 fn a_link_without_udp_finds_tcp_and_returns_to_udp() {
     or_again("a_link_without_udp_finds_tcp_and_returns_to_udp", || {
-        let nodes = Nodes::start(1, "", "", || drop_udp(1));
+        let (nodes, ()) = Nodes::start(1, "", "", || drop_udp(1));
         nodes.wait_for_path("link1/tcp", "good");
         assert!(answers());
         let begun = logged_at(&nodes.log("home"), "in use, MTU");
@@ -27,5 +34,48 @@ fn a_link_without_udp_finds_tcp_and_returns_to_udp() {
         drop_udp(1);
         nodes.wait_for_path("link1/tcp", "good");
         assert!(answers());
+    });
+}
+
+/// Returns goodput in Mbit/s, and the 95th percentile of pings during it in milliseconds.
+fn load(seconds: u32) -> (f64, f64) {
+    let flow = TcpFlow::start("home", "hub", HUB);
+    flow.goodput(|| std::thread::sleep(Duration::from_secs(2)));
+    let mut pings = Vec::new();
+    let goodput = flow.goodput(|| pings = ping_for(seconds)) / 1e6;
+    println!("pings {:?}", [10, 25, 50, 75, 90, 95, 99].map(|p| pings[pings.len() * p / 100]));
+    (goodput, pings[pings.len() * 95 / 100])
+}
+
+#[test]
+fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
+    or_again("tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss", || {
+        let delay = Duration::from_millis(20);
+        let spec = LineSpec { bits_per_s: 50e6, delay, loss: 0.01, queue: Duration::from_millis(100) };
+        let (nodes, _line) = Nodes::start(0, "", "", || Line::start("link1", 16, spec));
+        nodes.wait_for_path("link1", "good");
+        let udp = load(6);
+        drop_udp(1);
+        nodes.wait_for_path("link1/tcp", "good");
+        nodes.wait_for_path("link1", "down");
+        let dir = nodes.dir.0.clone();
+        let watch = std::thread::spawn(move || {
+            for _ in 0..7 {
+                std::thread::sleep(Duration::from_secs(1));
+                for n in ["home", "hub"] {
+                let out = std::process::Command::new(common::WEFT).args(["status", "--json", "--control"]).arg(dir.join(format!("{n}.sock"))).output().unwrap();
+                let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+                for p in v["peers"][0]["paths"].as_array().unwrap() { if p["link"].as_str().unwrap().contains("tcp") { println!("{n} {p}"); } }
+                }
+                let out = std::process::Command::new("ip").args(["netns", "exec", "home", "ss", "-tinH", "dport", "=", "443"]).output().unwrap();
+                println!("{}", String::from_utf8_lossy(&out.stdout));
+            }
+        });
+        let tcp = load(6);
+        watch.join().unwrap();
+        println!("UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms", udp.0, udp.1, tcp.0, tcp.1);
+        println!("{}", nodes.log("home"));
+        assert!(tcp.0 >= 0.8 * udp.0, "{tcp:?} {udp:?}");
+        assert!(tcp.1 <= 40.0 + 30.0, "{tcp:?} {udp:?}");
     });
 }

@@ -53,32 +53,31 @@ pub fn logged_at(log: &str, text: &str) -> Duration {
 }
 
 impl Nodes {
-    /// Starts the nodes with `links` links, and lines that the configurations of home and hub have more.
-    pub fn start(links: u8, home: &str, hub: &str, before: impl FnOnce()) -> Nodes {
-        let topology = format!(
+    /// Starts the nodes with `links` Ethernet links, and lines that the configurations of home and hub have more.
+    ///
+    /// `before` runs between the links' start and the nodes'.
+    pub fn start<T>(links: u8, home: &str, hub: &str, before: impl FnOnce() -> T) -> (Nodes, T) {
+        shell(&format!(
             "for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
              for i in $(seq {links}); do
                  ip link add link$i netns home type veth peer name link$i netns hub
                  ip -n home addr add 192.0.2.$((i * 16 + 1))/28 dev link$i; ip -n home link set link$i up
                  ip -n hub addr add 192.0.2.$((i * 16 + 2))/28 dev link$i; ip -n hub link set link$i up
              done"
-        );
-        shell(&topology);
-        before();
+        ));
+        let made = before();
         let dir = Dir::new();
         two_nodes(&dir, None);
-        let edit = |name: &str, work: &dyn Fn(String) -> String| {
+        for (name, more) in [("home", ["tcp = 443\n", home]), ("hub", ["[tcp]\nlisten = 443\n", hub])] {
             let path = dir.path(&format!("{name}.toml"));
             let text = fs::read_to_string(&path).unwrap();
-            fs::write(&path, work(text)).unwrap();
-        };
-        edit("home", &|text| text + "tcp = 443\n" + home);
-        edit("hub", &|text| text + "[tcp]\nlisten = 443\n" + hub);
+            fs::write(&path, text + &more.concat()).unwrap();
+        }
         let hub = Daemon::start(&dir, "hub");
         wait_for("hub", &dir, || dir.path("hub.sock").exists());
         let home = Daemon::start(&dir, "home");
         wait_for("home", &dir, || dir.path("home.sock").exists());
-        Nodes { dir, hub, home }
+        (Nodes { dir, hub, home }, made)
     }
 
     /// Returns a node's log.
@@ -103,4 +102,16 @@ impl Nodes {
     pub fn wait_for_end_of_path(&self, link: &str) {
         wait_for(&format!("end of the path by {link}"), &self.dir, || self.path(link).is_none());
     }
+}
+
+/// Pings the hub through the tunnel, 20 times a second. Returns the sorted round-trip times in milliseconds.
+pub fn ping_for(seconds: u32) -> Vec<f64> {
+    let count = (seconds * 20).to_string();
+    let args = ["netns", "exec", "home", "ping", "-c", &count, "-i0.05", "-W2", "10.9.0.2"];
+    let out = Command::new("ip").args(args).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let times = text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok());
+    let mut times: Vec<f64> = times.collect();
+    times.sort_by(f64::total_cmp);
+    times
 }
