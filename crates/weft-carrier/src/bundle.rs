@@ -23,8 +23,18 @@ const CROWDED: [u64; 2] = [1_000, 20_000];
 const LONGEST_WAIT: Duration = Duration::from_millis(15);
 /// Unsent bytes that a lane may always have: a batch of the packet loop.
 const LEAST_UNSENT: f64 = 16_384.0;
-/// Interval at which the rate is measured.
+/// Interval at which rates are measured.
 const WINDOW: Duration = Duration::from_millis(50);
+/// Long datagrams in flight that a bundle may always have, in bytes.
+const LEAST_IN_FLIGHT: f64 = 65_536.0;
+/// Time beyond the round trip for whose data a bundle may have in flight. The network's queue holds no more of it.
+///
+/// *Tuned*: with less, data that waits behind a lost segment would count as too much.
+const QUEUE: Duration = Duration::from_millis(8);
+/// Part of the round trip that is added for data that waits behind lost segments. *Tuned*: 1 % of segments lost.
+const BEHIND_LOSSES: f64 = 0.25;
+/// Factor by which the highest rate of delivery counts less in each window. *Tuned*: half of it after a second.
+const FADING: f64 = 0.966;
 
 /// Number of datagrams, of which one sent again by TCP makes a bundle lossy. Tuned: below, few datagrams wait.
 const LOSSY: u64 = 1_000;
@@ -78,17 +88,27 @@ pub fn most(lane: Lane) -> usize {
     }
 }
 
-/// Chooses the connection for a datagram of a lane, while the lane may have `allowed` unsent bytes.
-pub fn choose(standings: &[Standing], lane: Lane, allowed: u64) -> Choice {
+/// Bytes that the connections of a lane may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// Bytes that the kernel has not sent.
+    pub unsent: u64,
+    /// Bytes that are not acknowledged.
+    pub in_flight: u64,
+}
+
+/// Chooses the connection for a datagram of a lane.
+pub fn choose(standings: &[Standing], lane: Lane, allowed: Allowed) -> Choice {
     let has_lane = standings.iter().any(|of| of.lane == lane);
     let of_lane = || standings.iter().filter(|of| !has_lane || of.lane == lane);
     let free = || of_lane().filter(|of| !of.is_blocked);
     let best = free().min_by_key(|of| (of.unacknowledged, of.token));
     let second = free().filter(|of| Some(of.token) != best.map(|best| best.token));
-    let unsent: u64 = of_lane().map(|of| of.unsent).sum();
+    let is_full = of_lane().map(|of| of.unsent).sum::<u64>() > allowed.unsent
+        || of_lane().map(|of| of.unacknowledged).sum::<u64>() > allowed.in_flight;
     let crowded = CROWDED[lane as usize];
     Choice {
-        token: best.filter(|_| unsent <= allowed).map(|of| of.token),
+        token: best.filter(|_| !is_full).map(|of| of.token),
         copy: second.min_by_key(|of| (of.unacknowledged, of.token)).map(|of| of.token),
         is_crowded: !has_lane || best.is_none_or(|of| of.unacknowledged >= crowded),
     }
@@ -116,6 +136,11 @@ pub struct Bundle {
     counts: [usize; 2],
     rate: f64,
     window: (Instant, u64),
+    /// Highest rate lately at which data was acknowledged, in bytes per second.
+    delivery: f64,
+    /// Time of the last look at the connections, and what they had acknowledged.
+    delivered: (Instant, u64),
+    least_rtt: Duration,
     /// Bytes received by each lane in a window: at most lately, and in the present one.
     received: [[u64; 2]; 2],
     received_since: Instant,
@@ -142,6 +167,9 @@ impl Bundle {
             counts: [0; 2],
             rate: 0.0,
             window: (now, 0),
+            delivery: 0.0,
+            delivered: (now, 0),
+            least_rtt: Duration::ZERO,
             received: [[0; 2]; 2],
             received_since: now,
             is_lossy: false,
@@ -208,9 +236,29 @@ impl Bundle {
         (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
     }
 
-    /// Returns the unsent bytes that a lane may have: what leaves within [`LONGEST_WAIT`].
-    pub fn allowed(&self) -> u64 {
-        (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64
+    /// Returns what a lane may hold: unsent data that leaves within [`LONGEST_WAIT`], and no long queue in the network.
+    pub fn allowed(&self, lane: Lane) -> Allowed {
+        let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
+        let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;
+        let in_flight = match lane {
+            Lane::Short => u64::MAX,
+            Lane::Bulk => (self.delivery * time.as_secs_f64()).max(LEAST_IN_FLIGHT) as u64,
+        };
+        Allowed { unsent, in_flight }
+    }
+
+    /// True if it is time for [`Bundle::on_delivered`].
+    pub fn wants_look(&self, now: Instant) -> bool {
+        now - self.delivered.0 >= WINDOW
+    }
+
+    /// Takes the bytes that all connections have seen acknowledged so far, and their least round-trip time.
+    pub fn on_delivered(&mut self, now: Instant, acknowledged: u64, least_rtt: Duration) {
+        let (since, before) = std::mem::replace(&mut self.delivered, (now, acknowledged));
+        // A connection that ended takes its count with it.
+        let rate = acknowledged.saturating_sub(before) as f64 / (now - since).as_secs_f64().max(0.001);
+        self.delivery = (self.delivery * FADING).max(rate);
+        self.least_rtt = least_rtt;
     }
 
     /// Notes bytes that were sent now.
@@ -240,24 +288,25 @@ mod tests {
     proptest! {
         #[test]
         fn the_least_loaded_connection_of_the_lane_is_chosen(
-            mut standings in vec(standing(), 0..10), is_bulk: bool, allowed in 0..100_000u64,
+            mut standings in vec(standing(), 0..10), is_bulk: bool, unsent in 0..100_000u64, in_flight in 0..400_000u64,
         ) {
+            let allowed = Allowed { unsent, in_flight };
             standings.iter_mut().enumerate().for_each(|(at, of)| of.token = at as u64);
             let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
             let choice = choose(&standings, lane, allowed);
             let has_lane = standings.iter().any(|of| of.lane == lane);
             let eligible: Vec<_> = standings.iter().filter(|of| of.lane == lane || !has_lane).collect();
+            let is_full = eligible.iter().map(|of| of.unsent).sum::<u64>() > unsent
+                || eligible.iter().map(|of| of.unacknowledged).sum::<u64>() > in_flight;
             match choice.token {
                 Some(token) => {
                     let chosen = standings[token as usize];
                     prop_assert!(eligible.iter().any(|of| of.token == token) && !chosen.is_blocked);
                     let free = eligible.iter().filter(|of| !of.is_blocked);
                     prop_assert!(free.clone().all(|of| of.unacknowledged >= chosen.unacknowledged));
-                    prop_assert!(eligible.iter().map(|of| of.unsent).sum::<u64>() <= allowed);
+                    prop_assert!(!is_full && choice.copy != Some(token));
                 }
-                None => prop_assert!(
-                    eligible.iter().all(|of| of.is_blocked) || eligible.iter().map(|of| of.unsent).sum::<u64>() > allowed
-                ),
+                None => prop_assert!(is_full || eligible.iter().all(|of| of.is_blocked)),
             }
         }
     }
@@ -323,9 +372,18 @@ mod tests {
     fn unsent_data_is_bounded_by_time_and_not_less_than_a_batch() {
         let begin = Instant::now();
         let mut bundle = Bundle::new([0; 16], None, begin);
-        assert_eq!(bundle.allowed(), 16_384);
-        // 50 Mbit/s.
-        (1..=100).for_each(|ms| bundle.on_sent(begin + Duration::from_millis(ms), 6_250));
-        assert!((90_000..=100_000).contains(&bundle.allowed()), "{}", bundle.allowed());
+        assert_eq!(bundle.allowed(Lane::Bulk), Allowed { unsent: 16_384, in_flight: 65_536 });
+        // 50 Mbit/s and a round trip of 40 ms.
+        for ms in 1..=100 {
+            let now = begin + Duration::from_millis(ms);
+            bundle.on_sent(now, 6_250);
+            if bundle.wants_look(now) {
+                bundle.on_delivered(now, ms * 6_250, Duration::from_millis(40));
+            }
+        }
+        let Allowed { unsent, in_flight } = bundle.allowed(Lane::Bulk);
+        assert!((90_000..=100_000).contains(&unsent), "{unsent}");
+        assert!((360_000..=365_000).contains(&in_flight), "{in_flight}");
+        assert_eq!(bundle.allowed(Lane::Short).in_flight, u64::MAX);
     }
 }

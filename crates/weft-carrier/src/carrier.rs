@@ -15,7 +15,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weft_io::stream::{retransmitted_segments, unacknowledged_bytes, unsent_bytes};
+use weft_io::stream::{info, unacknowledged_bytes, unsent_bytes};
 use weft_io::wait::{Poller, Ready, Waker};
 
 /// Maximum number of orders that wait.
@@ -208,7 +208,6 @@ impl CarrierLoop {
         if now >= self.next_upkeep {
             self.next_upkeep = now + UPKEEP;
             self.end_stale(now);
-            self.look_for_losses();
             self.show();
         }
         Ok(())
@@ -340,14 +339,18 @@ impl CarrierLoop {
         let datagrams = part.len().div_ceil(stride) as u64;
         let lane = lane_of(stride.min(part.len()));
         look_at(&bundle.members, &self.entries, &mut self.standings);
-        let choice = choose(&self.standings, lane, bundle.allowed());
+        let now = Instant::now();
+        if bundle.wants_look(now) {
+            measure(bundle, &self.entries, now);
+        }
+        let choice = choose(&self.standings, lane, bundle.allowed(lane));
         let (grows, is_lossy) = (choice.is_crowded && bundle.can_grow(lane), bundle.is_lossy);
         self.framed.clear();
         self.message[part].chunks(stride).for_each(|datagram| frame::append(&mut self.framed, datagram));
         match choice.token {
             Some(token) => {
                 bundle.sent += datagrams;
-                bundle.on_sent(Instant::now(), self.framed.len());
+                bundle.on_sent(now, self.framed.len());
                 self.write(token);
                 // A lost segment delays one of the two alone.
                 if let Some(copy) = choice.copy.filter(|_| is_lossy && lane == Lane::Short) {
@@ -458,17 +461,6 @@ impl CarrierLoop {
         silent.iter().for_each(|key| self.close(key));
     }
 
-    fn look_for_losses(&mut self) {
-        for bundle in self.bundles.values_mut() {
-            let again = |token: &u64| match self.entries.get(token) {
-                Some(Entry::Open(member, _)) => retransmitted_segments(member.stream.as_fd()).ok(),
-                _ => None,
-            };
-            let again = bundle.members.iter().filter_map(again).map(u64::from).sum();
-            bundle.on_retransmitted(again);
-        }
-    }
-
     fn show(&mut self) {
         let is_open = |token: &&u64| matches!(self.entries.get(token), Some(Entry::Open(..)));
         let view = |(key, bundle): (&Key, &Bundle)| BundleView {
@@ -500,6 +492,23 @@ fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<
             });
         }
     }
+}
+
+/// Measures how much the connections of a bundle deliver and lose.
+fn measure(bundle: &mut Bundle, entries: &BTreeMap<u64, Entry>, now: Instant) {
+    let (mut acknowledged, mut again, mut least_rtt) = (0, 0, Duration::MAX);
+    for token in &bundle.members {
+        if let Some(Entry::Open(member, _)) = entries.get(token)
+            && let Ok(known) = info(member.stream.as_fd())
+        {
+            acknowledged += known.acknowledged;
+            again += u64::from(known.retransmitted);
+            least_rtt = least_rtt.min(known.least_rtt);
+        }
+    }
+    // A round trip above a second is no reason for more data in flight.
+    bundle.on_delivered(now, acknowledged, least_rtt.min(Duration::from_secs(1)));
+    bundle.on_retransmitted(again);
 }
 
 /// Passes the complete datagrams of a connection to the packet loop, those of equal length together.

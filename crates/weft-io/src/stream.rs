@@ -31,23 +31,44 @@ pub fn unsent_bytes(stream: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Returns the number of segments that the stream has sent again (`TCP_INFO`, tcp(7)).
-pub fn retransmitted_segments(stream: BorrowedFd<'_>) -> io::Result<u32> {
-    // SAFETY: all bytes zero are a valid value of this structure of integers.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to `info`, and both
+/// What the kernel knows about a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StreamInfo {
+    /// Number of segments that were sent again.
+    pub retransmitted: u32,
+    /// Number of bytes that the other machine has acknowledged.
+    pub acknowledged: u64,
+    /// Least round-trip time. Zero if it is unknown.
+    pub least_rtt: Duration,
+}
+
+/// Returns what the kernel knows about a stream (`TCP_INFO`, linux/tcp.h).
+pub fn info(stream: BorrowedFd<'_>) -> io::Result<StreamInfo> {
+    /// Byte offsets in `struct tcp_info`, which only grows at its end.
+    const RETRANSMITTED: usize = 100;
+    const ACKNOWLEDGED: usize = 120;
+    const LEAST_RTT: usize = 148;
+    let mut bytes = [0u8; 256];
+    let mut len = bytes.len() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to `bytes`, and both
     // outlive the call.
     check(unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
-            (&raw mut info).cast(),
+            bytes.as_mut_ptr().cast(),
             &raw mut len,
         )
     })?;
-    Ok(info.tcpi_total_retrans)
+    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let mut acknowledged = [0; 8];
+    acknowledged.copy_from_slice(&bytes[ACKNOWLEDGED..ACKNOWLEDGED + 8]);
+    Ok(StreamInfo {
+        retransmitted: word(RETRANSMITTED),
+        acknowledged: u64::from_ne_bytes(acknowledged),
+        least_rtt: Duration::from_micros(word(LEAST_RTT).into()),
+    })
 }
 
 /// Begins a connection to `remote` without waiting for it.
@@ -110,7 +131,7 @@ pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{connect, packet_pair, retransmitted_segments, tune, unacknowledged_bytes, unsent_bytes};
+    use super::{StreamInfo, connect, info, packet_pair, tune, unacknowledged_bytes, unsent_bytes};
     use std::fs::File;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
@@ -141,7 +162,13 @@ mod tests {
         let _reader = listener.accept().unwrap();
         tune(stream.as_fd(), 16_384, Duration::from_secs(5)).unwrap();
         assert!(stream.nodelay().unwrap());
-        assert_eq!(retransmitted_segments(stream.as_fd()).unwrap(), 0);
+        stream.write_all(&[1; 1_000]).unwrap();
+        let is_known = |of: &StreamInfo| of.acknowledged == 1_000 && of.least_rtt > Duration::ZERO;
+        let known = (0..100).map(|_| {
+            sleep(Duration::from_millis(10));
+            info(stream.as_fd()).unwrap()
+        });
+        assert_eq!(known.into_iter().find(is_known).map(|of| of.retransmitted), Some(0));
         assert_eq!(unsent_bytes(stream.as_fd()).unwrap(), 0);
         while stream.write(&[1; 65_536]).is_ok() {}
         assert!(unsent_bytes(stream.as_fd()).unwrap() > 0);
