@@ -15,6 +15,8 @@ const MOST_SHORT: usize = 4;
 const MOST_BULK: usize = 12;
 /// Maximum number of connections of a bundle. *Derived*.
 pub const MOST: usize = MOST_SHORT + MOST_BULK;
+/// Maximum number of connections that are opened at the same time.
+const MOST_OPENING: usize = 4;
 /// Bytes in flight on the best connection from which another one is opened, for short and for long datagrams.
 ///
 /// *Tuned*: a lost segment delays at most about so many bytes.
@@ -30,9 +32,9 @@ const LEAST_IN_FLIGHT: f64 = 65_536.0;
 /// Time beyond the round trip for whose data a bundle may have in flight. The network's queue holds no more of it.
 ///
 /// *Tuned*: with less, data that waits behind a lost segment would count as too much.
-const QUEUE: Duration = Duration::from_millis(8);
+const QUEUE: Duration = Duration::from_millis(20);
 /// Part of the round trip that is added for data that waits behind lost segments. *Tuned*: 1 % of segments lost.
-const BEHIND_LOSSES: f64 = 0.25;
+const BEHIND_LOSSES: f64 = 0.8;
 /// Factor by which the highest rate of delivery counts less in each window. *Tuned*: half of it after a second.
 const FADING: f64 = 0.966;
 
@@ -122,8 +124,8 @@ pub struct Bundle {
     pub way: Option<Way>,
     /// Numbers of its connections.
     pub members: Vec<u64>,
-    /// True while one more connection is being opened.
-    pub is_opening: bool,
+    /// Number of connections that are being opened.
+    pub opening: usize,
     /// True once a connection was open.
     pub is_up: bool,
     /// Time at which something last arrived.
@@ -159,7 +161,7 @@ impl Bundle {
             id,
             way,
             members: Vec::new(),
-            is_opening: false,
+            opening: 0,
             is_up: false,
             heard: now,
             sent: 0,
@@ -216,7 +218,7 @@ impl Bundle {
 
     /// Returns true if this node may open another connection of a lane now.
     pub fn can_grow(&self, lane: Lane) -> bool {
-        self.way.is_some() && self.is_up && !self.is_opening && self.counts[lane as usize] < most(lane)
+        self.way.is_some() && self.is_up && self.opening < MOST_OPENING && self.counts[lane as usize] < most(lane)
     }
 
     /// Notes bytes that arrived by a lane now. Returns true if the other side could use another connection.

@@ -242,7 +242,7 @@ impl CarrierLoop {
             Ok(call) => {
                 let (token, fd) = (self.next_token, call.as_raw_fd());
                 self.next_token += 1;
-                bundle.is_opening = true;
+                bundle.opening += 1;
                 bundle.add(token, lane);
                 self.entries.insert(token, Entry::Calling(Box::new(call), *key));
                 let watched = self.poller.add(fd, token).and_then(|()| self.poller.watch_writable(fd, token, true));
@@ -309,7 +309,7 @@ impl CarrierLoop {
                 let _ = self.poller.watch_writable(fd, token, member.is_blocked);
                 self.entries.insert(token, Entry::Open(member, key));
                 let Some(bundle) = self.bundles.get_mut(&key) else { return };
-                bundle.is_opening = false;
+                bundle.opening -= 1;
                 if !std::mem::replace(&mut bundle.is_up, true) {
                     (self.report)(Report::Up(key.0, key.1));
                     self.call(&key, Lane::Bulk);
@@ -424,7 +424,7 @@ impl CarrierLoop {
         };
         let Some(bundle) = self.bundles.get_mut(&key) else { return };
         bundle.remove(token, lane);
-        bundle.is_opening &= !was_calling;
+        bundle.opening -= usize::from(was_calling);
         if bundle.members.is_empty() {
             self.end(&key, why);
         }
