@@ -58,21 +58,8 @@ fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
         drop_udp(1);
         nodes.wait_for_path("link1/tcp", "good");
         nodes.wait_for_path("link1", "down");
-        let dir = nodes.dir.0.clone();
-        let watch = std::thread::spawn(move || {
-            for _ in 0..7 {
-                std::thread::sleep(Duration::from_secs(1));
-                for n in ["home", "hub"] {
-                let out = std::process::Command::new(common::WEFT).args(["status", "--json", "--control"]).arg(dir.join(format!("{n}.sock"))).output().unwrap();
-                let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-                for p in v["peers"][0]["paths"].as_array().unwrap() { if p["link"].as_str().unwrap().contains("tcp") { println!("{n} {p}"); } }
-                }
-                let out = std::process::Command::new("ip").args(["netns", "exec", "home", "ss", "-tinH", "dport", "=", "443"]).output().unwrap();
-                println!("{}", String::from_utf8_lossy(&out.stdout));
-            }
-        });
         let tcp = load(6);
-        watch.join().unwrap();
+        println!("{}", common::inside::status(&nodes.dir, "home")["tcp"]);
         println!("UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms", udp.0, udp.1, tcp.0, tcp.1);
         println!("{}", nodes.log("home"));
         assert!(tcp.0 >= 0.8 * udp.0, "{tcp:?} {udp:?}");

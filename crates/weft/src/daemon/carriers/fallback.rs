@@ -64,6 +64,7 @@ enum Stage {
 struct Attempt {
     stage: Stage,
     to: Option<SocketAddr>,
+    why: &'static str,
     failures: u32,
     /// UDP answers since then.
     udp_since: Option<Instant>,
@@ -88,9 +89,10 @@ impl Fallback {
         self.next = Some(now);
     }
 
-    /// Returns the address to which a link has open connections for a peer, or is calling.
-    pub fn address(&self, link: LinkId, peer: &str) -> Option<SocketAddr> {
-        self.attempts.get(&(link, peer.to_owned())).and_then(|attempt| attempt.to)
+    /// Returns the reason for which a link calls this address by TCP.
+    pub fn why(&self, link: LinkId, to: SocketAddr) -> Option<&'static str> {
+        let is_it = |((of, _), attempt): &(&(LinkId, String), &Attempt)| *of == link && attempt.to == Some(to);
+        self.attempts.iter().find(is_it).map(|(_, attempt)| attempt.why)
     }
 
     /// Decides about all pairs. A pair that is missing in `seen` needs TCP no more.
@@ -115,7 +117,8 @@ impl Fallback {
         let Some(attempt) = self.attempts.get_mut(&key) else {
             if !(wants_udp && seen.udp_answers) {
                 let stage = Stage::Silent(if wants_udp { now } else { now.before(PATIENCE) });
-                self.attempts.insert(key, Attempt { stage, to: None, failures: 0, udp_since: None });
+                let why = if wants_udp { "UDP does not pass" } else { "configured" };
+                self.attempts.insert(key, Attempt { stage, to: None, why, failures: 0, udp_since: None });
                 return self.decide_one(now, seen, steps);
             }
             return;
@@ -134,11 +137,8 @@ impl Fallback {
                 }
             }
             _ if attempt.udp_since.is_some() => self.give_up(&key, "UDP passes", steps),
-            Stage::Silent(since) if now - since >= PATIENCE => {
-                let why = if wants_udp { "UDP does not pass" } else { "always by TCP" };
-                attempt.call(seen, why, steps);
-            }
-            Stage::Pausing(until) if now >= until => attempt.call(seen, "once more", steps),
+            Stage::Silent(since) if now - since >= PATIENCE => attempt.call(seen, steps),
+            Stage::Pausing(until) if now >= until => attempt.call(seen, steps),
             _ => {}
         }
     }
@@ -202,11 +202,11 @@ impl Fallback {
 }
 
 impl Attempt {
-    fn call(&mut self, seen: &Seen, why: &'static str, steps: &mut Vec<Step>) {
+    fn call(&mut self, seen: &Seen, steps: &mut Vec<Step>) {
         let turn = self.failures as usize % seen.endpoints.len().max(1);
         let Some(to) = seen.endpoints.get(turn) else { return };
         (self.stage, self.to) = (Stage::Calling, Some(*to));
-        steps.push(Step::Call(seen.link, seen.peer.clone(), *to, why));
+        steps.push(Step::Call(seen.link, seen.peer.clone(), *to, self.why));
     }
 
     fn fail(&mut self, now: Instant) {

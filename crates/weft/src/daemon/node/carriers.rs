@@ -6,7 +6,7 @@ use crate::daemon::carriers::fallback::{Seen, Step};
 use crate::daemon::carriers::{self, Carriers, over_tcp};
 use crate::daemon::machine::kill_switch::TUNNEL_MARK;
 use std::net::SocketAddr;
-use weft_carrier::carrier::{Order, Report};
+use weft_carrier::carrier::{BundleView, Order, Report};
 use weft_carrier::member::Way;
 use weft_engine::{LinkEvent, PathSnapshot, PathState};
 use weft_units::LinkId;
@@ -36,6 +36,19 @@ impl DaemonNode {
             (None, Some(route)) => route.to_owned(),
             (None, None) => self.links.name(link).to_owned(),
         }
+    }
+
+    /// Returns the TCP connections in use.
+    pub(super) fn tcp_bundles(&self) -> Vec<status::TcpBundle> {
+        let shown = |of: BundleView| status::TcpBundle {
+            link: self.link_name(LinkId(of.link)),
+            remote: of.remote.to_string(),
+            why: self.fallback.why(under(of.link), of.remote).map(str::to_owned),
+            connections: of.connections,
+            sent_datagrams: of.sent,
+            dropped_datagrams: of.dropped,
+        };
+        self.carriers.shown().into_iter().map(shown).collect()
     }
 
     /// Decides which links use TCP, if it is time.
@@ -107,7 +120,7 @@ impl DaemonNode {
             match step {
                 Step::Call(link, peer, to, why) => {
                     let name = self.links.name(link).to_owned();
-                    self.log.info(format_args!("link {name}: {why} to {peer}: calling {} by TCP", to.ip()));
+                    self.log.info(format_args!("link {name}: calling {peer} at {} by TCP: {why}", to.ip()));
                     let called = self.way(link, &peer, to).ok_or(std::io::ErrorKind::NotFound.into());
                     let called = called.and_then(|way| self.carriers.order(over_tcp(link), Order::Open(way)));
                     if let Err(why) = called {
