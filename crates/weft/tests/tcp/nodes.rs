@@ -10,7 +10,8 @@ use std::time::Duration;
 pub struct Nodes {
     pub dir: Dir,
     pub hub: Daemon,
-    pub home: Daemon,
+    /// Held so that it runs.
+    _home: Daemon,
 }
 
 /// Runs a shell script; panics if it fails.
@@ -18,19 +19,21 @@ pub fn shell(script: &str) {
     assert!(run(Command::new("bash").args(["-euc", script])), "{script}");
 }
 
+/// Table and chain for what the hub drops.
+const FILTER: &str =
+    "add table inet filter; add chain inet filter in { type filter hook prerouting priority -300; };";
+
 /// Makes the hub drop all UDP of a link.
 pub fn drop_udp(link: u8) {
     shell(&format!(
-        "ip netns exec hub nft 'add table inet filter; add chain inet filter in {{ type filter hook prerouting priority -300; }}; \
-         add rule inet filter in iifname link{link} meta l4proto udp drop'"
+        "ip netns exec hub nft '{FILTER} add rule inet filter in iifname link{link} meta l4proto udp drop'"
     ));
 }
 
 /// Makes the hub drop all TCP of a link.
 pub fn drop_tcp(link: u8) {
     shell(&format!(
-        "ip netns exec hub nft 'add table inet filter; add chain inet filter in {{ type filter hook prerouting priority -300; }}; \
-         add rule inet filter in iifname link{link} meta l4proto tcp drop'"
+        "ip netns exec hub nft '{FILTER} add rule inet filter in iifname link{link} meta l4proto tcp drop'"
     ));
 }
 
@@ -77,7 +80,7 @@ impl Nodes {
         wait_for("hub", &dir, || dir.path("hub.sock").exists());
         let home = Daemon::start(&dir, "home");
         wait_for("home", &dir, || dir.path("home.sock").exists());
-        (Nodes { dir, hub, home }, made)
+        (Nodes { dir, hub, _home: home }, made)
     }
 
     /// Returns a node's log.
