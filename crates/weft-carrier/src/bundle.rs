@@ -321,7 +321,7 @@ mod tests {
         let mut bundle = Bundle::new([0; 16], Some(way), begin);
         bundle.is_up = true;
         bundle.add(0, Lane::Bulk);
-        let mut receive = |mbit_per_s: usize, from: u64, bundle: &mut Bundle| {
+        let receive = |mbit_per_s: usize, from: u64, bundle: &mut Bundle| {
             for ms in from..from + 1_000 {
                 if bundle.on_received(begin + Duration::from_millis(ms), Lane::Bulk, mbit_per_s * 125) {
                     bundle.add(ms, Lane::Bulk);

@@ -229,10 +229,14 @@ mod tests {
 
     #[test]
     fn only_a_success_is_taken_for_one() {
-        for good in ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\nVia: x\r\n\r\n", "HTTP/1.1 204 x\r\n\r\n"] {
+        for good in
+            ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\nVia: x\r\n\r\n", "HTTP/1.1 204 x\r\n\r\n"]
+        {
             assert!(accepted(good.as_bytes()).is_ok(), "{good}");
         }
-        for bad in ["HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "HTTP/2 200\r\n\r\n", "SSH-2.0 200\r\n\r\n", ""] {
+        for bad in
+            ["HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "HTTP/2 200\r\n\r\n", "SSH-2.0 200\r\n\r\n", ""]
+        {
             assert!(accepted(bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -7,7 +7,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, Connection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -37,7 +39,9 @@ impl Caller {
     /// Returns an error if the name is no host name.
     pub fn call(&self, name: Option<&str>, address: IpAddr) -> Result<Connection, rustls::Error> {
         let name = match name {
-            Some(name) => ServerName::try_from(name.to_owned()).map_err(|why| rustls::Error::General(why.to_string()))?,
+            Some(name) => {
+                ServerName::try_from(name.to_owned()).map_err(|why| rustls::Error::General(why.to_string()))?
+            }
             None => ServerName::from(address),
         };
         ClientConnection::new(Arc::clone(&self.0), name).map(Connection::Client)

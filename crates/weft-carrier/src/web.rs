@@ -9,7 +9,8 @@ use weft_io::stream::connect;
 /// Bytes that may wait in one direction.
 const ROOM: usize = 32_768;
 /// Answer where no web server is configured.
-const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 10\r\nConnection: close\r\n\r\nNot Found\n";
+const NOT_FOUND: &[u8] =
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 10\r\nConnection: close\r\n\r\nNot Found\n";
 
 /// Bytes on their way from one side to the other.
 #[derive(Default)]

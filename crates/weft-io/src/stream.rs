@@ -53,13 +53,7 @@ pub fn info(stream: BorrowedFd<'_>) -> io::Result<StreamInfo> {
     // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to `bytes`, and both
     // outlive the call.
     check(unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len)
     })?;
     let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let mut acknowledged = [0; 8];

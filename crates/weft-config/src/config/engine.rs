@@ -1,7 +1,7 @@
 //! Conversion of a checked [`Config`] into the engine's configuration types.
 
-use super::{Config, TcpFallback};
 use super::read::At;
+use super::{Config, TcpFallback};
 use weft_engine::{
     FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, TransitConfig, VpnConfig,
 };

@@ -34,8 +34,8 @@ mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
-pub use engine::tcp_link_name;
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
+pub use engine::tcp_link_name;
 pub use exit::Exit;
 pub use flows::{FlowSettings, protocol_number, vpn_number};
 pub use host_name::{Addresses, HostName};

@@ -210,7 +210,18 @@ fn peer(
     section.finish();
     let (endpoints, names) = host_name::split(endpoints.unwrap_or_default());
     let (name, public_key) = (name?, public_key?);
-    Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, names, via, prefixes, policy, tcp })
+    Some(Peer {
+        name,
+        public_key,
+        preshared_key_file,
+        preshared_key: None,
+        endpoints,
+        names,
+        via,
+        prefixes,
+        policy,
+        tcp,
+    })
 }
 
 /// Parses the number of a routing table for weft; the kernel owns tables 253 to 255.

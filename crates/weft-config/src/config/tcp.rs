@@ -101,7 +101,11 @@ pub fn read_peer(section: &mut Section<'_, '_>, has_endpoints: bool) -> Option<P
     let port = section.integer("tcp", PORTS);
     let name = section.parsed("tcp-name", "\"www.example.org\"", host);
     if port.is_some() && !has_endpoints {
-        section.complain(section.key_span("tcp"), "`tcp` needs `endpoints`", "add the peer's address: this node calls it there");
+        section.complain(
+            section.key_span("tcp"),
+            "`tcp` needs `endpoints`",
+            "add the peer's address: this node calls it there",
+        );
     }
     if let Some(name) = name.as_ref().filter(|_| !section.has("tcp")) {
         section.complain(name.span.clone(), "`tcp-name` needs `tcp`", "add the peer's TCP port, for example tcp = 443");

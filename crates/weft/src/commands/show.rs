@@ -9,7 +9,9 @@ use super::watch::watch;
 use crate::cli::Reading;
 use crate::control::ask;
 use crate::outcome::{Failure, Outcome, json};
-use crate::status::{LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpBundle, TcpEr, VpnMember};
+use crate::status::{
+    LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpBundle, TcpEr, VpnMember,
+};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
 use weft_control::{Request, Response};

@@ -501,8 +501,10 @@ impl DaemonNode {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let requests =
             [self.stamp_write.next(), self.route_update.next(), self.link_check.next(), self.trial.next_timeout()];
-        let others =
-            [self.pings.next_timeout(), self.platform.next_timeout(), totals, self.fallback.next_timeout()].into_iter().chain(requests).flatten();
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals, self.fallback.next_timeout()]
+            .into_iter()
+            .chain(requests)
+            .flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 

@@ -2,8 +2,8 @@
 
 use crate::common::inside::{or_again, within};
 use crate::line::{Line, LineSpec};
-use crate::nodes::{Nodes, answers, drop_tcp, drop_udp, shell};
 use crate::load;
+use crate::nodes::{Nodes, answers, drop_tcp, drop_udp, shell};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -30,7 +30,11 @@ fn serve_web() {
                 }
                 let ok = request.starts_with(b"GET / HTTP/1.1\r\n");
                 let (status, page) = if ok { ("200 OK", PAGE) } else { ("400 Bad Request", "bad request\n") };
-                let _ = write!(visitor, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len());
+                let _ = write!(
+                    visitor,
+                    "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
+                    page.len()
+                );
             });
         }
     });

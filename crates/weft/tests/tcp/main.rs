@@ -61,7 +61,10 @@ fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
         nodes.wait_for_path("link1", "down");
         let tcp = load(6);
         println!("{}", common::inside::status(&nodes.dir, "home")["tcp"]);
-        println!("UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms", udp.0, udp.1, tcp.0, tcp.1);
+        println!(
+            "UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms",
+            udp.0, udp.1, tcp.0, tcp.1
+        );
         println!("{}", nodes.log("home"));
         assert!(tcp.0 >= 0.8 * udp.0, "{tcp:?} {udp:?}");
         assert!(tcp.1 <= 40.0 + 30.0, "{tcp:?} {udp:?}");

@@ -20,8 +20,7 @@ pub fn shell(script: &str) {
 }
 
 /// Table and chain for what the hub drops.
-const FILTER: &str =
-    "add table inet filter; add chain inet filter in { type filter hook prerouting priority -300; };";
+const FILTER: &str = "add table inet filter; add chain inet filter in { type filter hook prerouting priority -300; };";
 
 /// Makes the hub drop all UDP of a link.
 pub fn drop_udp(link: u8) {
@@ -51,7 +50,9 @@ pub fn answers() -> bool {
 pub fn logged_at(log: &str, text: &str) -> Duration {
     let line = log.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}` in:\n{log}"));
     let time = line.split_whitespace().next().unwrap_or_default();
-    let seconds = time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.trim_end_matches('Z').rsplit('T').next().unwrap().parse::<f64>().unwrap_or(0.0));
+    let seconds = time.split(':').fold(0.0, |sum, part| {
+        sum * 60.0 + part.trim_end_matches('Z').rsplit('T').next().unwrap().parse::<f64>().unwrap_or(0.0)
+    });
     Duration::from_secs_f64(seconds)
 }
 

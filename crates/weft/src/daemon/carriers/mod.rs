@@ -52,15 +52,9 @@ impl Carriers {
     ///
     /// # Errors
     /// Returns the reason why the TCP port cannot be served, as text for a reader.
-    pub fn start(
-        config: &Config,
-        key: PublicKey,
-        sender: TaskSender,
-        threads: &Threads,
-    ) -> Result<Carriers, String> {
+    pub fn start(config: &Config, key: PublicKey, sender: TaskSender, threads: &Threads) -> Result<Carriers, String> {
         let (handle, ports, opened) = (None, BTreeMap::new(), Vec::new());
-        let mut carriers =
-            Carriers { threads: threads.clone(), sender, key: key.0, handle, ports, opened, lost: 0 };
+        let mut carriers = Carriers { threads: threads.clone(), sender, key: key.0, handle, ports, opened, lost: 0 };
         if let Some(door) = &config.tcp {
             carriers.serve(door, &config.node.state).map_err(|why| format!("TCP port {}: {why}", door.port))?;
         }
