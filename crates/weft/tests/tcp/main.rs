@@ -40,7 +40,7 @@ fn a_link_without_udp_finds_tcp_and_returns_to_udp() {
 
 /// Returns goodput in Mbit/s, and the 95th percentile of pings during it in milliseconds.
 fn load(seconds: u32) -> (f64, f64) {
-    let flow = TcpFlow::start("home", "hub", HUB);
+    let flow = TcpFlow::start_cubic("home", "hub", HUB);
     flow.goodput(|| std::thread::sleep(Duration::from_secs(2)));
     let mut pings = Vec::new();
     let goodput = flow.goodput(|| pings = ping_for(seconds)) / 1e6;
