@@ -282,7 +282,7 @@ mod tests {
             addresses.push(steps[0].clone());
             let pause = all.on_down(now, LINK, to).expect("a pause");
             assert_eq!(called(&all.decide(now + pause / 2, &seen)), Vec::<String>::new());
-            now = now + pause;
+            now += pause;
             pauses.push(pause);
         }
         assert_eq!((pauses[0], pauses[1], pauses[11]), (PAUSES[0], PAUSES[0] * 2, PAUSES[1]));
